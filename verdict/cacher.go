@@ -114,7 +114,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions),
 		doubts:    newDoubts(cfg.MaxDoubts),
-		met:       new(met),
+		met:       newMet(),
 		said:      newConclusions(d.Part),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}

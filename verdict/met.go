@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"sync/atomic"
 	"time"
 )
@@ -20,12 +21,16 @@ const (
 
 // met is the bounded table of addresses at which newcomers have turned out to be people: in each place a part of the address's hash, since when
 // and until when, in metUnits. Where two share a place, the later one has it. Safe for concurrent use, without locks.
+// The hash is keyed: nobody can choose addresses that push others out.
 type met struct {
 	places [metPlaces]atomic.Uint64
+	seed   maphash.Seed
 }
 
+func newMet() *met { return &met{seed: maphash.MakeSeed()} }
+
 func (m *met) place(addr [16]byte) (p *atomic.Uint64, tag uint64) {
-	h := mix(mix(0, binary.BigEndian.Uint64(addr[:8])), binary.BigEndian.Uint64(addr[8:]))
+	h := maphash.Comparable(m.seed, addr)
 	return &m.places[h%metPlaces], h &^ (1<<32 - 1)
 }
 

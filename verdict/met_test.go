@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"encoding/binary"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,7 +11,7 @@ import (
 
 // TestPeopleAreMetAtAddresses: an hour after a newcomer has turned out to be a person, and for three days from the last one on.
 func TestPeopleAreMetAtAddresses(t *testing.T) {
-	m, a, b := new(met), [16]byte{15: 1}, [16]byte{15: 2}
+	m, a, b := newMet(), [16]byte{15: 1}, [16]byte{15: 2}
 	f := func(after time.Duration, want bool) {
 		t.Helper()
 		if m.has(a, day0.Add(after)) != want {
@@ -30,6 +31,29 @@ func TestPeopleAreMetAtAddresses(t *testing.T) {
 	m.put(a, day0.Add(200*time.Hour))
 	f(200*time.Hour+30*time.Minute, false)
 	f(201*time.Hour, true)
+}
+
+// TestNobodyChoosesWhatIsForgotten: addresses that push one out in one process don't in another.
+func TestNobodyChoosesWhatIsForgotten(t *testing.T) {
+	a, b := newMet(), newMet()
+	victim, found, also := [16]byte{15: 1}, 0, 0
+	for n := range uint64(64 * metPlaces) {
+		x := [16]byte{}
+		binary.BigEndian.PutUint64(x[:], n+1)
+		pa, _ := a.place(x)
+		va, _ := a.place(victim)
+		pb, _ := b.place(x)
+		vb, _ := b.place(victim)
+		if pa == va {
+			found++
+			if pb == vb {
+				also++
+			}
+		}
+	}
+	if found < 16 || also > 8 {
+		t.Errorf("of %d addresses that share a place, %d do so elsewhere", found, also)
+	}
 }
 
 // TestWherePeopleAreMetNobodyIsAsked: newcomers from an address where others turned out to be people, or are established, are not asked
@@ -68,9 +92,9 @@ func TestGatewaysHearWherePeopleAreMet(t *testing.T) {
 		p := newWorldOver(t, st, nil, part(PartProcessor)).start()
 		g := newWorldOver(t, st, nil, part(PartGateway)).start()
 		kept, lost := [16]byte{15: 1}, [16]byte{15: 2}
-		p.Meet(kept, time.Now())
 		p.Meet(lost, time.Now())
 		p.Mistrust(lost)
+		p.Meet(kept, time.Now()) // last: the two may share a place
 		time.Sleep(2 * time.Hour)
 		synctest.Wait()
 		if !g.met.has(kept, time.Now()) || g.met.has(lost, time.Now()) {
