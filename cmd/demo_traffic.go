@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,8 +41,36 @@ type crowd struct {
 	buf  bytes.Buffer
 	err  error
 
-	ctx  context.Context //nolint:containedctx // of one call of playTraffic
-	sent *played
+	ctx   context.Context //nolint:containedctx // of one call of playTraffic
+	sent  *played
+	which byte                    // of the crowds
+	nets  map[netip.Prefix]uint16 // the networks that were seen, numbered
+}
+
+// from returns the address that stands for one of package traffic, whose addresses may be somebody's: of the ranges for
+// benchmarks (RFC 2544, 198.18.0.0/15) and documentation (RFC 3849, 2001:db8::/32). Who was in one network still is.
+func (c *crowd) from(a netip.Addr) netip.Addr {
+	bits := 24
+	if a.Is6() {
+		bits = 48
+	}
+	net, err := a.Prefix(bits)
+	if err != nil {
+		return a
+	}
+	n, known := c.nets[net]
+	if !known {
+		n = uint16(len(c.nets)) //nolint:gosec // a minute's networks
+		c.nets[net] = n
+	}
+	if a.Is4() {
+		b := a.As4()
+		b[0], b[1], b[2] = 198, 18+c.which, byte(n) //nolint:gosec // wraps
+		return netip.AddrFrom4(b)
+	}
+	b := a.As16()
+	copy(b[:], []byte{0x20, 0x01, 0x0d, 0xb8, c.which<<7 | byte(n>>8), byte(n)}) //nolint:gosec // two halves
+	return netip.AddrFrom16(b)
 }
 
 // played is what was played of made-up traffic.
@@ -56,7 +85,7 @@ func playTraffic(ctx context.Context, addr string, length time.Duration) (*playe
 	errs := make([]error, len(crowds))
 	for i, cfg := range crowds {
 		run.Go(func() {
-			c := &crowd{addr: addr, ctx: ctx, sent: &sent}
+			c := &crowd{addr: addr, ctx: ctx, sent: &sent, which: byte(i), nets: map[netip.Prefix]uint16{}} //nolint:gosec // two
 			defer c.hangUp()
 			errs[i] = traffic.Run(ctx, cfg, c, nil, func(*traffic.Request, *replay.Served) error { return errors.Join(ctx.Err(), c.err) })
 		})
@@ -127,7 +156,7 @@ func (c *crowd) send(v *request.View) (http.Header, error) {
 	for _, f := range v.Fields {
 		fmt.Fprintf(&c.buf, "%s: %s\r\n", f.Name, f.Value)
 	}
-	fmt.Fprintf(&c.buf, "X-Forwarded-For: %s\r\nX-Forwarded-Proto: https\r\n", v.Peer)
+	fmt.Fprintf(&c.buf, "X-Forwarded-For: %s\r\nX-Forwarded-Proto: https\r\n", c.from(v.Peer))
 	if string(v.Method) != http.MethodGet {
 		c.buf.WriteString("Content-Length: 0\r\n")
 	}
