@@ -69,11 +69,10 @@ func (t *tally) of(kind tallyOf, name string, at time.Time) ChallengeCount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(at)
-	var sum tallied
-	for _, s := range [...]span{t.was, t.now} {
-		sum.add(s[kind][name])
-	}
-	return sum.row()
+	sum := t.was[kind][name]
+	now := t.now[kind][name]
+	sum.add(&now)
+	return sum
 }
 
 // isCampaign reports whether the solvers who look like this one appear to be machines.

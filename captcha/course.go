@@ -76,7 +76,7 @@ func (c *Captcha) noteLoaded(q *Request, k *key, at time.Time) {
 	w := c.who(q, k.way(k.shown()), false)
 	w.net = identity.NetOf(k.addr)
 	c.count.loaded.Inc()
-	c.tally.count(at, &w, func(n *tallied) { n.loaded++ })
+	c.tally.count(at, &w, ChallengeCount{Loaded: 1})
 }
 
 // awaited is a pass that was earned here and has not been used.
@@ -114,6 +114,6 @@ func (c *Captcha) CameBack(passes []spravka.Pass) {
 			continue
 		}
 		c.count.returned.Inc()
-		c.tally.count(at, &a.who, func(n *tallied) { n.returned++ })
+		c.tally.count(at, &a.who, ChallengeCount{CameBack: 1})
 	}
 }

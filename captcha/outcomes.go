@@ -82,12 +82,13 @@ func addRows(to, more []ChallengeRow) []ChallengeRow {
 	return to
 }
 
+// add adds what another span or node counted. Who was asked by one and answered at another has not given up.
 func (n *ChallengeCount) add(more *ChallengeCount) {
 	n.Seconds = (n.Seconds*float64(n.Solved) + more.Seconds*float64(more.Solved)) / float64(max(n.Solved+more.Solved, 1))
 	n.Shown += more.Shown
 	n.Tried += more.Tried
 	n.Solved += more.Solved
-	n.GaveUp += more.GaveUp
+	n.GaveUp = max(n.Shown-n.Tried, 0)
 	n.Quick += more.Quick
 	n.Loaded += more.Loaded
 	n.CameBack += more.CameBack

@@ -60,13 +60,7 @@ type tally struct {
 
 func newTally(keyTTL time.Duration) *tally { return &tally{loaded: newSpentSet(keyTTL, loadedKeys)} }
 
-type span [tallyKinds]map[string]*tallied
-
-type tallied struct {
-	shown, loaded, tried, solved, quick, returned int64
-
-	took time.Duration // of what was solved
-}
+type span [tallyKinds]map[string]ChallengeCount
 
 // turn starts a new span.
 func (t *tally) turn(at time.Time) {
@@ -80,12 +74,12 @@ func (t *tally) turn(at time.Time) {
 	}
 	t.at = at
 	for i := range t.now {
-		t.now[i] = map[string]*tallied{}
+		t.now[i] = map[string]ChallengeCount{}
 	}
 }
 
-// count calls f with the counts of a challenge's way, language, device, network, kind of browser there, and shape, if that is known.
-func (t *tally) count(at time.Time, w *who, f func(*tallied)) {
+// count adds to the counts of a challenge's way, language, device, network, kind of browser there, and shape, if that is known.
+func (t *tally) count(at time.Time, w *who, more ChallengeCount) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(at)
@@ -94,17 +88,13 @@ func (t *tally) count(at time.Time, w *who, f func(*tallied)) {
 			continue
 		}
 		m := t.now[of]
-		n := m[name]
-		if n == nil {
-			if len(m) >= tallyNetworks {
-				name = othersRow
-			}
-			if n = m[name]; n == nil {
-				n = new(tallied)
-				m[name] = n
-			}
+		n, known := m[name]
+		if !known && len(m) >= tallyNetworks {
+			name = othersRow
+			n = m[name]
 		}
-		f(n)
+		n.add(&more)
+		m[name] = n
 	}
 }
 
@@ -123,12 +113,11 @@ func wayOf(q *Request, ch channel, p *params) string {
 
 func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
 	w := c.who(q, way, q.Partner != nil) // without a shape: who only looks sends other fields
-	c.tally.count(at, &w, func(n *tallied) {
-		n.shown++
-		if way == "work" { // which the script of a loaded page asks for
-			n.loaded++
-		}
-	})
+	more := ChallengeCount{Shown: 1}
+	if way == "work" { // which the script of a loaded page asks for
+		more.Loaded = 1
+	}
+	c.tally.count(at, &w, more)
 }
 
 // noteTried counts an answer; an empty one, or one that was not checked, does not count.
@@ -155,20 +144,15 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 		defer c.noteCampaign(netip.Prefix{}, shapeOf(q), at)
 	}
 	defer c.noteCampaign(w.net, w.agent, at)
+	more := ChallengeCount{Tried: 1}
 	if r.state == stateSolved {
 		c.noteEarned(&r.pass, &w, at)
-	}
-	c.tally.count(at, &w, func(n *tallied) {
-		n.tried++
-		if r.state != stateSolved {
-			return
-		}
-		n.solved++
-		n.took += r.took
+		more.Solved, more.Seconds = 1, r.took.Seconds()
 		if c.quick(r) {
-			n.quick++
+			more.Quick = 1
 		}
-	})
+	}
+	c.tally.count(at, &w, more)
 }
 
 // Challenges returns the outcomes of the challenges of the last hour or two.
@@ -203,44 +187,23 @@ func (c *Captcha) Challenges() Challenges {
 	return out
 }
 
-// add adds the counts of another span, if it has any.
-func (n *tallied) add(more *tallied) {
-	if more == nil {
-		return
-	}
-	n.shown += more.shown
-	n.loaded += more.loaded
-	n.returned += more.returned
-	n.tried += more.tried
-	n.solved += more.solved
-	n.quick += more.quick
-	n.took += more.took
-}
-
-func (n *tallied) row() ChallengeCount {
-	return ChallengeCount{
-		Shown: n.shown, Tried: n.tried, Solved: n.solved, Quick: n.quick, GaveUp: max(n.shown-n.tried, 0),
-		Seconds: n.took.Seconds() / float64(max(n.solved, 1)), Loaded: n.loaded, CameBack: n.returned,
-	}
-}
-
 func (n *ChallengeCount) machines(a *AlarmConfig) bool {
 	return n.Solved >= a.Solved && float64(n.Quick) >= quickShare*float64(n.Solved) && float64(n.Solved) >= rightShare*float64(n.Tried)
 }
 
 // rows returns the counts of both spans, the most shown first.
 func (t *tally) rows(of tallyOf) []ChallengeRow {
-	sum := map[string]tallied{}
+	sum := map[string]ChallengeCount{}
 	for _, s := range [...]span{t.was, t.now} {
 		for name, n := range s[of] {
 			x := sum[name]
-			x.add(n)
+			x.add(&n)
 			sum[name] = x
 		}
 	}
 	out := make([]ChallengeRow, 0, len(sum))
 	for name, n := range sum {
-		out = append(out, ChallengeRow{name, n.row()})
+		out = append(out, ChallengeRow{name, n})
 	}
 	slices.SortFunc(out, func(a, b ChallengeRow) int {
 		return cmp.Or(cmp.Compare(b.Shown+b.Tried, a.Shown+a.Tried), cmp.Compare(a.Name, b.Name))

@@ -65,7 +65,7 @@ func TestPitfall12ChallengesAreBounded(t *testing.T) {
 	e := newEnv(t, nil)
 	for n := range 3 * tallyNetworks {
 		net := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 0}), 24)
-		e.c.tally.count(e.now(), &who{way: "page", lang: "en", net: net, agent: 1}, func(x *tallied) { x.shown++ })
+		e.c.tally.count(e.now(), &who{way: "page", lang: "en", net: net, agent: 1}, ChallengeCount{Shown: 1})
 	}
 	if n := len(e.c.tally.now[ofNetwork]); n > tallyNetworks+1 {
 		t.Errorf("%d networks", n)
@@ -76,5 +76,15 @@ func TestPitfall12ChallengesAreBounded(t *testing.T) {
 	}
 	if strings.Contains(fmt.Sprint(got.MachinesSolve), othersRow) {
 		t.Error("others are a network")
+	}
+}
+
+// TestAskedAndAnsweredElsewhere: whoever is asked by one gateway and answers at another has not given up at either.
+func TestAskedAndAnsweredElsewhere(t *testing.T) {
+	one := Challenges{Total: ChallengeCount{Shown: 3, Tried: 1, Solved: 1, GaveUp: 2, Seconds: 4}, Ways: []ChallengeRow{{"page", ChallengeCount{Shown: 3, Tried: 1, Solved: 1, GaveUp: 2, Seconds: 4}}}}
+	two := Challenges{Total: ChallengeCount{Tried: 1, Solved: 1, Seconds: 8}, Ways: []ChallengeRow{{"page", ChallengeCount{Tried: 1, Solved: 1, Seconds: 8}}}}
+	want := ChallengeCount{Shown: 3, Tried: 2, Solved: 2, GaveUp: 1, Seconds: 6}
+	if got := SumOfChallenges([]Challenges{one, two}); got.Total != want || len(got.Ways) != 1 || got.Ways[0].ChallengeCount != want {
+		t.Errorf("%+v", got)
 	}
 }
