@@ -4,12 +4,13 @@ import (
 	"encoding/xml"
 	"strings"
 	"testing"
+	"time"
 
 	"antirobot/identity"
 )
 
-// TestXMLIsRefusedInXML: a blocked client and a user with too many attempts get XML, in which nothing looks like a
-// challenge to clients.
+// TestXMLIsRefusedInXML: a blocked client, a user with too many attempts, and whom the request rules throttle or quarantine
+// get XML, in which nothing looks like a challenge to clients.
 func TestXMLIsRefusedInXML(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Checks = Rate{PerMinute: 6, Burst: 1}
@@ -26,7 +27,12 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 	if blocked.Status != 403 || blocked.Get("X-Antirobot-Verdict") != "blocked" {
 		t.Errorf("blocked: %d", blocked.Status)
 	}
-	for what, a := range map[string]Response{"limited": limited, "blocked": blocked} {
+	throttled := e.c.ThrottledXML(e.request("GET", "https://example.com/xmlsearch"), 1500*time.Millisecond)
+	if throttled.Status != 429 || throttled.Get("Retry-After") != "2" || !strings.Contains(string(throttled.Body), "try again in 2 s") {
+		t.Errorf("throttled: %d %q\n%s", throttled.Status, throttled.Get("Retry-After"), throttled.Body)
+	}
+	quarantined := e.c.QuarantinedXML(e.request("GET", "https://example.com/xmlsearch"))
+	for what, a := range map[string]Response{"limited": limited, "blocked": blocked, "throttled": throttled, "quarantined": quarantined} {
 		if err := xml.Unmarshal(a.Body, new(struct{})); err != nil || a.Get("Content-Type") != typeXML {
 			t.Errorf("%s: %v\n%s", what, err, a.Body)
 		}

@@ -13,8 +13,8 @@ type throttledJSON struct {
 	RetryAfter int64  `json:"retry-after"` // seconds
 }
 
-// Throttled is the answer to a request that comes too fast: 429 and how long to wait. Pages get a page, scripts JSON, all
-// others nothing to read.
+// Throttled is the answer to a request that comes too fast: 429 and how long to wait. Pages get a page, scripts JSON,
+// XML clients XML (ThrottledXML), all others nothing to read.
 func (c *Captcha) Throttled(q *Request, wait time.Duration, page, ajax bool) Response {
 	wait = max(wait, time.Second)
 	var a Response

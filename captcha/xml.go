@@ -69,6 +69,26 @@ func (c *Captcha) BlockedXML(q *Request) Response {
 	return a
 }
 
+// ThrottledXML is Throttled for a client of an XML interface.
+func (c *Captcha) ThrottledXML(q *Request, wait time.Duration) Response {
+	return c.waitXML(q, 429, verdictBlocked, max(wait, time.Second))
+}
+
+// QuarantinedXML is Quarantined for a client of an XML interface.
+func (c *Captcha) QuarantinedXML(q *Request) Response {
+	a := c.own(q, 409, typeXML, verdictBlocked)
+	a.Body = errorXML(409, "Quarantined", q.RequestID)
+	return a
+}
+
+// waitXML tells a client of an XML interface when to come again.
+func (c *Captcha) waitXML(q *Request, code int, verdict string, wait time.Duration) Response {
+	a := c.own(q, code, typeXML, verdict)
+	a.after(wait)
+	a.Body = errorXML(code, fmt.Sprintf("Please try again in %d s", seconds(wait)), q.RequestID)
+	return a
+}
+
 func writeXML(b *bytes.Buffer, text string) {
 	_ = xml.EscapeText(b, []byte(text)) // a Buffer does not fail
 }
@@ -86,9 +106,7 @@ func (c *Captcha) XCheck(q *Request) Response {
 		r.note(&a)
 		return a
 	case stateLimited, stateUnavailable:
-		a := c.own(q, r.status(), typeXML, verdictCaptcha)
-		a.after(r.wait)
-		a.Body = errorXML(r.status(), fmt.Sprintf("Please try again in %d s", seconds(r.wait)), q.RequestID)
+		a := c.waitXML(q, r.status(), verdictCaptcha, r.wait)
 		r.note(&a)
 		return a
 	}

@@ -90,3 +90,48 @@ func TestXMLPartner(t *testing.T) {
 		partner.get(g.url+"/xmlsearch?query=go", "X-Real-Ip", user).must(t, 200, "site got GET")
 	})
 }
+
+// TestXMLIsAlwaysXML: an XML client that is blocked, throttled, quarantined or tries too often gets XML, which says when to come again.
+func TestXMLIsAlwaysXML(t *testing.T) {
+	t.Parallel()
+	g := configured(t, `
+captcha: {rates: {checks: {per_minute: 6, burst: 1}}}
+services:
+  - name: search
+    upstream: {urls: [%q]}
+    requests: {xml_paths: [/xmlsearch]}
+    rules:
+      answers: [{decision: OK, action: pass}, {decision: FAST, action: throttle}, {decision: ODD, action: quarantine}]
+      text: |
+        do regexpCheck(regexp=".*odd.*", attribute="path") mark even
+        if not even stop as ODD
+        do regexpCheck(regexp=".*fast.*", attribute="path") mark slow
+        if slow stop as OK
+        do bucketCheck(rate=1, per=3600, burst=1, attribute="ip", storage="store") mark empty
+        if empty stop as FAST
+        stop as OK
+    captcha: {partners: [{name: acme, key: partner-key-0123456789}]}
+`, site(t).URL)
+	v := visitor(t)
+	ask := func(path, user string) *response {
+		return v.get(g.url+path+"?query=go&key=partner-key-0123456789", "X-Real-Ip", user)
+	}
+	refused := func(r *response, status int, says string) {
+		t.Helper()
+		r.must(t, status, says)
+		if kind, mark := r.Header.Get("Content-Type"), `<?xml version="1.0"`; !strings.HasPrefix(kind, "text/xml") || !strings.HasPrefix(r.body, mark) || strings.Contains(r.body, "Robot request") {
+			t.Errorf("%s: %s\n%s", r.Request.URL, kind, r.body)
+		}
+		if after := r.Header.Get("Retry-After"); (status == 429) != (after != "") {
+			t.Errorf("%s: %d, Retry-After %q", r.Request.URL, status, after)
+		}
+	}
+	g.api("POST", "/api/lists/block", map[string]string{"entry": "203.0.113.7", "reason": "test"})
+	refused(ask("/xmlsearch", "203.0.113.7"), 403, "Blocked")
+	refused(ask("/xmlsearch/odd", "203.0.113.8"), 409, "Quarantined")
+	ask("/xmlsearch/fast", "203.0.113.8").must(t, 200, "site got")
+	refused(ask("/xmlsearch/fast", "203.0.113.8"), 429, "Please try again in ")
+	check := func() *response { return v.get(g.url+"/xcheckcaptcha?key=x&rep=1", "X-Real-Ip", "203.0.113.9") }
+	check().must(t, 200, "Robot request")
+	refused(check(), 429, "Please try again in ")
+}

@@ -233,6 +233,9 @@ func (c *Case) challenge(q *captcha.Request) captcha.Response {
 }
 
 func (c *Case) blocked(q *captcha.Request) captcha.Response {
+	if c.kind() == kindXML && c.decision.Queue() == nil {
+		return c.blockedXML(q)
+	}
 	if r := c.decision.Quarantine(); r != nil {
 		return c.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
 	}
@@ -246,10 +249,18 @@ func (c *Case) blocked(q *captcha.Request) captcha.Response {
 	if c.kind() == kindSubresource || c.kind() == kindPreflight {
 		return c.snap.Captcha.SubResource(q, true)
 	}
-	if c.kind() == kindXML {
-		return c.snap.Captcha.BlockedXML(q)
-	}
 	return c.snap.Captcha.Blocked(q, c.kind() == kindAJAX)
+}
+
+// blockedXML refuses a client of an XML interface, which reads nothing but XML.
+func (c *Case) blockedXML(q *captcha.Request) captcha.Response {
+	if c.decision.Quarantine() != nil {
+		return c.snap.Captcha.QuarantinedXML(q)
+	}
+	if r := c.decision.Throttle(); r != nil {
+		return c.snap.Captcha.ThrottledXML(q, r.Wait)
+	}
+	return c.snap.Captcha.BlockedXML(q)
 }
 
 // request is the captcha's view of the request; it is valid until Close.
