@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"antirobot/identity"
 	"antirobot/templates"
 )
 
@@ -76,16 +77,24 @@ func TestSavedOfTheVersionBefore(t *testing.T) {
 }
 
 // TestBlockedPageSpeaksTheirLanguage: the switch on the page of a blocked visitor leads to the same page in that language,
-// which is remembered, and leads back.
+// which is remembered, and leads back; the way to the owner is on both.
 func TestBlockedPageSpeaksTheirLanguage(t *testing.T) {
-	e := newEnv(t, nil)
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Branding.Contact = "help@example.com" })
+	way := func(a *Response) {
+		t.Helper()
+		if !strings.Contains(string(a.Body), `href="mailto:help@example.com?subject=req-`) {
+			t.Errorf("no way to the owner:\n%s", a.Body)
+		}
+	}
 	a := e.c.Blocked(e.request("GET", "https://example.com/news?page=2"), false)
+	way(&a)
 	fields := fieldsOf(t, a.Body)
 	if a.Status != 403 || fields.Get("retpath") != "https://example.com/news?page=2" {
 		t.Fatalf("%d, %v", a.Status, fields)
 	}
 	fields.Set("switch", "it")
 	a = e.c.BlockedPage(e.request("GET", "https://example.com/showcaptcha?"+fields.Encode()))
+	way(&a)
 	again := fieldsOf(t, a.Body)
 	if a.Status != 403 || a.Get("X-Antirobot-Verdict") != "blocked" || !strings.Contains(string(a.Body), `<html lang="it"`) {
 		t.Errorf("%d\n%s", a.Status, a.Body)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
@@ -174,7 +175,8 @@ func formSite(t *testing.T) string {
 	return s.URL
 }
 
-// TestFormSurvives types a text, is challenged on sending it, and finds that it was received, with and without JavaScript.
+// TestFormSurvives types a text, is challenged on sending it, and finds that it was received, with and without JavaScript: at the
+// service's own address, where a reload says that it was sent, leads back by a link and asks nobody, whatever became of the pass.
 func TestFormSurvives(t *testing.T) {
 	t.Parallel()
 	for _, js := range []bool{true, false} {
@@ -189,10 +191,15 @@ func TestFormSurvives(t *testing.T) {
 			g.ban("ip:127.0.0.1", "10m")
 			run(t, ctx, "send", chromedp.Click("#send"), chromedp.WaitVisible("input[name=rep]"))
 			screen(t, ctx, "captcha-form")
-			var got string
-			run(t, ctx, "answer", chromedp.SendKeys("input[name=rep]", testAnswer+"\r"), chromedp.Text("#got", &got))
-			if want := "a long text & more, ещё from Анна, cookie true"; got != want {
-				t.Errorf("the service got %q, wanted %q", got, want)
+			var got, where, back string
+			run(t, ctx, "answer", chromedp.SendKeys("input[name=rep]", testAnswer+"\r"), chromedp.Text("#got", &got), chromedp.Location(&where))
+			if want := "a long text & more, ещё from Анна, cookie true"; got != want || where != g.url+"/post" {
+				t.Errorf("the service got %q at %s, wanted %q", got, where, want)
+			}
+			run(t, ctx, "lose the pass, and reload", network.DeleteCookies("spravka").WithURL(g.url), chromedp.Reload(),
+				chromedp.WaitVisible(`//h1[contains(.,"sent already")]`), chromedp.AttributeValue(`a[href$="/write"]`, "href", &back, nil), chromedp.Location(&where))
+			if where != g.url+"/post" || back != g.url+"/write" {
+				t.Errorf("the reload shows %s, and leads back to %q", where, back)
 			}
 		})
 	}

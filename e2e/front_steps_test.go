@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
 	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -88,6 +90,62 @@ func makeKeys(t *testing.T, ctx context.Context) {
 		await asked(db.transaction('keys', 'readwrite').objectStore('keys').put(made, 0));
 		db.close();
 	})()`, nil, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+}
+
+// TestSilentCheckSaysNothingAtOnce: a silent check shows nothing for 0.3 s, and then in words what happens, without anything that
+// moves; one that can't go on leads to the digits by itself.
+func TestSilentCheckSaysNothingAtOnce(t *testing.T) {
+	t.Parallel()
+	g := configuredFront(t, site(t).URL, "    captcha: {steps: {robot: silent}}\n")
+	g.ban("ip:127.0.0.1", "1h")
+	ctx := browser(t)
+	held := make(chan fetch.RequestID, 10)
+	chromedp.ListenTarget(ctx, func(e any) {
+		if e, ok := e.(*fetch.EventRequestPaused); ok {
+			held <- e.RequestID
+		}
+	})
+	run(t, ctx, "hold the part back", fetch.Enable().WithPatterns([]*fetch.RequestPattern{{URLPattern: "*/captcha/image*"}}),
+		chromedp.ActionFunc(func(ctx context.Context) error { // the page is not loaded before its part
+			_, _, _, _, err := page.Navigate(g.url + "/page").Do(ctx)
+			return err
+		}))
+	part := <-held
+	if delay := value[float64](t, ctx, `document.querySelector('main').getAnimations()[0].effect.getTiming().delay`); delay != 300 {
+		t.Errorf("the page says something after %v ms", delay)
+	}
+	at := func(ms string) string {
+		return value[string](t, ctx, `document.getAnimations().forEach((a) => { a.pause(); a.currentTime = `+ms+`; }), getComputedStyle(document.querySelector('h1')).visibility`)
+	}
+	if early, late := at("299"), at("301"); early != "hidden" || late != "visible" {
+		t.Errorf("before 0.3 s the page is %s, and then %s", early, late)
+	}
+	if n := value[int](t, ctx, `document.querySelectorAll('img, svg, progress, [role=progressbar]').length`); n != 0 {
+		t.Errorf("%d things besides words", n)
+	}
+	checkAxe(t, ctx, axe(t), "a silent check")
+	run(t, ctx, "lose the part", fetch.FailRequest(part, network.ErrorReasonConnectionReset), fetch.Disable(), chromedp.WaitVisible(field, chromedp.ByQuery))
+}
+
+// TestStorageIsDenied: a browser that lets pages keep nothing but cookies answers as any other, and is not asked again when it
+// goes to another network at once.
+func TestStorageIsDenied(t *testing.T) {
+	t.Parallel()
+	g := configuredFront(t, site(t).URL, "    captcha: {steps: {robot: press}}\n", "--trusted-proxies", "127.0.0.1")
+	g.ban("ip:203.0.113.1", "1h")
+	g.ban("ip:198.51.100.1", "1h")
+	ctx := browser(t)
+	there := chromedp.WaitVisible(`//pre[contains(.,"site got")]`)
+	run(t, ctx, "deny", chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`for (const name of ['indexedDB', 'localStorage', 'sessionStorage', 'caches'])
+			Object.defineProperty(window, name, {get() { throw new DOMException('denied', 'SecurityError'); }});`).Do(ctx)
+		return err
+	}), comeFrom("203.0.113.1"), chromedp.Navigate(g.url+"/page"), chromedp.WaitVisible("#press", chromedp.ByQuery), chromedp.Click("#press", chromedp.ByQuery), there)
+	run(t, ctx, "go elsewhere", comeFrom("198.51.100.1"), chromedp.Navigate(g.url+"/more"), there)
+	run(t, ctx, "and back", comeFrom("203.0.113.1"), chromedp.Navigate(g.url+"/page"), there)
+	if n := g.metric("antirobot_captcha_answers_total", `result="solved"`); n != 1 {
+		t.Errorf("%v questions were answered", n)
+	}
 }
 
 // TestMovingPictureInDialog: antirobot.js shows a moving picture with arrows, keys and sound; an act leads to the next picture,

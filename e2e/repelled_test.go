@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -127,7 +128,7 @@ func TestRepelledHalfOpenHeads(t *testing.T) {
 // TestChallengesAreToldToOperators: operators see the outcomes of challenges, and that machines solve them.
 func TestChallengesAreToldToOperators(t *testing.T) {
 	t.Parallel()
-	g := configured(t, "defaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)
+	g := configured(t, "alarms: {every: 1s}\ndefaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
 	page := visitor(t).get(visitor(t).get(g.url+"/").Header.Get("Location")).must(t, 200, `name="rep"`) // gives up
 	visitor(t).get(g.url+"/captcha/image?key="+formOf(t, page.body).Get("key")).must(t, 200, "PNG")
@@ -153,4 +154,48 @@ func TestChallengesAreToldToOperators(t *testing.T) {
 	if n := g.metric("antirobot_captcha_machines_solve"); n != 1 {
 		t.Errorf("the metric says %v", n)
 	}
+	eventually(t, "the alarm", func() bool {
+		_, out := command(t, "alarms", "--admin", g.admin, "--data-dir", g.dir)
+		return strings.Contains(out, "challenges are solved by machine from 127.0.0.0/24")
+	})
+}
+
+// TestSolversLoseTheirPasses: all passes of a campaign of solvers are taken back by one call or by rule, and those of its neighbours
+// are not.
+func TestSolversLoseTheirPasses(t *testing.T) {
+	t.Parallel()
+	const program = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36"
+	f := func(rule bool) {
+		g := configured(t, "identity: {trusted_proxies: [127.0.0.1]}\ndefaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 4, revoke: %t}}\n", site(t).URL, rule)
+		earns := func(address string) *client {
+			v := from(t, address)
+			if address != "203.0.113.99" {
+				v.header.Set("User-Agent", program)
+			}
+			g.ban("ip:"+address, "10m")
+			g.earn(v, "/")
+			return v
+		}
+		neighbour := earns("203.0.113.99")
+		var solvers []*client
+		for n := range 4 {
+			solvers = append(solvers, earns(fmt.Sprintf("203.0.113.%d", 1+n)))
+		}
+		if !rule {
+			var told struct{ Campaigns []struct{ Name string } }
+			if err := json.Unmarshal(g.api("GET", "/api/challenges", nil), &told); err != nil || len(told.Campaigns) == 0 || !strings.HasPrefix(told.Campaigns[0].Name, "203.0.113.0/24 ") {
+				t.Fatalf("%+v, %v", told, err)
+			}
+			solvers[0].get(g.url+"/").must(t, 200, "site got")
+			g.api("POST", "/api/revoke", map[string]string{"campaign": told.Campaigns[0].Name})
+		}
+		for n, v := range solvers {
+			if r := v.get(g.url + "/"); r.StatusCode != 302 {
+				t.Errorf("by rule %t: the pass of solver %d holds: %d", rule, n, r.StatusCode)
+			}
+		}
+		neighbour.get(g.url+"/").must(t, 200, "site got")
+	}
+	f(false)
+	f(true)
 }

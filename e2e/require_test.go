@@ -14,11 +14,12 @@ import (
 	"testing"
 )
 
-// asking is a service that asks itself: on /signup for digits, unless it is told that they were passed; on /always for the
-// moving picture, whatever it is told.
+// asking is a service that asks itself: on /signup for digits, and on /checkout for the moving picture, unless it is told that they
+// were passed; on /always for the moving picture, whatever it is told.
 func asking(t *testing.T) (url string, requests *atomic.Int64) {
 	requests = new(atomic.Int64)
 	told := regexp.MustCompile(`^digits;at=\d{10};id=[0-9a-f]{16}(;for=dynamic)?$`)
+	moved := regexp.MustCompile(`^dynamic;at=\d{10};id=[0-9a-f]{16}$`)
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests.Add(1)
 		body, _ := io.ReadAll(r.Body)
@@ -27,6 +28,12 @@ func asking(t *testing.T) (url string, requests *atomic.Int64) {
 			w.Header().Set("X-Antirobot-Require", "dynamic")
 			w.WriteHeader(403)
 			fmt.Fprintf(w, "never, told %q", passed)
+		case r.URL.Path == "/checkout" && (len(passed) != 1 || !moved.MatchString(passed[0])):
+			w.Header().Set("X-Antirobot-Require", "dynamic")
+			w.WriteHeader(403)
+			fmt.Fprint(w, "not yet")
+		case r.URL.Path == "/checkout":
+			fmt.Fprintf(w, "bought with %s", body)
 		case len(passed) == 1 && told.MatchString(passed[0]):
 			fmt.Fprintf(w, "signed up with %s", body)
 		default:
@@ -89,6 +96,16 @@ func TestServiceAsks(t *testing.T) {
 			t.Errorf("the service saw the form %d times", n)
 		}
 
+		v, before = new(), requests.Load()
+		shown := v.do("POST", base+"/checkout", "name=Anna", urlencoded...).must(t, 200, `class="moving"`)
+		next := v.do("POST", base+"/checkcaptcha", answered(t, shown.body, testAnswer), urlencoded...).must(t, 200, `class="moving"`)
+		again = answered(t, next.body, testAnswer)
+		to = v.do("POST", base+"/checkcaptcha", again, urlencoded...).must(t, 307, "").Header.Get("Location")
+		v.do("POST", to, again, urlencoded...).must(t, 200, "bought with name=Anna")
+		if n := requests.Load() - before; n != 2 || to != base+"/checkout" {
+			t.Errorf("the service saw the form %d times, at %s", n, to)
+		}
+
 		v = new()
 		v.header.Set("Accept", "application/json")
 		call := func() *response {
@@ -111,7 +128,7 @@ func TestServiceAsks(t *testing.T) {
 		t.Cleanup(v.CloseIdleConnections)
 		return v
 	})
-	for result, want := range map[string]float64{"asked": 8, "passed": 2, "not-asked": 0, "not-understood": 0} {
+	for result, want := range map[string]float64{"asked": 10, "passed": 2, "not-asked": 0, "not-understood": 0} {
 		if n := g.metric("antirobot_service_requires_total", `result="`+result+`"`); n != want {
 			t.Errorf("%v times %s, wanted %v", n, result, want)
 		}
