@@ -25,6 +25,7 @@ const (
 	atMode    = 20 // 2
 	atType    = 22 // 3
 	atKind    = 25 // 3
+	atQUIC    = 28 // the hash of a handshake in QUIC ends the event, where earlier versions, which know those over TCP alone, pass it over
 )
 
 // flags are the event's fields that are true or false, in the order of their bits, which is part of the format.
@@ -72,6 +73,9 @@ func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byt
 		if *f {
 			bits |= 1 << i
 		}
+	}
+	if e.QUIC {
+		bits |= 1 << atQUIC
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, bits)
 	at := len(dst)
@@ -159,7 +163,9 @@ func appendFields(dst []byte, e *verdict.Event) (_ []byte, has uint32) {
 	w.u32(hasClient, e.Client)
 	w.u64(hasShape, e.Shape)
 	w.u32(hasLanguage, e.Language)
-	w.u64(hasJA4, e.JA4)
+	if !e.QUIC {
+		w.u64(hasJA4, e.JA4)
+	}
 	w.u64(hasFrames, e.Frames)
 	w.u32(hasRefererPath, e.RefererPath)
 	w.u32(hasBrowser, e.Browser)
@@ -171,6 +177,9 @@ func appendFields(dst []byte, e *verdict.Event) (_ []byte, has uint32) {
 	w.varint(hasForged, uint64(e.Forged))
 	w.varint(hasHeaders, uint64(e.Headers))
 	w.varint(hasMajor, uint64(e.Claim.Major))
+	if e.QUIC {
+		w.dst = binary.LittleEndian.AppendUint64(w.dst, e.JA4)
+	}
 	return w.dst, w.has
 }
 
@@ -293,6 +302,9 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 		e.Subjects[i] = r.subject()
 	}
 	r.fields(e, has)
+	if e.QUIC = bits>>atQUIC&1 == 1; e.QUIC {
+		e.JA4 = binary.LittleEndian.Uint64(r.take(8))
+	}
 	if r.bad || e.Type > verdict.TypeOther {
 		return 0, rest, errEvent
 	}

@@ -124,6 +124,21 @@ func TestEventsOfALaterVersion(t *testing.T) {
 	}
 }
 
+// TestHandshakesInQUIC: an earlier version, which knows handshakes over TCP alone, must not take one in QUIC for one of those.
+func TestHandshakesInQUIC(t *testing.T) {
+	e := typical(7)
+	e.QUIC = true
+	wire := appendEvent(nil, &e, 1, 0)
+	wire[2+atQUIC/8] &^= 1 << (atQUIC % 8) // nor does it know that bit
+	var got verdict.Event
+	if _, _, err := readEvent(&got, wire, 0); err != nil {
+		t.Fatal(err)
+	}
+	if got.JA4 != 0 || got.QUIC || got.Frames != e.Frames || got.Claim != e.Claim {
+		t.Errorf("%+v", got)
+	}
+}
+
 // typical is the event of a page that a browser with a cookie has opened over HTTPS, of the i-th of many visitors.
 func typical(i int) verdict.Event {
 	h := func(salt uint64) uint64 {

@@ -29,6 +29,7 @@ type Facts struct {
 	Language uint32 // hash of Accept-Language; 0 if absent
 
 	JA4      uint64   // hash of the fingerprint of the TLS handshake; 0: not known
+	QUIC     bool     // the handshake was QUIC's: a browser makes another there than over TCP
 	Frames   uint64   // hash of that of the first HTTP/2 frames; 0: not known
 	Software Software // that the handshake is known to be of
 	Lag      Lag      // of direct clients, by how much later it answers than its connection's end

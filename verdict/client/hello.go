@@ -58,9 +58,7 @@ func softwareOf(ja4 []byte) Software {
 // hello reads what the handshake says.
 func (f *Facts) hello(v *request.View) {
 	if len(v.JA4) > 0 {
-		if !v.HTTP3 { // a browser's hello in QUIC is another, and would look unlike its established visitors'
-			f.JA4 = max(1, request.Hash(v.JA4))
-		}
+		f.JA4, f.QUIC = max(1, request.Hash(v.JA4)), v.JA4[0] == 'q'
 		f.Software = softwareOf(v.JA4)
 	}
 	if f.Direct {

@@ -43,12 +43,16 @@ func TestHello(t *testing.T) {
 	f(chrome, "short", SoftwareUnknown, false)
 }
 
-// TestHelloOverQUIC: it is nobody's usual one, but a library is known by it.
+// TestHelloOverQUIC: it is marked as what it is, whoever says so, and a library is known by it.
 func TestHelloOverQUIC(t *testing.T) {
 	var facts Facts
-	v := &request.View{Path: []byte("/"), Target: []byte("/"), JA4: []byte("q13d0312h3_a33745022dd6_000000000000"), HTTP2: true, HTTP3: true}
+	v := &request.View{Path: []byte("/"), Target: []byte("/"), JA4: []byte("q13d0312h3_a33745022dd6_000000000000"), HTTP2: true}
 	facts.Read(v, new(identity.Identity), nil)
-	if facts.JA4 != 0 || facts.Software != SoftwareNode {
-		t.Errorf("JA4 %d, software %v", facts.JA4, facts.Software)
+	if facts.JA4 == 0 || !facts.QUIC || facts.Software != SoftwareNode {
+		t.Errorf("JA4 %d, QUIC %v, software %v", facts.JA4, facts.QUIC, facts.Software)
+	}
+	v.JA4[0] = 't'
+	if facts.Read(v, new(identity.Identity), nil); facts.JA4 == 0 || facts.QUIC {
+		t.Errorf("over TCP: JA4 %d, QUIC %v", facts.JA4, facts.QUIC)
 	}
 }

@@ -63,8 +63,8 @@ func (p *Processor) fill(c *evidence, r *rates) {
 		if c.s.agentCount() < several { // cookies that are dropped make nobody several people
 			c.ranks = r.people.compare(c.e, &c.t)
 		}
-		c.hello.unseen = p.hellos.unseen(c.e.Claim, false, c.e.JA4)
-		c.hello.framesUnseen = p.hellos.unseen(c.e.Claim, true, c.e.Frames)
+		c.hello.unseen = p.hellos.unseen(c.e.Claim, carrier(&c.e.Facts), c.e.JA4)
+		c.hello.framesUnseen = p.hellos.unseen(c.e.Claim, firstFrames, c.e.Frames)
 	}
 	c.norm = &c.ranks
 	c.pages = r.people.views.known()

@@ -11,7 +11,7 @@ import (
 	"antirobot/verdict/client"
 )
 
-// hellos are the fingerprints, of TLS handshakes and of first HTTP/2 frames, that the site's own established visitors come
+// hellos are the fingerprints, of TLS handshakes over TCP, of those in QUIC and of first HTTP/2 frames, that the site's own established visitors come
 // with, by the browser that they claim: what a browser looks like is learnt, not shipped. The zero value is ready for use.
 // Safe for concurrent use; readers take no lock.
 type hellos struct {
@@ -20,23 +20,38 @@ type hellos struct {
 }
 
 const (
-	helloPlaces = 1024 // browsers, by family, version and kind of fingerprint;at most 600 KB together
+	helloPlaces = 1024 // browsers, by family, version and kind of fingerprint; at most 600 KB together
 	helloKinds  = 16   // fingerprints of one browser; the least recently seen is forgotten
 	fewHellos   = 12   // networks of established visitors that make a browser known
 )
+
+// helloKind is which of a browser's fingerprints one is. Each kind is learnt by itself: over QUIC a browser offers other
+// ciphers and extensions than over TCP, and its first hello there is no reason to doubt it.
+type helloKind uint8
+
+const (
+	overTCP helloKind = iota
+	overQUIC
+	firstFrames
+)
+
+// carrier is the kind of an event's handshake.
+func carrier(f *client.Facts) helloKind {
+	if f.QUIC {
+		return overQUIC
+	}
+	return overTCP
+}
 
 // helloKey is a browser, and which of its fingerprints.
 type helloKey struct {
 	family client.Family
 	major  uint16 // 0: all versions
-	frames bool
+	kind   helloKind
 }
 
 func (k helloKey) place() int {
-	h := uint64(k.family)<<17 | uint64(k.major)<<1
-	if k.frames {
-		h |= 1
-	}
+	h := uint64(k.family)<<18 | uint64(k.major)<<2 | uint64(k.kind)
 	return int(h * 0x9e3779b97f4a7c15 >> 54 % helloPlaces)
 }
 
@@ -62,8 +77,8 @@ func (h *hellos) see(e *verdict.Event) {
 	}
 	network := max(1, hashID(identity.NetworkOf(e.Subjects[e.N-1].ID))*0x9e3779b97f4a7c15>>40)
 	for _, major := range [...]uint16{e.Claim.Major, 0} {
-		h.add(helloKey{e.Claim.Family, major, false}, e.JA4, network, e.At.Unix())
-		h.add(helloKey{e.Claim.Family, major, true}, e.Frames, network, e.At.Unix())
+		h.add(helloKey{e.Claim.Family, major, carrier(&e.Facts)}, e.JA4, network, e.At.Unix())
+		h.add(helloKey{e.Claim.Family, major, firstFrames}, e.Frames, network, e.At.Unix())
 	}
 }
 
@@ -118,12 +133,12 @@ func (s *helloSet) note(hash, network uint64, at int64) {
 
 // unseen says whether a browser never comes with a fingerprint: this version of it if enough of those are known, or else
 // all versions.
-func (h *hellos) unseen(c client.Claim, frames bool, hash uint64) tristate {
+func (h *hellos) unseen(c client.Claim, kind helloKind, hash uint64) tristate {
 	if hash == 0 || !c.Family.Browser() {
 		return unknown
 	}
 	for _, major := range [...]uint16{c.Major, 0} {
-		k := helloKey{c.Family, major, frames}
+		k := helloKey{c.Family, major, kind}
 		s := h.of[k.place()].Load()
 		if s == nil || s.key != k {
 			continue

@@ -21,7 +21,7 @@ func TestHellosAreLearnt(t *testing.T) {
 	}
 	is := func(c client.Claim, ja4 uint64, want tristate) {
 		t.Helper()
-		if got := h.unseen(c, false, ja4); got != want {
+		if got := h.unseen(c, overTCP, ja4); got != want {
 			t.Errorf("%v with %d: %v, want %v", c, ja4, got, want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestHellosAreLearnt(t *testing.T) {
 	is(client.Claim{Family: client.FamilyLibrary}, 3, unknown)
 	show(2, chrome, 2, 7)
 	is(chrome, 2, no)
-	if h.unseen(chrome, true, 7) != no || h.unseen(chrome, true, 8) != yes {
+	if h.unseen(chrome, firstFrames, 7) != no || h.unseen(chrome, firstFrames, 8) != yes {
 		t.Error("the frames are not learnt apart")
 	}
 	for n := range uint64(3 * helloKinds) { // a flood of other kinds is remembered in bounded memory
@@ -50,6 +50,35 @@ func TestHellosAreLearnt(t *testing.T) {
 		show(4, chrome, 1, 7)
 	}
 	is(chrome, 1, no)
+}
+
+// TestHellosInQUICAreLearntApart: a site that turns HTTP/3 on takes nobody's first handshake there for a strange one, and
+// learns what browsers make there as it has learnt what they make over TCP.
+func TestHellosInQUICAreLearntApart(t *testing.T) {
+	var h hellos
+	e := event(time.Unix(1.8e9, 0), 1)
+	e.Claim = client.Claim{Family: client.FamilyChrome, Major: 156}
+	show := func(ja4 uint64, quic bool) {
+		for n := range byte(40) {
+			e.Subjects[e.N-1].ID = [16]byte{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: n, 15: 1}
+			e.JA4, e.QUIC = ja4, quic
+			h.see(e)
+		}
+	}
+	is := func(ja4 uint64, quic bool, want tristate) {
+		t.Helper()
+		e.JA4, e.QUIC = ja4, quic
+		if got := h.unseen(e.Claim, carrier(&e.Facts), e.JA4); got != want {
+			t.Errorf("%d, QUIC %v: %v, want %v", ja4, quic, got, want)
+		}
+	}
+	show(1, false)
+	is(1, false, no)
+	is(2, true, unknown)
+	show(2, true)
+	is(2, true, no)
+	is(1, true, yes)
+	is(2, false, yes)
 }
 
 // TestAnswersBehind: how late a client answers is a factor of those that hold their connection themselves.
