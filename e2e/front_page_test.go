@@ -258,6 +258,9 @@ func TestPagePoints(t *testing.T) {
 			open(t, ctx)
 			run(t, ctx, "focus", chromedp.Focus(field, chromedp.ByQuery))
 			inView(t, ctx, "asked in "+tag, "main img", field, "button.go")
+			if n := value[int](t, ctx, `new Set([...document.querySelectorAll('.ways > a')].map((e) => e.getBoundingClientRect().top)).size`); n != 1 {
+				t.Errorf("sound and another picture are in %d rows in %s", n, tag)
+			}
 			wrong(t)
 			inView(t, ctx, "wrong in "+tag, "main img", ".error", field, "button.go")
 		}

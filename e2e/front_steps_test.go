@@ -2,7 +2,12 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -145,6 +150,34 @@ func TestStorageIsDenied(t *testing.T) {
 	run(t, ctx, "and back", comeFrom("203.0.113.1"), chromedp.Navigate(g.url+"/page"), there)
 	if n := g.metric("antirobot_captcha_answers_total", `result="solved"`); n != 1 {
 		t.Errorf("%v questions were answered", n)
+	}
+}
+
+// TestServiceAsksForAPress: a form that the service wants a press for goes on with it, once, to its own address.
+func TestServiceAsksForAPress(t *testing.T) {
+	t.Parallel()
+	var posted atomic.Int64
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		passed := r.Header.Get("X-Antirobot-Passed")
+		switch {
+		case r.Method != http.MethodPost:
+			fmt.Fprint(w, `<!doctype html><title>Buy</title><form method=post action=/pay><textarea name=text></textarea><button id=send>Pay</button></form>`)
+		case posted.Add(1) == 1 && passed == "":
+			w.Header().Set("X-Antirobot-Require", "press")
+			w.WriteHeader(http.StatusForbidden)
+		default:
+			fmt.Fprintf(w, `<!doctype html><title>Thanks</title><pre id=got>%s after %s</pre>`, html.EscapeString(r.PostFormValue("text")), html.EscapeString(passed))
+		}
+	}))
+	t.Cleanup(service.Close)
+	g := serve(t, service.URL)
+	ctx := browser(t)
+	var got, where string
+	run(t, ctx, "pay", chromedp.Navigate(g.url+"/buy"), chromedp.SendKeys("textarea", "ten & one", chromedp.ByQuery), chromedp.Click("#send", chromedp.ByQuery),
+		chromedp.WaitVisible("#press", chromedp.ByQuery), chromedp.Click("#press", chromedp.ByQuery), chromedp.Text("#got", &got, chromedp.ByQuery), chromedp.Location(&where))
+	if !strings.HasPrefix(got, "ten & one after press;at=") || where != g.url+"/pay" || posted.Load() != 2 {
+		t.Errorf("%q at %s, %d requests", got, where, posted.Load())
 	}
 }
 
