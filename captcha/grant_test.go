@@ -103,22 +103,23 @@ func TestGrantIsSpentOnce(t *testing.T) {
 	}
 }
 
-// TestQuarantined shows what a client is told when its request was quarantined.
+// TestThrottled shows what a client is told that comes too fast.
 func TestThrottled(t *testing.T) {
 	e := newEnv(t, nil)
 	q := e.request("GET", "https://shop.example/search")
-	f := func(page, ajax bool, want string) {
+	f := func(r Reader, want string) {
 		t.Helper()
-		a := e.c.Throttled(q, 1500*time.Millisecond, page, ajax)
+		a := e.c.Throttled(q, 1500*time.Millisecond, r)
 		if a.Status != 429 || a.Get("Retry-After") != "2" || a.Get("Cache-Control") != "no-store" || !strings.Contains(string(a.Body), want) {
 			t.Errorf("%d %v %s", a.Status, a.Header, a.Body)
 		}
 	}
-	f(false, true, `{"type":"throttle","request-id":"`+q.RequestID+`","retry-after":2}`)
-	f(true, false, "A little too fast")
-	f(false, false, "")
+	f(ReadsJSON, `{"type":"throttle","request-id":"`+q.RequestID+`","retry-after":2}`)
+	f(ReadsPage, "A little too fast")
+	f(ReadsNothing, "")
 }
 
+// TestQuarantined shows what a client is told when its request was quarantined.
 func TestQuarantined(t *testing.T) {
 	e := newEnv(t, nil)
 	q := e.request("POST", "https://shop.example/comments")

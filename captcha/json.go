@@ -46,13 +46,15 @@ type askBody struct {
 	AudioURL string `json:"audio-url,omitempty"`
 }
 
-type blockedJSON struct {
-	Type      string `json:"type"`
+// noticeJSON is what a script is told that is asked for nothing.
+type noticeJSON struct {
+	Type      string `json:"type"` // blocked or queued
 	RequestID string `json:"request-id"`
 }
 
-type limitedJSON struct {
-	Type       string `json:"type"`
+// waitJSON is what a script is told that should come again later.
+type waitJSON struct {
+	Type       string `json:"type"` // limited, unavailable or throttle
 	RequestID  string `json:"request-id"`
 	RetryAfter int64  `json:"retry-after"` // seconds
 }
@@ -165,7 +167,7 @@ func (c *Captcha) limitedJSON(q *Request, code int, wait time.Duration) Response
 	} else {
 		a.Outcome = OutcomeLimited
 	}
-	a.Body = marshal(limitedJSON{Type: kind, RequestID: q.RequestID, RetryAfter: seconds(wait)})
+	a.Body = marshal(waitJSON{Type: kind, RequestID: q.RequestID, RetryAfter: seconds(wait)})
 	return a
 }
 

@@ -233,7 +233,7 @@ func (c *Captcha) Blocked(q *Request, ajax bool) Response {
 	if ajax {
 		a := c.own(q, 403, typeJSON, verdictBlocked)
 		c.cors(q, &a)
-		a.Body = marshal(blockedJSON{Type: "blocked", RequestID: q.RequestID})
+		a.Body = marshal(noticeJSON{Type: "blocked", RequestID: q.RequestID})
 		return a
 	}
 	return c.blockedPage(q, nil, q.original())

@@ -6,19 +6,13 @@ import (
 	"antirobot/templates"
 )
 
-// queuedJSON is what a script is told if what it sent waits for a person.
-type queuedJSON struct {
-	Type      string `json:"type"`
-	RequestID string `json:"request-id"`
-}
-
 // Queued is the answer to a message that waits for a person: 202, and a page that says so, or JSON for a script. It carries
 // no verdict: nobody is asked for anything.
 func (c *Captcha) Queued(q *Request, page bool) Response {
 	if !page {
 		a := c.own(q, 202, typeJSON, "")
 		c.cors(q, &a)
-		a.Body = marshal(queuedJSON{"queued", q.RequestID})
+		a.Body = marshal(noticeJSON{"queued", q.RequestID})
 		return a
 	}
 	back := q.Base + "/"

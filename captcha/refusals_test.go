@@ -27,12 +27,16 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 	if blocked.Status != 403 || blocked.Get("X-Antirobot-Verdict") != "blocked" {
 		t.Errorf("blocked: %d", blocked.Status)
 	}
-	throttled := e.c.ThrottledXML(e.request("GET", "https://example.com/xmlsearch"), 1500*time.Millisecond)
+	throttled := e.c.Throttled(e.request("GET", "https://example.com/xmlsearch"), 1500*time.Millisecond, ReadsXML)
 	if throttled.Status != 429 || throttled.Get("Retry-After") != "2" || !strings.Contains(string(throttled.Body), "try again in 2 s") {
 		t.Errorf("throttled: %d %q\n%s", throttled.Status, throttled.Get("Retry-After"), throttled.Body)
 	}
 	quarantined := e.c.QuarantinedXML(e.request("GET", "https://example.com/xmlsearch"))
-	for what, a := range map[string]Response{"limited": limited, "blocked": blocked, "throttled": throttled, "quarantined": quarantined} {
+	busy := e.c.Busy(e.request("GET", "https://example.com/xmlsearch"), 2*time.Second, ReadsXML)
+	if busy.Status != 503 || busy.Get("Retry-After") != "2" || busy.Get("X-Antirobot-Verdict") != "" {
+		t.Errorf("busy: %d %v", busy.Status, busy.Header)
+	}
+	for what, a := range map[string]Response{"busy": busy, "limited": limited, "blocked": blocked, "throttled": throttled, "quarantined": quarantined} {
 		if err := xml.Unmarshal(a.Body, new(struct{})); err != nil || a.Get("Content-Type") != typeXML {
 			t.Errorf("%s: %v\n%s", what, err, a.Body)
 		}

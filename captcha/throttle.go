@@ -6,27 +6,51 @@ import (
 	"antirobot/templates"
 )
 
-// throttledJSON is what a script is told if it asks too fast.
-type throttledJSON struct {
-	Type       string `json:"type"`
-	RequestID  string `json:"request-id"`
-	RetryAfter int64  `json:"retry-after"` // seconds
+// Reader says what the client of a request can read.
+type Reader uint8
+
+// What clients read.
+const (
+	ReadsNothing Reader = iota // pictures and other parts
+	ReadsPage
+	ReadsJSON
+	ReadsXML
+)
+
+// Throttled is the answer to a request that comes too fast: 429 and how long to wait.
+func (c *Captcha) Throttled(q *Request, wait time.Duration, r Reader) Response {
+	wait = max(wait, time.Second)
+	if r == ReadsPage {
+		a := c.message(q, nil, 429, verdictBlocked, templates.Limited, "")
+		a.after(wait)
+		return a
+	}
+	return c.comeAgain(q, 429, verdictBlocked, "throttle", wait, r)
 }
 
-// Throttled is the answer to a request that comes too fast: 429 and how long to wait. Pages get a page, scripts JSON,
-// XML clients XML (ThrottledXML), all others nothing to read.
-func (c *Captcha) Throttled(q *Request, wait time.Duration, page, ajax bool) Response {
-	wait = max(wait, time.Second)
+// Busy is the answer for a service that has no free capacity: 503 and how long to wait. It carries no verdict: nobody is asked or
+// refused.
+func (c *Captcha) Busy(q *Request, wait time.Duration, r Reader) Response {
+	if r == ReadsPage {
+		a := c.PlainPage(q, templates.Unavailable)
+		a.after(wait)
+		return a
+	}
+	return c.comeAgain(q, 503, "", "unavailable", wait, r)
+}
+
+// comeAgain says how long to wait to a client that reads no pages.
+func (c *Captcha) comeAgain(q *Request, code int, verdict, kind string, wait time.Duration, r Reader) Response {
 	var a Response
-	switch {
-	case page:
-		a = c.message(q, nil, 429, verdictBlocked, templates.Limited, "")
-	case ajax:
-		a = c.own(q, 429, typeJSON, verdictBlocked)
+	switch r {
+	case ReadsXML:
+		return c.waitXML(q, code, verdict, wait)
+	case ReadsJSON:
+		a = c.own(q, code, typeJSON, verdict)
 		c.cors(q, &a)
-		a.Body = marshal(throttledJSON{"throttle", q.RequestID, seconds(wait)})
+		a.Body = marshal(waitJSON{kind, q.RequestID, seconds(wait)})
 	default:
-		a = c.own(q, 429, "", verdictBlocked)
+		a = c.own(q, code, "", verdict)
 		a.add("Vary", "*")
 	}
 	a.after(wait)

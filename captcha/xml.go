@@ -69,11 +69,6 @@ func (c *Captcha) BlockedXML(q *Request) Response {
 	return a
 }
 
-// ThrottledXML is Throttled for a client of an XML interface.
-func (c *Captcha) ThrottledXML(q *Request, wait time.Duration) Response {
-	return c.waitXML(q, 429, verdictBlocked, max(wait, time.Second))
-}
-
 // QuarantinedXML is Quarantined for a client of an XML interface.
 func (c *Captcha) QuarantinedXML(q *Request) Response {
 	a := c.own(q, 409, typeXML, verdictBlocked)

@@ -166,7 +166,8 @@ func (r *response) setsCookie(name string) bool {
 	return slices.ContainsFunc(r.Header.Values("Set-Cookie"), func(c string) bool { return strings.HasPrefix(c, name+"=") })
 }
 
-// TestBusyService: a service whose connections are all in use is not down: visitors get 503, and when to try again.
+// TestBusyService: a service whose connections are all in use is not down: visitors get 503, and when to try again, in
+// what they can read.
 func TestBusyService(t *testing.T) {
 	t.Parallel()
 	hold, held := make(chan struct{}), make(chan struct{}, 1)
@@ -186,8 +187,8 @@ func TestBusyService(t *testing.T) {
 		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "2" {
 			t.Errorf("%s: %d, Retry-After %q", accept, r.StatusCode, r.Header.Get("Retry-After"))
 		}
-		if accept == "text/html" && !strings.Contains(r.body, "busy") {
-			t.Errorf("the page says %s", tail(r.body, 500))
+		if want := map[string]string{"text/html": "busy", "application/json": `{"type":"unavailable","request-id":"`}[accept]; !strings.Contains(r.body, want) || r.Header.Get("X-Antirobot-Verdict") != "" {
+			t.Errorf("%s: %v\n%s", accept, r.Header, tail(r.body, 500))
 		}
 	}
 	close(hold)

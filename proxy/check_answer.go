@@ -38,7 +38,7 @@ func (k *checkCall) stop(blocked bool) {
 	a := j.snap.Captcha.SubResource(j.request(), blocked)
 	k.answered = answerBlocked
 	if r := j.decision.Throttle(); r != nil { // no balancer relays a 429
-		a = j.snap.Captcha.Throttled(j.request(), r.Wait, false, false)
+		a = j.snap.Captcha.Throttled(j.request(), r.Wait, captcha.ReadsNothing)
 		a.Status = 403
 	}
 	if !blocked {

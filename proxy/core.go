@@ -233,34 +233,38 @@ func (c *Case) challenge(q *captcha.Request) captcha.Response {
 }
 
 func (c *Case) blocked(q *captcha.Request) captcha.Response {
-	if c.kind() == kindXML && c.decision.Queue() == nil {
-		return c.blockedXML(q)
-	}
 	if r := c.decision.Quarantine(); r != nil {
+		if c.kind() == kindXML {
+			return c.snap.Captcha.QuarantinedXML(q)
+		}
 		return c.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
 	}
 	if c.decision.Queue() != nil {
 		return c.queued(q)
 	}
 	if r := c.decision.Throttle(); r != nil {
-		page := c.kind() == kindPage || c.kind() == kindForm
-		return c.snap.Captcha.Throttled(q, r.Wait, page, c.kind() == kindAJAX)
+		return c.snap.Captcha.Throttled(q, r.Wait, c.reads())
 	}
 	if c.kind() == kindSubresource || c.kind() == kindPreflight {
 		return c.snap.Captcha.SubResource(q, true)
 	}
+	if c.kind() == kindXML {
+		return c.snap.Captcha.BlockedXML(q)
+	}
 	return c.snap.Captcha.Blocked(q, c.kind() == kindAJAX)
 }
 
-// blockedXML refuses a client of an XML interface, which reads nothing but XML.
-func (c *Case) blockedXML(q *captcha.Request) captcha.Response {
-	if c.decision.Quarantine() != nil {
-		return c.snap.Captcha.QuarantinedXML(q)
+// reads returns what the client of the request can read.
+func (c *Case) reads() captcha.Reader {
+	switch c.kind() {
+	case kindPage, kindForm:
+		return captcha.ReadsPage
+	case kindAJAX:
+		return captcha.ReadsJSON
+	case kindXML:
+		return captcha.ReadsXML
 	}
-	if r := c.decision.Throttle(); r != nil {
-		return c.snap.Captcha.ThrottledXML(q, r.Wait)
-	}
-	return c.snap.Captcha.BlockedXML(q)
+	return captcha.ReadsNothing
 }
 
 // request is the captcha's view of the request; it is valid until Close.

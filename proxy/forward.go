@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"time"
 
 	"antirobot/captcha"
 	"antirobot/proxy/h1"
@@ -132,8 +133,8 @@ func (j *journey) forward(a *captcha.Response) {
 	j.unanswered(a, err)
 }
 
-// retryBusy is how many seconds a client is asked to wait before retrying a service whose connections are all in use.
-const retryBusy = "2"
+// retryBusy is how long a client is asked to wait before retrying a service whose connections are all in use.
+const retryBusy = 2 * time.Second
 
 // unanswered is the gateway's own page when a service gave no answer.
 func (j *journey) unanswered(a *captcha.Response, err error) {
@@ -148,14 +149,12 @@ func (j *journey) unanswered(a *captcha.Response, err error) {
 	case 503:
 		page = templates.Unavailable
 	}
-	var down captcha.Response
-	if j.kind() == kindPage || j.kind() == kindForm {
+	down := captcha.Response{Status: h1.Status(err)}
+	switch {
+	case page == templates.Unavailable:
+		down = j.snap.Captcha.Busy(j.request(), retryBusy, j.reads())
+	case j.reads() == captcha.ReadsPage:
 		down = j.snap.Captcha.PlainPage(j.request(), page)
-	} else {
-		down = captcha.Response{Status: h1.Status(err)}
-	}
-	if down.Status == 503 {
-		down.Header = append(down.Header, captcha.HeaderField{Name: "Retry-After", Value: retryBusy})
 	}
 	if a != nil { // the pass was earned, whatever happened at the service
 		down.Header = append(down.Header, a.Header...)
