@@ -145,7 +145,7 @@ func (b *turns) all(t *testing.T, what string) {
 }
 
 // TestACMEShared: gateways that share a Redis need one certificate between them, and one renewal, whichever of them the
-// authority asks for the answer to a challenge. While the authority is away the last good certificate stays in use.
+// authority asks for the answer to a challenge, over TCP and over QUIC. While the authority is away the last good certificate stays in use.
 func TestACMEShared(t *testing.T) {
 	t.Parallel()
 	const host = "www.shop.example"
@@ -158,7 +158,7 @@ func TestACMEShared(t *testing.T) {
 	var files []string
 	configure := func(i int, challenge string) string {
 		return fmt.Sprintf(`
-listen: [{address: %q, acme: true}, {address: %q, redirect_https: true}]
+listen: [{address: %q, acme: true, http3: true}, {address: %q, redirect_https: true}]
 tls: {acme: {hosts: [%s], directory: %q, root_ca: %q, challenges: [%s]}}
 defaults: {upstream: {urls: [%q]}}`, secure[i], plain[i], host, ca.directory, ca.root, challenge, upstream)
 	}
@@ -173,6 +173,11 @@ defaults: {upstream: {urls: [%q]}}`, secure[i], plain[i], host, ca.directory, ca
 		serial := obtained(t, all[0], secure[0], host, old)
 		if other := obtained(t, all[1], secure[1], host, old); other != serial || ca.orders.Load() != orders {
 			t.Errorf("%s: certificates %s and %s, %d orders, want one certificate and %d", what, serial, other, ca.orders.Load(), orders)
+		}
+		for _, address := range secure {
+			if quic := dialQUIC(t, address, host).serial(); quic != serial {
+				t.Errorf("%s: over QUIC the certificate is %s, over TCP %s", what, quic, serial)
+			}
 		}
 		return serial
 	}

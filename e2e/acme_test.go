@@ -154,8 +154,11 @@ defaults: {upstream: {urls: [%q]}, requests: {hsts: "max-age=600"}}`, listen, ho
 
 	secure, plain := freePort(t), freePort(t)
 	directory, root := authority(t, portOf(plain), portOf(freePort(t)))
-	g := begin(directory, root, "http-01", fmt.Sprintf("{address: %q, acme: true}, {address: %q, redirect_https: true}", secure, plain))
+	g := begin(directory, root, "http-01", fmt.Sprintf("{address: %q, acme: true, http3: true}, {address: %q, redirect_https: true}", secure, plain))
 	serial := obtained(t, g, secure, host, "")
+	if got := dialQUIC(t, secure, host).serial(); got != serial {
+		t.Errorf("over QUIC the certificate is %s, over TCP %s", got, serial)
+	}
 	returning := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
 		ServerName: host, InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1), //nolint:gosec // pebble's root is new each time
 	}}}
