@@ -18,6 +18,8 @@ say "CPU per proxied request beside a bare fasthttp proxy and nginx (budget: 1.1
 ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench ProxiedRequest -benchtime=1x ./e2e | grep '^  '
 say "HTTP/2 and HTTP/1.1 with TLS beside nginx and Caddy, by h2load (goal for HTTP/2: 1.5 × nginx, 0.7 × Caddy)"
 ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench '(HTTP2|HTTPS)$' -benchtime=1x -timeout 30m ./e2e | grep '^  '
+say "HTTP/3 beside HTTP/2, a client in Go each: Debian's h2load speaks no HTTP/3"
+ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench 'HTTP3$' -benchtime=1x -timeout 30m ./e2e | grep '^  '
 say "memory of open connections and streams"
 ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench 'ConnectionMemory$' -benchtime=1x -timeout 30m ./e2e | grep '^  '
 say "latency that the gateway adds (budget: p98 below 1 ms at 5000 requests a second)"
