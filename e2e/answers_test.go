@@ -133,3 +133,25 @@ func TestInlineCaptcha(t *testing.T) {
 	v.get(g.url+"/api/list", ajax...).must(t, 200, "site got GET /api/list")
 	check(wrong.Captcha.Key, testAnswer).must(t, 200, `"type":"captcha"`) // an answer counts once
 }
+
+// TestReasonsInWords: who is asked reads whether it is for their network or for their own pace, on a page, on the page of a form and in
+// JSON.
+func TestReasonsInWords(t *testing.T) {
+	t.Parallel()
+	g := configured(t, signedConfig+`
+    verdict: {limits: [{window: 1h, requests: 3, ban: 1h}]}
+processor: {exempt: []}
+`, site(t).URL)
+	told := func(v *client, name, words string) {
+		t.Helper()
+		v.get(v.get(g.url+"/").must(t, 302, "").Header.Get("Location")).must(t, 200, words)
+		v.do("POST", g.url+"/post", "a=b", "Content-Type", "application/x-www-form-urlencoded").must(t, 200, words)
+		v.get(g.url+"/", "X-Requested-With", "XMLHttpRequest").must(t, 200, `"reason":"`+name+`"`)
+	}
+	reader := from(t, "203.0.113.1")
+	reader.header.Set("Cookie", signed(t, "reader"))
+	eventually(t, "a ban for pace", func() bool { return reader.get(g.url+"/").StatusCode == 302 })
+	told(reader, "pace", "You have asked for a lot of pages in a short time.")
+	g.ban("ip:203.0.113.2", "10m")
+	told(from(t, "203.0.113.2"), "network", "Requests from your network look like those of a program.")
+}

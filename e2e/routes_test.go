@@ -234,11 +234,11 @@ func TestMessageCaptcha(t *testing.T) {
 	t.Run("a form is carried", func(t *testing.T) {
 		v := visitor(t)
 		before := g.logged(t)
-		page := v.do("POST", g.url+"/comments?q=1", "words=my+casino+story", "Content-Type", form).must(t, 200, "<form")
+		page := v.do("POST", g.url+"/comments?q=1", "words=my+casino+story", "Content-Type", form).must(t, 200, "looks like a message that programs send")
 		if page.Header.Get("X-Antirobot-Verdict") != "captcha" {
 			t.Error("no verdict header")
 		}
-		wrong := v.do("POST", g.url+"/checkcaptcha", answered(t, page.body, "000000"), "Content-Type", form).must(t, 200, "<form")
+		wrong := v.do("POST", g.url+"/checkcaptcha", answered(t, page.body, "000000"), "Content-Type", form).must(t, 200, "looks like a message that programs send")
 		sent := v.do("POST", g.url+"/checkcaptcha", answered(t, wrong.body, testAnswer), "Content-Type", form).must(t, 200, "posted")
 		if !sent.setsCookie("spravka") {
 			t.Error("no pass")
