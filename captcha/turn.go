@@ -3,60 +3,51 @@ package captcha
 import (
 	"context"
 	"encoding/binary"
-	"math"
+	"errors"
 	"net/netip"
 	"net/url"
 	"strings"
 	"time"
 
+	"antirobot/store"
 	"antirobot/templates"
 )
 
-// Passes beyond those that a household may earn as fast as it likes come by turns: one in each moment. A moment is at
-// most a share of the hour (hour/passes_per_hour) because of what the address earned in an hour, and at most
-// longest_wait because of what it or a network around it earned in a day. It grows with the square of what is beyond, from a
-// moment that is longer than it takes to read a picture, and doubles each time: turns are counted by their moment, which has to
-// stay the same from one pass to the next. A turn may be taken while its picture would still be read, so that what is shown is
-// taken at once, however quickly it is answered.
-
-// moments is how often a moment doubles until it is the longest.
-const moments = 8
+// Passes beyond those that a household may earn as fast as it likes come one at a time: each at least an interval after the one
+// before. It is at most a share of the hour (hour/passes_per_hour) because of what the address earned in an hour, and at most
+// longest_wait because of what it or a network around it earned in a day. It grows with the square of what is beyond, from no more
+// than it takes to read a picture, and falls again with it. A pass may be earned early by the time in which its picture would still be
+// read, so that what is shown is taken at once, however quickly it is answered.
 
 // reading is the time that it takes to read a picture and to type what it shows: nobody waits so long.
 const reading = 10 * time.Second
 
-// momentOf returns the interval between passes where so many were earned in the past hour and day, per household.
-func (c *Config) momentOf(inHour, inDay float64) time.Duration {
-	step := func(n float64, free int64, longest time.Duration) time.Duration {
-		over := n - float64(free) + 1
-		if over <= 0 {
-			return 0
-		}
-		share := min(over/float64(free), 1)
-		_, doublings := math.Frexp(2 * share * share) // the power of two that it does not reach
-		return longest >> min(max(-doublings, 0), moments)
+// steep is how many times as many passes one must be beyond the free ones as is between two of them for the longest interval: the
+// interval is the longest one long before twice as many.
+const steep = 3
+
+// intervalOf returns the interval between passes where so many were earned in the past hour and day, per household.
+func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
+	grown := func(n float64, free int64, longest time.Duration) time.Duration {
+		over := max(n-float64(free)+1, 0) / float64(free)
+		return time.Duration(min(steep*over*over, 1) * float64(longest))
 	}
-	return max(step(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), step(inDay, c.PassesPerDay, c.LongestWait))
+	return max(grown(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), grown(inDay, c.PassesPerDay, c.LongestWait))
 }
 
-// turnOf returns the number of the turn that may be taken at a time, and how long it is until the next.
-func turnOf(at time.Time, moment time.Duration) (n int64, left time.Duration) {
-	return windowOf(at.Add(reading), moment)
-}
-
-// moment returns the interval between passes at a level with the given counts: a network of several households has as
-// many turns more. An interval that passes while a picture is read is none.
-func (c *Config) moment(e *earned, i int, inHour, inDay float64) time.Duration {
-	var moment time.Duration
+// interval returns the interval between passes at a level with the given counts: a network of several households has as
+// many passes more. An interval that passes while a picture is read is none.
+func (c *Config) interval(e *earned, i int, inHour, inDay float64) time.Duration {
+	var d time.Duration
 	if i == 0 {
-		moment = c.momentOf(inHour, inDay)
+		d = c.intervalOf(inHour, inDay)
 	} else {
-		moment = time.Duration(float64(c.momentOf(0, inDay)) / e.levels[i].places)
+		d = time.Duration(float64(c.intervalOf(0, inDay)) / e.levels[i].places)
 	}
-	if moment <= reading {
+	if d <= reading {
 		return 0
 	}
-	return moment
+	return d
 }
 
 // takePass counts a pass of the address that a right answer's challenge was made for, or returns how long it has to wait
@@ -71,7 +62,12 @@ func (c *Captcha) takePass(ctx context.Context, q *Request, r *result, at time.T
 	}
 	before := max(e.hour-float64(counts)/whole/e.levels[0].places, 0)
 	for i := range e.n {
-		wait, err = c.takeTurn(ctx, &e.levels[i], c.cfg.moment(&e, i, before, e.levels[i].before()), at)
+		l := &e.levels[i]
+		due := c.cfg.interval(&e, i, before, l.before())
+		if due == 0 && c.cfg.interval(&e, i, e.hour, l.day) == 0 {
+			continue // nobody waits for the next one, either
+		}
+		wait, err = c.takeTurn(ctx, l, due, at)
 		if err != nil {
 			return e, 0, err
 		}
@@ -79,28 +75,40 @@ func (c *Captcha) takePass(ctx context.Context, q *Request, r *result, at time.T
 			return e, wait, c.uncount(ctx, &e, at)
 		}
 	}
-	for i := range e.n { // a pass just earned counts in the next one's moment
-		if next := c.cfg.moment(&e, i, e.hour, e.levels[i].day); next > 0 {
-			n, _ := turnOf(at, next)
-			if _, err = c.store.Incr(ctx, momentKey(e.levels[i].net, next, n), 1, next); err != nil {
-				return e, 0, err
-			}
-		}
-	}
 	return e, 0, nil
 }
 
-// takeTurn takes the turn of this moment, or returns how long it is until the next.
-func (c *Captcha) takeTurn(ctx context.Context, l *level, moment time.Duration, at time.Time) (wait time.Duration, err error) {
-	if moment == 0 {
-		return 0, nil
+// takeTurn records that a pass is earned now, an interval after the one before, or returns how long it is until that.
+func (c *Captcha) takeTurn(ctx context.Context, l *level, interval time.Duration, at time.Time) (wait time.Duration, err error) {
+	key, now := lastKey(l.net), binary.BigEndian.AppendUint64(nil, uint64(at.UnixNano())) //nolint:gosec // after 1970
+	for {
+		last, left, err := c.sinceLast(ctx, l, interval, at)
+		if err != nil || left > 0 {
+			return left, err
+		}
+		// Of several at once one is the next; where nobody has to wait yet, the order does not matter.
+		done, err := c.store.Swap(ctx, key, last, now, max(c.cfg.LongestWait, hour))
+		if done || err != nil || interval == 0 {
+			return 0, err
+		}
 	}
-	n, left := turnOf(at, moment)
-	granted, err := c.store.Take(ctx, momentKey(l.net, moment, n), 1, 1, moment)
-	if err != nil || granted > 0 {
-		return 0, err
+}
+
+// sinceLast returns when the last pass of a level was earned, as it is stored (nil: long ago), and how long it is until the next
+// one may be.
+func (c *Captcha) sinceLast(ctx context.Context, l *level, interval time.Duration, at time.Time) (last []byte, wait time.Duration, err error) {
+	last, err = c.store.Get(ctx, nil, lastKey(l.net))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, 0, nil
 	}
-	return left, nil
+	if err != nil || len(last) != 8 {
+		return last, 0, err
+	}
+	then := time.Unix(0, int64(binary.BigEndian.Uint64(last))) //nolint:gosec // after 1970
+	if then.After(at.Add(interval)) {
+		return last, 0, nil // a clock was wrong
+	}
+	return last, max(then.Add(interval-reading).Sub(at), 0), nil
 }
 
 // exhausted returns how long an address must wait for its next pass, so that it is told before doing any work. If the store
@@ -170,22 +178,19 @@ func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, at time.Time) (wait t
 		return 0
 	}
 	for i := range e.n {
-		moment := c.cfg.moment(&e, i, e.hour, e.levels[i].day)
-		if moment == 0 {
+		interval := c.cfg.interval(&e, i, e.hour, e.levels[i].day)
+		if interval == 0 {
 			continue
 		}
-		n, left := turnOf(at, moment)
-		if taken, err := c.store.Incr(ctx, momentKey(e.levels[i].net, moment, n), 0, moment); err == nil && taken > 0 {
+		if _, left, err := c.sinceLast(ctx, &e.levels[i], interval, at); err == nil {
 			wait = max(wait, left)
 		}
 	}
 	return wait
 }
 
-// momentKey is the key of the counter of passes that a prefix earned in a moment.
-func momentKey(net netip.Prefix, moment time.Duration, n int64) []byte {
+// lastKey is the key of the time at which a prefix earned its last pass.
+func lastKey(net netip.Prefix) []byte {
 	as := net.Addr().As16()
-	b := append(append([]byte("captcha/share/"), as[:]...), byte(net.Bits()))
-	b = binary.BigEndian.AppendUint64(b, uint64(moment)) //nolint:gosec // positive
-	return binary.BigEndian.AppendUint64(b, uint64(n))   //nolint:gosec // positive
+	return append(append([]byte("captcha/last/"), as[:]...), byte(net.Bits()))
 }
