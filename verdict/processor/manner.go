@@ -90,17 +90,22 @@ func (b *budget) bareness() float64 {
 }
 
 // Bareness returns how much of what is read at a service from an address, or from any of the networks around it, lacks the
-// parts that the site's people load, or is robots', going by bans and by how newcomers arrive there: 0 to 1. It is 0 where pages have none, and while that is not known.
+// parts that the site's people load, or is robots', going by bans and by how newcomers arrive there: 0 to 1. Parts say nothing where pages
+// have none, and while that is not known.
 func (p *Processor) Bareness(service string, a netip.Addr) (share float64) {
 	r := p.named(service)
-	if r == nil || math.IsNaN(float64(r.people.told())) {
+	if r == nil {
 		return 0
 	}
+	parts := !math.IsNaN(float64(r.people.told()))
 	var of [4]identity.Prefix
 	for _, x := range of[:identity.Prefixes(&of, identity.AddrSubject(a).ID, r.Group)] {
 		sh, h := p.budgets.lock(x)
 		if b := sh.find(h, x); b != nil {
-			share = max(share, b.bareness(), b.robots(), float64(b.alike))
+			share = max(share, b.robots(), float64(b.alike))
+			if parts {
+				share = max(share, b.bareness())
+			}
 		}
 		sh.mu.Unlock()
 	}

@@ -35,6 +35,12 @@ func TestBareness(t *testing.T) {
 	if got := like("203.0.113.1"); got != 0 {
 		t.Errorf("nobody knows how many parts pages have: %v", got)
 	}
+	banned := reading(at, 3, identity.AddrSubject(netip.MustParseAddr("192.0.4.1")).ID)
+	p.Process(banned)
+	p.misbehaved(banned)
+	if got := like("192.0.4.1"); got != 0.5 {
+		t.Errorf("nobody knows how many parts pages have, but it was banned: %v", got)
+	}
 	for i := range uint64(20) {
 		r.people.vote(vote{network: i*2 + 1, at: at.Unix(), established: true, value: 5})
 	}
