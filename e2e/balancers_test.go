@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -104,6 +105,7 @@ type balanced struct {
 	inline  bool   // the gateway stands in the path: it adds no cookie to what caches may keep
 	url     string // of the balancer
 	hops    string // what stands before the visitor's address in the field that the service gets
+	relays  bool   // what the visitor says of its own handshake reaches the gateway
 }
 
 // runNginx runs nginx with a file of deploy/nginx in front of gateway and service.
@@ -239,3 +241,40 @@ func cookieSite(t *testing.T) *httptest.Server {
 }
 
 const ajax = "X-Requested-With"
+
+// TestHandshakeThroughHAProxy: a balancer that can't tell of its clients' handshakes hands them on, and the gateway reads them.
+func TestHandshakeThroughHAProxy(t *testing.T) {
+	t.Parallel()
+	name := program(t, "haproxy")
+	cert, key := certificate(t, t.TempDir(), 1)
+	secure, front := freePort(t), freePort(t)
+	g := startWith(t, "serve", "--config", configFile(t, `
+listen: [{address: %q, proxy_protocol: true, tls_cert: %q, tls_key: %q}]
+identity: {trusted_proxies: [127.0.0.1]}
+defaults: {upstream: {urls: [%q]}}
+`, secure, cert, key, site(t).URL))
+	runDaemon(t, front, name, "-db", "-f", writeFile(t, "haproxy.cfg", fmt.Sprintf(`
+defaults
+    timeout connect 5s
+    timeout client 60s
+    timeout server 60s
+listen tls
+    mode tcp
+    bind %s
+    server gateway %s send-proxy-v2
+`, front, secure)))
+	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
+	c := &http.Client{Transport: &http.Transport{DialContext: from.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // self-signed
+	defer c.CloseIdleConnections()
+	res, err := c.Get("https://" + front + "/handed-on")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	line := g.logs.find(func(s string) bool {
+		return strings.Contains(s, `"path":"/handed-on"`) && strings.Contains(s, `"status":`)
+	})
+	if !strings.Contains(line, `"client":"127.0.0.2"`) || !strings.Contains(line, `"ja4":"t13`) {
+		t.Errorf("the gateway's line: %s", line)
+	}
+}

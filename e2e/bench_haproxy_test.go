@@ -26,7 +26,7 @@ func BenchmarkBesideHAProxy(b *testing.B) {
 	engine := writeFile(b, "antirobot.spoe", deployed(b, "haproxy-spoe/antirobot.spoe"))
 	ways := []process{
 		balance(b, "HAProxy alone", deployed(b, "haproxy-spoe/haproxy.cfg", append([]string{
-			"    filter spoe engine antirobot config /etc/haproxy/antirobot.spoe\n", "",
+			"    filter spoe engine antirobot config /etc/haproxy/antirobot.spoe\n", "", "    http-request send-spoe-group antirobot check\n", "",
 			"    http-request deny deny_status 503 unless { var(txn.antirobot.verdict) -m str human stop }\n", "", "127.0.0.1:9092", spoe,
 		}, common...)...)),
 		balance(b, "HAProxy with Lua, and the gateway", deployed(b, "haproxy/haproxy.cfg", append([]string{"/etc/haproxy/antirobot.lua", lua}, common...)...)),

@@ -65,7 +65,7 @@ func TestCheckBalancers(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			s := cookieSite(t)
 			service := strings.TrimPrefix(s.URL, "http://")
-			g := serveCheck(t, s.URL, b.settings, "")
+			g := serveCheck(t, s.URL, b.settings, "identity: {ja4_header: X-Forwarded-JA4}")
 			if strings.Contains(b.settings, "spoe") {
 				spoe = g.listening("SPOE")
 			}
@@ -77,7 +77,7 @@ func TestCheckBalancers(t *testing.T) {
 			if strings.Contains(b.settings, "grpc") {
 				hops += "192.0.2.1," // Envoy appends
 			}
-			visit(t, &balanced{g, false, url, hops})
+			visit(t, &balanced{g, false, url, hops, b.name == "Envoy over gRPC"})
 
 			g.kill(9)
 			gone := strings.TrimPrefix(g.check, "http://")
@@ -111,8 +111,8 @@ func TestCheckBalancers(t *testing.T) {
 func TestApache(t *testing.T) {
 	t.Parallel()
 	s := cookieSite(t)
-	g := serveCheck(t, s.URL, "", "identity: {trusted_proxies: [127.0.0.1]}")
-	visit(t, &balanced{g, true, runApache(t, strings.TrimPrefix(g.url, "http://")), "\nX-Forwarded-For: "})
+	g := serveCheck(t, s.URL, "", "identity: {trusted_proxies: [127.0.0.1], ja4_header: X-Forwarded-JA4}")
+	visit(t, &balanced{g, true, runApache(t, strings.TrimPrefix(g.url, "http://")), "\nX-Forwarded-For: ", false})
 }
 
 // visit checks what all kinds of visitors of a site behind a balancer should get.
@@ -144,6 +144,16 @@ func visit(t *testing.T, b *balanced) {
 		}
 		v.get(b.url+"/forbidden").must(t, 403, "the service's own 403")
 		v.get(b.url+"/login").must(t, 401, "the service's own 401")
+	})
+	t.Run("a handshake that the visitor made up", func(t *testing.T) {
+		const forged = "t13d1517h2_8daaf6152771_cb7bf5808d99"
+		v.get(b.url+"/forged", "X-Forwarded-JA4", forged).must(t, 200, "site got GET /forged")
+		line := g.logs.find(func(s string) bool {
+			return strings.Contains(s, `"path":"/forged"`) && strings.Contains(s, `"status":`)
+		})
+		if strings.Contains(line, forged) != b.relays {
+			t.Errorf("the gateway's line: %s", line)
+		}
 	})
 	g.ban("ip:127.0.0.1", "10m")
 	t.Run("a preflight passes", func(t *testing.T) {
