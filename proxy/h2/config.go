@@ -1,9 +1,9 @@
 package h2
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"antirobot/proxy/streams"
 )
 
 // Config limits what an HTTP/2 connection may cost, in addition to the limits of h1.Config, which apply to its requests
@@ -39,24 +39,12 @@ func DefaultConfig() Config {
 
 // Validate returns everything that is wrong at once.
 func (c *Config) Validate() error {
-	var errs []error
-	within := func(path string, n, low, high int64) {
-		if n < low || n > high {
-			errs = append(errs, fmt.Errorf("%s: %d is not within %d and %d", path, n, low, high))
-		}
-	}
-	within("max_streams", int64(c.MaxStreams), 1, 10_000)
-	within("conn_window", c.ConnWindow, 64<<10-1, 1<<30)
-	within("stream_window", c.StreamWindow, 16<<10, 1<<30)
-	within("max_frame_bytes", c.MaxFrameBytes, 16<<10, 1<<24-1)
-	within("header_table_bytes", c.HeaderTableBytes, 1, 1<<20)
-	within("max_resets", int64(c.MaxResets), 0, 1<<30)
-	within("max_control_frames", int64(c.MaxControlFrames), 0, 1<<30)
-	if c.PingAfter < 0 {
-		errs = append(errs, fmt.Errorf("ping_after: %v is negative", c.PingAfter))
-	}
-	if c.PingTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("ping_timeout: %v is not positive", c.PingTimeout))
-	}
-	return errors.Join(errs...)
+	var b streams.Bounds
+	b.Streams(c.MaxStreams, c.ConnWindow, c.StreamWindow, c.MaxResets)
+	b.Within("max_frame_bytes", c.MaxFrameBytes, 16<<10, 1<<24-1)
+	b.Within("header_table_bytes", c.HeaderTableBytes, 1, 1<<20)
+	b.Within("max_control_frames", int64(c.MaxControlFrames), 0, 1<<30)
+	b.Check(c.PingAfter >= 0, "ping_after: %v is negative", c.PingAfter)
+	b.Check(c.PingTimeout > 0, "ping_timeout: %v is not positive", c.PingTimeout)
+	return b.Err()
 }

@@ -1,9 +1,9 @@
 package h3
 
 import (
-	"errors"
-	"fmt"
 	"time"
+
+	"antirobot/proxy/streams"
 )
 
 // Config limits what an HTTP/3 connection may cost, in addition to the limits of h1.Config, which apply to its requests too.
@@ -35,24 +35,14 @@ func DefaultConfig() Config {
 
 // Validate returns everything that is wrong at once.
 func (c *Config) Validate() error {
-	var errs []error
-	within := func(path string, n, low, high int64) {
-		if n < low || n > high {
-			errs = append(errs, fmt.Errorf("%s: %d is not within %d and %d", path, n, low, high))
-		}
-	}
-	within("max_streams", int64(c.MaxStreams), 1, 10_000)
-	within("conn_window", c.ConnWindow, 64<<10-1, 1<<30)
-	within("stream_window", c.StreamWindow, 16<<10, 1<<30)
-	within("max_handshakes", int64(c.MaxHandshakes), 0, 1<<20)
-	within("max_resets", int64(c.MaxResets), 0, 1<<30)
-	lasts := func(path string, d, low, high time.Duration) {
-		if d < low || d > high {
-			errs = append(errs, fmt.Errorf("%s: %v is not within %v and %v", path, d, low, high))
-		}
+	var b streams.Bounds
+	b.Streams(c.MaxStreams, c.ConnWindow, c.StreamWindow, c.MaxResets)
+	b.Within("max_handshakes", int64(c.MaxHandshakes), 0, 1<<20)
+	lasts := func(key string, d, low, high time.Duration) {
+		b.Check(d >= low && d <= high, "%s: %v is not within %v and %v", key, d, low, high)
 	}
 	lasts("ping_after", c.PingAfter, time.Second, time.Hour)
 	lasts("ping_timeout", c.PingTimeout, time.Second, time.Hour)
 	lasts("alt_svc_age", c.AltSvcAge, time.Second, 365*24*time.Hour)
-	return errors.Join(errs...)
+	return b.Err()
 }
