@@ -46,7 +46,7 @@ type Config struct {
 	MaxWait    time.Duration `mapstructure:"max_wait"`    // how long each of them waits
 
 	ReadBufferSize  int64 `mapstructure:"read_buffer_size"`  // bytes; also the limit of an answer's head
-	WriteBufferSize int64 `mapstructure:"write_buffer_size"` // bytes
+	WriteBufferSize int64 `mapstructure:"write_buffer_size"` // of earlier files: means nothing
 
 	MaxFails    int           `mapstructure:"max_fails"`    // failures in a row within fail_window that take an address out; 0: never
 	FailWindow  time.Duration `mapstructure:"fail_window"`  // a failure older than this is forgotten
@@ -81,7 +81,6 @@ func DefaultConfig() Config {
 		MaxWaiters:        1024,
 		MaxWait:           10 * time.Second,
 		ReadBufferSize:    64 << 10,
-		WriteBufferSize:   4 << 10,
 		MaxFails:          3,
 		FailWindow:        10 * time.Second,
 		FailTimeout:       10 * time.Second,
@@ -163,9 +162,6 @@ func (c *Config) Validate() error {
 	}
 	if c.ReadBufferSize < 4<<10 || c.ReadBufferSize > 1<<20 {
 		bad("read_buffer_size", "%d bytes is not within 4 KiB and 1 MiB", c.ReadBufferSize)
-	}
-	if c.WriteBufferSize < 1<<10 || c.WriteBufferSize > 1<<20 {
-		bad("write_buffer_size", "%d bytes is not within 1 KiB and 1 MiB", c.WriteBufferSize)
 	}
 	if v := c.TLS.MinVersion; v != "1.2" && v != "1.3" {
 		bad("tls.min_version", "%q is neither 1.2 nor 1.3", v)

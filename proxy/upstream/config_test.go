@@ -81,7 +81,6 @@ func TestValidateReturnsEverythingWrong(t *testing.T) {
 	f("max_age", func(c *Config) { c.MaxAge = -1 })
 	f("max_idle", func(c *Config) { c.MaxIdle = -1 })
 	f("read_buffer_size", func(c *Config) { c.ReadBufferSize = 100 })
-	f("write_buffer_size", func(c *Config) { c.WriteBufferSize = 1 << 30 })
 	f("tls.min_version", func(c *Config) { c.TLS.MinVersion = "1.0" })
 	f("tls.cert_file", func(c *Config) { c.TLS.CertFile = "x" })
 

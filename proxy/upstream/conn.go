@@ -23,7 +23,6 @@ type Conn struct {
 	net.Conn // *net.TCPConn, *net.UnixConn or *tls.Conn
 
 	R *bufio.Reader // of Config.ReadBufferSize; nil unless lent
-	W *bufio.Writer // of Config.WriteBufferSize; nil unless lent
 
 	a         *address
 	sock      *sock // the socket below, which can be checked without waiting
@@ -65,7 +64,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 func (c *Conn) Addr() string { return c.a.name }
 
 // Release returns the connection for the next request. The request must have been written to its end, the answer read to
-// its end, and the answer must not have asked to close. Leftover bytes in R or W drop the connection.
+// its end, and the answer must not have asked to close. Leftover bytes in R drop the connection.
 func (c *Conn) Release() {
 	if c.state != lent {
 		panic("BUG: upstream connection released twice")
@@ -74,7 +73,7 @@ func (c *Conn) Release() {
 	if a.fails.Load() != 0 {
 		a.succeeded()
 	}
-	dirty := c.R != nil && c.R.Buffered() > 0 || c.W != nil && c.W.Buffered() > 0
+	dirty := c.R != nil && c.R.Buffered() > 0
 	if dirty {
 		a.m.dirty.Inc()
 		g.log.Warn().Str("service", g.cfg.Service).Str("upstream", a.name).
@@ -86,7 +85,7 @@ func (c *Conn) Release() {
 		c.drop()
 		return
 	}
-	g.takeBuffers(c)
+	g.takeBuffer(c)
 	c.sock.ask, c.sock.askErr = nil, nil
 	c.state, c.reused, c.idleSince = idle, true, now
 	a.active.Add(-1)
@@ -118,7 +117,7 @@ func (c *Conn) Discard(err error) {
 // drop ends a lent connection.
 func (c *Conn) drop() {
 	g := c.a.g
-	g.takeBuffers(c)
+	g.takeBuffer(c)
 	c.a.active.Add(-1)
 	c.a.open.Add(-1)
 	c.shut()
@@ -131,14 +130,14 @@ func (c *Conn) shut() {
 	_ = c.sock.Conn.Close()
 }
 
-// Unbuffer returns R and W to their pool when a tunnel begins, so that it costs no buffers for the hours it may last. It
-// returns a copy of what R had read ahead; W must have been flushed. Afterwards the connection can only be discarded.
+// Unbuffer returns R to its pool when a tunnel begins, so that it costs no buffer for the hours it may last. It
+// returns a copy of what R had read ahead. Afterwards the connection can only be discarded.
 func (c *Conn) Unbuffer() (early []byte) {
 	if n := c.R.Buffered(); n > 0 {
 		b, _ := c.R.Peek(n)
 		early = append(early, b...)
 	}
-	c.a.g.takeBuffers(c)
+	c.a.g.takeBuffer(c)
 	return early
 }
 

@@ -27,7 +27,6 @@ type Group struct {
 	turn  atomic.Uint32
 
 	readers sync.Pool
-	writers sync.Pool
 
 	queue   queue
 	m       groupMetrics
@@ -66,7 +65,6 @@ func New(cfg Config, d Deps) (*Group, error) {
 	start := time.Now()
 	g := &Group{cfg: cfg, log: d.Log, now: func() int64 { return int64(time.Since(start)) + 1 }}
 	g.readers.New = func() any { return bufio.NewReaderSize(nil, int(cfg.ReadBufferSize)) }
-	g.writers.New = func() any { return bufio.NewWriterSize(nil, int(cfg.WriteBufferSize)) }
 	g.m = newGroupMetrics(set, cfg.Service)
 
 	shared, err := clientTLS(cfg.TLS, cfg.Protocol)
@@ -140,7 +138,7 @@ func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 		a.active.Add(1) // before the dial, so that a slow address does not get everything
 		c, err := a.lend(ctx, fresh, now)
 		if err == nil {
-			g.giveBuffers(c)
+			g.giveBuffer(c)
 			return c, nil
 		}
 		a.active.Add(-1)
@@ -232,22 +230,18 @@ func (g *Group) pick(tried uint64) (a *address, up bool) {
 	return down, false
 }
 
-func (g *Group) giveBuffers(c *Conn) {
+func (g *Group) giveBuffer(c *Conn) {
 	c.R = g.readers.Get().(*bufio.Reader)
 	c.R.Reset(c)
-	c.W = g.writers.Get().(*bufio.Writer)
-	c.W.Reset(c.Conn)
 }
 
-func (g *Group) takeBuffers(c *Conn) {
+func (g *Group) takeBuffer(c *Conn) {
 	if c.R == nil {
 		return
 	}
 	c.R.Reset(nil)
 	g.readers.Put(c.R)
-	c.W.Reset(nil)
-	g.writers.Put(c.W)
-	c.R, c.W = nil, nil
+	c.R = nil
 }
 
 // givenBack is called at every end of a loan.

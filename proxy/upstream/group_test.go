@@ -142,8 +142,7 @@ func TestManyClients(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				fmt.Fprintf(c.W, "%d %d\n", i, j)
-				c.W.Flush()
+				fmt.Fprintf(c, "%d %d\n", i, j)
 				got, err := c.R.ReadString('\n')
 				if err != nil || got != fmt.Sprintf("%d %d\n", i, j) {
 					t.Error(got, err)
@@ -175,8 +174,7 @@ func TestHTTP(t *testing.T) {
 	g := group(t, nil, "http://"+l.Addr().String())
 	for i := range 3 {
 		c := get(t, g)
-		fmt.Fprintf(c.W, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i)
-		c.W.Flush()
+		fmt.Fprintf(c, "GET /%d HTTP/1.1\r\nHost: x\r\n\r\n", i)
 		resp, err := http.ReadResponse(c.R, nil)
 		if err != nil {
 			t.Fatal(err)

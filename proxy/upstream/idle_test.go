@@ -51,8 +51,7 @@ func TestDeadlinesOfTheLastRequestAreForgotten(t *testing.T) {
 	if d != c {
 		t.Fatal("a passed deadline made the connection look dead")
 	}
-	fmt.Fprintln(d.W, "two")
-	d.W.Flush()
+	fmt.Fprintln(d, "two")
 	if got, err := d.R.ReadString('\n'); got != "two\n" {
 		t.Fatal(got, err)
 	}
@@ -104,20 +103,6 @@ func TestUnaskedAnswerNeverReachesTheNextClient(t *testing.T) {
 				t.Error("nothing was logged")
 			}
 		})
-	}
-}
-
-func TestUnsentRequestBytesDropTheConnection(t *testing.T) {
-	s := serve(t, listen(t), echoLines)
-	g := group(t, nil, s.url())
-	c := get(t, g)
-	c.W.WriteString("half a request")
-	c.Release()
-	if d := get(t, g); d.Reused() {
-		t.Fatal("lent again")
-	} else {
-		ask(t, d, "clean")
-		d.Release()
 	}
 }
 
@@ -218,7 +203,7 @@ func TestUnbuffer(t *testing.T) {
 		t.Fatal(l, err)
 	}
 	eventually(t, "they come", func() bool { b, _ := c.R.Peek(11); return len(b) == 11 })
-	if early := c.Unbuffer(); string(early) != "early bytes" || c.R != nil || c.W != nil {
+	if early := c.Unbuffer(); string(early) != "early bytes" || c.R != nil {
 		t.Fatalf("%q", early)
 	}
 	io.WriteString(c, "tunnel")

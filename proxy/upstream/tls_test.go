@@ -131,7 +131,7 @@ func TestUnaskedAnswerOverTLS(t *testing.T) {
 				t.Error("lent again")
 			}
 			if got != nil {
-				got.R, got.W = nil, nil
+				got.R = nil
 				got.a.active.Add(1)
 				got.Discard(nil)
 			}

@@ -120,8 +120,7 @@ func get(t testing.TB, g *Group) *Conn {
 // ask sends a line and expects it back.
 func ask(t testing.TB, c *Conn, line string) {
 	t.Helper()
-	fmt.Fprintln(c.W, line)
-	if err := c.W.Flush(); err != nil {
+	if _, err := fmt.Fprintln(c, line); err != nil {
 		t.Fatal(err)
 	}
 	c.SetReadDeadline(time.Now().Add(60 * time.Second))
