@@ -2,7 +2,6 @@ package processor
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -16,25 +15,23 @@ import (
 	"antirobot/verdict/client"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
-	"antirobot/verdict/training"
 )
 
 // labelling is a processor that does nothing but keep labels and a training log.
 type labelling struct {
 	*testing.T
 	*Processor
-	dir string
-	at  time.Time
+	at time.Time
 }
 
 func newLabelling(t *testing.T, sample float64) *labelling {
 	t.Helper()
-	l := &labelling{T: t, dir: t.TempDir(), at: trainingDay}
+	l := &labelling{T: t, at: trainingDay}
 	table, err := label.New(label.DefaultConfig(), label.Deps{Store: store.NewMemory(nil), Log: zerolog.Nop(), Metrics: metrics.NewSet()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Processor = &Processor{labels: table, training: openTraining(t, l.dir, sample, table)}
+	l.Processor = &Processor{labels: table, training: openTraining(t, t.TempDir(), sample, table)}
 	return l
 }
 
@@ -57,17 +54,13 @@ func (l *labelling) tell(s identity.Subject, honeypot bool, edit func(e *verdict
 	l.labelled(&e, &rates{Settings: &verdict.Settings{Honeypot: honeypot}})
 }
 
-// exported returns label and source of each subject.
-func (l *labelling) exported(o training.ExportOptions) func(s identity.Subject, want formula.Label, source string) {
+// sources returns label and source of each subject.
+func (l *labelling) sources() func(s identity.Subject, want formula.Label, source string) {
 	l.Helper()
-	if err := l.training.Flush(); err != nil {
-		l.Fatal(err)
-	}
-	o.Unlabelled = true
-	rows, _ := export(l.T, l.dir, o, l.at.Add(time.Hour))
+	rows := rowsOf(l.T, l.training, l.at.Add(time.Hour))
 	return func(s identity.Subject, want formula.Label, source string) {
 		l.Helper()
-		got := rows[fmt.Sprintf("%016x", l.training.Who(s))]
+		got := rows[l.training.Who(s)]
 		if len(got) == 0 {
 			l.Errorf("%v has no rows", s)
 		} else if got[0].Label != want || got[0].Source != source {
@@ -111,7 +104,7 @@ func TestLabelSources(t *testing.T) {
 	l.tell(who["linked"], true, func(e *verdict.Event) { e.Site = client.SiteCross })
 	l.tell(who["linked"], true, func(e *verdict.Event) { e.Referer = client.RefererForeign })
 
-	f := l.exported(training.ExportOptions{})
+	f := l.sources()
 	f(who["buyer"], formula.Person, "customer")
 	f(who["payer"], formula.Person, "paid")
 	f(who["partner"], formula.Robot, "service")
@@ -141,7 +134,7 @@ func TestIgnoringIsNotEnough(t *testing.T) {
 		for range 3 {
 			l.tell(s, false, shown)
 		}
-		l.exported(training.ExportOptions{})(s, want, source)
+		l.sources()(s, want, source)
 	}
 	f(1, identity.KindIP, nil, formula.Robot, "ignored")
 	f(2, identity.KindIP, map[string]float32{"cookie_share": 0.9}, formula.Robot, "ignored")
@@ -172,17 +165,16 @@ func TestOperatorsLabel(t *testing.T) {
 		l.see(other, nil)
 	}
 	l.see(good, map[string]float32{"agent_robot": 1, "agents": 1})
-	f := l.exported(training.ExportOptions{})
+	f := l.sources()
 	f(bad, formula.Robot, "operator")
 	f(good, formula.Person, "operator")
-	rows, done := export(t, l.dir, training.ExportOptions{Unlabelled: true}, l.at)
-	if done.Unlabelled != 0 || len(rows) != 2 {
-		t.Errorf("%d subjects, %+v", len(rows), done)
+	if rows := rowsOf(t, l.training, l.at); len(rows) != 2 {
+		t.Errorf("%d subjects", len(rows))
 	}
 	if had, err := l.Unlabel(ctx, good, l.at.Add(time.Second)); !had || err != nil {
 		t.Errorf("%v, %v", had, err)
 	}
-	l.exported(training.ExportOptions{})(good, formula.Robot, "declared")
+	l.sources()(good, formula.Robot, "declared")
 	if n := len(l.Labels()); n != 1 {
 		t.Errorf("%d labels", n)
 	}

@@ -1,9 +1,9 @@
 package processor
 
 import (
-	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -29,33 +29,20 @@ func openTraining(t *testing.T, dir string, sample float64, labels *label.Table)
 	return log
 }
 
-// rowOf is what an export says about one row.
-type rowOf struct {
-	formula.Row
-	values map[string]float32
-}
-
-// export returns the rows by subject.
-func export(t *testing.T, dir string, o training.ExportOptions, now time.Time) (map[string][]rowOf, training.Exported) {
+// rowsOf returns the rows of a training log by the key of their subject.
+func rowsOf(t *testing.T, log *training.Log, now time.Time) map[uint64][]training.Row {
 	t.Helper()
-	var out bytes.Buffer
-	done, err := training.Export(dir, FactorNames(), &out, o, now)
+	rows := map[uint64][]training.Row{}
+	err := log.Rows(time.Time{}, now, func(r *training.Row) error {
+		row := *r
+		row.Factors = slices.Clone(r.Factors)
+		rows[r.Who] = append(rows[r.Who], row)
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := map[string][]rowOf{}
-	lacks, extra, err := formula.ReadRows(&out, FactorNames(), func(r *formula.Row) error {
-		c := rowOf{Row: *r, values: map[string]float32{}}
-		for i, n := range FactorNames() {
-			c.values[n] = r.Factors[i]
-		}
-		rows[r.Subject] = append(rows[r.Subject], c)
-		return nil
-	})
-	if err != nil || len(lacks)+len(extra) > 0 {
-		t.Fatalf("%v, lacks %v, extra %v", err, lacks, extra)
-	}
-	return rows, done
+	return rows
 }
 
 func someone(kind identity.Kind, n int) identity.Subject {
@@ -68,8 +55,8 @@ func someone(kind identity.Kind, n int) identity.Subject {
 func TestTrainingLearnsOfCrawlers(t *testing.T) {
 	g := newGateway(t, nil)
 	g.end() // the test itself processes
-	dir := t.TempDir()
-	log := openTraining(t, dir, 1, nil)
+	log := openTraining(t, t.TempDir(), 1, nil)
+	t.Cleanup(func() { _ = log.Close() })
 	g.p.training = log
 	crawler := identity.AddrSubject(netip.MustParseAddr("192.0.2.9"))
 	for n := range 200 {
@@ -82,12 +69,13 @@ func TestTrainingLearnsOfCrawlers(t *testing.T) {
 	if n := g.p.groups.live.Load(); n != 0 {
 		t.Errorf("it counts in %d groups", n)
 	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
+	rows := rowsOf(t, log, trainingDay.Add(time.Hour))
+	got := rows[log.Who(crawler)]
+	if len(rows) != 1 || len(got) < 5 {
+		t.Fatalf("%d subjects, %d rows of the crawler", len(rows), len(got))
 	}
-	rows, done := export(t, dir, training.ExportOptions{}, trainingDay.Add(time.Hour))
-	got := rows[fmt.Sprintf("%016x", log.Who(crawler))]
-	if done.Robots < 5 || len(got) != done.Robots || got[0].Source != "crawler" || got[len(got)-1].values["session_pages"] < 100 {
-		t.Errorf("%+v, %d rows", done, len(got))
+	last, pages := got[len(got)-1], slices.Index(FactorNames(), "session_pages")
+	if last.Label != formula.Robot || last.Source != "crawler" || last.Factors[pages] < 100 {
+		t.Errorf("%v from %q, %v pages", last.Label, last.Source, last.Factors[pages])
 	}
 }
