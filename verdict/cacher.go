@@ -76,8 +76,8 @@ type Cacher struct {
 	standing  *standing.Table
 	latest    *latest
 	recent    *Recent
-	questions *questions
-	doubts    *doubts
+	questions questions
+	doubts    doubts
 	campaigns campaigns
 	met       *met
 	said      *conclusions

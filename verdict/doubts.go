@@ -2,11 +2,8 @@ package verdict
 
 import (
 	"fmt"
-	"hash/maphash"
 	"math"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"antirobot/identity"
@@ -67,101 +64,40 @@ func parseStep(name string) (Step, bool) {
 	return 0, false
 }
 
-const doubtShards = 64
-
 // doubts is the bounded table of doubts.
-type doubts struct {
-	n       atomic.Int64
-	most    int64
-	seed    maphash.Seed
-	refused atomic.Uint64
-	shards  [doubtShards]doubtShard
-}
+type doubts struct{ *expiring[doubtKey, doubted] }
 
 type doubtKey struct {
 	subject identity.Subject
 	group   uint32
 }
 
-type doubtShard struct {
-	mu sync.RWMutex
-	m  map[doubtKey]doubted
-	_  [32]byte
-}
-
 type doubted struct {
-	until   int64 // unix nanoseconds
 	score   float32
 	factors [bans.MaxFactors]bans.Factor
 }
 
-func newDoubts(most int) *doubts {
-	d := &doubts{most: int64(most), seed: maphash.MakeSeed()}
-	for i := range d.shards {
-		d.shards[i].m = make(map[doubtKey]doubted)
-	}
-	return d
-}
-
-func (t *doubts) shard(k doubtKey) *doubtShard {
-	return &t.shards[maphash.Comparable(t.seed, k)%doubtShards]
-}
+func newDoubts(most int) doubts { return doubts{newExpiring[doubtKey, doubted](most)} }
 
 // put records a doubt or replaces it; one without a time takes it back. It reports whether that changed anything.
-func (t *doubts) put(d *Doubt) bool {
+func (t doubts) put(d *Doubt) bool {
 	k := doubtKey{d.Subject, d.Group}
-	sh := t.shard(k)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	_, known := sh.m[k]
-	switch {
-	case d.Until.IsZero():
-		if known {
-			delete(sh.m, k)
-			t.n.Add(-1)
-		}
-		return known
-	case known:
-	case t.n.Load() >= t.most:
-		t.refused.Add(1)
-		return false
-	default:
-		t.n.Add(1)
+	if d.Until.IsZero() {
+		return t.remove(k)
 	}
-	sh.m[k] = doubted{d.Until.UnixNano(), d.Score, d.Factors}
-	return true
+	return t.expiring.put(k, d.Until, doubted{d.Score, d.Factors})
 }
 
 // find sets d to the doubt about a subject at a time.
-func (t *doubts) find(d *Doubt, sub identity.Subject, group uint32, at int64) bool {
+func (t doubts) find(d *Doubt, sub identity.Subject, group uint32, at int64) bool {
 	if t.n.Load() == 0 {
 		return false
 	}
-	k := doubtKey{sub, group}
-	sh := t.shard(k)
-	sh.mu.RLock()
-	x, ok := sh.m[k]
-	sh.mu.RUnlock()
-	if !ok || x.until <= at {
-		return false
+	x, until, ok := t.expiring.find(doubtKey{sub, group}, at)
+	if ok {
+		*d = Doubt{Subject: sub, Group: group, Until: until, Score: x.score, Factors: x.factors}
 	}
-	*d = Doubt{Subject: sub, Group: group, Until: time.Unix(0, x.until), Score: x.score, Factors: x.factors}
-	return true
-}
-
-// sweep forgets the doubts that are over.
-func (t *doubts) sweep(at int64) {
-	for i := range t.shards {
-		sh := &t.shards[i]
-		sh.mu.Lock()
-		for k, x := range sh.m {
-			if x.until <= at {
-				delete(sh.m, k)
-				t.n.Add(-1)
-			}
-		}
-		sh.mu.Unlock()
-	}
+	return ok
 }
 
 // Doubt records a doubt from now on; one without a time takes back what was recorded.

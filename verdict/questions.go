@@ -1,10 +1,7 @@
 package verdict
 
 import (
-	"hash/maphash"
 	"net/netip"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"antirobot/identity"
@@ -25,71 +22,35 @@ type Question struct {
 	Window string // the time over which they are counted
 }
 
-const questionShards = 64
-
 // questions is the bounded table of questions.
 type questions struct {
-	n       atomic.Int64
-	most    int64
-	seed    maphash.Seed
-	refused atomic.Uint64
-	shards  [questionShards]questionShard
-}
-
-type questionShard struct {
-	mu sync.RWMutex
-	m  map[identity.Prefix]asked
-	_  [32]byte
+	*expiring[identity.Prefix, asked]
 }
 
 type asked struct {
-	until      int64 // unix nanoseconds
 	read, most uint32
 	window     string
 	all        bool
 	only       uint32
 }
 
-func newQuestions(most int) *questions {
-	q := &questions{most: int64(most), seed: maphash.MakeSeed()}
-	for i := range q.shards {
-		q.shards[i].m = make(map[identity.Prefix]asked)
-	}
-	return q
-}
-
-func (q *questions) shard(p identity.Prefix) *questionShard {
-	return &q.shards[maphash.Comparable(q.seed, p)%questionShards]
-}
+func newQuestions(most int) questions { return questions{newExpiring[identity.Prefix, asked](most)} }
 
 // put asks a question, or replaces it.
-func (q *questions) put(x *Question) {
-	sh := q.shard(x.Prefix)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if _, known := sh.m[x.Prefix]; !known {
-		if q.n.Load() >= q.most {
-			q.refused.Add(1)
-			return
-		}
-		q.n.Add(1)
-	}
-	sh.m[x.Prefix] = asked{until: x.Until.UnixNano(), read: x.Read, most: x.Most, window: x.Window, all: x.All, only: x.Only}
+func (q questions) put(x *Question) {
+	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, all: x.All, only: x.Only})
 }
 
 // find sets x to the question that applies to an address; spare says that it is not asked for others (Cacher.Returns), client who it is.
-func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool, client func() uint32) bool {
+func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool, client func() uint32) bool {
 	if q.n.Load() == 0 {
 		return false
 	}
 	var of [4]identity.Prefix
 	spared := false
 	for _, p := range of[:identity.Prefixes(&of, addr, group)] {
-		sh := q.shard(p)
-		sh.mu.RLock()
-		a, ok := sh.m[p]
-		sh.mu.RUnlock()
-		if !ok || a.until <= at || a.only != 0 && a.only != client() {
+		a, until, ok := q.expiring.find(p, at)
+		if !ok || a.only != 0 && a.only != client() {
 			continue
 		}
 		if !a.all && !spared {
@@ -98,26 +59,11 @@ func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spa
 			}
 		}
 		if a.all || !spared {
-			*x = Question{Prefix: p, Until: time.Unix(0, a.until), All: a.all, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
+			*x = Question{Prefix: p, Until: until, All: a.all, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
 			return true
 		}
 	}
 	return false
-}
-
-// sweep forgets the questions that are over.
-func (q *questions) sweep(at int64) {
-	for i := range q.shards {
-		sh := &q.shards[i]
-		sh.mu.Lock()
-		for p, a := range sh.m {
-			if a.until <= at {
-				delete(sh.m, p)
-				q.n.Add(-1)
-			}
-		}
-		sh.mu.Unlock()
-	}
 }
 
 // Ask asks a question from now on.
