@@ -157,11 +157,7 @@ func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Obse
 
 // newEditedRehearsal is newTrafficRehearsal with changes of the configuration.
 func newEditedRehearsal(file string, t *traffic.Config, observer processor.Observer, edit func(*config.Config)) (*replay.Gateway, error) {
-	cfg, err := config.Read(file, func(c *config.Config) {
-		if file == "" {
-			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
-		}
-	})
+	cfg, err := readRehearsed(file)
 	if err != nil {
 		return nil, err
 	}

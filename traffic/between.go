@@ -61,10 +61,7 @@ func newsletter(w *world, c *client) {
 	w.guest(c)
 	c.act = func(w *world, c *client) {
 		if c.visit <= 0 {
-			if c.count > 0 {
-				c.rest()
-			}
-			c.visit, c.count = 1+int(c.rng.ExpFloat64()*5), 1
+			c.begins(1, 5)
 		}
 		c.visit--
 		if c.rng.IntN(5) == 0 && c.page != "" {

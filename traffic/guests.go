@@ -88,10 +88,7 @@ func appUser(w *world, c *client) {
 	c.cookies = c.number%3 == 0
 	c.act = func(w *world, c *client) {
 		if c.visit <= 0 {
-			if c.count > 0 {
-				c.rest()
-			}
-			c.visit, c.count = 3+int(c.rng.ExpFloat64()*12), 1
+			c.begins(3, 12)
 			c.then(planned{path: "/api/config", dest: destFetch})
 			c.then(planned{path: "/api/list?page=1", dest: destFetch, after: 200 * time.Millisecond})
 			return

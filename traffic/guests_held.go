@@ -23,10 +23,7 @@ func feedArrival(w *world, c *client) {
 	w.guest(c)
 	c.act = func(w *world, c *client) {
 		if c.visit <= 0 {
-			if c.count > 0 {
-				c.rest()
-			}
-			c.visit, c.count = 1+int(c.rng.ExpFloat64()*6), 1
+			c.begins(1, 6)
 		}
 		c.visit--
 		ref := ""
@@ -55,10 +52,7 @@ func archive(w *world, c *client) {
 	w.guest(c)
 	c.act = func(w *world, c *client) {
 		if c.visit <= 0 {
-			if c.count > 0 {
-				c.rest()
-			}
-			c.visit, c.count = 2+int(c.rng.ExpFloat64()*8), 1
+			c.begins(2, 8)
 			return
 		}
 		c.visit--

@@ -161,6 +161,14 @@ func read(w *world, c *client) {
 	c.visit = max(c.visit, 0)
 }
 
+// begins begins a visit of so many pages at least, and so many more on average; before each but the first there is a rest.
+func (c *client) begins(least int, more float64) {
+	if c.count > 0 {
+		c.rest()
+	}
+	c.visit, c.count = least+int(c.rng.ExpFloat64()*more), 1
+}
+
 // rest is the time until the next visit: later on the same day, or on another.
 func (c *client) rest() {
 	pause := c.between(20*time.Minute, 6*time.Hour)

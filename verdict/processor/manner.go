@@ -33,32 +33,28 @@ func (b *budget) behave(ch *charge) {
 
 // misbehaved notes that a visitor was taken for a robot.
 func (p *Processor) misbehaved(e *verdict.Event) {
-	r := p.service(e.Service)
-	if r == nil {
-		return
+	if r := p.service(e.Service); r != nil {
+		p.onBudget(e, r, func(b *budget) { b.judged++ })
 	}
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
-	sh, h := p.budgets.lock(of[0])
-	defer sh.mu.Unlock()
-	b, _ := p.budgets.open(sh, h, of[0])
-	b.fade(e.At.UnixMilli())
-	b.judged++
 }
 
 // arrived notes that a newcomer was asked because it arrives as nearly only robots do: a pass that is earned there is earned by one of
 // many, whichever network it comes from. Who is none of them is not asked again, whatever the pass is worth: its cookie is known.
 func (p *Processor) arrived(e *verdict.Event, r *rates) {
-	if e.Cause != verdict.CauseCampaign || e.Verdict != verdict.Unsure {
-		return
+	if e.Cause == verdict.CauseCampaign && e.Verdict == verdict.Unsure {
+		p.onBudget(e, r, func(b *budget) { b.alike = askFrom })
 	}
+}
+
+// onBudget changes the budget of an event's address.
+func (p *Processor) onBudget(e *verdict.Event, r *rates, change func(b *budget)) {
 	var of [4]identity.Prefix
 	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
 	sh, h := p.budgets.lock(of[0])
 	defer sh.mu.Unlock()
 	b, _ := p.budgets.open(sh, h, of[0])
 	b.fade(e.At.UnixMilli())
-	b.alike = askFrom
+	change(b)
 }
 
 // robots is how much of what is read is robots', going by the bans. Any of them may be mistaken: one says half at most, two three
