@@ -61,7 +61,8 @@ func (a *Server) openRules() (err error) {
 
 func (a *Server) openVerdict() (err error) {
 	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
-		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
+		Secret: rand.Uint64(),
+		Store:  a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
 		Copy: a.sharedCopy("bans"), Losses: a.losses,
 		Place:  func(addr netip.Addr) verdict.StoryPlace { return verdict.StoryPlace(a.places.Find(addr)) },
 		Banned: a.banned, Part: a.part(),

@@ -51,6 +51,7 @@ type Deps struct {
 	// kept.
 	Copy   string
 	Losses *store.Losses // nil: losses of a shared store are written back, but not reported
+	Secret uint64        // decides which addresses share a place where people are met; always the same in a replay
 
 	Part Part // of the work that this process does
 
@@ -114,7 +115,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions),
 		doubts:    newDoubts(cfg.MaxDoubts),
-		met:       newMet(),
+		met:       &met{secret: d.Secret},
 		said:      newConclusions(d.Part),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}

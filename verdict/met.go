@@ -2,7 +2,7 @@ package verdict
 
 import (
 	"encoding/binary"
-	"hash/maphash"
+	"math/bits"
 	"sync/atomic"
 	"time"
 )
@@ -21,16 +21,15 @@ const (
 
 // met is the bounded table of addresses at which newcomers have turned out to be people: in each place a part of the address's hash, since when
 // and until when, in metUnits. Where two share a place, the later one has it. Safe for concurrent use, without locks.
-// The hash is keyed: nobody can choose addresses that push others out.
+// A secret makes the places different from process to process, so that nobody can choose addresses that push others out.
 type met struct {
 	places [metPlaces]atomic.Uint64
-	seed   maphash.Seed
+	secret uint64
 }
 
-func newMet() *met { return &met{seed: maphash.MakeSeed()} }
-
 func (m *met) place(addr [16]byte) (p *atomic.Uint64, tag uint64) {
-	h := maphash.Comparable(m.seed, addr)
+	high, low := bits.Mul64(binary.BigEndian.Uint64(addr[:8])^m.secret^0x9e3779b97f4a7c15, binary.BigEndian.Uint64(addr[8:])^bits.RotateLeft64(m.secret, 32)^0xd1b54a32d192ed03)
+	h := mix(high^low, m.secret)
 	return &m.places[h%metPlaces], h &^ (1<<32 - 1)
 }
 

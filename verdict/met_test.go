@@ -11,7 +11,7 @@ import (
 
 // TestPeopleAreMetAtAddresses: an hour after a newcomer has turned out to be a person, and for three days from the last one on.
 func TestPeopleAreMetAtAddresses(t *testing.T) {
-	m, a, b := newMet(), [16]byte{15: 1}, [16]byte{15: 2}
+	m, a, b := new(met), [16]byte{15: 1}, [16]byte{15: 2}
 	f := func(after time.Duration, want bool) {
 		t.Helper()
 		if m.has(a, day0.Add(after)) != want {
@@ -35,7 +35,7 @@ func TestPeopleAreMetAtAddresses(t *testing.T) {
 
 // TestNobodyChoosesWhatIsForgotten: addresses that push one out in one process don't in another.
 func TestNobodyChoosesWhatIsForgotten(t *testing.T) {
-	a, b := newMet(), newMet()
+	a, b := &met{secret: 1}, &met{secret: 2}
 	victim, found, also := [16]byte{15: 1}, 0, 0
 	for n := range uint64(64 * metPlaces) {
 		x := [16]byte{}
