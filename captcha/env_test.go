@@ -47,7 +47,7 @@ func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceCo
 		t.Fatal(err)
 	}
 	cfg, scfg, icfg := DefaultConfig(), DefaultServiceConfig(), identity.DefaultServiceConfig()
-	cfg.StoreTimeout = time.Hour // the machine may be busy
+	cfg.StoreTimeout = time.Minute // the machine may be busy
 	if edit != nil {
 		edit(&cfg, &scfg, &icfg)
 	}

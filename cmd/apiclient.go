@@ -20,6 +20,8 @@ import (
 // apiClient calls the private listener of a running gateway.
 type apiClient struct {
 	admin, dataDir, tokenFile string
+
+	located bool // they are of the gateway that is meant, whatever flags and files say
 }
 
 func (c *apiClient) register(cmd *cobra.Command) {
@@ -40,6 +42,9 @@ func fromEnvironment(key, otherwise string) string {
 
 // locate fills in what no flag says.
 func (c *apiClient) locate(cmd *cobra.Command) {
+	if c.located {
+		return
+	}
 	file, err := config.Find("")
 	if err != nil {
 		file = ""

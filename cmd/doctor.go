@@ -88,7 +88,7 @@ func (d *doctor) examine(sources *config.Sources) {
 		return
 	}
 	d.cfg = cfg
-	d.api = apiClient{admin: nearAddress(cfg.Admin.Listen), dataDir: cfg.DataDir, tokenFile: cfg.Admin.TokenFile}
+	d.api = apiClient{admin: nearAddress(cfg.Admin.Listen), dataDir: cfg.DataDir, tokenFile: cfg.Admin.TokenFile, located: true}
 	if cfg.Admin.TLSCert != "" {
 		d.api.admin = "https://" + d.api.admin
 	}

@@ -49,6 +49,10 @@ func TestDoctor(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &told); err != nil || code != 1 || !strings.Contains(out, "can be reached from other machines") {
 		t.Errorf("--json: %d %v %s", code, err, out)
 	}
+	all := configFile(t, text+"admin: {listen: %q}\ndata_dir: %q\n", site(t).URL, strings.TrimPrefix(g.admin, "http://"), g.dir)
+	if _, out := command(t, "doctor", "--config", all); !strings.Contains(out, "it runs and is ready") || strings.Contains(out, "the gateway's user") {
+		t.Errorf("the file alone says where the gateway is: %s", out)
+	}
 	if code, out := command(t, "doctor", "--config", configFile(t, "colour: blue\n")); code != 1 || !strings.Contains(out, "colour: unknown key") {
 		t.Errorf("a bad file: %d %s", code, out)
 	}
