@@ -37,6 +37,19 @@ func (o *office) last() verdict.Question {
 	return o.a.questions[len(o.a.questions)-1]
 }
 
+// asksTheRobotAlone checks that client 1 has been asked, and nobody else.
+func (o *office) asksTheRobotAlone(t *testing.T) {
+	t.Helper()
+	if len(o.a.questions) == 0 {
+		t.Fatal("nobody is asked")
+	}
+	for _, q := range o.a.questions {
+		if q.Only != 1 || q.All {
+			t.Errorf("asked: %+v", q)
+		}
+	}
+}
+
 func newOffice(t *testing.T) *office {
 	o := &office{at: time.Unix(1.8e9, 0)}
 	o.p, o.a = newAsker(t, nil)
@@ -52,14 +65,7 @@ func TestRobotInAnOfficeIsAskedAlone(t *testing.T) {
 			o.reads(1, 0)
 		}
 	}
-	if len(o.a.questions) == 0 {
-		t.Fatal("nobody is asked")
-	}
-	for _, q := range o.a.questions {
-		if q.Only != 1 || q.All {
-			t.Errorf("asked: %+v", q)
-		}
-	}
+	o.asksTheRobotAlone(t)
 }
 
 // TestRobotAmongManyIsAskedAlone: the more colleagues there are, the more of their pages have their parts in a cache; these make
@@ -79,14 +85,7 @@ func TestRobotAmongManyIsAskedAlone(t *testing.T) {
 	for range 200 {
 		o.reads(1, 0)
 	}
-	if len(o.a.questions) == 0 {
-		t.Fatal("nobody is asked")
-	}
-	for _, q := range o.a.questions {
-		if q.Only != 1 || q.All {
-			t.Errorf("asked: %+v", q)
-		}
-	}
+	o.asksTheRobotAlone(t)
 	e := reading(o.at, 1, one(0))
 	if b := (bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}); !o.p.concernsOne(&b, e) {
 		t.Errorf("everybody is banned: %+v", b)
