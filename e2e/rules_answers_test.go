@@ -17,6 +17,7 @@ services:
       bodies:
         - {route: POST /login, fields: [{attribute: user, from: form, key: login}]}
     rules:
+      time: 10s
       text: |
         do hasAttribute(attribute="body.user") mark login
         if login skip to 1

@@ -62,6 +62,9 @@ func (b *Backend) Jumps() uint64 {
 	return 0
 }
 
+// Hasten implements store.Hasty.
+func (b *Backend) Hasten() store.Store { return store.Hasten(b.Store) }
+
 // ScanKept implements store.Keeper.
 func (b *Backend) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	return store.ScanKept(ctx, b.Store, prefix, f)

@@ -2,21 +2,21 @@ package sources
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"strconv"
 	"time"
 
-	"antirobot/rules"
 	"antirobot/store"
 )
 
 // StoreStorage is a Storage in the store: it survives a restart, and several gateways share it.
 type StoreStorage struct {
 	store  store.Store
+	quick  store.Store // the same; counts and tokens need no disk
 	prefix []byte
 	now    func() time.Time
 	empty  *MemoryStorage // until when buckets are known to be empty: a flood does not reach the store
+	draws  draws
 }
 
 // maxEmpty bounds how many empty buckets are remembered.
@@ -27,7 +27,7 @@ func NewStoreStorage(st store.Store, prefix string, now func() time.Time) *Store
 	if now == nil {
 		now = time.Now
 	}
-	return &StoreStorage{st, []byte(prefix), now, NewMemoryStorage(now, maxEmpty)}
+	return &StoreStorage{store: st, quick: store.Hasten(st), prefix: []byte(prefix), now: now, empty: NewMemoryStorage(now, maxEmpty)}
 }
 
 // maxSwaps bounds the tries of a change that others disturb.
@@ -117,7 +117,7 @@ var errFound = errors.New("found")
 
 // Incr counts with the store's quota; it does not see values that were Set, and never falls below zero.
 func (d *StoreStorage) Incr(ctx context.Context, key []byte, n int64, expire time.Duration) (int64, error) {
-	return d.store.Incr(ctx, d.key(key), n, expire)
+	return d.quick.Incr(ctx, d.key(key), n, expire)
 }
 
 // Delete is Storage.
@@ -126,49 +126,4 @@ func (d *StoreStorage) Delete(ctx context.Context, key []byte) error {
 		return err
 	}
 	return d.store.Delete(ctx, d.key(key))
-}
-
-// maxDraws bounds the tries to take a token while other gateways take some.
-const maxDraws = 8
-
-// clock returns the time by which buckets count: the servers' own, where they have one, since gateways share it.
-func (d *StoreStorage) clock() time.Time { return store.Time(d.store, d.now()) }
-
-// Draw is Storage. The value in the store is the time at which the bucket is full again, by the servers' clock.
-func (d *StoreStorage) Draw(ctx context.Context, key []byte, b rules.Bucket, take bool) (time.Duration, error) {
-	at := d.clock().UnixNano()
-	if until, err := d.empty.Incr(ctx, key, 0, 0); err == nil && until > at {
-		return time.Duration(until - at), nil
-	}
-	for range maxDraws {
-		old, err := d.store.Get(ctx, nil, d.key(key))
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			old = nil
-		case err != nil:
-			return 0, err
-		}
-		full := int64(0)
-		if len(old) == 8 {
-			full = int64(binary.BigEndian.Uint64(old)) //nolint:gosec // a time
-		}
-		next, wait := drawn(full, at, b)
-		if wait > 0 {
-			d.remember(ctx, key, at, wait)
-		}
-		if wait > 0 || !take {
-			return wait, nil
-		}
-		val := binary.BigEndian.AppendUint64(nil, uint64(next)) //nolint:gosec // a time
-		swapped, err := d.store.Swap(ctx, d.key(key), old, val, time.Duration(next-at)+time.Second)
-		if err != nil || swapped {
-			return 0, err
-		}
-	}
-	return b.Every, nil // so many take from it at once that it may count as empty
-}
-
-func (d *StoreStorage) remember(ctx context.Context, key []byte, at int64, wait time.Duration) {
-	_ = d.empty.Delete(ctx, key)
-	_, _ = d.empty.Incr(ctx, key, at+int64(wait), wait) // memory does not fail
 }

@@ -24,12 +24,16 @@ func (s *Store) Put(ctx context.Context, key, val []byte, ttl time.Duration) err
 
 // Swap implements store.KV.
 func (s *Store) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
+	return s.swap(ctx, key, old, val, ttl, false)
+}
+
+func (s *Store) swap(ctx context.Context, key, old, val []byte, ttl time.Duration, hasty bool) (bool, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return false, err
 	}
 	res, err := s.do(ctx, &request{
 		verb: doSwap, key: spaceKey(spaceKV, key), old: bytes.Clone(old), val: bytes.Clone(val),
-		expiry: store.ExpiryAt(s.now(), ttl),
+		expiry: store.ExpiryAt(s.now(), ttl), hasty: hasty,
 	})
 	return res.ok, err
 }
@@ -65,11 +69,15 @@ func (s *Store) Take(ctx context.Context, key []byte, want, limit int64, ttl tim
 
 // Incr implements store.Quota.
 func (s *Store) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
+	return s.incr(ctx, key, n, ttl, false)
+}
+
+func (s *Store) incr(ctx context.Context, key []byte, n int64, ttl time.Duration, hasty bool) (int64, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return 0, err
 	}
 	res, err := s.do(ctx, &request{
-		verb: doIncr, key: spaceKey(spaceQuota, key), n: n, expiry: store.ExpiryAt(s.now(), ttl),
+		verb: doIncr, key: spaceKey(spaceQuota, key), n: n, expiry: store.ExpiryAt(s.now(), ttl), hasty: hasty,
 	})
 	return res.n, err
 }

@@ -39,6 +39,7 @@ type request struct {
 	expiry int64
 	n      int64
 	limit  int64
+	hasty  bool        // does not wait for the disk
 	done   chan result // of capacity one
 }
 
@@ -56,6 +57,8 @@ type group struct {
 	results []result
 	topics  []string // topics that grew
 	written bool
+	patient bool // somebody waits for the disk
+	hurried bool // the others are answered
 	slow    *time.Timer
 	settled atomic.Bool
 }
@@ -133,6 +136,8 @@ func (s *Store) commit() {
 			g := s.gather(eng, r)
 			s.decide(g, topics)
 			s.write(g)
+		case <-s.due.C:
+			s.flush(eng)
 		case <-eng.failed:
 		case <-s.closing:
 			return
@@ -148,11 +153,12 @@ func (s *Store) commit() {
 
 // gather takes all queued requests without waiting.
 func (s *Store) gather(eng *engine, r *request) *group {
-	g := &group{eng: eng, reqs: []*request{r}}
+	g := &group{eng: eng, reqs: []*request{r}, patient: !r.hasty}
 	for len(g.reqs) < groupMax {
 		select {
 		case r := <-s.queue:
 			g.reqs = append(g.reqs, r)
+			g.patient = g.patient || !r.hasty
 		default:
 			return g
 		}
@@ -294,6 +300,12 @@ func (s *Store) write(g *group) {
 		}
 		g.written = true
 	}
+	s.owe(g)
+	if !g.patient {
+		s.answer(g, nil)
+		return
+	}
+	g.hurry()
 	s.inflight.Add(1)
 	s.settling <- g
 }
@@ -304,7 +316,12 @@ func (g *group) apply() (err error) {
 			err = fmt.Errorf("engine: %v", p)
 		}
 	}()
-	if err := g.eng.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
+	if g.patient {
+		err = g.eng.db.ApplyNoSyncWait(g.batch, pebble.Sync)
+	} else {
+		err = g.eng.db.Apply(g.batch, pebble.NoSync)
+	}
+	if err != nil {
 		return fmt.Errorf("write store: %w", err)
 	}
 	return g.eng.died() // a failed commit ends in Fatalf and returns nil
@@ -342,7 +359,10 @@ func (s *Store) answer(g *group, err error) {
 	}
 	for i, r := range g.reqs {
 		res := g.results[i]
-		if err != nil {
+		switch {
+		case r.hasty && g.hurried:
+			continue
+		case err != nil:
 			res = result{err: err}
 		}
 		r.done <- res

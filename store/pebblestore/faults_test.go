@@ -26,6 +26,8 @@ type faultyFS struct {
 	only string      // with full: only files whose name contains this
 	sync atomic.Bool // syncs: EIO
 	slow atomic.Bool // syncs wait until this is false again
+
+	synced atomic.Int64 // how many syncs have worked
 }
 
 func (f *faultyFS) err(op, name string) error {
@@ -92,6 +94,7 @@ func (f *faultyFile) Sync() error {
 	if err := f.syncErr(); err != nil {
 		return err
 	}
+	defer f.fs.synced.Add(1)
 	return f.File.Sync()
 }
 
@@ -99,6 +102,7 @@ func (f *faultyFile) SyncData() error {
 	if err := f.syncErr(); err != nil {
 		return err
 	}
+	defer f.fs.synced.Add(1)
 	return f.File.SyncData()
 }
 

@@ -2,7 +2,8 @@
 // store.
 //
 // Invariants:
-//  1. A write is on the disk (log synced) when its call returns nil. Concurrent writers share one sync.
+//  1. A write is on the disk (log synced) when its call returns nil. Concurrent writers share one sync. Who is in haste
+//     (store.Hasty) doesn't wait for it; that write is on the disk a second later, or with the next one that waits.
 //  2. One goroutine, the committer, reads, decides and writes. So Swap, Spend, Take and Incr are atomic without locks, and
 //     a hot key costs no more than others. It works on the next group while the disk still syncs the last one.
 //  3. A value begins with its expiry. An expired value is absent at once; a bounded background sweep removes it.
@@ -53,6 +54,8 @@ type Store struct {
 
 	queue    chan *request
 	settling chan *group
+	due      *time.Timer    // when the disk is to take what nobody waited for; the committer's
+	owing    bool           // there is such; the committer's
 	inflight sync.WaitGroup // groups that wait for their sync
 	closing  chan struct{}
 	drained  chan struct{} // closed when no more requests will be answered
@@ -98,9 +101,11 @@ func New(cfg Config, d Deps) (*Store, error) {
 		setup:    setup{base: d.fs, log: d.Log, health: h, tune: cfg.tuneState},
 		queue:    make(chan *request, 1024),
 		settling: make(chan *group, 1),
+		due:      time.NewTimer(0),
 		closing:  make(chan struct{}),
 		drained:  make(chan struct{}),
 	}
+	s.due.Stop()
 	s.feeds.more = make(map[string]chan struct{})
 	if err := s.openDir(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
