@@ -61,7 +61,9 @@ func TestFourAnswers(t *testing.T) {
 		}
 	})
 	t.Run("a preflight passes", func(t *testing.T) {
-		v.do("OPTIONS", g.url+"/api", "", "Origin", "https://example.org", "Access-Control-Request-Method", "POST").must(t, 200, "site got OPTIONS")
+		if r := v.do("OPTIONS", g.url+"/api", "", "Origin", "https://example.org", "Access-Control-Request-Method", "POST").must(t, 200, ""); r.Header.Get("X-Served-By") != "site" {
+			t.Errorf("a preflight got %v", r.Header)
+		}
 	})
 	t.Run("blocked", func(t *testing.T) {
 		g.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "10m", "reason": "test"})

@@ -213,7 +213,10 @@ services:
 			t.Errorf("%s: %v %q", what, r.Header, r.body)
 		}
 	}
-	v.do("OPTIONS", g.url+"/api", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST").must(t, 200, "site got OPTIONS")
+	preflight := v.do("OPTIONS", g.url+"/api", "", "Origin", "https://evil.example", "Access-Control-Request-Method", "POST").must(t, 200, "")
+	if preflight.Header.Get("X-Served-By") != "site" || preflight.body != "" { // a robot's has no body, which no browser reads
+		t.Errorf("a preflight got %v %q", preflight.Header, preflight.body)
+	}
 	if r := v.do("HEAD", g.url+"/", "").must(t, 302, ""); r.body != "" {
 		t.Error("HEAD has a body")
 	}

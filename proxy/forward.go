@@ -109,6 +109,7 @@ func (j *journey) forward(a *captcha.Response) {
 	}
 	j.holding(o)
 	j.inserting(o)
+	j.sparing(o)
 	if j.resent = a != nil; j.resent {
 		o.Replay = replay(a.Resend)
 	} else {

@@ -25,8 +25,31 @@ const (
 	atMode    = 20 // 2
 	atType    = 22 // 3
 	atKind    = 25 // 3
+	atFiner   = 29 // see coarse
 	atQUIC    = 28 // the hash of a handshake in QUIC ends the event, where earlier versions, which know those over TCP alone, pass it over
 )
+
+// coarse is the type that earlier versions take another for: they know neither scripts nor ranges.
+func coarse(t verdict.Type) verdict.Type {
+	switch t {
+	case verdict.TypeScript:
+		return verdict.TypePart
+	case verdict.TypeRanges:
+		return verdict.TypeOther
+	}
+	return t
+}
+
+// finer is the type that coarse was given.
+func finer(t verdict.Type) verdict.Type {
+	switch t {
+	case verdict.TypePart:
+		return verdict.TypeScript
+	case verdict.TypeOther:
+		return verdict.TypeRanges
+	}
+	return t
+}
 
 // flags are the event's fields that are true or false, in the order of their bits, which is part of the format.
 func flags(e *verdict.Event) [18]*bool {
@@ -68,7 +91,10 @@ const (
 func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byte {
 	begin := len(dst)
 	dst = append(dst, 0, 0) // the length
-	bits := uint32(e.Verdict&3)<<atVerdict | uint32(e.Mode&3)<<atMode | uint32(e.Type&7)<<atType | uint32(e.Kind&7)<<atKind
+	bits := uint32(e.Verdict&3)<<atVerdict | uint32(e.Mode&3)<<atMode | uint32(coarse(e.Type)&7)<<atType | uint32(e.Kind&7)<<atKind
+	if coarse(e.Type) != e.Type {
+		bits |= 1 << atFiner
+	}
 	for i, f := range flags(e) {
 		if *f {
 			bits |= 1 << i
@@ -307,6 +333,9 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 	}
 	if r.bad || e.Type > verdict.TypeOther {
 		return 0, rest, errEvent
+	}
+	if bits>>atFiner&1 == 1 {
+		e.Type = finer(e.Type)
 	}
 	return service, rest, nil
 }

@@ -139,6 +139,25 @@ func TestHandshakesInQUIC(t *testing.T) {
 	}
 }
 
+// TestTypesOfALaterVersion: an earlier version, which knows neither scripts nor ranges, takes them for a part and for something else.
+func TestTypesOfALaterVersion(t *testing.T) {
+	for is, was := range map[verdict.Type]verdict.Type{
+		verdict.TypeScript: verdict.TypePart, verdict.TypeRanges: verdict.TypeOther, verdict.TypePart: verdict.TypePart, verdict.TypeOther: verdict.TypeOther,
+	} {
+		e := typical(7)
+		e.Type = is
+		wire := appendEvent(nil, &e, 1, 0)
+		var got verdict.Event
+		if _, _, err := readEvent(&got, wire, 0); err != nil || got != e {
+			t.Errorf("%d: %+v, %v", is, got, err)
+		}
+		wire[2+atFiner/8] &^= 1 << (atFiner % 8)
+		if _, _, err := readEvent(&got, wire, 0); err != nil || got.Type != was {
+			t.Errorf("%d is read as %d by an earlier version, %v", is, got.Type, err)
+		}
+	}
+}
+
 // typical is the event of a page that a browser with a cookie has opened over HTTPS, of the i-th of many visitors.
 func typical(i int) verdict.Event {
 	h := func(salt uint64) uint64 {

@@ -55,6 +55,7 @@ const (
 	WhyTaken
 	WhyShown
 	WhyMethod
+	WhyRanges
 )
 
 // whyWords are in the order of the reasons.
@@ -78,6 +79,7 @@ var whyWords = [...]string{
 	"a balancer gives the answer; visitors of several networks take the path for a part, or for a script's call",
 	"a balancer gives the answer; earlier answers have shown what the path is",
 	"a balancer gives the answer; it was sent by a script, with another method than GET",
+	"several ranges of it were asked for at once, as no browser does",
 }
 
 func (w CountWhy) String() string {
@@ -96,6 +98,25 @@ func (e *Event) delivers() bool {
 	return e.Advised || e.Partial && e.Status == 0 || e.Status >= 200 && e.Status < 300 && e.Status != 204
 }
 
+func (t Type) part() bool { return t == TypePart || t == TypeScript }
+
+// Asks reports whether an event that delivers nothing asks about a page: for its head, or whether it has changed. Where answers
+// have shown that a path is mostly pages, it does not matter what the event calls itself.
+func (p *Paths) Asks(e *Event, group uint32) bool {
+	if e.Method != 'H' && e.Status != 304 {
+		return false
+	}
+	k := e.key(group)
+	if e.Advised {
+		return p.read(k) == readingDocument
+	}
+	n := p.proofs(k.exact)
+	if n == (proofs{}) {
+		n = p.proofs(k.shape)
+	}
+	return n.docs > n.parts
+}
+
 // Learn notes what the event shows about its path, and returns what the event counts as. It is called once for each
 // event; established says that the site knows the visitor.
 func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
@@ -105,7 +126,8 @@ func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	case e.Advised:
 		p.claimed(k, networkHash(e.Subjects[max(int(e.N), 1)-1]), !e.Page || e.Static, established)
 	case e.Type == TypeUnknown && e.BytesOut == 0:
-	case e.Type == TypePart:
+	case e.Type == TypeRanges: // of what, it does not say
+	case e.Type.part():
 		p.answered(k, readingPart)
 	case e.Type == TypeData:
 		p.answered(k, readingData)
@@ -124,10 +146,12 @@ func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType 
 	}
 	is := readingDocument
 	switch typeOf(contentType) {
-	case TypePart:
+	case TypePart, TypeScript:
 		is = readingPart
 	case TypeData:
 		is = readingData
+	case TypeRanges:
+		return
 	}
 	c.paths.answered(pathKeyOf(s.Group, v.Path), is)
 }
@@ -179,10 +203,12 @@ func (e *Event) Count() Count {
 // countAnswer is Count where the answer is known.
 func (e *Event) countAnswer() (Count, CountWhy) {
 	switch {
-	case e.Type == TypePart:
+	case e.Type.part():
 		return CountPart, WhyPart
 	case e.Type == TypeHTML:
 		return CountDocument, WhyHTML
+	case e.Type == TypeRanges:
+		return CountDocument, WhyRanges
 	case e.Static && e.Method == 'G':
 		return CountDocument, WhyClaim
 	case e.PathKind == client.PathFeed || e.Asked == request.KindFeed:

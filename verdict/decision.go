@@ -72,6 +72,18 @@ func (d *Decision) Told() Verdict {
 	return d.Verdict
 }
 
+// methodOf returns the first letter of a method; of one that begins like GET or HEAD and is neither, zero: services that know
+// no such method may answer it like any other.
+func methodOf(method []byte) uint8 {
+	switch {
+	case len(method) == 0:
+		return 0
+	case method[0] == 'G' && string(method) != "GET", method[0] == 'H' && string(method) != "HEAD":
+		return 0
+	}
+	return method[0]
+}
+
 // reset forgets the last request.
 func (d *Decision) reset(id *identity.Identity, mode Mode) {
 	*d = Decision{Mode: mode, Subject: id.Winner(), rooms: d.rooms}
@@ -162,9 +174,7 @@ func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Se
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
 		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(), Path: request.Hash(v.Path), PathShape: shapeOf(v.Path),
 	}
-	if len(v.Method) > 0 {
-		e.Method = v.Method[0]
-	}
+	e.Method = methodOf(v.Method)
 	f, agent := d.read(v, id)
 	e.Facts, e.Agent = *f, agent
 	e.Client = clientOf(id, v)

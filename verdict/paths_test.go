@@ -56,6 +56,71 @@ func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 	}
 }
 
+// TestMethodsThatBeginAlike: a service may answer a method that it does not know with a page: only HEAD delivers nothing.
+func TestMethodsThatBeginAlike(t *testing.T) {
+	for method, want := range map[string]uint8{"GET": 'G', "HEAD": 'H', "POST": 'P', "PUT": 'P', "HACK": 0, "H": 0, "HEADS": 0, "GETS": 0, "head": 'h', "": 0} {
+		if got := methodOf([]byte(method)); got != want {
+			t.Errorf("%s is kept as %d", method, got)
+		}
+	}
+	var p Paths
+	page := func(e *Event) {
+		e.Static, e.Page, e.Method = true, false, methodOf([]byte("HACK"))
+		e.Answered(200, []byte("text/html"), 1000, 0)
+	}
+	if got := counted(&p, "/product/1", "192.0.2.1", page); got != CountDocument {
+		t.Errorf("a page that HACK gets counts as %v", got)
+	}
+}
+
+// TestRangesProveNothing: several ranges of a page are a document, whoever asks; of a picture they do not make a page.
+func TestRangesProveNothing(t *testing.T) {
+	var p Paths
+	picture := pathKeyOf(0, []byte("/a.png"))
+	p.answered(picture, readingPart)
+	ranges := func(e *Event) {
+		e.Page = false
+		e.Answered(206, []byte("multipart/byteranges; boundary=x"), 1000, 0)
+	}
+	if got := counted(&p, "/a.png", "192.0.2.1", ranges); got != CountDocument {
+		t.Errorf("ranges that a script has asked for count as %v", got)
+	}
+	if got := p.read(picture); got != readingPart {
+		t.Errorf("after that the picture is read as %v", got)
+	}
+}
+
+// TestHeadsOfPages: who asks for the head of a page, or whether it has changed, asks about a page, even as an image; the heads of
+// pictures are no pages.
+func TestHeadsOfPages(t *testing.T) {
+	var p Paths
+	for n := range 9 {
+		p.answered(pathKeyOf(0, fmt.Appendf(nil, "/product/%d", n)), readingDocument)
+		p.answered(pathKeyOf(0, fmt.Appendf(nil, "/pictures/%d", n)), readingPart)
+	}
+	for path, want := range map[string]bool{"/product/1": true, "/product/77": true, "/pictures/1": false, "/pictures/77": false, "/elsewhere/1": false} {
+		for method, status := range map[string]int{"HEAD": 200, "GET": 304} {
+			k := pathKeyOf(0, []byte(path))
+			e := &Event{Method: method[0], N: 1, Path: k.exact, PathShape: k.shape ^ 1, Static: true}
+			e.Answered(status, nil, 200, 0)
+			if got := p.Asks(e, 0); got != want {
+				t.Errorf("%s %s, %d: %t", method, path, status, got)
+			}
+		}
+	}
+	for n := range uint64(8) { // beside a balancer, that is what visitors take it for
+		p.claimed(pathKeyOf(0, []byte("/article/7")), n*0x9e3779b97f4a7c15, false, false)
+	}
+	k := pathKeyOf(0, []byte("/article/8"))
+	if e := (&Event{Method: 'H', N: 1, Path: k.exact, PathShape: k.shape ^ 1, Static: true, Advised: true}); !p.Asks(e, 0) {
+		t.Error("beside a balancer, the head of an article is not asked about")
+	}
+	e := &Event{Method: 'G', N: 1, Path: pathKeyOf(0, []byte("/product/1")).exact}
+	if e.Answered(404, nil, 0, 0); p.Asks(e, 0) {
+		t.Error("a page that is not there was asked about")
+	}
+}
+
 // TestClaimsNeedNetworks: where a balancer answers, a part is what visitors of several networks take for one.
 func TestClaimsNeedNetworks(t *testing.T) {
 	var p Paths

@@ -154,7 +154,7 @@ type Event struct {
 	Type      Type             // of the answer
 	BytesOut  uint64
 	Took      time.Duration // from head to the last byte; 0: unknown
-	Method    uint8         // first letter of the method
+	Method    uint8         // first letter of the method: G is GET and H is HEAD; 0: another that begins so, or none
 	Path      uint64        // hash of the raw path
 	PathShape uint64        // hash of its shape; see Paths
 	Agent     uint64        // hash of User-Agent; 0 if absent
@@ -185,8 +185,10 @@ const (
 	TypeUnknown Type = iota // no Content-Type
 	TypeHTML
 	TypeData // JSON or XML
-	TypePart // of a page: picture, style, script, font, sound
+	TypePart // of a page: picture, style, font, sound
 	TypeOther
+	TypeScript // a part of a page, or data in a script's clothes (JSONP)
+	TypeRanges // several ranges of something
 )
 
 // typeOf reads a Content-Type.
@@ -215,18 +217,19 @@ var knownTypes = [...]struct {
 	{"application/json", TypeData},
 	{"image/", TypePart},
 	{"text/css", TypePart},
-	{"text/javascript", TypePart},
-	{"application/javascript", TypePart},
+	{"text/javascript", TypeScript},
+	{"application/javascript", TypeScript},
 	{"application/xhtml+xml", TypeHTML},
 	{"application/xml", TypeData},
 	{"text/xml", TypeData},
-	{"application/x-javascript", TypePart},
+	{"application/x-javascript", TypeScript},
 	{"font/", TypePart},
 	{"audio/", TypePart},
 	{"video/", TypePart},
 	{"application/font", TypePart},
 	{"application/wasm", TypePart},
 	{"application/manifest", TypePart},
+	{"multipart/byteranges", TypeRanges},
 }
 
 // suffixed reports whether a type, without its parameters, ends so.

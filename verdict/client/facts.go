@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"time"
 
 	"antirobot/identity"
 	"antirobot/request"
@@ -46,7 +47,7 @@ type Facts struct {
 	PathKind PathKind
 	Depth    uint8  // segments of the path
 	Target   uint64 // hash of path and query
-	Number   uint32 // the last number in the target, up to nine digits …
+	Number   uint32 // the last number in the target, its last nine digits, from StampFrom on if it only defeats caches …
 	Series   uint32 // … and the hash of what comes before it; 0: there is no number
 }
 
@@ -99,9 +100,9 @@ const (
 func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent uint64) {
 	*f = Facts{
 		Partial: v.Partial, Secure: id.Proto == "https", Direct: v.Peer == id.Addr, HTTP10: v.HTTP10, HTTP2: v.HTTP2,
-		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: request.Hash(v.Target),
+		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: request.HashFirm(v.Target),
 	}
-	f.Depth, f.Number, f.Series = course(v.Path, v.Target)
+	f.Depth, f.Number, f.Series = course(v.Path, v.Target, v.At)
 	if id.Partner {
 		f.Partner, f.Partial = true, true
 		return 0
@@ -243,8 +244,33 @@ func pathKind(path []byte) PathKind {
 
 func hasSuffix(b []byte, s string) bool { return len(b) >= len(s) && string(b[len(b)-len(s):]) == s }
 
+// StampFrom is what Facts.Number begins with where the number is the present time, or a random one: it only defeats caches.
+const StampFrom = 1_000_000_000
+
+// isStamp reports whether a target ends with the time of the request to a day, in seconds or a fraction of them, or with a random number
+// as scripts make them, from 0 to 1.
+func isStamp(target []byte, at time.Time) bool {
+	begin := len(target)
+	for begin > 0 && target[begin-1] >= '0' && target[begin-1] <= '9' {
+		begin--
+	}
+	digits := target[begin:]
+	if bytes.HasSuffix(target[:begin], []byte("0.")) {
+		return true
+	}
+	if n := len(digits); n != 10 && n != 13 && n != 16 {
+		return false
+	}
+	seconds := int64(0)
+	for _, c := range digits[:10] {
+		seconds = seconds*10 + int64(c-'0')
+	}
+	off := seconds - at.Unix()
+	return -86400 < off && off < 86400
+}
+
 // course returns the number of segments of a path, and the last number in the target with the hash of what precedes it.
-func course(path, target []byte) (depth uint8, number, series uint32) {
+func course(path, target []byte, at time.Time) (depth uint8, number, series uint32) {
 	segments := 0
 	for i, c := range path {
 		if c != '/' && (i == 0 || path[i-1] == '/') {
@@ -264,6 +290,9 @@ func course(path, target []byte) (depth uint8, number, series uint32) {
 	}
 	for _, c := range target[begin:end] {
 		number = number*10 + uint32(c-'0')
+	}
+	if end-begin == 9 && isStamp(target[:end], at) {
+		number += StampFrom
 	}
 	return uint8(min(segments, 255)), number, max(1, uint32(request.Hash(target[:begin])))
 }

@@ -226,7 +226,7 @@ func TestReferer(t *testing.T) {
 func TestCourse(t *testing.T) {
 	f := func(path, target string, depth uint8, number uint32, series string) {
 		t.Helper()
-		d, n, s := course([]byte(path), []byte(target))
+		d, n, s := course([]byte(path), []byte(target), time.Unix(1.8e9, 0))
 		var want uint32
 		if series != "" {
 			want = max(1, uint32(request.Hash([]byte(series))))
@@ -241,6 +241,15 @@ func TestCourse(t *testing.T) {
 	f("/item/007/x", "/item/007/x", 3, 7, "/item/")
 	f("/a", "/a?t=12345678901234", 1, 678901234, "/a?t=12345")
 	f("//a", "//a", 1, 0, "")
+
+	// what only defeats caches
+	f("/a", "/a?id=5&t=1800000007", 1, StampFrom+800000007, "/a?id=5&t=1")
+	f("/a", "/a?id=5&t=1799999999123", 1, StampFrom+999999123, "/a?id=5&t=1799")
+	f("/a", "/a?id=5&t=1800000007123456", 1, StampFrom+7123456, "/a?id=5&t=1800000")
+	f("/a", "/a?0.8373645123456", 1, StampFrom+645123456, "/a?0.8373")
+	f("/a", "/a?id=123456789", 1, 123456789, "/a?id=") // and what does not: that of a product
+	f("/a", "/a?id=4006381333931", 1, 381333931, "/a?id=4006")
+	f("/a", "/a?id=1700000007", 1, 700000007, "/a?id=1")
 }
 
 func TestPathKind(t *testing.T) {

@@ -36,7 +36,7 @@ type budget struct {
 	judged     float32    // over the day: bans of its visitors
 	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
 	askedUntil uint32     // unix seconds
-	recent     [recentPages]uint16
+	recent     [recentPages]uint32
 	turn       uint8
 	alone      bool // the question is for the heavy client alone
 }
@@ -54,7 +54,6 @@ const (
 	coverRoom  = 1.5  // how many times better than the usual visitor's parts may be cached
 	dueAgain   = 0.9  // a question ends when the count has faded to this share of the budget
 	leastAsk   = 300  // seconds
-	stampFrom  = 1e8  // from here on a number in a target is a time, not a page number
 )
 
 func (b *budget) fade(at int64) {
@@ -86,7 +85,7 @@ func (b *budget) fade(at int64) {
 
 // again reports whether a target was read a moment ago, and records it.
 func (b *budget) again(target uint64) bool {
-	short := uint16(target>>16) | 1
+	short := uint32(target>>32) | 1
 	for _, r := range b.recent {
 		if r == short {
 			return true

@@ -27,7 +27,7 @@ type BudgetConfig struct {
 	// may read, which the site knows; IdentityLeast is how many documents that is at the least. 0: there is no such budget.
 	Identity      float64 `mapstructure:"identity"`
 	IdentityLeast float64 `mapstructure:"identity_least"`
-	MaxNetworks   int     `mapstructure:"max_networks"` // households and networks known at once, about 150 bytes each; and identities, about 60
+	MaxNetworks   int     `mapstructure:"max_networks"` // households and networks known at once, about 170 bytes each; and identities, about 80
 }
 
 // defaultBudgetConfig returns 180 documents an hour and 360 a day for a household, a quarter of that if they come bare.

@@ -263,3 +263,54 @@ func TestNamesDivideNoLoads(t *testing.T) {
 		t.Errorf("forty browsers that load their pages are %v clients", n)
 	}
 }
+
+// TestStampsHideNothing: a page's script that defeats caches by the time repeats one call; who adds a time to different calls makes
+// different ones.
+func TestStampsHideNothing(t *testing.T) {
+	until := func(series uint32) int {
+		p, b := newProcessor(t, func(c *Config) { c.Budget.Enabled = false })
+		for n := range 3000 {
+			e := call(time.Unix(1.8e9, 0).Add(time.Duration(n)*40*time.Millisecond), n, one(0))
+			e.Path, e.Number, e.Series = 7, client.StampFrom+uint32(n), 1+series*uint32(n)
+			if p.Process(e); len(b.bans) > 0 {
+				return n
+			}
+		}
+		return 3000
+	}
+	if n := until(0); n < 3000 {
+		t.Errorf("a page that polls is banned after %d calls", n)
+	}
+	if n := until(1); n > 1300 {
+		t.Errorf("who reads items is banned after %d", n)
+	}
+}
+
+// TestScriptsThatNobodyElseLoads: data that comes as a script (JSONP) counts as the call that it is; the scripts of a site, which
+// everybody loads, are parts of its pages.
+func TestScriptsThatNobodyElseLoads(t *testing.T) {
+	p, b := newProcessor(t, nil)
+	at := time.Unix(1.8e9, 0)
+	load := func(n int, id [16]byte) {
+		e := picture(reading(at, n, id))
+		e.Answered(200, []byte("application/javascript"), 300, 0)
+		at = at.Add(10 * time.Millisecond)
+		p.Process(e)
+	}
+	for visitor := range 100 { // of the site with its 150 scripts
+		for n := range 150 {
+			load(n, [16]byte{10: 0xff, 11: 0xff, 12: 198, 13: byte(visitor), 15: 7})
+		}
+	}
+	if len(b.bans) > 0 {
+		t.Fatalf("a visitor is banned: %+v", b.bans[0])
+	}
+	for n := range 2000 {
+		if load(1000+n, one(0)); len(b.bans) > 0 {
+			break
+		}
+	}
+	if len(b.bans) != 1 {
+		t.Error("who reads two thousand items as scripts is not banned")
+	}
+}

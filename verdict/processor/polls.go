@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // polls remembers which calls an address has made recently: a page that polls for news repeats the same request, at
@@ -23,8 +24,8 @@ type repeated struct{ again, counts bool }
 // the answer has the same length.
 func (t *polls) see(e *verdict.Event) repeated {
 	key := hashID(e.Subjects[e.N-1].ID) ^ e.Target ^ uint64(e.Service)<<48
-	if e.Number >= stampFrom { // a number that is a time only defeats caches
-		key ^= e.Target ^ e.Path
+	if e.Number >= client.StampFrom { // what only defeats caches is left out, and all that stands before it is not
+		key ^= e.Target ^ e.Path ^ uint64(e.Series)*0x517cc1b727220a95
 	}
 	if e.Method != 'G' {
 		if e.Advised {
@@ -44,4 +45,17 @@ func (t *polls) see(e *verdict.Event) repeated {
 	n := (w + 1) & 0xff
 	place.Store(key>>32<<32 | minute<<8 | n)
 	return repeated{again: true, counts: n%pollCounts == 0}
+}
+
+// scripts remembers which scripts anybody has loaded. A site has some hundreds, which each of its visitors loads. What nobody else has
+// loaded may be data that a service wraps into a script (JSONP), whoever asks for it. The zero value is ready for use. Safe for concurrent use.
+type scripts [1 << 13]atomic.Uint64
+
+// first reports whether an event is the first that loads a script.
+func (t *scripts) first(e *verdict.Event, group uint32) bool {
+	if e.Type != verdict.TypeScript || e.Advised {
+		return false
+	}
+	key := e.Target ^ uint64(group+1)*0x9e3779b97f4a7c15
+	return t[key%uint64(len(t))].Swap(key) != key
 }

@@ -18,7 +18,7 @@ type portion struct {
 	since      uint32 // unix seconds; 0: nothing has been read
 	docs       uint32
 	askedUntil uint32 // unix seconds
-	recent     [recentPages]uint16
+	recent     [recentPages]uint32
 	turn       uint8
 }
 
@@ -127,7 +127,7 @@ func (x *portion) take(target uint64, now uint32) (over uint32) {
 		over = x.docs
 		*x = portion{since: now, askedUntil: x.askedUntil}
 	}
-	short := uint16(target>>16) | 1
+	short := uint32(target>>32) | 1
 	for _, r := range x.recent {
 		if r == short {
 			return over // it is read again and again

@@ -51,16 +51,14 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	known := p.keeper.Stands(e)
 	is := p.keeper.Paths().Learn(e, r.Group, known)
-	rep, calls := repeated{counts: true}, called(e, is)
-	if calls || unproved(e, is) {
+	rep, calls, script := repeated{counts: true}, called(e, is), is == verdict.CountPart && p.scripts.first(e, r.Group)
+	if calls || script || unproved(e, is) {
 		rep = p.polls.see(e)
 	}
-	p.charge(e, r, is, charged{known, known || p.keeper.Returns(e), rep.again})
+	p.charge(e, r, pricedAs(is, script), charged{known, known || p.keeper.Returns(e), rep.again})
 	p.serve(e, r, is, known)
-	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
-		p.part(e, known)
-		p.loads(e, r)
-		p.credit(e, r.people.heralds.followed(e))
+	if is == verdict.CountPart || is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group) {
+		p.load(e, r, known, script && rep.counts)
 		return
 	}
 	if !e.Partner {
@@ -86,6 +84,14 @@ func (p *Processor) Process(e *verdict.Event) {
 	if due {
 		p.evaluate(e, r, &s)
 	}
+}
+
+// pricedAs is what an event costs as: a script that nobody has loaded before may be data, and is a call.
+func pricedAs(is verdict.Count, script bool) verdict.Count {
+	if script {
+		return verdict.CountCall
+	}
+	return is
 }
 
 // unproved reports whether a document claims to be a part of a page and its answer is unknown.
@@ -133,14 +139,27 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 	return c, due
 }
 
-// part counts a sub-resource.
-func (p *Processor) part(e *verdict.Event, known bool) {
+// load counts a part of a page; called says that it counts as a call, too.
+func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
+	s := p.part(e, known)
+	if called {
+		s.pages = max(s.pages, r.from+2) // scripts are no pages: they are counted from the first on
+		p.pace(e, r, &s, true)
+	}
+	p.loads(e, r)
+	p.credit(e, r.people.heralds.followed(e))
+}
+
+// part counts a sub-resource, and returns a copy of its subject's session.
+func (p *Processor) part(e *verdict.Event, known bool) session {
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, _ := p.sessions.open(sh, h, e.Subjects[0])
 	s.part(e)
+	c := *s
 	sh.mu.Unlock()
 	w := p.voice(e, true, known)
 	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
+	return c
 }
 
 // captcha counts what happened at the captcha, and re-evaluates subjects that ignore or fail it.

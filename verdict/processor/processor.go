@@ -79,6 +79,7 @@ type Processor struct {
 	budgets    *table[identity.Prefix, budget]
 	portions   *table[portionKey, portion]
 	polls      polls
+	scripts    scripts
 	hellos     hellos
 	secret     uint64
 	training   *training.Log // nil: no training log is kept
