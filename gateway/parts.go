@@ -121,7 +121,7 @@ func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captch
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Keys: a.keys, Store: a.store, Visitors: a.cacher, Manners: a.proc, Now: a.store.Now, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
+		Keys: a.keys, Store: a.store, Visitors: a.cacher, Manners: manners{a.proc, a.cacher}, Now: a.store.Now, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
 		Revoke: func(net netip.Prefix, agent uint64, at time.Time) error {
 			ctx, cancel := context.WithTimeout(context.Background(), cfg.Captcha.StoreTimeout)
 			defer cancel()
@@ -129,6 +129,17 @@ func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captch
 		},
 	})
 	return pages, c, err
+}
+
+// manners is how people read, by what this process has judged and by what processors tell.
+type manners struct {
+	proc   *processor.Processor
+	cacher *verdict.Cacher
+}
+
+// Bareness implements captcha.Manners.
+func (m manners) Bareness(service string, a netip.Addr) float64 {
+	return max(m.proc.Bareness(service, a), m.cacher.Bareness(service, a))
 }
 
 // LoadPages reads the pages and catalogues, with those of the configured directory over the built-in ones.

@@ -79,6 +79,7 @@ type Cacher struct {
 	recent    *Recent
 	questions questions
 	doubts    doubts
+	barely    *expiring[identity.Prefix, float32]
 	campaigns campaigns
 	met       *met
 	said      *conclusions
@@ -113,11 +114,11 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		bans:      bans.NewTable(cfg.MaxBans),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		latest:    newLatest(),
-		questions: newQuestions(cfg.MaxQuestions),
-		doubts:    newDoubts(cfg.MaxDoubts),
-		met:       &met{secret: d.Secret},
-		said:      newConclusions(d.Part),
-		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
+		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions),
+		doubts: newDoubts(cfg.MaxDoubts),
+		met:    &met{secret: d.Secret},
+		said:   newConclusions(d.Part),
+		recent: newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.ledger = ledger.New(ledger.Options{Store: d.Store, Tariff: cfg.Pass, Most: cfg.MaxPasses, Losses: d.Losses, Now: c.passNow})
 	c.recent.place = d.Place

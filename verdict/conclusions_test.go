@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,7 +21,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		at := time.Now()
 		home := ip("192.0.2.7")
 		var of [4]identity.Prefix
-		identity.Prefixes(&of, home.ID, 7)
+		identity.Prefixes(&of, home.ID, groupOf("shop"))
 		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Read: 99, Most: 50, Window: "1h"}
 		doubt := Doubt{Subject: home, Group: 7, Until: at.Add(time.Hour), Score: 0.25, Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}}
 		p.Ask(&question)
@@ -30,6 +31,12 @@ func TestConclusionsReachGateways(t *testing.T) {
 		visitor := sub(identity.KindI, 3)
 		p.standing.Observe(visitor, home.ID, at.Add(-24*time.Hour))
 		p.standing.Observe(visitor, home.ID, at)
+		for _, share := range []float64{0.5, 0.75} {
+			p.Barely(of[1], share, at)
+		}
+		gone := identity.Prefix{ID: ip("198.51.100.7").ID, Bits: 128, Group: groupOf("shop")}
+		p.Barely(gone, 1, at)
+		p.Barely(gone, 0, at)
 		p.Beat(3 * time.Second)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -38,7 +45,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		synctest.Wait()
 		for name, w := range map[string]*world{"a gateway": g, "one that starts later": late} {
 			var q Question
-			if !w.questions.find(&q, ip("192.0.2.9").ID, 7, at.UnixNano(), func() bool { return false }, func() uint32 { return 1 }) || q.Read != 99 || q.Window != "1h" || !q.All {
+			if !w.questions.find(&q, ip("192.0.2.9").ID, groupOf("shop"), at.UnixNano(), func() bool { return false }, func() uint32 { return 1 }) || q.Read != 99 || q.Window != "1h" || !q.All {
 				t.Errorf("%s has the question %+v", name, q)
 			}
 			var d Doubt
@@ -50,6 +57,11 @@ func TestConclusionsReachGateways(t *testing.T) {
 			}
 			if !w.standing.Established(visitor) || w.EstablishedAt(home.ID) != 1 {
 				t.Errorf("%s does not know who is established", name)
+			}
+			for addr, want := range map[string]float64{"192.0.2.9": 0.75, "192.0.3.9": 0, "198.51.100.7": 0} {
+				if got := w.Bareness("shop", netip.MustParseAddr(addr)); got != want || w.Bareness("other", netip.MustParseAddr(addr)) != 0 {
+					t.Errorf("%s believes that %s reads barely: %v, want %v", name, addr, got, want)
+				}
 			}
 			if heard, age := w.Heard(); at.Sub(heard).Abs() > time.Second || age != 3*time.Second {
 				t.Errorf("%s has heard of a processor at %v, age %v", name, heard, age)
@@ -68,6 +80,7 @@ func TestOneProcessTellsNobody(t *testing.T) {
 	w := newWorld(t)
 	w.Ask(&Question{Until: w.clock.now().Add(time.Hour)})
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: w.clock.now().Add(time.Hour)})
+	w.Barely(identity.Prefix{}, 1, w.clock.now())
 	w.Beat(0)
 	if pos, err := w.st.Position(ctx, conclusionTopic); err != nil || pos != "@0" {
 		t.Errorf("the topic is at %s, %v", pos, err)
@@ -80,6 +93,7 @@ func FuzzConclusions(f *testing.F) {
 	w.Ask(&Question{Prefix: identity.Prefix{Bits: 120}, Until: c.now().Add(time.Hour), Window: "1h"})
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}})
 	w.standing.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now())
+	w.Barely(identity.Prefix{Bits: 120}, 0.5, c.now())
 	w.Beat(time.Second)
 	f.Add(w.said.more(nil))
 	f.Add([]byte("x\x01y"))

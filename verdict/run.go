@@ -75,6 +75,7 @@ func (c *Cacher) sweepOnce() {
 	c.bans.Sweep(at.UnixNano())
 	c.questions.sweep(c.now().UnixNano())
 	c.doubts.sweep(c.now().UnixNano())
+	c.barely.sweep(c.now().UnixNano())
 	c.ledger.Sweep(c.passTime(at))
 	c.settleClock()
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 )
 
@@ -11,11 +12,19 @@ import (
 type asker struct {
 	bench
 	questions []verdict.Question
+	barely    map[identity.Prefix]float32
 	stands    bool
 	returned  int // visitors of each address who have come back; whoever asks is one of them
 }
 
 func (a *asker) Ask(q *verdict.Question) { a.questions = append(a.questions, *q) }
+
+func (a *asker) Barely(x identity.Prefix, share float64, _ time.Time) {
+	if a.barely == nil {
+		a.barely = map[identity.Prefix]float32{}
+	}
+	a.barely[x] = float32(share)
+}
 
 func (a *asker) Stands(*verdict.Event) bool { return a.stands }
 

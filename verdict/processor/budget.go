@@ -38,7 +38,8 @@ type budget struct {
 	askedUntil uint32     // unix seconds
 	recent     [recentPages]uint32
 	turn       uint8
-	alone      bool // the question is for the heavy client alone
+	alone      bool  // the question is for the heavy client alone
+	told       uint8 // to gateways: in eighths, one more, how barely it is read; 0: nothing, for nobody was asked there
 }
 
 var budgetSpans = [...]struct {
@@ -200,9 +201,16 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			p.voteCalls(b, r, ch, networkHash(addr)|1)
 		}
 		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr))
+		if over {
+			b.tell()
+		}
+		share, news := b.barely(r, false)
 		sh.mu.Unlock()
 		if over {
 			p.keeper.Ask(&q)
+		}
+		if news {
+			p.keeper.Barely(of[i], share, e.At)
 		}
 	}
 }

@@ -51,10 +51,53 @@ func (p *Processor) onBudget(e *verdict.Event, r *rates, change func(b *budget))
 	var of [4]identity.Prefix
 	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
 	sh, h := p.budgets.lock(of[0])
-	defer sh.mu.Unlock()
 	b, _ := p.budgets.open(sh, h, of[0])
 	b.fade(e.At.UnixMilli())
 	change(b)
+	b.tell()
+	share, news := b.barely(r, false)
+	sh.mu.Unlock()
+	if news {
+		p.keeper.Barely(of[0], share, e.At)
+	}
+}
+
+// price tells gateways how barely the networks of an address are read, since a captcha is shown there, and goes on to.
+func (p *Processor) price(e *verdict.Event, r *rates) {
+	addr := e.Subjects[e.N-1]
+	if addr.Kind != identity.KindIP || !p.cfg.Budget.Enabled {
+		return
+	}
+	var of [4]identity.Prefix
+	for _, x := range of[:identity.Prefixes(&of, addr.ID, r.Group)] {
+		sh, h := p.budgets.lock(x)
+		b, _ := p.budgets.open(sh, h, x)
+		b.fade(e.At.UnixMilli())
+		b.tell()
+		share, news := b.barely(r, e.Kind == verdict.EventShown)
+		sh.mu.Unlock()
+		if news {
+			p.keeper.Barely(x, share, e.At)
+		}
+	}
+}
+
+// tell has gateways told from now on how barely a prefix is read.
+func (b *budget) tell() { b.told = max(b.told, 1) }
+
+// barely returns how much of what is read at a prefix is read as the site's people don't read it, and whether gateways are to be told:
+// because it has changed by an eighth, or once more.
+func (b *budget) barely(r *rates, again bool) (share float64, news bool) {
+	if b.told == 0 {
+		return 0, false
+	}
+	share = b.unlike(r.people.parts())
+	eighths := 8 * share
+	if again && eighths >= 1 || math.Abs(eighths-float64(b.told-1)) >= 1 {
+		b.told = 1 + uint8(math.Round(eighths))
+		return share, true
+	}
+	return share, false
 }
 
 // robots is how much of what is read is robots', going by the bans. Any of them may be mistaken: one says half at most, two three
@@ -85,6 +128,16 @@ func (b *budget) bareness() float64 {
 	return min(float64((b.owed-mannerGrace)/(mannerMost*b.docs)), 1)
 }
 
+// unlike is how much of what is read at a prefix is robots', going by bans and by how newcomers arrive there, or lacks its parts, where
+// pages have parts.
+func (b *budget) unlike(parts bool) float64 {
+	share := max(b.robots(), float64(b.alike))
+	if parts {
+		share = max(share, b.bareness())
+	}
+	return share
+}
+
 // Bareness returns how much of what is read at a service from an address, or from any of the networks around it, lacks the
 // parts that the site's people load, or is robots', going by bans and by how newcomers arrive there: 0 to 1. Parts say nothing where pages
 // have none, and while that is not known.
@@ -93,15 +146,12 @@ func (p *Processor) Bareness(service string, a netip.Addr) (share float64) {
 	if r == nil {
 		return 0
 	}
-	parts := !math.IsNaN(float64(r.people.told()))
+	parts := r.people.parts()
 	var of [4]identity.Prefix
 	for _, x := range of[:identity.Prefixes(&of, identity.AddrSubject(a).ID, r.Group)] {
 		sh, h := p.budgets.lock(x)
 		if b := sh.find(h, x); b != nil {
-			share = max(share, b.robots(), float64(b.alike))
-			if parts {
-				share = max(share, b.bareness())
-			}
+			share = max(share, b.unlike(parts))
 		}
 		sh.mu.Unlock()
 	}

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"net/netip"
 	"testing"
 	"time"
@@ -66,6 +67,60 @@ func TestBareness(t *testing.T) {
 	if got := p.Bareness("another", netip.MustParseAddr("192.0.2.1")); got != 0 {
 		t.Errorf("at a service that does not exist: %v", got)
 	}
+}
+
+// TestGatewaysAreToldHowBarelyNetworksRead: from the first captcha on that is shown there, whenever it has changed, and at each further one.
+func TestGatewaysAreToldHowBarelyNetworksRead(t *testing.T) {
+	p, a := newAsker(t, nil)
+	at := time.Unix(1.8e9, 0)
+	addr := netip.MustParseAddr("192.0.2.1")
+	id := identity.AddrSubject(addr).ID
+	r := p.service(reading(at, 0, id).Service)
+	for i := range uint64(20) {
+		r.people.vote(vote{network: i*2 + 1, at: at.Unix(), established: true, value: 5})
+	}
+	do := func(n int, change func(e *verdict.Event)) {
+		at = at.Add(10 * time.Second)
+		e := reading(at, n, id)
+		change(e)
+		p.Process(e)
+	}
+	shown := func(e *verdict.Event) { e.Kind = verdict.EventShown }
+	f := func(name string, news bool) {
+		t.Helper()
+		if (len(a.barely) > 0) != news {
+			t.Errorf("%s: told %v", name, a.barely)
+		}
+		want := float32(p.Bareness(r.Name, addr))
+		for x, share := range a.barely {
+			if x.Group != r.Group || math.Abs(float64(share-want)) > 0.01 {
+				t.Errorf("%s: told %v of %v, want %v", name, share, x, want)
+			}
+		}
+		clear(a.barely)
+	}
+	for n := range 10 {
+		do(n, func(*verdict.Event) {})
+	}
+	f("nobody was asked", false)
+	do(0, shown)
+	f("a captcha", true)
+	do(10, func(*verdict.Event) {})
+	f("a page more", false)
+	do(0, shown)
+	f("another captcha", true)
+	for n := range 40 {
+		do(1000+n, func(e *verdict.Event) { picture(e) })
+	}
+	if clear(a.barely); p.Bareness(r.Name, addr) > 0.5 {
+		t.Fatalf("parts were loaded: still %v", p.Bareness(r.Name, addr))
+	}
+	do(0, shown)
+	do(11, func(*verdict.Event) {})
+	for n := range 30 {
+		do(2000+n, func(*verdict.Event) {})
+	}
+	f("many pages more", true)
 }
 
 // TestBanOnAPassIsOnItsAddress: whoever is banned with one pass after another is banned at its address for ever longer; where

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 	"sync"
@@ -83,6 +84,9 @@ func (p *people) told() float32 {
 	}
 	return nan
 }
+
+// parts reports whether pages are known to have parts.
+func (p *people) parts() bool { return !math.IsNaN(float64(p.told())) }
 
 // calls returns the number of calls in an hour that nearly all established visitors stay below; 0: not known.
 func (p *people) calls(api bool) float32 { return float32(p.callsOf[kindOfCall(api)].Load()) }

@@ -171,6 +171,7 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	c := *s
 	sh.mu.Unlock()
 	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
+	p.price(e, r)
 	switch {
 	case e.Again:
 	case e.Kind == verdict.EventSolved:
