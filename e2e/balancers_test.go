@@ -105,7 +105,7 @@ type balanced struct {
 	inline  bool   // the gateway stands in the path: it adds no cookie to what caches may keep
 	url     string // of the balancer
 	hops    string // what stands before the visitor's address in the field that the service gets
-	relays  bool   // what the visitor says of its own handshake reaches the gateway
+	player  string // the program that plays the balancer; empty: it is the real one
 }
 
 // runNginx runs nginx with a file of deploy/nginx in front of gateway and service.
@@ -161,11 +161,33 @@ func runHAProxySPOE(t *testing.T, gateway, spoe, service string, replace ...stri
 	return "http://" + addr
 }
 
+// envoyPlayer is built from tools/envoy.
+const envoyPlayer = "../.bin/envoy"
+
+// outdated reports whether a program of .bin is older than its source.
+func outdated(t *testing.T, bin string) bool {
+	t.Helper()
+	built, err := os.Stat(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("../tools/envoy/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there is no source: %v", err)
+	}
+	for _, f := range files {
+		if source, err := os.Stat(f); err != nil || source.ModTime().After(built.ModTime()) {
+			return true
+		}
+	}
+	return false
+}
+
 // runEnvoy runs tools/envoy with the file of deploy/envoy for gRPC; gateway is where the gateway is asked over HTTP and where over
 // gRPC.
 func runEnvoy(t *testing.T, gateway, grpc, service string, replace ...string) string {
 	t.Helper()
-	bin := program(t, "../.bin/envoy")
+	bin := program(t, envoyPlayer)
 	addr := freePort(t)
 	place := func(addr string) string {
 		host, port, _ := strings.Cut(addr, ":")

@@ -95,6 +95,20 @@ func traefik(t *testing.T, gateway, service string) *httptest.Server {
 	pages := to(t, at(t, doc, "http", "services", "antirobot", "loadBalancer", "servers", 0, "url").(string), nil)
 	site := at(t, doc, "http", "services", "backend", "loadBalancer", "servers", 0, "url").(string)
 
+	ownMiddlewares, siteMiddlewares := at(t, doc, "http", "routers", "antirobot", "middlewares"), at(t, doc, "http", "routers", "site", "middlewares")
+	changed := func(h http.Header, middlewares any) {
+		for _, name := range middlewares.([]any) {
+			if name != "antirobot" {
+				for field, value := range at(t, doc, "http", "middlewares", name.(string), "headers", "customRequestHeaders").(map[string]any) {
+					h.Del(field)
+					if value != "" {
+						h.Set(field, value.(string))
+					}
+				}
+			}
+		}
+	}
+
 	return listen(t, func(w http.ResponseWriter, r *http.Request) {
 		addr, _, _ := net.SplitHostPort(r.RemoteAddr)
 		for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host"} {
@@ -103,9 +117,11 @@ func traefik(t *testing.T, gateway, service string) *httptest.Server {
 		r.Header.Set("X-Forwarded-For", addr)
 		r.Header.Set("X-Forwarded-Proto", "http")
 		if own(r.URL.Path) {
+			changed(r.Header, ownMiddlewares)
 			pages.ServeHTTP(w, r)
 			return
 		}
+		changed(r.Header, siteMiddlewares)
 		check, err := http.NewRequest("GET", address, nil)
 		if err != nil {
 			t.Error(err)
@@ -170,6 +186,7 @@ func envoy(t *testing.T, gateway, service string, replace ...string) *httptest.S
 	if !at(t, routes, 0, "typed_per_filter_config", "envoy.filters.http.ext_authz", "disabled").(bool) {
 		t.Fatal("own pages are asked about")
 	}
+	removed := at(t, hcm, "route_config", "request_headers_to_remove").([]any)
 	allowed := func(name string) bool {
 		name = strings.ToLower(name)
 		for _, p := range patterns {
@@ -189,8 +206,12 @@ func envoy(t *testing.T, gateway, service string, replace ...string) *httptest.S
 		}
 		r.Header.Set("X-Forwarded-For", addr)
 		r.Header.Set("X-Forwarded-Proto", "http")
+		sent := r.Clone(r.Context()) // by the router, which is behind the filters
+		for _, name := range removed {
+			sent.Header.Del(name.(string))
+		}
 		if own.MatchString(r.URL.Path) {
-			to(t, "http://"+gateway, nil).ServeHTTP(w, r)
+			to(t, "http://"+gateway, nil).ServeHTTP(w, sent)
 			return
 		}
 		check, err := http.NewRequest(r.Method, "http://"+gateway+prefix+r.URL.RequestURI(), nil)
@@ -213,7 +234,7 @@ func envoy(t *testing.T, gateway, service string, replace ...string) *httptest.S
 				w.WriteHeader(http.StatusForbidden)
 				return
 			}
-			to(t, "http://"+service, nil).ServeHTTP(w, r)
+			to(t, "http://"+service, nil).ServeHTTP(w, sent)
 		case res.StatusCode != http.StatusOK:
 			copyAnswer(w, res)
 		default:
@@ -221,7 +242,7 @@ func envoy(t *testing.T, gateway, service string, replace ...string) *httptest.S
 				for _, v := range res.Header.Values(onSuccess) {
 					answer.Header.Add(onSuccess, v)
 				}
-			}).ServeHTTP(w, r)
+			}).ServeHTTP(w, sent)
 		}
 	})
 }
@@ -245,10 +266,11 @@ func TestCheckContracts(t *testing.T) {
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			s := cookieSite(t)
-			g := serveCheck(t, s.URL, b.settings, "")
+			g := serveCheck(t, s.URL, b.settings, "identity: {ja4_header: X-Forwarded-JA4}")
 			gateway, service := strings.TrimPrefix(g.check, "http://"), strings.TrimPrefix(s.URL, "http://")
 			base := b.run(t, gateway, service).URL
 			v := visitor(t)
+			tellsNoHandshake(t, g, base)
 
 			r := v.get(base+"/a?b=1&c=%2F", "X-Forwarded-For", badUser, "X-Forwarded-Uri", "/x", "X-Forwarded-Method", "OPTIONS").
 				must(t, 200, "site got GET /a?b=1&c=%2F\n")

@@ -21,6 +21,8 @@ type config struct {
 	maxBody          int64 // 0: bodies are not sent
 	rawBody          bool
 	timeout          time.Duration
+	unasked          []string // fields that are not told in a question
+	removed          []string // fields that are not sent on
 }
 
 // node is a place in the file.
@@ -56,6 +58,15 @@ func (n node) yes() bool {
 func (n node) number() int {
 	i, _ := n.v.(int)
 	return i
+}
+
+// texts is the texts of a list, each at a path in its item.
+func (n node) texts(path ...any) (all []string) {
+	l, _ := n.v.([]any)
+	for i := range l {
+		all = append(all, n.at(i).at(path...).text())
+	}
+	return all
 }
 
 // socket is host:port of an address.
@@ -101,5 +112,6 @@ func load(name string) (*config, error) {
 		service: &url.URL{Scheme: "http", Host: hosts[routes.at(1, "route", "cluster").text()]},
 		own:     pattern, open: filter.at("failure_mode_allow").yes(), rawHeaders: filter.at("encode_raw_headers").yes(),
 		maxBody: int64(body.at("max_request_bytes").number()), rawBody: body.at("pack_as_bytes").yes(), timeout: timeout,
+		unasked: filter.at("disallowed_headers", "patterns").texts("exact"), removed: hcm.at("route_config", "request_headers_to_remove").texts(),
 	}, nil
 }

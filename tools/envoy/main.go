@@ -51,7 +51,7 @@ type front struct {
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	enter(r)
 	if f.cfg.own.MatchString(r.URL.Path) {
-		forward(f.cfg.gateway, nil).ServeHTTP(w, r)
+		f.forward(f.cfg.gateway, nil).ServeHTTP(w, r)
 		return
 	}
 	q, err := f.question(r)
@@ -64,7 +64,7 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, err := f.auth.Check(ctx, q)
 	switch {
 	case err != nil && f.cfg.open:
-		forward(f.cfg.service, nil).ServeHTTP(w, r)
+		f.forward(f.cfg.service, nil).ServeHTTP(w, r)
 	case err != nil:
 		w.WriteHeader(http.StatusForbidden)
 	case a.GetStatus().GetCode() != 0:
@@ -82,7 +82,7 @@ func (f *front) pass(w http.ResponseWriter, r *http.Request, ok *auth.OkHttpResp
 	for _, name := range ok.GetHeadersToRemove() {
 		r.Header.Del(name)
 	}
-	forward(f.cfg.service, func(answer *http.Response) {
+	f.forward(f.cfg.service, func(answer *http.Response) {
 		for _, o := range ok.GetResponseHeadersToAdd() {
 			set(answer.Header, o)
 		}

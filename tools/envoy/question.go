@@ -37,6 +37,9 @@ func (f *front) question(r *http.Request) (*auth.CheckRequest, error) {
 	}
 	all := []*core.HeaderValue{{Key: ":authority", RawValue: []byte(r.Host)}, {Key: ":path", RawValue: []byte(h.Path)}, {Key: ":method", RawValue: []byte(r.Method)}, {Key: ":scheme", RawValue: []byte("http")}}
 	for name, values := range r.Header {
+		if slices.Contains(f.cfg.unasked, strings.ToLower(name)) {
+			continue
+		}
 		for _, v := range values {
 			all = append(all, &core.HeaderValue{Key: strings.ToLower(name), RawValue: []byte(v)})
 		}
@@ -90,7 +93,7 @@ func set(h http.Header, o *core.HeaderValueOption) {
 }
 
 // forward is a plain proxy that keeps Host and the fields of enter, without those between Envoy and the gateway.
-func forward(to *url.URL, change func(*http.Response)) http.Handler {
+func (f *front) forward(to *url.URL, change func(*http.Response)) http.Handler {
 	return &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			host := p.In.Host
@@ -98,6 +101,9 @@ func forward(to *url.URL, change func(*http.Response)) http.Handler {
 			p.Out.Host = host
 			for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Proto"} {
 				p.Out.Header[name] = slices.Clone(p.In.Header[name])
+			}
+			for _, name := range f.cfg.removed {
+				p.Out.Header.Del(name)
 			}
 		},
 		ModifyResponse: func(r *http.Response) error {
