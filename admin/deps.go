@@ -53,7 +53,7 @@ type Deps struct {
 	Lab       Lab
 	Peers     Peers // nil: no other gateway is asked
 	// Forget forgets what memory and the store know of a subject beside bans and labels; nil: nothing is known.
-	Forget func(s identity.Subject)
+	Forget func(s identity.Subject) error
 	// Challenges returns what became of the challenges of late; nil: nobody counts them.
 	Challenges func() captcha.Challenges
 

@@ -29,7 +29,7 @@ func (s *Server) eraseSubject(c *call) (any, error) {
 	out := erased{Subject: sub.String()}
 	err = errors.Join(s.eraseRemembered(c, sub, &out), s.eraseKept(c, sub, &out))
 	if s.deps.Forget != nil {
-		s.deps.Forget(sub)
+		err = errors.Join(err, s.deps.Forget(sub))
 	}
 	if err != nil {
 		return nil, &problem{status: statusUnavailable, Code: "not_durable", Errors: flatten(err), Message: "not everything could be erased; ask again: " + err.Error()}

@@ -38,36 +38,37 @@ import (
 
 // Config is the whole configuration. config.example.yaml documents every key.
 type Config struct {
-	Version   int               `mapstructure:"config_version"` // of the format of the file
-	Role      string            `mapstructure:"role"`           // all, gateway or processor
-	Listen    []Listener        `mapstructure:"listen"`
-	Admin     admin.Config      `mapstructure:"admin"`
-	DataDir   string            `mapstructure:"data_dir"`
-	Keys      Keys              `mapstructure:"keys"`
-	Log       Log               `mapstructure:"log"`
-	Check     proxy.CheckConfig `mapstructure:"check"`
-	TLS       TLS               `mapstructure:"tls"`
-	HTTP      h1.Config         `mapstructure:"http"`
-	HTTP2     h2.Config         `mapstructure:"http2"`
-	HTTP3     h3.Config         `mapstructure:"http3"`
-	Delay     time.Duration     `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
-	Drain     time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
-	Identity  identity.Config   `mapstructure:"identity"`
-	Lists     cbb.Config        `mapstructure:"lists"`
-	Geo       geo.Config        `mapstructure:"geo"`
-	Captcha   captcha.Config    `mapstructure:"captcha"`
-	Verdict   verdict.Config    `mapstructure:"verdict"`
-	Processor processor.Config  `mapstructure:"processor"`
-	Labels    label.Config      `mapstructure:"labels"`
-	Journal   journal.Config    `mapstructure:"journal"`
-	Alarms    alarm.Config      `mapstructure:"alarms"`
-	Traces    traces.Config     `mapstructure:"traces"`
-	Formula   formula.Config    `mapstructure:"formula"`
-	Store     Store             `mapstructure:"store"`
-	Stream    stream.Config     `mapstructure:"stream"`
-	Kafka     kafka.Config      `mapstructure:"kafka"`
-	Counters  counter.Config    `mapstructure:"counters"`
-	Message   message.Config    `mapstructure:"message"`
+	Version   int                `mapstructure:"config_version"` // of the format of the file
+	Role      string             `mapstructure:"role"`           // all, gateway or processor
+	Listen    []Listener         `mapstructure:"listen"`
+	Admin     admin.Config       `mapstructure:"admin"`
+	DataDir   string             `mapstructure:"data_dir"`
+	Keys      Keys               `mapstructure:"keys"`
+	Log       Log                `mapstructure:"log"`
+	Check     proxy.CheckConfig  `mapstructure:"check"`
+	TLS       TLS                `mapstructure:"tls"`
+	HTTP      h1.Config          `mapstructure:"http"`
+	HTTP2     h2.Config          `mapstructure:"http2"`
+	HTTP3     h3.Config          `mapstructure:"http3"`
+	Delay     time.Duration      `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
+	Drain     time.Duration      `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
+	Identity  identity.Config    `mapstructure:"identity"`
+	Lists     cbb.Config         `mapstructure:"lists"`
+	Geo       geo.Config         `mapstructure:"geo"`
+	Captcha   captcha.Config     `mapstructure:"captcha"`
+	Verdict   verdict.Config     `mapstructure:"verdict"`
+	Processor processor.Config   `mapstructure:"processor"`
+	Labels    label.Config       `mapstructure:"labels"`
+	Journal   journal.Config     `mapstructure:"journal"`
+	Alarms    alarm.Config       `mapstructure:"alarms"`
+	Traces    traces.Config      `mapstructure:"traces"`
+	Formula   formula.Config     `mapstructure:"formula"`
+	Store     Store              `mapstructure:"store"`
+	Stream    stream.Config      `mapstructure:"stream"`
+	Diary     stream.DiaryConfig `mapstructure:"diary"`
+	Kafka     kafka.Config       `mapstructure:"kafka"`
+	Counters  counter.Config     `mapstructure:"counters"`
+	Message   message.Config     `mapstructure:"message"`
 
 	RequestRules requestrules.Config `mapstructure:"request_rules"`
 
@@ -192,6 +193,7 @@ func Default() Config {
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),
 		Stream:    stream.DefaultConfig(),
+		Diary:     stream.DefaultDiaryConfig(),
 		Kafka:     kafka.DefaultConfig(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),
@@ -253,7 +255,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
+	"role", "stream", "diary", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

@@ -63,6 +63,7 @@ func (c *Config) Validate() error {
 	add("message", c.Message.Validate())
 	add("request_rules", c.RequestRules.Validate())
 	add("stream", c.Stream.Validate())
+	add("diary", c.Diary.Validate())
 	add("kafka", c.Kafka.Validate())
 	errs = append(errs, c.validateRole(), c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {

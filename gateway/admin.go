@@ -37,9 +37,13 @@ func (a *Server) openAdmin() (err error) {
 	if a.proc.Learns() {
 		deps.Training = a.proc
 	}
-	deps.Forget = func(s identity.Subject) {
+	deps.Forget = func(s identity.Subject) (err error) {
 		a.cacher.Forget(s)
 		a.proc.Forget(s)
+		if a.diary != nil {
+			_, err = a.diary.Erase(s)
+		}
+		return err
 	}
 	if a.reread != nil {
 		deps.Lab = labOf{a}

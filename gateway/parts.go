@@ -88,11 +88,15 @@ func (a *Server) openProcessor() error {
 	if a.formula, err = formula.NewLive(models, formula.Deps{Metrics: a.set}); err != nil {
 		return err
 	}
-	a.proc, err = processor.New(a.Cfg.Processor, processor.Deps{
+	d := processor.Deps{
 		Secret: rand.Uint64(),
 		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Cfg.DataDir), Labels: a.labels,
 		Log: a.Logger("processor"), Metrics: a.set,
-	})
+	}
+	if a.diary != nil {
+		d.Judged, d.Waits = a.diary.Add, true
+	}
+	a.proc, err = processor.New(a.Cfg.Processor, d)
 	if err != nil {
 		return err
 	}

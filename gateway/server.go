@@ -84,6 +84,8 @@ type Server struct {
 	stream       stream.Stream     // nil: this process does everything
 	publisher    *stream.Publisher // of a gateway that does not judge by itself
 	consumer     *stream.Consumer  // of a processor
+	diary        *stream.Diary     // of a process that does everything; nil: none is kept
+	recall       sync.Once
 	beating      context.CancelFunc
 	formula      *formula.Live
 	resolver     *identity.Resolver
@@ -152,6 +154,7 @@ func (a *Server) parts() []part {
 		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
 		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},
+		{"diary", a.openDiary, a.closeDiary},
 		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
 		{"stream", a.openStream, a.closeStream},
 		{"captcha", a.openCaptcha, nil},

@@ -62,7 +62,7 @@ func (b *Backend) Jumps() uint64 {
 	return 0
 }
 
-// Hasten implements store.Hasty.
+// Hasten is store.Hasten.
 func (b *Backend) Hasten() store.Store { return store.Hasten(b.Store) }
 
 // ScanKept implements store.Keeper.

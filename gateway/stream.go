@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -58,6 +59,32 @@ func (a *Server) engine(cfg stream.Config) (stream.Stream, error) {
 		panic("BUG: a role needs a shared store")
 	}
 	return stream.NewGroup(cfg, stream.GroupDeps{Log: redis.Events(cfg.Partitions, cfg.Keep), KV: a.store, Logger: a.Logger("stream")}), nil
+}
+
+// openDiary opens what a process that judges by itself writes down for after a restart.
+func (a *Server) openDiary() (err error) {
+	cfg := a.Cfg.Diary
+	if a.Cfg.Role != config.RoleAll || cfg.Keep == 0 || !a.Cfg.Processor.Enabled || a.Cfg.Store.URL == config.MemoryURL {
+		return nil
+	}
+	a.diary, err = stream.OpenDiary(cfg, stream.DiaryDeps{Dir: filepath.Join(a.Cfg.DataDir, "diary"), Log: a.Logger("diary"), Metrics: a.set})
+	return err
+}
+
+func (a *Server) closeDiary() error {
+	if a.diary == nil {
+		return nil
+	}
+	return a.diary.Close()
+}
+
+// useDiary puts the services of a configuration into use. With the first ones the processor reads what was judged before this start.
+func (a *Server) useDiary(services *stream.Services) (commit func()) {
+	use := a.diary.Prepare(services)
+	return func() {
+		use()
+		a.recall.Do(func() { a.proc.Recall(a.diary.Read) })
+	}
 }
 
 // beatEvery is how often a processor tells that it works.
@@ -134,7 +161,7 @@ func (a *Server) sink() verdict.Sink {
 
 // prepareStream prepares for the services of a configuration: processes number them as they like, and name them alike.
 func (a *Server) prepareStream(s *Services) (commit func(), err error) {
-	if a.stream == nil {
+	if a.stream == nil && a.diary == nil {
 		return func() {}, nil
 	}
 	keys := make(map[uint16]string, len(a.indexes))
@@ -149,8 +176,11 @@ func (a *Server) prepareStream(s *Services) (commit func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.publisher != nil {
+	switch {
+	case a.publisher != nil:
 		return a.publisher.Prepare(services), nil
+	case a.diary != nil:
+		return a.useDiary(services), nil
 	}
 	use := a.consumer.Prepare(services)
 	return func() {

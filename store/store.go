@@ -3,7 +3,7 @@
 // Rules for every backend, checked by package storetest:
 //  1. Keys and values are copied by the backend; the caller may reuse its slices when a call returns.
 //  2. A TTL of zero means no expiry. An expired key is absent for every call at once, not only after the next sweep.
-//  3. Put, Swap, Delete, Spend, Take and Incr are durable when they return nil: they survive kill -9 of the process (but see Hasty).
+//  3. Put, Swap, Delete, Spend, Take and Incr are durable when they return nil: they survive kill -9 of the process (but see Hasten).
 //  4. A call ends when its context does; an error says nothing about whether the write happened, except where stated.
 //  5. All methods are safe for concurrent use.
 //  6. The keys of KV, Once and Quota are separate: Spend of a key does not affect Get of it.
@@ -91,16 +91,10 @@ type Store interface {
 	Close() error
 }
 
-// Hasty is a Store whose writes wait for a disk, and need not.
-type Hasty interface {
-	// Hasten returns the same state by a Store whose Swap and Incr return when everybody sees what they wrote: a crash loses the
-	// writes of the last second. All else, and closing it, is as without.
-	Hasten() Store
-}
-
-// Hasten is s.Hasten, or s if it is no Hasty.
+// Hasten returns the same state by a Store whose Swap and Incr return when everybody sees what they wrote, without waiting for a
+// disk: a crash loses the writes of the last second. All else, and closing it, is as without. Where nothing waits for a disk it is s.
 func Hasten(s Store) Store {
-	if h, ok := s.(Hasty); ok {
+	if h, ok := s.(interface{ Hasten() Store }); ok {
 		return h.Hasten()
 	}
 	return s

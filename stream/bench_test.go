@@ -60,7 +60,9 @@ func judge(t testing.TB, d processor.Deps) (*processor.Processor, *stream.Servic
 		t.Fatal(err)
 	}
 	d.Keeper, d.Metrics = c, metrics.NewSet()
-	p, err := processor.New(processor.DefaultConfig(), d)
+	one := processor.DefaultConfig()
+	one.Workers = 1 // all events in their order
+	p, err := processor.New(one, d)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -165,6 +165,7 @@ type Event struct {
 	Evidence  request.Evidence // EventEvidence
 	Work      bool             // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
 	Again     bool             // it was judged before, by a processor that has ended: it is counted in memory alone
+	Past      bool             // and by one whose bans and standings are in the store: it changes none of these
 	client.Facts
 }
 

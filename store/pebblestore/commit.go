@@ -259,30 +259,6 @@ func (s *Store) decideExpire(g *group, keys [][]byte, at int64) (removed int64, 
 	return removed, nil
 }
 
-// load returns a copy of the stored value, or live false; the expiry is returned for expired values too.
-func load(b *pebble.Batch, key []byte, at int64) (live bool, payload []byte, expiry int64, err error) {
-	val, closer, err := b.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return false, nil, 0, nil
-	}
-	if err != nil {
-		return false, nil, 0, fmt.Errorf("read store: %w", err)
-	}
-	defer closer.Close()
-	expiry, payload, err = split(val)
-	if err != nil || expired(expiry, at) {
-		return false, nil, expiry, err
-	}
-	return true, append([]byte(nil), payload...), expiry, nil
-}
-
-func set(b *pebble.Batch, key []byte, expiry int64, payload []byte) error {
-	op := b.SetDeferred(len(key), header+len(payload))
-	copy(op.Key, key)
-	copy(appendHeader(op.Value[:0], expiry)[header:header+len(payload)], payload)
-	return op.Finish()
-}
-
 // write applies the group's batch, and leaves it to settle to wait for the sync.
 func (s *Store) write(g *group) {
 	s.stats.groups.Add(1)

@@ -10,7 +10,7 @@ import (
 // hasty is a Store whose Swap and Incr don't wait for the disk.
 type hasty struct{ *Store }
 
-// Hasten implements store.Hasty.
+// Hasten is store.Hasten.
 func (s *Store) Hasten() store.Store { return hasty{s} }
 
 // Swap implements store.KV.

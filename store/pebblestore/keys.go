@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/cockroachdb/pebble/v2"
 )
 
 // Keys begin with a letter for their space. A feed's key is 'f', the length of the topic in two bytes, the topic, and the
@@ -65,3 +67,27 @@ func feedKey(prefix []byte, n uint64) []byte {
 }
 
 func feedNumber(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
+
+// load returns a copy of the stored value, or live false; the expiry is returned for expired values too.
+func load(b *pebble.Batch, key []byte, at int64) (live bool, payload []byte, expiry int64, err error) {
+	val, closer, err := b.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil, 0, nil
+	}
+	if err != nil {
+		return false, nil, 0, fmt.Errorf("read store: %w", err)
+	}
+	defer closer.Close()
+	expiry, payload, err = split(val)
+	if err != nil || expired(expiry, at) {
+		return false, nil, expiry, err
+	}
+	return true, append([]byte(nil), payload...), expiry, nil
+}
+
+func set(b *pebble.Batch, key []byte, expiry int64, payload []byte) error {
+	op := b.SetDeferred(len(key), header+len(payload))
+	copy(op.Key, key)
+	copy(appendHeader(op.Value[:0], expiry)[header:header+len(payload)], payload)
+	return op.Finish()
+}

@@ -3,7 +3,7 @@
 //
 // Invariants:
 //  1. A write is on the disk (log synced) when its call returns nil. Concurrent writers share one sync. Who is in haste
-//     (store.Hasty) doesn't wait for it; that write is on the disk a second later, or with the next one that waits.
+//     (store.Hasten) doesn't wait for it; that write is on the disk a second later, or with the next one that waits.
 //  2. One goroutine, the committer, reads, decides and writes. So Swap, Spend, Take and Incr are atomic without locks, and
 //     a hot key costs no more than others. It works on the next group while the disk still syncs the last one.
 //  3. A value begins with its expiry. An expired value is absent at once; a bounded background sweep removes it.

@@ -387,17 +387,3 @@ func BenchmarkSpend(b *testing.B) {
 		})
 	}
 }
-
-// BenchmarkCount counts in one place, as rules do: durably, and without waiting for the disk.
-func BenchmarkCount(b *testing.B) {
-	s := mustOpen(b, b.TempDir(), time.Now)
-	for name, st := range map[string]store.Store{"durable": s, "hasty": s.Hasten()} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				if _, err := st.Incr(bg, []byte("n"), 1, 0); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

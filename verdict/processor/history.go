@@ -71,9 +71,16 @@ const (
 	storeTaskTime  = 5 * time.Second // for the store to answer
 )
 
-// send queues a store task; when too many are waiting, it is dropped and counted.
-func (p *Processor) send(a storeTask) {
+// send queues a store task; when too many are waiting, it waits, too, or else is dropped and counted.
+func (p *Processor) send(a storeTask, wait bool) {
 	if !p.running.Load() {
+		return
+	}
+	if wait {
+		select {
+		case p.storeTasks <- a:
+		case <-p.stop:
+		}
 		return
 	}
 	select {

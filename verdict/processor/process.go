@@ -15,14 +15,17 @@ func (p *Processor) Offer(e *verdict.Event) bool {
 		p.shed.Inc()
 		return false
 	}
-	// Events of one address stay in order.
-	a := &e.Subjects[e.N-1].ID
-	q := p.queues[(uint(a[15])+uint(a[14])*31+uint(a[6])*17+uint(a[7]))%uint(len(p.queues))]
-	if !q.offer(e) {
+	if !p.queues[workerOf(e, len(p.queues))].offer(e) {
 		p.shed.Inc()
 		return false
 	}
 	return true
+}
+
+// workerOf returns which of so many workers judges an event: events of one address stay in order.
+func workerOf(e *verdict.Event, workers int) uint {
+	a := &e.Subjects[e.N-1].ID
+	return (uint(a[15]) + uint(a[14])*31 + uint(a[6])*17 + uint(a[7])) % uint(workers) //nolint:gosec // there is one at least
 }
 
 // Process judges one event in the caller's goroutine: the workers do this, and a replay does it with recorded events.
@@ -37,8 +40,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.witness(e)
 		return
 	}
-	p.keeper.Observe(e)
-	p.labelled(e, r)
+	p.note(e, r)
 	if !judged(e) {
 		if p.training != nil && !e.Again {
 			p.learn(e, r)
@@ -94,6 +96,14 @@ func pricedAs(is verdict.Count, script bool) verdict.Count {
 	return is
 }
 
+// note takes what is kept elsewhere: who is established, and labels.
+func (p *Processor) note(e *verdict.Event, r *rates) {
+	if !e.Past {
+		p.keeper.Observe(e)
+		p.labelled(e, r)
+	}
+}
+
 // unproved reports whether a document claims to be a part of a page and its answer is unknown.
 func unproved(e *verdict.Event, is verdict.Count) bool { return is.Read() && e.Advised && e.Static }
 
@@ -131,7 +141,7 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 	}
 	if any {
 		a.service = service
-		p.send(a)
+		p.send(a, e.Past)
 	}
 	w := p.voice(e, false, known)
 	addr := addressHash(e)
@@ -172,13 +182,15 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	sh.mu.Unlock()
 	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
 	p.price(e, r)
+	if e.Kind == verdict.EventSolved && (!e.Again || e.Past) {
+		p.answer(e, r)
+	}
 	switch {
 	case e.Again:
 	case e.Kind == verdict.EventSolved:
-		p.answer(e, r)
-		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
+		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1}, false)
 	case e.Kind == verdict.EventFailed:
-		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
+		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1}, false)
 	}
 	if due {
 		c.fade(e.At)
@@ -213,7 +225,7 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	}
 	if !e.Again {
 		p.bans.Inc()
-		p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
+		p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1}, false)
 	}
 	p.misbehaved(e)
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
@@ -226,6 +238,9 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 
 // impose makes a ban; false if that failed.
 func (p *Processor) impose(b bans.Ban, e *verdict.Event) bool {
+	if e.Past { // the store has it, unless somebody has lifted it
+		return true
+	}
 	err := p.keeper.BanSoon(b)
 	if err != nil && !e.Again { // with an event that comes again it has ended meanwhile
 		p.banErrors.Inc()

@@ -102,6 +102,8 @@ type Processor struct {
 
 	life               atomic.Int32 // made, started, closed
 	stop, stopErrands  chan struct{}
+	ready              chan struct{} // closed when the workers may begin
+	judged             func(e *verdict.Event)
 	wg, storeTasksDone sync.WaitGroup
 }
 
@@ -111,12 +113,14 @@ type Observer func(sub identity.Subject, service uint16, at time.Time, factors [
 // Deps is what a Processor works with. Keeper and Metrics are required.
 type Deps struct {
 	Keeper   BanKeeper
-	Formula  *formula.Live // loaded with FactorNames, the model may be replaced at any time; nil: only the limits ban
-	Counters CounterStore  // where counts are kept across restarts and between nodes; nil: those factors are unknown
-	Training string        // directory of the training log; empty: none is kept
-	Labels   *label.Table  // what operators and services say of subjects; nil: nothing
-	Observer Observer      // nil: nobody
-	Secret   uint64        // decides which networks are asked what the site's people are like; always the same in a replay
+	Formula  *formula.Live          // loaded with FactorNames, the model may be replaced at any time; nil: only the limits ban
+	Counters CounterStore           // where counts are kept across restarts and between nodes; nil: those factors are unknown
+	Training string                 // directory of the training log; empty: none is kept
+	Labels   *label.Table           // what operators and services say of subjects; nil: nothing
+	Observer Observer               // nil: nobody
+	Judged   func(e *verdict.Event) // told of each event that a worker has judged; may be called by several at once. nil: nobody
+	Waits    bool                   // the workers begin when Recall has ended
+	Secret   uint64                 // decides which networks are asked what the site's people are like; always the same in a replay
 	Log      zerolog.Logger
 	Metrics  *metrics.Set
 }
@@ -163,6 +167,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	set, places := d.Metrics, newSeed()
 	p := &Processor{
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		ready: make(chan struct{}), judged: d.Judged,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject),
 		companies: newCompanies(cfg.MaxSessions),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject),
@@ -190,6 +195,9 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	for _, n := range cfg.Exempt {
 		network, _ := settings.ParseNetwork(n) // validated
 		p.exempt = append(p.exempt, network)
+	}
+	if !d.Waits {
+		close(p.ready)
 	}
 	for range cfg.Workers {
 		p.queues = append(p.queues, newQueue(cfg.Queue/cfg.Workers))
@@ -285,12 +293,25 @@ func (p *Processor) Start(context.Context) error {
 		p.training.Start()
 	}
 	for _, q := range p.queues {
-		p.wg.Go(func() { q.run(p.stop, p.Process) })
+		p.wg.Go(func() {
+			select {
+			case <-p.ready:
+			case <-p.stop:
+			}
+			q.run(p.stop, p.work)
+		})
 	}
 	p.wg.Go(p.sweep)
 	p.running.Store(true)
 	p.storeTasksDone.Go(p.runStoreTasks)
 	return nil
+}
+
+func (p *Processor) work(e *verdict.Event) {
+	p.Process(e)
+	if p.judged != nil {
+		p.judged(e)
+	}
 }
 
 // Close judges what is waiting, stops the workers and writes out the training log. Events offered later are dropped.

@@ -1,0 +1,249 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/verdict"
+)
+
+// diaryWorld is a directory with a clock.
+type diaryWorld struct {
+	t   *testing.T
+	cfg DiaryConfig
+	dir string
+	at  time.Time
+	log bytes.Buffer
+}
+
+func newDiaryWorld(t *testing.T) *diaryWorld {
+	return &diaryWorld{t: t, cfg: DiaryConfig{Keep: time.Hour, Bytes: diaryFiles * diaryBatch}, dir: filepath.Join(t.TempDir(), "diary"), at: time.Now()}
+}
+
+func (w *diaryWorld) open() *Diary {
+	w.t.Helper()
+	y, err := OpenDiary(w.cfg, DiaryDeps{Dir: w.dir, Now: func() time.Time { return w.at }, Log: zerolog.New(&w.log), Metrics: metrics.NewSet()})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	y.Prepare(testServices(w.t))()
+	w.t.Cleanup(func() { _ = y.Close() })
+	return y
+}
+
+// add writes events that are so old, each with its number as its path.
+func (w *diaryWorld) add(y *Diary, ages ...time.Duration) {
+	w.t.Helper()
+	for i, age := range ages {
+		e := typical(i)
+		e.At, e.Path, e.Service = w.at.Add(-age), uint64(i), 0
+		y.Add(&e)
+	}
+	if err := y.Close(); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *diaryWorld) read(y *Diary) (paths []uint64) {
+	w.t.Helper()
+	n := y.Read(context.Background(), func(e *verdict.Event) {
+		if !e.Past || !e.Again || e.N == 0 {
+			w.t.Errorf("read %+v", e)
+		}
+		paths = append(paths, e.Path)
+	})
+	if n != len(paths) {
+		w.t.Errorf("%d read, and %d said", len(paths), n)
+	}
+	return paths
+}
+
+func (w *diaryWorld) want(got []uint64, want ...uint64) {
+	w.t.Helper()
+	if len(got) != len(want) {
+		w.t.Fatalf("read %v, want %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			w.t.Fatalf("read %v, want %v", got, want)
+		}
+	}
+}
+
+// TestDiary: what was written before this start is read once, in order; what is too old is not, nor what a clock that was ahead wrote.
+func TestDiary(t *testing.T) {
+	w := newDiaryWorld(t)
+	y := w.open()
+	w.want(w.read(y))
+	w.add(y, 61*time.Minute, 59*time.Minute, time.Minute, -time.Minute)
+	second := w.open()
+	w.want(w.read(second), 1, 2)
+	w.want(w.read(second))
+	w.add(second, time.Second)
+	w.want(w.read(w.open()), 1, 2, 0)
+}
+
+// TestDiaryOfDamage: of a file that was not finished, or that a disk has damaged, what stands before is read, and of other files all.
+func TestDiaryOfDamage(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		damage func(b []byte) []byte
+		left   int // of the first file
+	}{
+		{"whole", func(b []byte) []byte { return b }, 1},
+		{"cut", func(b []byte) []byte { return b[:len(b)-1] }, 0},
+		{"cut in the frame", func(b []byte) []byte { return append(b, 1, 2, 3) }, 1},
+		{"a bit", func(b []byte) []byte { b[len(b)-5] ^= 4; return b }, 0},
+		{"a length", func(b []byte) []byte { b[3] = 0xff; return b }, 0},
+		{"empty", func([]byte) []byte { return nil }, 0},
+		{"twice", func(b []byte) []byte { return append(b, b...) }, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newDiaryWorld(t)
+			w.add(w.open(), time.Minute)
+			files, err := w.open().files()
+			if err != nil || len(files) != 1 {
+				t.Fatal(files, err)
+			}
+			w.at = w.at.Add(time.Second)
+			w.add(w.open(), time.Minute, time.Second)
+			path := filepath.Join(w.dir, files[0])
+			b, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, c.damage(b), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.read(w.open()); len(got) != c.left+2 {
+				t.Errorf("read %v, want %d and two", got, c.left)
+			}
+		})
+	}
+}
+
+// TestDiaryIsBounded: the directory never takes more than its bytes, and the newest events are the ones that stay.
+func TestDiaryIsBounded(t *testing.T) {
+	w := newDiaryWorld(t)
+	y := w.open()
+	const many = 30_000
+	for i := range many {
+		e := typical(i)
+		w.at = w.at.Add(time.Millisecond)
+		e.At, e.Path, e.Service = w.at, uint64(i), 0
+		y.Add(&e)
+	}
+	if err := y.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	files, err := y.files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := os.Stat(filepath.Join(w.dir, f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+	}
+	if size > w.cfg.Bytes+diaryBatch || size < w.cfg.Bytes*3/4 || y.errors.Get() != 0 {
+		t.Errorf("%d bytes in %d files, of %d; %d errors", size, len(files), w.cfg.Bytes, y.errors.Get())
+	}
+	got := w.read(w.open())
+	if n := len(got); n < 2000 || n > many*2/3 || got[n-1] != many-1 || got[0] != uint64(many-n) {
+		t.Errorf("%d events, from %d to %d", n, got[0], got[n-1])
+	}
+	w.cfg.Keep = time.Minute
+	w.at = w.at.Add(time.Hour)
+	y = w.open()
+	if files, err := y.files(); err != nil || len(files) != 0 {
+		t.Errorf("files that nobody will read: %v, %v", files, err)
+	}
+}
+
+// TestDiaryWithoutDisk: what can't be written is counted and told, and written again once that works.
+func TestDiaryWithoutDisk(t *testing.T) {
+	w := newDiaryWorld(t)
+	y := w.open()
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	e := typical(1)
+	e.At, e.Service = w.at.Add(-time.Second), 0
+	y.Add(&e)
+	y.flush()
+	if y.errors.Get() == 0 || !bytes.Contains(w.log.Bytes(), []byte("can't be written")) {
+		t.Errorf("%d errors, log %s", y.errors.Get(), w.log.Bytes())
+	}
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.add(y, time.Second)
+	if got := w.read(w.open()); len(got) != 1 {
+		t.Errorf("read %v", got)
+	}
+}
+
+// TestDiaryErases: what names a subject is gone from the files, whether they are finished or not, and the rest is read as before.
+func TestDiaryErases(t *testing.T) {
+	w := newDiaryWorld(t)
+	w.add(w.open(), 3*time.Minute, 2*time.Minute)
+	w.at = w.at.Add(time.Second)
+	y := w.open()
+	for i := range 4 {
+		e := typical(i)
+		e.At, e.Path, e.Service = w.at.Add(-time.Minute), uint64(10+i), 0
+		y.Add(&e)
+	}
+	sub := typical(1).Subjects[1] // of events 1 and 11
+	if n, err := y.Erase(sub); err != nil || n != 2 {
+		t.Errorf("%d events erased, %v", n, err)
+	}
+	if n, err := y.Erase(sub); err != nil || n != 0 {
+		t.Errorf("%d events erased again, %v", n, err)
+	}
+	files, err := filepath.Glob(filepath.Join(w.dir, "*"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("files %v, %v", files, err)
+	}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err != nil || bytes.Contains(b, sub.ID[12:]) {
+			t.Errorf("%s still has the address, %v", f, err)
+		}
+	}
+	w.want(w.read(y), 0)
+	w.add(y, time.Second)
+	w.want(w.read(w.open()), 0, 10, 12, 13, 0)
+}
+
+func FuzzDiary(f *testing.F) {
+	e := typical(1)
+	batch := appendEvent(appendHead(nil, head{1, 2, 3}), &e, 1, 3)
+	whole := binary.LittleEndian.AppendUint32(nil, uint32(len(batch)))
+	f.Add(append(binary.LittleEndian.AppendUint32(whole, crc32.Checksum(batch, castagnoli)), batch...))
+	f.Add(batch)
+	f.Add([]byte{4, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		y := new(Diary)
+		y.Prepare(testServices(t))()
+		_ = y.readBatches(bytes.NewReader(data), func(e *verdict.Event) bool {
+			if e.N == 0 {
+				t.Error("an event without subjects")
+			}
+			return true
+		})
+		_, _, _ = without(data, typical(1).Subjects[0])
+		_, _ = y.readBatch(data, func(e *verdict.Event) bool { return e.N != 0 })
+	})
+}

@@ -1,0 +1,193 @@
+package stream_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/identity"
+	"antirobot/stream"
+	"antirobot/verdict"
+	"antirobot/verdict/formula"
+	"antirobot/verdict/processor"
+)
+
+// thoughts collects what a processor thinks.
+type thoughts struct {
+	mu     sync.Mutex
+	scores map[judgement]string // with all factors
+}
+
+// thinks makes a processor with the default card.
+func thinks(t *testing.T, d processor.Deps) (*processor.Processor, *stream.Services, *thoughts) {
+	t.Helper()
+	data, _ := formula.Builtin("default")
+	m, err := formula.Load(data, processor.FactorNames())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Formula, err = formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: metrics.NewSet()}); err != nil {
+		t.Fatal(err)
+	}
+	th := &thoughts{scores: map[judgement]string{}}
+	d.Observer = func(sub identity.Subject, _ uint16, at time.Time, factors []float32, score float32) {
+		th.mu.Lock()
+		defer th.mu.Unlock()
+		th.scores[judgement{sub.String(), at}] = fmt.Sprint(score, factors)
+	}
+	p, services := judge(t, d)
+	return p, services, th
+}
+
+// openDiary opens the diary of a directory.
+func openDiary(t *testing.T, dir string, services *stream.Services) *stream.Diary {
+	t.Helper()
+	y, err := stream.OpenDiary(stream.DefaultDiaryConfig(), stream.DiaryDeps{Dir: dir, Metrics: metrics.NewSet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	y.Prepare(services)()
+	return y
+}
+
+// TestARestartThinksAlike: a process that has read its diary thinks of each visitor what one that has run all the time thinks, with
+// the same factors.
+func TestARestartThinksAlike(t *testing.T) {
+	list := visits(40)
+	var day []verdict.Event
+	begin := time.Now().Add(-10 * time.Hour).Truncate(time.Microsecond)
+	for page := range byte(40) {
+		for i := range list {
+			e := list[i]
+			e.At = begin.Add(time.Duration(page)*13*time.Minute + time.Duration(i*i%97)*time.Second)
+			e.Path, e.Facts.Target = e.Path+uint64(page), e.Facts.Target+uint64(page)
+			if i%2 == 0 { // half of them have no cookie
+				e.Subjects[0], e.N = e.Subjects[1], 1
+			}
+			day = append(day, e)
+		}
+	}
+	half := len(day) / 2
+	whole, _, want := thinks(t, processor.Deps{})
+	for i := range day {
+		whole.Process(&day[i])
+	}
+
+	dir := t.TempDir()
+	first, services, _ := thinks(t, processor.Deps{})
+	y := openDiary(t, dir, services)
+	for i := range day[:half] {
+		first.Process(&day[i])
+		y.Add(&day[i])
+	}
+	if err := y.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	var judged sync.WaitGroup
+	judged.Add(len(day) - half)
+	y = openDiary(t, dir, services)
+	defer y.Close()
+	second, _, got := thinks(t, processor.Deps{Judged: func(e *verdict.Event) { y.Add(e); judged.Done() }, Waits: true})
+	if err := second.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	for i := range day[half:] { // what comes in the meantime waits
+		if !second.Offer(&day[half+i]) {
+			t.Fatal("an event is not taken")
+		}
+	}
+	if n := len(got.scores); n != 0 {
+		t.Errorf("%d evaluations before the past was read", n)
+	}
+	second.Recall(y.Read)
+	judged.Wait()
+	if len(want.scores) < 100 || len(got.scores) != len(want.scores) {
+		t.Errorf("%d evaluations, want %d, more than 100", len(got.scores), len(want.scores))
+	}
+	for k, score := range want.scores {
+		if got.scores[k] != score {
+			t.Fatalf("%s at %v: after the restart\n%s\nwant\n%s", k.of, k.at, got.scores[k], score)
+		}
+	}
+}
+
+// TestRecallEnds: a process that is to end while it reads its past ends.
+func TestRecallEnds(t *testing.T) {
+	p, _, _ := thinks(t, processor.Deps{Waits: true})
+	if err := p.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	e := visits(1)[0]
+	e.At = time.Now()
+	reads := make(chan struct{})
+	p.Recall(func(ctx context.Context, f func(e *verdict.Event)) (n int) {
+		close(reads)
+		for ; ctx.Err() == nil; n++ {
+			f(&e)
+		}
+		return n
+	})
+	<-reads
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// BenchmarkDiary writes down b.N events, and judges them once more: what each costs, beside judging alone.
+func BenchmarkDiary(b *testing.B) {
+	list := visits(1 << 16)
+	at := func(i int) *verdict.Event {
+		e := &list[i%len(list)]
+		e.At = time.Now().Add(-time.Hour).Truncate(time.Second).Add(time.Duration(i) * 5 * time.Microsecond)
+		return e
+	}
+	b.Run("judge", func(b *testing.B) {
+		p, _ := judge(b, processor.Deps{})
+		for i := range b.N {
+			p.Process(at(i))
+		}
+	})
+	dir := b.TempDir()
+	_, services := judge(b, processor.Deps{})
+	open := func(b *testing.B) *stream.Diary {
+		y, err := stream.OpenDiary(stream.DiaryConfig{Keep: 24 * time.Hour, Bytes: 1 << 30}, stream.DiaryDeps{Dir: dir, Metrics: metrics.NewSet()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		y.Prepare(services)()
+		return y
+	}
+	b.Run("write", func(b *testing.B) {
+		y := open(b)
+		for i := range b.N {
+			y.Add(at(i))
+		}
+		if err := y.Close(); err != nil {
+			b.Fatal(err)
+		}
+	})
+	b.Run("read and judge", func(b *testing.B) {
+		p, _ := judge(b, processor.Deps{Waits: true})
+		y := open(b)
+		defer y.Close()
+		cpu, n := cpuTime(), 0
+		done := make(chan struct{})
+		p.Recall(func(ctx context.Context, f func(e *verdict.Event)) int {
+			defer close(done)
+			n = y.Read(ctx, f)
+			return n
+		})
+		<-done
+		if err := p.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/float64(max(n, 1)), "ns-cpu/event")
+		b.ReportMetric(float64(n), "events")
+	})
+}
