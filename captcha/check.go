@@ -182,10 +182,15 @@ func (c *Captcha) answerableBy(q *Request, k *key) bool {
 	return q.Partner == nil && c.shownTo(k, q)
 }
 
+// spendHold is for how much longer a spent key is kept than it matters: a server of the store whose clock is ahead by as much for a
+// while, and expires by it, would let a key be spent again when the clock is right.
+const spendHold = time.Hour
+
 // spend spends a key for all nodes. While the store is unavailable, a service that continues without it relies on this
 // node's memory, which the caller has checked, and the key is spent in the store when it is back; known is false for a
 // service that does not continue.
 func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, what string) (first, known bool) {
+	ttl += spendHold
 	first, err := c.store.Spend(ctx, key, ttl)
 	if err == nil {
 		return first, true

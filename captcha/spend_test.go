@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,48 @@ func TestPitfall03InParallelOnNodesAndAfterRestart(t *testing.T) {
 	e.c = e.newCaptcha(e.c.cfg)
 	if a := e.submit(fields, rep); a.Outcome == OutcomeSolved {
 		t.Error("the key counts again after a restart")
+	}
+}
+
+// expiring is a store that expires spent keys by a clock of its own, as Redis does.
+type expiring struct {
+	store.Store
+	now   func() time.Time
+	ahead time.Duration
+	until map[string]time.Time
+}
+
+func (s *expiring) Spend(_ context.Context, key []byte, ttl time.Duration) (bool, error) {
+	s.expire()
+	if _, ok := s.until[string(key)]; ok {
+		return false, nil
+	}
+	s.until[string(key)] = s.now().Add(s.ahead + ttl)
+	return true, nil
+}
+
+func (s *expiring) expire() {
+	maps.DeleteFunc(s.until, func(_ string, until time.Time) bool { return !until.After(s.now().Add(s.ahead)) })
+}
+
+// TestPitfall03StoresClockAheadAndBack: an hour of a server's clock, forth and back, lets no answer count again on another node.
+func TestPitfall03StoresClockAheadAndBack(t *testing.T) {
+	e := newEnv(t, nil)
+	s := &expiring{Store: e.store, now: e.now, until: map[string]time.Time{}}
+	e.store = s
+	e.c = e.newCaptcha(e.c.cfg)
+	_, fields := e.visit("https://example.com/")
+	rep := e.answerOf(fields.Get("key"))
+	if a := e.submit(fields, rep); a.Outcome != OutcomeSolved {
+		t.Fatal("right is wrong")
+	}
+	e.pass(e.c.cfg.KeyTTL - time.Minute)
+	s.ahead = time.Hour
+	s.expire()
+	s.ahead = 0
+	e.c = e.newCaptcha(e.c.cfg) // another node
+	if a := e.submit(fields, rep); a.Outcome == OutcomeSolved || cookies(&a)["spravka"] != "" {
+		t.Error("the answer counts again")
 	}
 }
 
