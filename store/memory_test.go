@@ -25,7 +25,7 @@ func TestMemoryForgets(t *testing.T) {
 	m := store.NewMemory(clock.Now)
 	ctx := context.Background()
 	fill := func(round int) {
-		for i := range 20_000 {
+		for i := range 5_000 {
 			if err := m.Put(ctx, fmt.Appendf(nil, "%d/%d", round, i), make([]byte, 200), time.Minute); err != nil {
 				t.Fatal(err)
 			}

@@ -70,6 +70,7 @@ func TestACL(t *testing.T) {
 // TestACLWithReplicas: the user of the docs may ask a server for its replicas, wait for them, and discover a cluster's
 // topology.
 func TestACLWithReplicas(t *testing.T) {
+	t.Parallel()
 	user := append([]string{"acl", "setuser"}, strings.Fields(docsACL(t))[1:]...)
 	r := redistest.Start(t)
 	redistest.StartReplica(t, r)

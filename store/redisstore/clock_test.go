@@ -74,6 +74,7 @@ func TestWrongClock(t *testing.T) {
 
 // TestNewerSchema: a store that newer gateways use is refused at start, and gateways that are already running report it.
 func TestNewerSchema(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	s := openAt(t, r.Addr, 0)
 	r.CLI(t, "set", s.schemaKey(), "99")
@@ -99,6 +100,7 @@ func TestNewerSchema(t *testing.T) {
 
 // TestNewMaster: an unknown master is a gap for every feed, even if the feed is complete.
 func TestNewMaster(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t, "--enable-debug-command", "yes")
 	s := openAt(t, r.Addr, 0)
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

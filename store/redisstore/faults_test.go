@@ -90,6 +90,7 @@ func TestAwayAtOpen(t *testing.T) {
 
 // TestNetworkFaults: the connection to the server is cut, swallows everything, or is slow.
 func TestNetworkFaults(t *testing.T) {
+	t.Parallel()
 	p := redistest.StartProxy(t, redistest.Start(t).Addr)
 	cfg := config()
 	cfg.Timeout, cfg.WaitTimeout = time.Second, 50*time.Millisecond
@@ -210,6 +211,7 @@ func TestFullMemory(t *testing.T) {
 // TestWaitsForReplica: spends and puts wait for a replica; a replica that hangs is not waited for long, and this is
 // counted.
 func TestWaitsForReplica(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	replica := redistest.StartReplica(t, r)
 	cfg := config()

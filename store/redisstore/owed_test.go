@@ -34,6 +34,7 @@ func TestSpendLater(t *testing.T) {
 // TestSpentAgain: spent keys that the servers have lost are spent again: an answer that one node accepted is refused by
 // another, even after a flush.
 func TestSpentAgain(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	cfg := config()
 	a, b := open(t, "redis://"+r.Addr, cfg), open(t, "redis://"+r.Addr, cfg)

@@ -100,5 +100,6 @@ func TestConformsSingle(t *testing.T) {
 }
 
 func TestConformsCluster(t *testing.T) {
+	t.Parallel()
 	conforms(t, redistest.StartCluster(t, 3, 1).URL(), 8)
 }
