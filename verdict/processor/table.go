@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 )
@@ -23,13 +24,14 @@ type table[K comparable, R any] struct {
 
 type tableShard[K comparable, R any] struct {
 	mu     sync.Mutex
-	index  []uint32 // number of a record plus one; 0 is empty. Linear probing, at most three quarters full
+	index  []uint32 // see entry; 0 is empty. Linear probing, at most three quarters full
+	number uint32   // the bits of an entry that are a number
 	n      uint32   // records in the index
 	chunks [][]slot[K, R]
 	used   uint32 // slots of chunks that were ever used
 	free   []uint32
 	hand   uint32
-	_      [8]byte
+	_      [4]byte
 }
 
 type slot[K comparable, R any] struct {
@@ -41,7 +43,17 @@ type slot[K comparable, R any] struct {
 
 // newTable makes a table of at most so many records. hash spreads keys over all bits, and no client can foresee how.
 func newTable[K comparable, R any](most int, hash func(K) uint64) *table[K, R] {
-	return &table[K, R]{hash: hash, each: uint32((most + tableShards - 1) / tableShards)}
+	t := &table[K, R]{hash: hash, each: uint32((most + tableShards - 1) / tableShards)}
+	for i := range t.shards {
+		t.shards[i].number = 1<<bits.Len32(t.each) - 1
+	}
+	return t
+}
+
+// entry is what the index has for a record: its number plus one, and in the bits above as much of the hash of its key. So a probe need not
+// look at the records of other keys, which are seldom in the processor's cache.
+func (sh *tableShard[K, R]) entry(h uint64, i uint32) uint32 {
+	return uint32(h>>32)&^sh.number | (i + 1)
 }
 
 // lock returns the shard of a key, locked, and the hash.
@@ -59,13 +71,16 @@ func (sh *tableShard[K, R]) find(h uint64, k K) *R {
 	if len(sh.index) == 0 {
 		return nil
 	}
-	mask := uint64(len(sh.index) - 1)
+	mask, like := uint64(len(sh.index)-1), uint32(h>>32)&^sh.number
 	for at := h >> 6 & mask; ; at = (at + 1) & mask {
 		i := sh.index[at]
 		if i == 0 {
 			return nil
 		}
-		if s := sh.at(i - 1); s.key == k {
+		if i&^sh.number != like {
+			continue
+		}
+		if s := sh.at(i&sh.number - 1); s.key == k {
 			s.referenced = true
 			return &s.r
 		}
@@ -122,11 +137,12 @@ func (t *table[K, R]) link(sh *tableShard[K, R], h uint64, i uint32) {
 		sh.index = make([]uint32, max(16, 2*len(old)))
 		for _, j := range old {
 			if j != 0 {
-				sh.put(t.hash(sh.at(j-1).key), j)
+				j = j&sh.number - 1
+				sh.put(t.hash(sh.at(j).key), j)
 			}
 		}
 	}
-	sh.put(h, i+1)
+	sh.put(h, i)
 	sh.n++
 }
 
@@ -136,14 +152,14 @@ func (sh *tableShard[K, R]) put(h uint64, i uint32) {
 	for sh.index[at] != 0 {
 		at = (at + 1) & mask
 	}
-	sh.index[at] = i
+	sh.index[at] = sh.entry(h, i)
 }
 
 // unlink takes a record out of the index, and moves up those behind it so that no probe ends too early.
 func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
 	mask := uint64(len(sh.index) - 1)
 	at := t.hash(sh.at(i).key) >> 6 & mask
-	for sh.index[at] != i+1 {
+	for sh.index[at]&sh.number != i+1 {
 		at = (at + 1) & mask
 	}
 	hole := at
@@ -153,7 +169,7 @@ func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
 		if j == 0 {
 			break
 		}
-		home := t.hash(sh.at(j-1).key) >> 6 & mask
+		home := t.hash(sh.at(j&sh.number-1).key) >> 6 & mask
 		if (at-home)&mask >= (at-hole)&mask {
 			sh.index[hole] = j
 			hole = at

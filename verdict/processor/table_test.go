@@ -83,7 +83,7 @@ func TestTableKeepsWhatIsUsed(t *testing.T) {
 				continue
 			}
 			n++
-			s := sh.at(j - 1)
+			s := sh.at(j&sh.number - 1)
 			if s.r != s.key || sh.find(tab.hash(s.key), s.key) != &s.r {
 				t.Fatalf("key %d is not where it should be", s.key)
 			}
