@@ -77,7 +77,7 @@ var allowed = map[string][]string{
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 
-	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words"},
+	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "stream", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
 	"proxy":          {"identity", "request", "verdict", "verdict/bans", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/insert", "proxy/traces", "proxy/upstream", "settings", "verdict/label"},

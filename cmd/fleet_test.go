@@ -6,10 +6,12 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 	"testing"
 	"time"
 
+	"antirobot/config"
 	"antirobot/replay"
 	"antirobot/request"
 	"antirobot/traffic"
@@ -96,5 +98,43 @@ func TestDetectionBehindABalancer(t *testing.T) {
 	inTurn := stoppedBehind(t, 3, func(*request.View) int { turn++; return turn }, cfg)
 	if inTurn[traffic.Evasive] >= byAddress[traffic.Evasive] {
 		t.Errorf("evasive robots: in turn three gateways stop %.0f %%, by client address %.0f %%: this test does not tell the two apart", 100*inTurn[traffic.Evasive], 100*byAddress[traffic.Evasive])
+	}
+}
+
+// TestDetectionByTwoProcessors: of every kind of robot that is told apart by what one network does, two processors that share the networks stop as
+// many as one, a tenth more or less; and they hurt nobody whom one does not.
+func TestDetectionByTwoProcessors(t *testing.T) {
+	t.Parallel()
+	cfg := traffic.DefaultConfig()
+	cfg.Kinds = []traffic.Kind{traffic.People, traffic.Slow, traffic.Spread, traffic.Headless, traffic.Liar, traffic.API, traffic.Evasive}
+	cfg.Length, cfg.WarmUp, cfg.Scale = 3*time.Hour, 6*time.Hour, 0.2
+	var by [2]map[traffic.Kind]int
+	for i := range by {
+		r, err := newEditedRehearsal("", &cfg, replay.Deps{Processors: i + 1}, func(*config.Config) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		score := traffic.Score{Begin: cfg.Begin}
+		err = traffic.Run(context.Background(), cfg, r, nil, func(q *traffic.Request, s *replay.Served) error {
+			score.Add(q, s)
+			return nil
+		})
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		by[i] = map[traffic.Kind]int{}
+		for _, o := range score.Outcomes() {
+			by[i][o.Kind] += o.Stopped
+		}
+	}
+	for _, kind := range cfg.Kinds {
+		one, two := by[0][kind], by[1][kind]
+		t.Logf("%s: one processor stops %d, two stop %d", kind, one, two)
+		switch {
+		case kind == traffic.People && two > one:
+			t.Errorf("two processors stop %d people, one stops %d", two, one)
+		case kind != traffic.People && (one == 0 || 10*two < 9*one || 10*two > 11*one):
+			t.Errorf("%s: two processors stop %d, one stops %d", kind, two, one)
+		}
 	}
 }

@@ -31,6 +31,7 @@ type trafficFlags struct {
 	cfg                  traffic.Config
 	json, economy, auc   bool
 	makes                []string
+	processors           int
 }
 
 func trafficCommand() *cobra.Command {
@@ -72,6 +73,7 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.StringVar((*string)(&f.cfg.Via), "via", "", "what is in front of the gateway: nothing, or `nginx` (HTTP/1.0, lower-case field names)")
 	p.StringVar((*string)(&f.cfg.Site), "site", string(f.cfg.Site), "`SITE` that is visited: shop or course")
 	p.StringVar((*string)(&f.cfg.Set), "set", "", "which of the guests and agents take part: all, `tuning` or held-out; --factors takes tuning alone")
+	p.IntVar(&f.processors, "processors", 1, "among how many processors the judgement is divided, by network (docs/scaling.md), as a `NUMBER`")
 	p.BoolVar(&f.auc, "auc", false, "measure instead how well the scores of a visit tell robots from people: areas under ROC curves, nobody stopped")
 	p.BoolVar(&f.economy, "economy", false, "measure instead how much of a shop harvesters get in a day")
 	p.StringSliceVar(&f.makes, "make", nil, "`NAMES` of the harvesters of --economy, all by default")
@@ -113,7 +115,7 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 		observer = table.Observe
 		defer func() { err = errors.Join(err, table.close()) }()
 	}
-	r, err := newTrafficRehearsal(f.config, &f.cfg, observer)
+	r, err := newEditedRehearsal(f.config, &f.cfg, replay.Deps{Observer: observer, Processors: f.processors}, func(*config.Config) {})
 	if err != nil {
 		return err
 	}
@@ -152,11 +154,11 @@ func (f *trafficFlags) score(ctx context.Context, cmd *cobra.Command, r *replay.
 // newTrafficRehearsal builds the gateway for made-up traffic: it serves whatever host that is to, and knows where the
 // made-up Googlebot comes from.
 func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Observer) (*replay.Gateway, error) {
-	return newEditedRehearsal(file, t, observer, func(*config.Config) {})
+	return newEditedRehearsal(file, t, replay.Deps{Observer: observer}, func(*config.Config) {})
 }
 
 // newEditedRehearsal is newTrafficRehearsal with changes of the configuration.
-func newEditedRehearsal(file string, t *traffic.Config, observer processor.Observer, edit func(*config.Config)) (*replay.Gateway, error) {
+func newEditedRehearsal(file string, t *traffic.Config, d replay.Deps, edit func(*config.Config)) (*replay.Gateway, error) {
 	cfg, err := readRehearsed(file)
 	if err != nil {
 		return nil, err
@@ -169,7 +171,8 @@ func newEditedRehearsal(file string, t *traffic.Config, observer processor.Obser
 	if err != nil {
 		return nil, err
 	}
-	return replay.NewGateway(cfg, replay.Deps{Name: "the defaults", Observer: observer, Log: zerolog.Nop()})
+	d.Name, d.Log = "the defaults", zerolog.Nop()
+	return replay.NewGateway(cfg, d)
 }
 
 // heldOut begins the source of rows that tools/train.py refuses.

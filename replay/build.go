@@ -33,7 +33,9 @@ import (
 type Deps struct {
 	Name     string             // of the configuration, for display
 	Observer processor.Observer // is told about each evaluation; nil: nobody
-	Log      zerolog.Logger
+	// Processors is among how many processes the judgement is divided, by network, as behind a stream of events; 0 or 1: it is not.
+	Processors int
+	Log        zerolog.Logger
 }
 
 // NewGateway makes a gateway for recorded or generated traffic. Close it after use.
@@ -63,11 +65,13 @@ func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	know, err := g.proc.Prepare(judged)
-	if err != nil {
-		return nil, err
+	for _, p := range g.procs {
+		know, err := p.Prepare(judged)
+		if err != nil {
+			return nil, err
+		}
+		know()
 	}
-	know()
 	deps := proxy.Deps{Resolver: g.resolver, Decider: g.cacher, Log: d.Log, Metrics: set}
 	if cfg.Processor.Enabled {
 		deps.Sink = g
@@ -95,11 +99,16 @@ func (g *Gateway) judge(cfg *config.Config, d Deps, set *metrics.Set) (err error
 	if err != nil {
 		return err
 	}
-	g.proc, err = processor.New(cfg.Processor, processor.Deps{
-		Keeper: g.cacher, Formula: live, Observer: d.Observer, Log: d.Log, Metrics: set,
-	})
-	if err != nil {
-		return err
+	g.partitions = cfg.Stream.Partitions
+	for i := range min(max(d.Processors, 1), g.partitions) {
+		if i > 0 {
+			set = metrics.NewSet()
+		}
+		p, err := processor.New(cfg.Processor, processor.Deps{Keeper: g.cacher, Formula: live, Observer: d.Observer, Log: d.Log, Metrics: set})
+		if err != nil {
+			return err
+		}
+		g.procs = append(g.procs, p)
 	}
 	g.counts, err = counter.New(cfg.Counters, counter.Deps{Store: store.NewMemoryCounters(), Now: g.clock.now, Log: d.Log})
 	if err != nil {
@@ -124,11 +133,11 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := gateway.NewServices(cfg, gateway.ServiceDeps{Pages: pages, Rules: engine, Scorer: g.proc, Indexes: gateway.Indexes{}})
+	s, err := gateway.NewServices(cfg, gateway.ServiceDeps{Pages: pages, Rules: engine, Scorer: g.procs[0], Indexes: gateway.Indexes{}})
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := captcha.New(cfg.Captcha, captcha.Deps{Keys: keys, Store: g.memory, Visitors: g.cacher, Manners: g.proc, Now: g.clock.now, Log: log, Metrics: set})
+	c, err := captcha.New(cfg.Captcha, captcha.Deps{Keys: keys, Store: g.memory, Visitors: g.cacher, Manners: g, Now: g.clock.now, Log: log, Metrics: set})
 	if err != nil {
 		return nil, nil, fmt.Errorf("captcha: %w", err)
 	}
@@ -138,8 +147,8 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 // Close stops what runs in the background.
 func (g *Gateway) Close() error {
 	var errs []error
-	if g.proc != nil {
-		errs = append(errs, g.proc.Close())
+	for _, p := range g.procs {
+		errs = append(errs, p.Close())
 	}
 	if g.cacher != nil {
 		errs = append(errs, g.cacher.Close())

@@ -13,6 +13,7 @@ import (
 	"antirobot/proxy"
 	"antirobot/request"
 	"antirobot/store"
+	events "antirobot/stream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/processor"
@@ -46,8 +47,10 @@ type Gateway struct {
 	one    proxy.Case // the current request
 	served Served
 	clock  *clock
-	proc   *processor.Processor
+	procs  []*processor.Processor // each judges its share of the partitions
 	swept  time.Time
+
+	partitions int
 
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
@@ -152,10 +155,22 @@ const sweepEvery = time.Hour
 func (g *Gateway) Offer(e *verdict.Event) bool {
 	if e.At.Sub(g.swept) >= sweepEvery {
 		g.swept = e.At
-		g.proc.Sweep(e.At)
+		for _, p := range g.procs {
+			p.Sweep(e.At)
+		}
 	}
-	g.proc.Process(e)
+	g.judgeOf(e.Subjects[e.N-1].ID).Process(e)
 	return true
+}
+
+// judgeOf returns who judges the events of an address (the ID of its Subject).
+func (g *Gateway) judgeOf(addr [16]byte) *processor.Processor {
+	return g.procs[events.Partition(addr, g.partitions)%len(g.procs)]
+}
+
+// Bareness implements captcha.Manners.
+func (g *Gateway) Bareness(service string, a netip.Addr) float64 {
+	return g.judgeOf(identity.AddrSubject(a).ID).Bareness(service, a)
 }
 
 // crawler returns the crawler that a User-Agent declares, and what is known about it without asking anybody.
