@@ -3,14 +3,11 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"strconv"
@@ -48,7 +45,12 @@ func TestAgentsInBrowsers(t *testing.T) {
 	pages = max(pages, 1)
 	demo := start(t, "demo", "--traffic", "0", "--log-level", "info")
 	for _, m := range manners {
-		for name, launch := range map[string]func(t *testing.T) driven{"chromium": launchChromium, "firefox": launchFirefox} {
+		for name, launch := range map[string]func(t *testing.T) driven{"chromium": launchChromium, "firefox": func(t *testing.T) driven {
+			if f := launchFirefox(t); f != nil {
+				return f
+			}
+			return nil
+		}} {
 			t.Run(name+", "+m.name, func(t *testing.T) {
 				g := configured(t, `services: [{name: site, upstream: {urls: [%q]}, captcha: {evidence: true, evidence_insert: true}}]`, demo.url)
 				b := launch(t)
@@ -127,77 +129,4 @@ func (c *chromium) open(url string) { run(c.t, c.ctx, "open", chromedp.Navigate(
 func (c *chromium) eval(script string) (v any) {
 	run(c.t, c.ctx, script, chromedp.Evaluate("(() => {"+script+"})()", &v))
 	return v
-}
-
-// firefox is driven by Marionette, which speaks lengths and JSON over a socket.
-type firefox struct {
-	t    *testing.T
-	conn net.Conn
-	r    *bufio.Reader
-	n    int
-}
-
-func launchFirefox(t *testing.T) driven {
-	path, err := exec.LookPath("firefox-esr")
-	if err != nil {
-		return nil
-	}
-	dir := profile(t)
-	_, port, _ := net.SplitHostPort(freePort(t))
-	write(t, dir+"/user.js", fmt.Sprintf("user_pref(\"marionette.port\", %s);\n", port))
-	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-remote", "--profile", dir, "--marionette")
-	cmd.Env = append(os.Environ(), "HOME="+dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	f := &firefox{t: t}
-	eventually(t, "Firefox listens", func() bool {
-		f.conn, err = net.Dial("tcp", "127.0.0.1:"+port)
-		return err == nil
-	})
-	t.Cleanup(func() { f.conn.Close() })
-	f.r = bufio.NewReader(f.conn)
-	f.message()
-	f.say("WebDriver:NewSession", map[string]any{})
-	return f
-}
-
-// message reads one message.
-func (f *firefox) message() (m []json.RawMessage) {
-	f.t.Helper()
-	_ = f.conn.SetReadDeadline(time.Now().Add(patience))
-	size, err := f.r.ReadString(':')
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	n, _ := strconv.Atoi(strings.TrimSuffix(size, ":"))
-	b := make([]byte, n)
-	if _, err := io.ReadFull(f.r, b); err != nil {
-		f.t.Fatal(err)
-	}
-	_ = json.Unmarshal(b, &m) // the greeting is no list
-	return m
-}
-
-func (f *firefox) say(command string, params map[string]any) (v any) {
-	f.t.Helper()
-	f.n++
-	b, _ := json.Marshal([]any{0, f.n, command, params})
-	if _, err := fmt.Fprintf(f.conn, "%d:%s", len(b), b); err != nil {
-		f.t.Fatal(err)
-	}
-	m := f.message()
-	if len(m) != 4 || string(m[2]) != "null" {
-		f.t.Fatalf("%s: %s", command, m)
-	}
-	var result struct{ Value any }
-	_ = json.Unmarshal(m[3], &result)
-	return result.Value
-}
-
-func (f *firefox) open(url string) { f.say("WebDriver:Navigate", map[string]any{"url": url}) }
-
-func (f *firefox) eval(script string) any {
-	return f.say("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})
 }

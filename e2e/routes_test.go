@@ -235,8 +235,8 @@ func TestMessageCaptcha(t *testing.T) {
 		v := visitor(t)
 		before := g.logged(t)
 		page := v.do("POST", g.url+"/comments?q=1", "words=my+casino+story", "Content-Type", form).must(t, 200, "looks like a message that programs send")
-		if page.Header.Get("X-Antirobot-Verdict") != "captcha" {
-			t.Error("no verdict header")
+		if page.Header.Get("X-Antirobot-Verdict") != "captcha" || !strings.Contains(page.body, `<blockquote class="written" dir="auto">my casino story</blockquote>`) {
+			t.Errorf("no verdict header, or the text is not shown:\n%s", page.body)
 		}
 		wrong := v.do("POST", g.url+"/checkcaptcha", answered(t, page.body, "000000"), "Content-Type", form).must(t, 200, "looks like a message that programs send")
 		sent := v.do("POST", g.url+"/checkcaptcha", answered(t, wrong.body, testAnswer), "Content-Type", form).must(t, 200, "posted")
