@@ -105,7 +105,7 @@ func (a *Server) openProcessor() error {
 
 func (a *Server) openIdentity() (err error) {
 	a.resolver, err = identity.New(a.Cfg.Identity, identity.Deps{
-		Keys: a.keys, Revocations: a.cacher, Store: a.store, Now: a.store.Now, Log: a.Logger("identity"), Metrics: a.set,
+		Keys: a.keys, Revocations: a.cacher, Visitors: a.cacher, Store: a.store, Now: a.store.Now, Log: a.Logger("identity"), Metrics: a.set,
 	})
 	if err != nil {
 		return err

@@ -127,6 +127,29 @@ func TestCookieFarmer(t *testing.T) {
 	}
 }
 
+// knownOffice has people known at each address.
+type knownOffice int
+
+func (k knownOffice) TrustedAt([16]byte) int { return int(k) }
+
+// TestKnownOfficeGetsCookies: an address gets cookies beyond the rate for the people whom it is known to have.
+func TestKnownOfficeGetsCookies(t *testing.T) {
+	for _, known := range []int{0, 40} {
+		b, s := newBench(t, nil), newService(t, nil)
+		b.visitors = knownOffice(known)
+		n := 0
+		for range 200 {
+			_, cookie := b.visit(t, s, start, "203.0.113.7", "")
+			if id, _ := b.visit(t, s, start.Add(23*time.Hour), "203.0.113.7", cookie); id.Young().Kind == KindI {
+				n++
+			}
+		}
+		if want := int(DefaultConfig().IPerHour) + known; n != want {
+			t.Errorf("with %d known, %d cookies may count, want %d", known, n, want)
+		}
+	}
+}
+
 // TestCrowdedCookieNeverCounts: not even with a long life or a short age.
 func TestCrowdedCookieNeverCounts(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, func(c *ServiceConfig) { c.IMinAge = 0 })

@@ -52,7 +52,8 @@ func parseICookie(b []byte) (c iCookie, ok bool) {
 // MintI appends the value of a Set-Cookie field that gives the client an i cookie, and returns nil when it should
 // receive none: Resolve, which must have filled id from the same View, found no page load of a browser, or found a
 // cookie that is valid for long. A cookie that is near its end, or sealed by an older key, is renewed as the same
-// identity. A new one beyond the rate of its /24 or /48 is still given, but never counts.
+// identity. A new one beyond the rate of its /24 or /48, with one more for each person whom its address is known to have, is still given, but
+// never counts.
 func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSettings) []byte {
 	if !id.WantI || s.names[KindI] == "" {
 		return nil
@@ -65,7 +66,7 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 			r.crowded.Add(1)
 			return nil // clients that keep no cookies are not worth a seal each
 		}
-		if n > rate {
+		if n > rate && (rate == 0 || n > rate+r.trustedAt(id)) {
 			c.crowded, life = true, iCrowded
 			r.crowded.Add(1)
 		} else {
@@ -77,6 +78,13 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 	token := r.keys.Ring().Seal(make([]byte, 0, 256), spravka.PurposeICookie, nil, c.append(buf[:0]), at.Add(life))
 	return spravka.AppendSetCookie(dst, s.names[KindI], token, s.CookieDomain(v.Host), "/", life,
 		id.Proto == "https", true, "Lax")
+}
+
+func (r *Resolver) trustedAt(id *Identity) int64 {
+	if r.visitors == nil || id.N == 0 || id.Subjects[id.N-1].Kind != KindIP {
+		return 0
+	}
+	return int64(r.visitors.TrustedAt(id.Subjects[id.N-1].ID))
 }
 
 // wantsPage reports whether a browser loads a page: only such requests receive a cookie.

@@ -27,10 +27,16 @@ type Revocations interface {
 	RevokedCampaign(net, agent uint64, born int64) bool
 }
 
+// Visitors knows how many people an address (the ID of its Subject) is known to have by how they read there. *verdict.Cacher implements it.
+type Visitors interface {
+	TrustedAt(addr [16]byte) int
+}
+
 // Deps is what a Resolver works with. Keys is required.
 type Deps struct {
 	Keys        *spravka.Keys
 	Revocations Revocations      // nil: no pass is revoked
+	Visitors    Visitors         // nil: nobody is known
 	Store       store.Store      // where fuids are kept, and whose clock cookies go by; nil: a restart forgets fuids
 	Now         func() time.Time // by that clock, for Start and what it begins; requests carry their own time; nil: time.Now
 	Log         zerolog.Logger
@@ -43,6 +49,7 @@ type Resolver struct {
 	iPerHour atomic.Int64
 	keys     *spravka.Keys
 	revoked  Revocations      // nil: none
+	visitors Visitors         // nil: none
 	cache    *freecache.Cache // opened cookies; holds only what was verified, and can be emptied at any time
 	fuids    *fuids
 	mints    *rates
@@ -55,7 +62,7 @@ type Resolver struct {
 
 // New makes a Resolver, which can identify clients at once; Start lets it remember.
 func New(c Config, d Deps) (*Resolver, error) {
-	r := &Resolver{keys: d.Keys, revoked: d.Revocations, store: d.Store, mints: newRates()}
+	r := &Resolver{keys: d.Keys, revoked: d.Revocations, visitors: d.Visitors, store: d.Store, mints: newRates()}
 	commit, err := r.Prepare(c)
 	if err != nil {
 		return nil, err

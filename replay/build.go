@@ -58,7 +58,7 @@ func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.resolver, err = identity.New(cfg.Identity, identity.Deps{Keys: keys, Revocations: g.cacher, Now: clock.now, Log: d.Log}); err != nil {
+	if g.resolver, err = identity.New(cfg.Identity, identity.Deps{Keys: keys, Revocations: g.cacher, Visitors: g.cacher, Now: clock.now, Log: d.Log}); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	snap, judged, err := g.snapshot(cfg, keys, d.Log, set)

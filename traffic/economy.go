@@ -34,6 +34,7 @@ type Make struct {
 	pace    time.Duration // between two requests of a client
 	parts   bool          // it loads the parts of each page that it does not have yet, as a browser does
 	solves  solves
+	ahead   time.Duration // how long people are known at least, where it prepares for longer than others
 	// dress equips a client, ask fills in what it requests.
 	dress func(w *world, c *client)
 	ask   func(c *client, n int) planned
@@ -81,6 +82,8 @@ func Makes() []Make {
 		{Name: "aged", Does: "forty-one i cookies behind one address, made the day before", Bar: householdBar, Early: true, clients: 41, pace: 4 * time.Second, dress: aged, ask: pageOf},
 		{Name: "farm", Does: "forty-one i cookies behind one address, each seen with a page and its parts on two days", Bar: networkBar, Early: true, clients: 41, pace: 4 * time.Second, dress: farmed, ask: pageOf},
 		{Name: "aged-parts", Does: "thirty i cookies behind one address, as many as it may have, made the day before with a page and its parts; a page a minute from each, and its parts", Bar: networkBar, Early: true, Long: true, parts: true, clients: 30, pace: time.Minute, dress: agedParts, ask: pageOf},
+		{Name: "campus", Does: "four hundred i cookies behind one address, each seen with a page and its parts on two days; a page in five minutes from each, with its parts", Bar: networkBar, Early: true, Long: true, parts: true, clients: 400, pace: 5 * time.Minute, dress: campus(2), ask: pageOf},
+		{Name: "campus-week", Does: "the same, seen on seven days", Bar: networkBar, Early: true, Long: true, parts: true, clients: 400, pace: 5 * time.Minute, ahead: earliest + 5*24*time.Hour, dress: campus(7), ask: pageOf},
 		{Name: "fuids", Does: "two hundred invented fuids behind one address, first shown the day before", Bar: householdBar, Early: true, clients: 200, pace: 20 * time.Second, dress: fuid, ask: pageOf},
 		{Name: "fuids-net", Does: "as many as count, sixteen behind each of eight addresses of a /24", Bar: networkBar, Early: true, clients: 128, pace: 20 * time.Second, dress: fuidsOfNet, ask: pageOf},
 		{Name: "households", Does: "a hundred household addresses, a page a minute from each", Bar: hundredBar, clients: 100, pace: time.Minute, dress: household, ask: pageOf},
@@ -137,7 +140,7 @@ func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest
 		cfg.Length *= time.Duration(m.Days)
 	}
 	if m.Early { // it is not older than the site's people
-		cfg.WarmUp = max(cfg.WarmUp, earliest)
+		cfg.WarmUp = max(cfg.WarmUp, earliest, m.ahead)
 	}
 	visits := map[visitor]*visit{}
 	err := Run(ctx, cfg, server, nil, func(r *Request, s *replay.Served) error {

@@ -71,3 +71,15 @@ func fuidsOfNet(w *world, c *client) {
 	a[3] += byte(c.number % 8)
 	c.address = fixed(netip.AddrFrom4(a))
 }
+
+// campus is farmed, on so many days.
+func campus(days int) func(*world, *client) {
+	return func(w *world, c *client) {
+		c.address, c.cookies, c.cached = fixed(theHousehold), true, map[string]bool{}
+		before := make([]time.Duration, days)
+		for i := range before {
+			before[i] = 2*time.Hour + time.Duration(days-i)*24*time.Hour
+		}
+		w.prepare(c, true, before...)
+	}
+}

@@ -14,6 +14,7 @@ type asker struct {
 	questions []verdict.Question
 	barely    map[identity.Prefix]float32
 	stands    bool
+	trusted   []identity.Subject
 	returned  int // visitors of each address who have come back; whoever asks is one of them
 }
 
@@ -27,6 +28,8 @@ func (a *asker) Barely(x identity.Prefix, share float64, _ time.Time) {
 }
 
 func (a *asker) Stands(*verdict.Event) bool { return a.stands }
+
+func (a *asker) Trust(e *verdict.Event, _ time.Time) { a.trusted = append(a.trusted, e.Subjects[0]) }
 
 func (a *asker) Returns(*verdict.Event) bool { return a.returned > 0 }
 

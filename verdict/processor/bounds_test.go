@@ -33,6 +33,8 @@ func (b *bench) BanSoon(ban bans.Ban) error {
 
 func (*bench) Observe(*verdict.Event) {}
 
+func (*bench) Trust(*verdict.Event, time.Time) {}
+
 func (*bench) EstablishedAt([16]byte) int { return 0 }
 
 func (*bench) ReturnedAt([16]byte, time.Time) int { return 0 }

@@ -279,6 +279,28 @@ func (r *rates) votes(e *verdict.Event, s *session, established bool) {
 	r.people.vote(vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads})
 }
 
+const (
+	trustFrom    = 16   // pages that somebody who is trusted has read, at least: as many as robots that load parts read before they are banned
+	trustLoads   = 8    // page loads among them, at least
+	trustRobots  = 0.01 // share of what is read at their address that may be robots', going by the bans
+	trustedParts = 0.5  // share of the parts that people's pages usually have which theirs have, at least
+)
+
+// trust tells that the subject of a session reads as the site's people do: it has read several pages, they came with their parts, and nothing
+// speaks against it. Where pages have no parts, or that is not known, nobody does.
+func (p *Processor) trust(e *verdict.Event, r *rates, s *session) {
+	if s.pages%voteEvery != 0 || s.pages < trustFrom || e.Verdict != verdict.Human || e.Cause != verdict.CauseNone || e.Paid || e.Partner {
+		return
+	}
+	usual, loads := r.people.told(), s.loads()
+	if loads < trustLoads || !(usual >= fewParts) || float32(s.parts) < trustedParts*usual*loads {
+		return
+	}
+	if s.bans == 0 && s.score <= r.Unsure && p.robotsAt(e.Subjects[e.N-1].ID, r, e.At) < trustRobots {
+		p.keeper.Trust(e, time.Unix(int64(s.first), 0))
+	}
+}
+
 // The most that one address can contribute in an hour to what is known of its company: as much as a person who reads a
 // little. Anything beyond is ignored, so a crowd cannot change what others are compared with.
 const (

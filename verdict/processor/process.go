@@ -79,6 +79,7 @@ func (p *Processor) Process(e *verdict.Event) {
 			p.voteOnNorms(e, r)
 		}
 	}
+	p.trust(e, r, &s)
 	p.shadowPage(e)
 	if rep.counts || !calls {
 		p.pace(e, r, &s, calls)

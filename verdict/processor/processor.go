@@ -51,6 +51,7 @@ import (
 type BanKeeper interface {
 	BanSoon(b bans.Ban) error
 	Observe(e *verdict.Event)
+	Trust(e *verdict.Event, since time.Time)
 	EstablishedAt(addr [16]byte) int
 	ReturnedAt(addr [16]byte, at time.Time) int
 	Stands(e *verdict.Event) bool

@@ -12,8 +12,9 @@ type homeShard struct {
 	_  [32]byte
 }
 
-// homeCount is how many subjects an address has. Those candidates are fresh that were first seen on the given day.
-type homeCount struct{ candidates, established, fresh, day uint16 }
+// homeCount is how many subjects an address has: candidates, established ones, and others that are trusted. Those candidates are fresh
+// that were first seen on the given day.
+type homeCount struct{ candidates, established, trusted, fresh, day uint16 }
 
 // ReturnedAt returns how many subjects of the address are established, or count because they were seen on an earlier day; see
 // Counts.
@@ -22,13 +23,14 @@ func (t *Table) ReturnedAt(addr [16]byte, at time.Time) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
 	n := h.m[addr]
+	count := int(n.established) + int(n.trusted)
 	switch {
 	case int(n.candidates) > t.perAddress:
-		return int(n.established)
+		return count
 	case n.day != dayOf(at):
-		return int(n.established) + int(n.candidates)
+		return count + int(n.candidates)
 	}
-	return int(n.established) + max(int(n.candidates)-int(n.fresh), 0)
+	return count + max(int(n.candidates)-int(n.fresh), 0)
 }
 
 // freshAt notes that a candidate of an address was first seen on a day. Of earlier days than the last nothing is kept.

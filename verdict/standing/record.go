@@ -8,6 +8,7 @@ const recordSize = 21
 // What a record says about the standing, beside its first and last day.
 const (
 	recordEstablished = 1   // the first day is that on which the subject itself was seen
+	recordTrusted     = 3   // the first day is that on which it was seen, and it is trusted
 	recordYoung       = 254 // only young cookies were seen; smaller even numbers: half of it is the number of days before the first
 )
 
@@ -15,6 +16,8 @@ func (e *tenure) record() (first uint16, says byte) {
 	switch {
 	case e.established:
 		return e.first, recordEstablished
+	case e.trusted:
+		return e.first, recordTrusted
 	case e.first == 0:
 		return e.since, recordYoung
 	}
@@ -22,9 +25,9 @@ func (e *tenure) record() (first uint16, says byte) {
 }
 
 func tenureOf(first, last uint16, says byte) tenure {
-	e := tenure{since: first, first: first, last: last, established: says == recordEstablished}
+	e := tenure{since: first, first: first, last: last, established: says == recordEstablished, trusted: says == recordTrusted}
 	switch {
-	case e.established:
+	case e.established, e.trusted:
 	case says == recordYoung:
 		e.first = 0
 	default:

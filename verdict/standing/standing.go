@@ -20,6 +20,8 @@ const (
 	// candidatesPerPlace is how many subjects of one address may wait for their second day, per subject that may be
 	// established there.
 	candidatesPerPlace = 8
+	// trustedPerPlace is how many may be trusted there, likewise.
+	trustedPerPlace = 32
 )
 
 // Table knows which i, fuid and spravka subjects are established: they asked for pages as humans on two different
@@ -27,10 +29,11 @@ const (
 // was seen as a human on an earlier day, even with a browser cookie that was still too young to be a subject, unless
 // its address has more candidates than it may establish: then a second day is needed.
 //
-// At most perAddress subjects are established by one address, so a farm of cookies buys little; a subject keeps its
+// At most perAddress subjects are established by one address, so a farm of cookies buys little; in an office of hundreds those who read
+// as the site's people do count beyond that (Trust), though not for what the address is worth. A subject keeps its
 // standing wherever it goes, so a phone in a banned carrier network is not stopped; and a ban on the subject itself
-// takes its standing away. Candidates wait in the same table, and are evicted at random when it is full; established
-// subjects are not. Safe for concurrent use; Established is for the request's path, the rest is not.
+// takes its standing away. Candidates wait in the same table, and are evicted at random when it is full; established and
+// trusted subjects are not. Safe for concurrent use; Established is for the request's path, the rest is not.
 type Table struct {
 	st         store.Store
 	max        int64
@@ -59,6 +62,7 @@ type tenure struct {
 	first, last uint16   // days on which the subject itself was seen; first is 0 as long as its cookie is young
 	home        [16]byte // the address that it is counted for
 	established bool
+	trusted     bool // it reads as the site's people do, and has no place
 }
 
 // New makes a Table. Tell is told of what has become known of a subject, in a form that Merge takes; nil: nobody is told.
@@ -120,8 +124,8 @@ func (t *Table) Counts(s identity.Subject, at time.Time) bool {
 	sh.mu.RLock()
 	e, known := sh.m[s]
 	sh.mu.RUnlock()
-	if !known || e.established || e.since >= dayOf(at) {
-		return known && e.established
+	if !known || e.established || e.trusted || e.since >= dayOf(at) {
+		return known && (e.established || e.trusted)
 	}
 	h := t.home(e.home)
 	h.mu.RLock()
@@ -137,6 +141,11 @@ func (t *Table) Observe(s identity.Subject, addr [16]byte, at time.Time) {
 // ObserveYoung records such a page of a browser whose cookie is too young to be a subject.
 func (t *Table) ObserveYoung(s identity.Subject, addr [16]byte, at time.Time) {
 	t.observe(s, addr, at, true)
+}
+
+// above reports whether e says more than o.
+func (e *tenure) above(o *tenure) bool {
+	return e.established && !o.established || e.trusted && !o.trusted && !o.established
 }
 
 // old reports whether a page on a given day adds nothing new.
@@ -172,13 +181,18 @@ func (t *Table) observe(s identity.Subject, addr [16]byte, at time.Time, young b
 		e.first = day
 	default:
 		// A candidate moves to the address where it was last seen: it is established by one address, and counted there.
-		if t.count(addr, 0, 1) {
-			t.count(e.home, -1, 0)
-			e.home, e.established = addr, true
+		if t.count(addr, change{established: 1}) {
+			t.count(e.home, e.counted(-1))
+			e.home, e.established, e.trusted = addr, true, false
 		}
 	}
 	e.last = max(e.last, day)
-	sh.m[s] = e
+	t.put(sh, s, &e)
+}
+
+// put replaces what is known of a subject, and says so. The caller holds the shard's lock.
+func (t *Table) put(sh *shard, s identity.Subject, e *tenure) {
+	sh.m[s] = *e
 	t.behind.Add(s)
 	if t.tell != nil {
 		t.tell(s, e.value())
@@ -197,35 +211,50 @@ func (t *Table) admit(sh *shard, addr [16]byte, young bool) bool {
 			return false
 		}
 	}
-	if !t.count(addr, 1, 0) {
+	if !t.count(addr, change{candidates: 1}) {
 		return false
 	}
 	if t.n.Load() >= t.max && !t.pushOut(sh) {
-		t.count(addr, -1, 0)
+		t.count(addr, change{candidates: -1})
 		return false
 	}
 	t.n.Add(1)
 	return true
 }
 
+// change is what becomes of the numbers of an address.
+type change struct{ candidates, established, trusted int }
+
+// counted is a change by so many subjects of this tenure.
+func (e *tenure) counted(by int) change {
+	switch {
+	case e.established:
+		return change{established: by}
+	case e.trusted:
+		return change{trusted: by}
+	}
+	return change{candidates: by}
+}
+
 // count changes the numbers of an address; if a bound is reached, it changes nothing and returns false.
-func (t *Table) count(addr [16]byte, candidates, established int) bool {
+func (t *Table) count(addr [16]byte, by change) bool {
 	h := t.home(addr)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := h.m[addr]
-	c, e := int(n.candidates)+candidates, int(n.established)+established
-	if candidates > 0 && c > t.perAddress*candidatesPerPlace || established > 0 && e > t.perAddress {
+	c, e, w := int(n.candidates)+by.candidates, int(n.established)+by.established, int(n.trusted)+by.trusted
+	if by.candidates > 0 && c > t.perAddress*candidatesPerPlace || by.established > 0 && e > t.perAddress || by.trusted > 0 && w > t.perAddress*trustedPerPlace {
 		return false
 	}
-	if e = max(e, 0); e != int(n.established) {
+	c, e, w = max(c, 0), max(e, 0), max(w, 0)
+	if e != int(n.established) {
 		t.nets.add(addr, e-int(n.established))
 	}
-	if c <= 0 && e == 0 {
+	n.candidates, n.established, n.trusted = uint16(c), uint16(e), uint16(w) //nolint:gosec // at most 32 times perAddress
+	if c+e+w == 0 {
 		delete(h.m, addr)
 		return true
 	}
-	n.candidates, n.established = uint16(max(c, 0)), uint16(e) //nolint:gosec // at most perAddress
 	h.m[addr] = n
 	return true
 }
@@ -239,7 +268,7 @@ func (t *Table) pushOut(sh *shard) bool {
 		if tried++; tried > 32 {
 			break
 		}
-		if !e.established && (!found || e.last < last) {
+		if !e.established && !e.trusted && (!found || e.last < last) {
 			worst, last, found = s, e.last, true
 		}
 	}
@@ -255,11 +284,7 @@ func (t *Table) drop(sh *shard, s identity.Subject) {
 	e := sh.m[s]
 	delete(sh.m, s)
 	t.n.Add(-1)
-	if e.established {
-		t.count(e.home, 0, -1)
-	} else {
-		t.count(e.home, -1, 0)
-	}
+	t.count(e.home, e.counted(-1))
 	t.behind.Add(s)
 }
 
@@ -350,18 +375,14 @@ func (t *Table) merge(s identity.Subject, e tenure) {
 		old.last = e.last
 		sh.m[s] = old
 	}
-	if known && (old.established || !e.established) || !known && t.n.Load() >= t.max {
+	if known && !e.above(&old) || !known && t.n.Load() >= t.max {
 		return
 	}
-	candidates, established := 1, 0
-	if e.established {
-		candidates, established = 0, 1
-	}
-	if !t.count(e.home, candidates, established) {
+	if !t.count(e.home, e.counted(1)) {
 		return
 	}
 	if known {
-		t.count(old.home, -1, 0)
+		t.count(old.home, old.counted(-1))
 	} else {
 		t.n.Add(1)
 	}

@@ -83,6 +83,92 @@ func TestPitfall12StandingIsBounded(t *testing.T) {
 	}
 }
 
+// TestLargeOfficeCounts: whoever reads as the site's people do on another day counts, however many share the address, which is worth no more
+// for it; a farm of bare cookies there still is not.
+func TestLargeOfficeCounts(t *testing.T) {
+	all, office := table(nil), ip("192.0.2.1")
+	later := day0.Add(oneDay)
+	for n := range 600 {
+		s := sub(identity.KindI, n)
+		all.Observe(s, office, day0)
+		all.Trust(s, office, day0, day0)
+		if n >= 32 && all.Counts(s, day0) {
+			t.Fatalf("visitor %d counts on its first day", n)
+		}
+	}
+	for n := range 600 {
+		all.Observe(sub(identity.KindI, n), office, later)
+	}
+	if n := all.ReturnedAt(office, later); n != 32 {
+		t.Fatalf("%d count before anybody is trusted", n)
+	}
+	for n := range 600 {
+		all.Trust(sub(identity.KindI, n), office, day0, later)
+	}
+	for n := range 100 {
+		all.Observe(sub(identity.KindFuid, n), office, later) // somebody's farm
+	}
+	for n := range 600 {
+		if !all.Counts(sub(identity.KindI, n), later) {
+			t.Fatalf("visitor %d does not count", n)
+		}
+	}
+	if n, of := all.EstablishedAt(office), all.EstablishedIn(netip.MustParsePrefix("192.0.2.0/24")); n != 32 || of != 32 {
+		t.Errorf("%d are established at the address, %d in its network", n, of)
+	}
+	if n, back := all.TrustedAt(office), all.ReturnedAt(office, later); n != 568 || back != 600 {
+		t.Errorf("%d trusted, %d have come back", n, back)
+	}
+	if farmed := sub(identity.KindFuid, 1); all.Counts(farmed, later.Add(oneDay)) {
+		t.Error("somebody else counts")
+	}
+	for n := range 600 {
+		all.Forget(sub(identity.KindI, n))
+	}
+	if n := all.TrustedAt(office) + all.EstablishedAt(office); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
+
+// TestTrustIsBounded: an address has a bounded number of trusted subjects, and they are not pushed out.
+func TestTrustIsBounded(t *testing.T) {
+	all := table(func(c *Config) { c.PerAddress, c.Max = 2, 80 })
+	for n := range 200 {
+		all.Trust(sub(identity.KindI, n), ip("192.0.2.1"), day0, day0.Add(oneDay))
+	}
+	if n := all.TrustedAt(ip("192.0.2.1")); n != 2*trustedPerPlace {
+		t.Errorf("%d trusted", n)
+	}
+	for n := range 500 {
+		addr := ip("2001:db8::")
+		addr[6], addr[7] = byte(n>>8), byte(n)
+		all.Observe(sub(identity.KindFuid, n), addr, day0.Add(oneDay))
+	}
+	if n := all.TrustedAt(ip("192.0.2.1")); n != 2*trustedPerPlace || all.Len() > 80 {
+		t.Errorf("%d trusted after others came, of %d", n, all.Len())
+	}
+}
+
+// TestTrustedMayBeEstablished: a place that is free is taken on the next day, and other nodes hear of both.
+func TestTrustedMayBeEstablished(t *testing.T) {
+	all, other, s, home := table(nil), table(nil), sub(identity.KindI, 1), ip("192.0.2.1")
+	all.tell = func(s identity.Subject, record []byte) {
+		if !other.Merge(s, record) {
+			t.Error("a record can't be read")
+		}
+	}
+	all.Trust(s, home, day0, day0.Add(oneDay))
+	if !other.Counts(s, day0.Add(oneDay)) || other.Established(s) || other.TrustedAt(home) != 1 {
+		t.Error("the other node does not trust it")
+	}
+	all.Observe(s, home, day0.Add(2*oneDay))
+	for _, x := range []*Table{all, other} {
+		if !x.Established(s) || x.TrustedAt(home) != 0 || x.EstablishedAt(home) != 1 {
+			t.Errorf("established %v; %d trusted, %d established", x.Established(s), x.TrustedAt(home), x.EstablishedAt(home))
+		}
+	}
+}
+
 // TestNetworksHaveStanding: a network knows how many its addresses have established, and forgets with them.
 func TestNetworksHaveStanding(t *testing.T) {
 	all := table(nil)
@@ -121,6 +207,7 @@ func TestYoungStandingSurvivesARestart(t *testing.T) {
 		{since: 100, first: 100, last: 100},
 		{since: 100, first: 140, last: 141},
 		{since: 100, first: 100, last: 101, established: true},
+		{since: 100, first: 100, last: 101, trusted: true},
 	} {
 		first, says := e.record()
 		if got := tenureOf(first, e.last, says); got != e {

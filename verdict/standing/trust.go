@@ -1,0 +1,45 @@
+package standing
+
+import (
+	"time"
+
+	"antirobot/identity"
+)
+
+// Trust records that a subject has read since an earlier day, by now at an address, as the site's people read, with the parts of its pages:
+// a ban on the address does not stop it, even if the address has established as many as it may.
+func (t *Table) Trust(s identity.Subject, addr [16]byte, since, at time.Time) {
+	sh, day := t.shard(s), dayOf(at)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e, known := sh.m[s]
+	if first := dayOf(since); !known || first < e.since {
+		e.since = first
+	}
+	if e.established || e.trusted || e.since >= day || !t.count(addr, change{trusted: 1}) {
+		return
+	}
+	switch {
+	case known:
+		t.count(e.home, change{candidates: -1})
+	case t.n.Load() >= t.max && !t.pushOut(sh):
+		t.count(addr, change{trusted: -1})
+		t.refused.Add(1)
+		return
+	default:
+		t.n.Add(1)
+	}
+	e.home, e.trusted, e.last = addr, true, max(e.last, day)
+	if e.first == 0 {
+		e.first = day
+	}
+	t.put(sh, s, &e)
+}
+
+// TrustedAt returns how many subjects of the address are trusted, and have no place among the established.
+func (t *Table) TrustedAt(addr [16]byte) int {
+	h := t.home(addr)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return int(h.m[addr].trusted)
+}
