@@ -68,6 +68,9 @@ func TestRefusedRetpathIsTold(t *testing.T) {
 		}
 		page := e.c.Redirect(e.request("GET", "https://example.com/here", opts...))
 		script := e.c.ChallengeJSON(e.request("GET", "https://example.com/here", opts...))
+		if link := e.c.Link(e.request("GET", "https://example.com/here", opts...)); link.Status != 401 || link.Get("X-Antirobot-Retpath") != want {
+			t.Errorf("%.30q: link %d %q, want %q", retpath, link.Status, link.Get("X-Antirobot-Retpath"), want)
+		}
 		if page.Get("X-Antirobot-Retpath") != want || script.Get("X-Antirobot-Retpath") != want {
 			t.Errorf("%.30q: page %q, script %q, want %q", retpath, page.Get("X-Antirobot-Retpath"), script.Get("X-Antirobot-Retpath"), want)
 		}

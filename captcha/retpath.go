@@ -308,12 +308,16 @@ func (s *Settings) showURL(l *link, extra ...string) string {
 	return u
 }
 
-// Link is the absolute URL of the captcha page for q, for a balancer that redirects the visitor itself. It hands out no
-// probe cookie, so the page does not conclude from a missing one that the browser keeps no cookies.
-func (c *Captcha) Link(q *Request) string {
+// Link is a 401 with the absolute URL of the captcha page for q, for a balancer that redirects the visitor itself. It hands
+// out no probe cookie, so the page does not conclude from a missing one that the browser keeps no cookies.
+func (c *Captcha) Link(q *Request) Response {
 	l := c.signLink(q, q.wanted(), false, c.now())
 	c.count.shown["redirect"].Inc()
-	return q.Base + q.Service.showURL(&l)
+	a := c.SubResource(q, false)
+	a.Status = 401
+	a.add("Location", q.Base+q.Service.showURL(&l))
+	q.noteRetpath(&a)
+	return a
 }
 
 // Original is the absolute URL of q itself, fit for a Location.

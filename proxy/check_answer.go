@@ -35,16 +35,17 @@ func (k *checkCall) accelerate() []captcha.HeaderField {
 // balancer shows it.
 func (k *checkCall) stop(blocked bool) {
 	j := &k.journey
-	a := j.snap.Captcha.SubResource(j.request(), blocked)
 	k.answered = answerBlocked
-	if r := j.decision.Throttle(); r != nil { // no balancer relays a 429
+	var a captcha.Response
+	switch r := j.decision.Throttle(); {
+	case !blocked:
+		k.answered = answerCaptcha
+		a = j.snap.Captcha.Link(j.request())
+	case r != nil: // no balancer relays a 429
 		a = j.snap.Captcha.Throttled(j.request(), r.Wait, captcha.ReadsNothing)
 		a.Status = 403
-	}
-	if !blocked {
-		k.answered = answerCaptcha
-		a.Status = 401
-		a.Header = append(a.Header, captcha.HeaderField{Name: "Location", Value: j.snap.Captcha.Link(j.request())})
+	default:
+		a = j.snap.Captcha.SubResource(j.request(), true)
 	}
 	k.reply(k.reasoned(a))
 }
