@@ -289,7 +289,7 @@ const (
 // trust tells that the subject of a session reads as the site's people do: it has read several pages, they came with their parts, and nothing
 // speaks against it. Where pages have no parts, or that is not known, nobody does.
 func (p *Processor) trust(e *verdict.Event, r *rates, s *session) {
-	if s.pages%voteEvery != 0 || s.pages < trustFrom || e.Verdict != verdict.Human || e.Cause != verdict.CauseNone || e.Paid || e.Partner {
+	if e.Past || s.pages%voteEvery != 0 || s.pages < trustFrom || e.Verdict != verdict.Human || e.Cause != verdict.CauseNone || e.Paid || e.Partner {
 		return
 	}
 	usual, loads := r.people.told(), s.loads()
