@@ -62,13 +62,18 @@ func (a *Server) engine(cfg stream.Config) (stream.Stream, error) {
 }
 
 // openDiary opens what a process that judges by itself writes down for after a restart.
-func (a *Server) openDiary() (err error) {
+func (a *Server) openDiary() error {
 	cfg := a.Cfg.Diary
 	if a.Cfg.Role != config.RoleAll || cfg.Keep == 0 || !a.Cfg.Processor.Enabled || a.Cfg.Store.URL == config.MemoryURL {
 		return nil
 	}
-	a.diary, err = stream.OpenDiary(cfg, stream.DiaryDeps{Dir: filepath.Join(a.Cfg.DataDir, "diary"), Log: a.Logger("diary"), Metrics: a.set})
-	return err
+	y, err := stream.OpenDiary(cfg, stream.DiaryDeps{Dir: filepath.Join(a.Cfg.DataDir, "diary"), Log: a.Logger("diary"), Metrics: a.set})
+	if err != nil {
+		a.log.Error().Err(err).Msg("there is no diary: a restart forgets what is known of visitors")
+		return nil
+	}
+	a.diary = y
+	return nil
 }
 
 func (a *Server) closeDiary() error {
