@@ -25,6 +25,7 @@ type Core struct {
 	snap    atomic.Pointer[Snapshot]
 
 	decisions, accesses *lines
+	underWay            underWay
 }
 
 // NewCore returns a Core that judges by s.

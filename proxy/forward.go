@@ -108,6 +108,7 @@ func (j *journey) forward(a *captcha.Response) {
 		o.DropAnswer = serviceMayNotSendHSTS
 	}
 	j.holding(o)
+	j.watching(o)
 	j.inserting(o)
 	j.sparing(o)
 	if j.resent = a != nil; j.resent {

@@ -17,6 +17,7 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -108,6 +109,9 @@ type journey struct {
 	traced    traced              // for its spans
 	resent    bool                // the request that goes to the service was carried through a captcha
 	hold      func([]byte) bool   // withholds, made once
+	head      func(h1.Result)     // looks at what the service answers, made once
+	under     *atomic.Int32       // counts the documents under way; nil: this is none of them
+	early     bool                // the slow half was told when the answer began
 	insertion *insert.Insertion   // into the page that the service answers with, made once if there is ever one
 
 	options h1.ForwardOptions // kept here, as it would be allocated for each request
@@ -174,6 +178,7 @@ func (j *journey) end() {
 		j.insertion.Page = insert.Page{}
 	}
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
+	j.under, j.early = nil, false
 	j.evidence, j.traced = request.Evidence{}, traced{}
 	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""
 }

@@ -19,7 +19,7 @@ import (
 func (j *journey) report() {
 	took := time.Since(j.view.At)
 	if j.svc != nil {
-		j.tell(took)
+		j.ended(took)
 		j.count(took)
 		j.learnLoad()
 		j.countAnswer(took)

@@ -192,6 +192,12 @@ const (
 	TypeRanges // several ranges of something
 )
 
+// IsPart reports whether an answer of this Content-Type is a part of a page.
+func IsPart(contentType []byte) bool {
+	t := typeOf(contentType)
+	return t == TypePart || t == TypeScript
+}
+
 // typeOf reads a Content-Type.
 func typeOf(b []byte) Type {
 	if len(b) == 0 {

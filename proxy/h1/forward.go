@@ -30,6 +30,10 @@ type ForwardOptions struct {
 	HoldField string
 	Hold      func(value []byte) bool
 
+	// Head is called when the head of the final answer is there, before anything of it is sent; nil: nothing is. It is not called
+	// for an answer that is withheld or becomes a tunnel. What Result has then is status, times and what the head says.
+	Head func(r Result)
+
 	Rewrite Rewriter // makes another answer of the final one; nil: it stays as it is
 
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
@@ -60,6 +64,7 @@ type Result struct {
 	Reused      bool          // on a connection that had been used before
 	Retried     bool
 	Upgraded    bool
+	Length      int64  // of the body, as the answer's head says; -1: it does not
 	Held        bool   // the answer was withheld; see ForwardOptions.Hold
 	ContentType []byte // borrowed until ServeExchange returns
 	Read        []byte // the value of the field ForwardOptions.Read, borrowed as long
@@ -223,6 +228,7 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		if res.Held {
 			x.withhold()
 		} else {
+			o.begin(res)
 			x.rewriting(o)
 			err = x.relay(o)
 		}
@@ -235,11 +241,19 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	return err != nil && stale && mayRetry && idempotent(x.method), err
 }
 
+// begin calls Head.
+func (o *ForwardOptions) begin(res *Result) {
+	if o.Head != nil {
+		o.Head(*res)
+	}
+}
+
 // note copies what the handler wants to know of an answer's head.
 func (h *head) note(o *ForwardOptions, res *Result) {
 	is := func(f *request.Field, name string) bool {
 		return len(f.Name) == len(name) && request.EqualFold(f.Name, name)
 	}
+	res.Length = h.length
 	for i := range h.fields {
 		switch f := &h.fields[i]; {
 		case is(f, "content-type"):

@@ -60,6 +60,7 @@ func (x *Exchange) forwardHTTP2(g *upstream.Group, o *ForwardOptions, res *Resul
 		x.leg.h.note(o, res)
 		t.limit = orDefault(o.StreamTimeout, g.Config().StreamIdleTimeout)
 		if !res.Held {
+			o.begin(res)
 			x.rewriting(o)
 			err = t.relay()
 		}

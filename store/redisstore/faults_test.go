@@ -211,7 +211,6 @@ func TestFullMemory(t *testing.T) {
 // TestWaitsForReplica: spends and puts wait for a replica; a replica that hangs is not waited for long, and this is
 // counted.
 func TestWaitsForReplica(t *testing.T) {
-	t.Parallel()
 	r := redistest.Start(t)
 	replica := redistest.StartReplica(t, r)
 	cfg := config()
