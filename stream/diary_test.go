@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,8 +22,24 @@ type diaryWorld struct {
 	t   *testing.T
 	cfg DiaryConfig
 	dir string
-	at  time.Time
 	log bytes.Buffer
+
+	clock sync.Mutex // diaries read it in goroutines of their own
+	at    time.Time
+}
+
+func (w *diaryWorld) now() time.Time {
+	w.clock.Lock()
+	defer w.clock.Unlock()
+	return w.at
+}
+
+// pass lets time pass, and returns the time after it.
+func (w *diaryWorld) pass(d time.Duration) time.Time {
+	w.clock.Lock()
+	defer w.clock.Unlock()
+	w.at = w.at.Add(d)
+	return w.at
 }
 
 func newDiaryWorld(t *testing.T) *diaryWorld {
@@ -31,7 +48,7 @@ func newDiaryWorld(t *testing.T) *diaryWorld {
 
 func (w *diaryWorld) open() *Diary {
 	w.t.Helper()
-	y, err := OpenDiary(w.cfg, DiaryDeps{Dir: w.dir, Now: func() time.Time { return w.at }, Log: zerolog.New(&w.log), Metrics: metrics.NewSet()})
+	y, err := OpenDiary(w.cfg, DiaryDeps{Dir: w.dir, Now: w.now, Log: zerolog.New(&w.log), Metrics: metrics.NewSet()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -45,7 +62,7 @@ func (w *diaryWorld) add(y *Diary, ages ...time.Duration) {
 	w.t.Helper()
 	for i, age := range ages {
 		e := typical(i)
-		e.At, e.Path, e.Service = w.at.Add(-age), uint64(i), 0
+		e.At, e.Path, e.Service = w.now().Add(-age), uint64(i), 0
 		y.Add(&e)
 	}
 	if err := y.Close(); err != nil {
@@ -114,7 +131,7 @@ func TestDiaryOfDamage(t *testing.T) {
 			if err != nil || len(files) != 1 {
 				t.Fatal(files, err)
 			}
-			w.at = w.at.Add(time.Second)
+			w.pass(time.Second)
 			w.add(w.open(), time.Minute, time.Second)
 			path := filepath.Join(w.dir, files[0])
 			b, err := os.ReadFile(path)
@@ -138,8 +155,7 @@ func TestDiaryIsBounded(t *testing.T) {
 	const many = 30_000
 	for i := range many {
 		e := typical(i)
-		w.at = w.at.Add(time.Millisecond)
-		e.At, e.Path, e.Service = w.at, uint64(i), 0
+		e.At, e.Path, e.Service = w.pass(time.Millisecond), uint64(i), 0
 		y.Add(&e)
 	}
 	if err := y.Close(); err != nil {
@@ -165,7 +181,7 @@ func TestDiaryIsBounded(t *testing.T) {
 		t.Errorf("%d events, from %d to %d", n, got[0], got[n-1])
 	}
 	w.cfg.Keep = time.Minute
-	w.at = w.at.Add(time.Hour)
+	w.pass(time.Hour)
 	y = w.open()
 	if files, err := y.files(); err != nil || len(files) != 0 {
 		t.Errorf("files that nobody will read: %v, %v", files, err)
@@ -180,7 +196,7 @@ func TestDiaryWithoutDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := typical(1)
-	e.At, e.Service = w.at.Add(-time.Second), 0
+	e.At, e.Service = w.now().Add(-time.Second), 0
 	y.Add(&e)
 	y.flush()
 	if y.errors.Get() == 0 || !bytes.Contains(w.log.Bytes(), []byte("can't be written")) {
@@ -199,11 +215,11 @@ func TestDiaryWithoutDisk(t *testing.T) {
 func TestDiaryErases(t *testing.T) {
 	w := newDiaryWorld(t)
 	w.add(w.open(), 3*time.Minute, 2*time.Minute)
-	w.at = w.at.Add(time.Second)
+	w.pass(time.Second)
 	y := w.open()
 	for i := range 4 {
 		e := typical(i)
-		e.At, e.Path, e.Service = w.at.Add(-time.Minute), uint64(10+i), 0
+		e.At, e.Path, e.Service = w.now().Add(-time.Minute), uint64(10+i), 0
 		y.Add(&e)
 	}
 	sub := typical(1).Subjects[1] // of events 1 and 11

@@ -68,7 +68,7 @@ func newWorld(t testing.TB, edit ...func(*Deps)) *world {
 func (w *world) service(text string, edit ...func(*ServiceConfig)) *Ruleset {
 	w.t.Helper()
 	c := DefaultServiceConfig()
-	c.Text = text
+	c.Text, c.Time = text, 10*time.Second // the machine may be busy
 	for _, f := range edit {
 		f(&c)
 	}
