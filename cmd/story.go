@@ -286,6 +286,8 @@ func whoIsAsked(q *verdict.StoryAsked) string {
 	switch {
 	case q.OneClient:
 		return "only the client that has read most of it"
+	case q.Apart:
+		return "the established too: its clients share nothing of what they read"
 	case q.Established:
 		return "the established too"
 	}

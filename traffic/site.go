@@ -3,6 +3,7 @@ package traffic
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,32 @@ func newPlace(s Site) *place {
 	return &place{
 		entrance: entrance, follow: follow, links: shopLinks, item: itemPath, items: articles, list: categoryPath, parts: parts, size: sizeOf,
 	}
+}
+
+// withCatalogue is a place whose items are of the catalogue that harvesters want, where people read some of it. Nothing else changes.
+func (p *place) withCatalogue() *place {
+	q, links := *p, p.links
+	q.entrance = func(rng *rand.Rand) string { return ofCatalogue(p.entrance(rng)) }
+	q.follow = func(page string, rng *rand.Rand) string { return ofCatalogue(p.follow(page, rng)) }
+	q.item = func(n int) string { return ofCatalogue(p.item(n)) }
+	q.links = func(dst []string, page string) []string {
+		from := len(dst)
+		dst = links(dst, page)
+		for i, l := range dst[from:] {
+			dst[from+i] = ofCatalogue(l)
+		}
+		return dst
+	}
+	return &q
+}
+
+// ofCatalogue is the page of the catalogue that takes the place of an item; other pages stay what they are.
+func ofCatalogue(page string) string {
+	_, item, is := strings.Cut(page, "/item-")
+	if n, err := strconv.Atoi(item); is && err == nil {
+		return productPath(n * shopPages / (articles + 1))
+	}
+	return page
 }
 
 // shopLinks are the links of a page of the shop.

@@ -128,6 +128,9 @@ func Run(ctx context.Context, cfg Config, server Server, before func(r *Request)
 		return err
 	}
 	w := &world{cfg: cfg, place: newPlace(cfg.Site), server: server, before: before, each: each, fleet: fleet, end: cfg.Begin.Add(cfg.Length)}
+	if cfg.harvest != nil {
+		w.place = w.place.withCatalogue()
+	}
 	w.populate()
 	heap.Init(&w.queue)
 	for n := 0; len(w.queue) > 0; n++ {

@@ -16,6 +16,7 @@ type Question struct {
 	Prefix identity.Prefix
 	Until  time.Time
 	All    bool   // established visitors too; otherwise they are spared
+	Apart  bool   // … because the clients of the address share nothing of what they read, as parts of one reader would
 	Only   uint32 // the one client that is asked (Event.Client); 0: everybody
 	Read   uint32 // documents counted by the time it was asked …
 	Most   uint32 // … and how many would have been acceptable
@@ -30,7 +31,7 @@ type questions struct {
 type asked struct {
 	read, most uint32
 	window     string
-	all        bool
+	all, apart bool
 	only       uint32
 }
 
@@ -38,7 +39,7 @@ func newQuestions(most int) questions { return questions{newExpiring[identity.Pr
 
 // put asks a question, or replaces it.
 func (q questions) put(x *Question) {
-	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, all: x.All, only: x.Only})
+	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, all: x.All, apart: x.Apart, only: x.Only})
 }
 
 // find sets x to the question that applies to an address; spare says that it is not asked for others (Cacher.Returns), client who it is.
@@ -59,7 +60,7 @@ func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spar
 			}
 		}
 		if a.all || !spared {
-			*x = Question{Prefix: p, Until: until, All: a.all, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
+			*x = Question{Prefix: p, Until: until, All: a.all, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
 			return true
 		}
 	}
@@ -154,6 +155,7 @@ type StoryAsked struct {
 	Most        uint32    `json:"most"`
 	Window      string    `json:"window"`
 	Established bool      `json:"established"` // established visitors are asked, too
+	Apart       bool      `json:"apart"`       // … for the clients of the address share nothing of what they read
 	OneClient   bool      `json:"one_client"`  // only one client of the network is asked, which has read most of it
 }
 
@@ -164,6 +166,6 @@ func (q *Question) story() *StoryAsked {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return &StoryAsked{
-		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, OneClient: q.Only != 0,
+		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, Apart: q.Apart, OneClient: q.Only != 0,
 	}
 }

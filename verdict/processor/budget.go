@@ -189,18 +189,22 @@ type charge struct {
 // chargeTree charges each prefix that contains an address.
 func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
 	var of [4]identity.Prefix
-	n := identity.Prefixes(&of, addr, r.Group)
+	n, apart := identity.Prefixes(&of, addr, r.Group), false
 	for i := range n {
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
 		if i == 0 && ch.is.Read() {
 			ch.again = b.again(ch.target) || ch.again
 		}
+		if i == 0 && p.isApart(b, of[0], e, r, ch) {
+			apart = true
+			ch.weight, ch.known, ch.votes = max(ch.weight, 1), false, false
+		}
 		b.charge(ch)
 		if i == 0 && ch.votes && ch.is.Called() && !ch.again {
 			p.voteCalls(b, r, ch, networkHash(addr)|1)
 		}
-		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr))
+		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr), apart && i == 0)
 		if over {
 			b.tell()
 		}
@@ -295,8 +299,9 @@ func (p *Processor) places(b *budget, x *identity.Prefix, addr [16]byte) float32
 
 // overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than the
 // households there would, and more than a multiple of what those whom the site has seen before have; the latter are asked last,
-// and only at their own address, when they have read more than that many of them would.
-func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
+// and only at their own address, when they have read more than that many of them would. apart says that those of an address share
+// nothing of what they read: they are one household, whoever they are.
+func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32, apart bool) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
 	now, home, returned := ch.at/1000, x.Household(), float32(0)
 	if home {
@@ -312,6 +317,9 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if home && b.known[i] > most*returned*float32(c.Person) {
 			limit, read, all = most*returned*float32(c.Person), b.known[i], true
 		}
+		if apart {
+			limit, read, all = most, b.read[i]+b.known[i], true
+		}
 		if read <= limit {
 			continue
 		}
@@ -325,7 +333,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		}
 		b.askedUntil, b.alone = uint32(now+int64(wait)), only != 0 //nolint:gosec // until 2106
 		return verdict.Question{
-			Prefix: x, Only: only, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all,
+			Prefix: x, Only: only, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all, Apart: apart,
 			Read: uint32(read), Most: uint32(limit), Window: budgetSpans[i].name,
 		}, true
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // follow adds an event to the trail of its subject, if the subject has been here before.
-func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
+func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
 	if s.pages < 2 || e.Partner {
 		return
 	}
@@ -17,13 +17,18 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
 	if !load && e.Series == 0 {
 		return
 	}
-	if x, told := p.walk(e, r, load); told {
+	x, told, fresh := p.walk(e, r, load)
+	if told {
 		r.people.others.vote(e, &x, normOthers)
+	}
+	if fresh && (known || p.keeper.Returns(e)) {
+		r.people.tastes.note(e)
 	}
 }
 
-// walk is follow for a page load, or for a call with a number. It returns what the subject is like when that is due to be told.
-func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told bool) {
+// walk is follow for a page load, or for a call with a number. It returns what the subject is like when that is due to be told, and
+// whether it has got a page that is new to it.
+func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told, fresh bool) {
 	stopped := e.Verdict != verdict.Human && e.Mode == verdict.Enforce
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -32,13 +37,13 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told 
 		t.step(e)
 	}
 	if !load {
-		return x, false
+		return x, false, false
 	}
-	fresh, others := !t.has(uint32(e.Path)), float32(-1)
-	if fresh && !stopped && e.Status < 400 {
+	unseen, others := !t.has(uint32(e.Path)), float32(-1)
+	if fresh = unseen && !stopped && e.Status < 400; fresh {
 		others = r.people.views.note(uint32(e.Path), e.At)
 	}
-	t.load(e, fresh, others)
+	t.load(e, unseen, others)
 	if fromOutside(e) && !stopped && e.Status < 400 {
 		t.comes(e.At, r.people.rhythm.odd(e.At))
 	}
@@ -46,9 +51,9 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told 
 		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
 	}
 	if n := t.loads; t.sums.n >= enoughStays && !stopped && (n < 64 && n%8 == 0 || n&(n-1) == 0) {
-		return t.traits(), true
+		return t.traits(), true, fresh
 	}
-	return x, false
+	return x, false, fresh
 }
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.

@@ -38,6 +38,7 @@ type people struct {
 	heralds   heralds
 	newcomers newcomers
 	appetite  appetite
+	tastes    tastes // what they read in common
 }
 
 const (

@@ -72,7 +72,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	s, due := p.turn(e, r.Name, is, known)
 	p.enter(e, r, &s)
 	p.arrive(e, r, known)
-	p.follow(e, r, &s)
+	p.follow(e, r, &s, known)
 	if due {
 		r.votes(e, &s, known || p.keeper.Returns(e))
 		if known {
