@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"antirobot/identity"
-	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -41,7 +40,7 @@ func (v *village) wants() int {
 func (v *village) read(reader identity.Subject, id [16]byte, kind, page int) {
 	v.at = v.at.Add(200 * time.Millisecond)
 	e := reading(v.at, page, id)
-	e.Path, e.PathShape = request.HashFirm(append([]byte{byte(kind)}, byte(page), byte(page>>8), byte(page>>16))), fold(uint64(kind)+1, 0x9e3779b97f4a7c15)
+	e.Path, e.PathShape = fold(uint64(kind+1)<<32|uint64(page+1), 0xd1b54a32d192ed03)*0x9e3779b97f4a7c15, fold(uint64(kind)+1, 0x9e3779b97f4a7c15)
 	e.Target = e.Path
 	e.Subjects[1], e.Subjects[0], e.N = e.Subjects[0], reader, 2
 	v.p.Process(e)
