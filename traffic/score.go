@@ -132,6 +132,7 @@ type Outcome struct {
 	Minutes         []int         `json:"stopped_by_minute"` // clients stopped within the number of minutes that Marks says
 	Episodes        int           `json:"episodes"`          // of all clients: how often they were stopped afresh
 	Why             []string      `json:"reasons,omitempty"` // of first stops, the most common first
+	Hurt            []Hurt        `json:"hurt,omitempty"`    // of those who are no robots
 }
 
 // marks are the minutes after a client's first request at which Outcome.Minutes counts.
@@ -140,6 +141,7 @@ var marks = [...]int{1, 2, 3, 5, 10, 15, 30, 60, 120, 360, 1440}
 // Outcomes returns what happened to all clients, in the order of Kinds; kinds with habits have one for each habit.
 func (s *Score) Outcomes() []Outcome {
 	var list []Outcome
+	hurt := s.Hurt()
 	for _, k := range Kinds() {
 		habits := map[string]map[int]*fate{}
 		for n, f := range s.clients[k] {
@@ -151,6 +153,11 @@ func (s *Score) Outcomes() []Outcome {
 		for _, h := range slices.Sorted(maps.Keys(habits)) {
 			o := outcome(k, habits[h])
 			o.Habit, o.Held = h, IsHeldOut(k, h)
+			for _, x := range hurt {
+				if x.Kind == k && x.Habit == h {
+					o.Hurt = append(o.Hurt, x)
+				}
+			}
 			list = append(list, o)
 		}
 	}
