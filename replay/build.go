@@ -159,7 +159,10 @@ func (g *Gateway) Close() error {
 	return errors.Join(append(errs, g.memory.Close())...)
 }
 
-// bare is a configuration without what only a live gateway needs: brands, and the keys of cookies that no log contains.
+// leastCache is what caches for many visitors at once get here: a log has no cookies to open, and counters are in memory anyway.
+const leastCache = 4 << 20
+
+// bare is a configuration without what only a live gateway needs: brands, the keys of cookies that no log contains, and large caches.
 func bare(cfg *config.Config) *config.Config {
 	strip := func(s *config.Service) {
 		s.Captcha.Branding = captcha.DefaultServiceConfig().Branding
@@ -167,6 +170,8 @@ func bare(cfg *config.Config) *config.Config {
 		s.Cookies.ServiceCookie = identity.DefaultServiceConfig().ServiceCookie
 	}
 	c := *cfg
+	c.Identity.TokenCacheBytes = min(c.Identity.TokenCacheBytes, leastCache)
+	c.Counters.CacheBytes = min(c.Counters.CacheBytes, leastCache)
 	c.Resolved = slices.Clone(cfg.Resolved)
 	for i := range c.Resolved {
 		s := &c.Resolved[i]
