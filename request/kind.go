@@ -152,7 +152,7 @@ func (v *View) unsaid(a *asking) Kind {
 		return a.caller()
 	case v.NamesPart() && !(a.accept && v.Accept().WantsHTML()):
 		return KindPart
-	case v.namesFeed():
+	case NamesFeed(v.Path), string(v.Path) == "/robots.txt":
 		return KindFeed
 	}
 	return v.document(a)
@@ -189,6 +189,7 @@ var (
 		"odt", "ods", "epub", "apk", "dmg", "iso", "exe", "msi", "deb", "rpm",
 	}
 	feedEndings = [...]string{"rss", "atom"}
+	feedNames   = [...]string{"/feed", "/feed/", "/feed.xml", "/feed.json", "/rss", "/rss/", "/rss.xml", "/atom.xml", "/index.xml"}
 	lookEndings = [...]string{"css", "js", "mjs", "woff", "woff2", "ttf", "otf", "eot", "ico"}
 )
 
@@ -214,11 +215,17 @@ func (v *View) NamesIcon() bool {
 // namesFile reports whether the path ends as the name of a download does, however it is read.
 func (v *View) namesFile() bool { return endsWith(v.Path, fileEndings[:]) }
 
-// namesFeed reports whether the path is that of a feed, a sitemap or robots.txt.
-func (v *View) namesFeed() bool {
-	p := v.Path
-	return endsWith(p, feedEndings[:]) || string(p) == "/robots.txt" || HasPrefixFold(p, "/sitemap") ||
-		HasSuffixFold(p, "/feed") || HasSuffixFold(p, "/feed/") || HasSuffixFold(p, "/rss")
+// NamesFeed reports whether a path is that of a feed or a sitemap.
+func NamesFeed(path []byte) bool {
+	if HasPrefixFold(path, "/sitemap") || endsWith(path, feedEndings[:]) {
+		return true
+	}
+	for _, name := range feedNames {
+		if HasSuffixFold(path, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // endsWith reports whether a path has one of the endings both as it came and in its normal form: /product/1;x.css is no

@@ -65,6 +65,8 @@ func TestKind(t *testing.T) {
 	f(KindForm, "POST /", "Content-Type", "Multipart/Form-Data; boundary=x")
 	f(KindPage, "POST /", "Content-Type", "application/octet-stream")
 	f(KindFeed, "GET /news.rss")
+	f(KindFeed, "GET /blog/atom.xml", "Accept", "*/*")
+	f(KindFeed, "GET /feed.json")
 	f(KindFeed, "GET /robots.txt", "Accept", "*/*")
 	f(KindFeed, "GET /sitemap-2.xml")
 	f(KindFile, "GET /a.zip")

@@ -29,13 +29,15 @@ const (
 	atQUIC    = 28 // the hash of a handshake in QUIC ends the event, where earlier versions, which know those over TCP alone, pass it over
 )
 
-// coarse is the type that earlier versions take another for: they know neither scripts nor ranges.
+// coarse is the type that earlier versions take another for: they know no scripts, ranges and feeds.
 func coarse(t verdict.Type) verdict.Type {
 	switch t {
 	case verdict.TypeScript:
 		return verdict.TypePart
 	case verdict.TypeRanges:
 		return verdict.TypeOther
+	case verdict.TypeFeed:
+		return verdict.TypeData
 	}
 	return t
 }
@@ -47,6 +49,8 @@ func finer(t verdict.Type) verdict.Type {
 		return verdict.TypeScript
 	case verdict.TypeOther:
 		return verdict.TypeRanges
+	case verdict.TypeData:
+		return verdict.TypeFeed
 	}
 	return t
 }

@@ -139,10 +139,11 @@ func TestHandshakesInQUIC(t *testing.T) {
 	}
 }
 
-// TestTypesOfALaterVersion: an earlier version, which knows neither scripts nor ranges, takes them for a part and for something else.
+// TestTypesOfALaterVersion: an earlier version, which knows no scripts, ranges and feeds, takes them for a part, something else and data.
 func TestTypesOfALaterVersion(t *testing.T) {
 	for is, was := range map[verdict.Type]verdict.Type{
 		verdict.TypeScript: verdict.TypePart, verdict.TypeRanges: verdict.TypeOther, verdict.TypePart: verdict.TypePart, verdict.TypeOther: verdict.TypeOther,
+		verdict.TypeFeed: verdict.TypeData, verdict.TypeData: verdict.TypeData,
 	} {
 		e := typical(7)
 		e.Type = is

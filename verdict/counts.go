@@ -72,7 +72,7 @@ var whyWords = [...]string{
 	"the answer is data, and a page's script has asked",
 	"the answer is data, and a program has asked that is no browser's page",
 	"the answer is data, and a tool has asked: a library, or something that says nothing of itself",
-	"the path or the request is that of a feed",
+	"the path, the request or the answer is that of a feed",
 	"the answer is neither a page nor a part of one: a download",
 	"it called itself a part of a page, and the answer is none",
 	"a balancer gives the answer, and nothing shows that the path is something else than a page",
@@ -129,7 +129,7 @@ func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	case e.Type == TypeRanges: // of what, it does not say
 	case e.Type.part():
 		p.answered(k, readingPart)
-	case e.Type == TypeData:
+	case e.Type.Data():
 		p.answered(k, readingData)
 	default:
 		p.answered(k, readingDocument)
@@ -148,7 +148,7 @@ func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType 
 	switch typeOf(contentType) {
 	case TypePart, TypeScript:
 		is = readingPart
-	case TypeData:
+	case TypeData, TypeFeed:
 		is = readingData
 	case TypeRanges:
 		return
@@ -211,9 +211,9 @@ func (e *Event) countAnswer() (Count, CountWhy) {
 		return CountDocument, WhyRanges
 	case e.Static && e.Method == 'G':
 		return CountDocument, WhyClaim
-	case e.PathKind == client.PathFeed || e.Asked == request.KindFeed:
+	case e.Type == TypeFeed || e.PathKind == client.PathFeed || e.Asked == request.KindFeed:
 		return CountFeed, WhyFeed
-	case e.Type == TypeData:
+	case e.Type.Data():
 		return e.countData()
 	case !e.Page:
 		return CountCall, WhyScript

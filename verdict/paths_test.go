@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"antirobot/identity"
+	"antirobot/verdict/client"
 )
 
 // counted is an event of a path as the slow half receives it.
@@ -53,6 +54,30 @@ func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 	}
 	if got := counted(&p, "/product/2", "192.0.2.1", script("text/html")); got != CountDocument {
 		t.Errorf("a page that a script has asked for counts as %v", got)
+	}
+}
+
+// TestFeeds: a feed is one by its answer, wherever it is and whoever asks; calling a page one is of no use.
+func TestFeeds(t *testing.T) {
+	var p Paths
+	for _, typ := range []string{"application/rss+xml", "application/atom+xml; charset=utf-8", "application/feed+json"} {
+		e := new(Event)
+		is := counted(&p, "/news/latest", "192.0.2.1", func(f *Event) { answered(200, typ, false)(f); e = f })
+		if is != CountFeed || !e.Type.Data() {
+			t.Errorf("%s counts as %v, data %v", typ, is, e.Type.Data())
+		}
+		if got := counted(&p, "/news/latest", "192.0.2.1", answered(200, typ, true)); got != CountDocument {
+			t.Errorf("%s that calls itself an image counts as %v", typ, got)
+		}
+	}
+	named := func(typ string) func(*Event) {
+		return func(e *Event) { e.PathKind = client.PathFeed; answered(200, typ, false)(e) }
+	}
+	if got := counted(&p, "/feed.xml", "192.0.2.1", named("text/xml")); got != CountFeed {
+		t.Errorf("/feed.xml counts as %v", got)
+	}
+	if got := counted(&p, "/product/1/feed", "192.0.2.1", named("text/html")); got != CountDocument {
+		t.Errorf("a page that is named like a feed counts as %v", got)
 	}
 }
 

@@ -173,7 +173,7 @@ type Event struct {
 func (e *Event) Answered(status int, contentType []byte, bytesOut int64, took time.Duration) {
 	e.Status = uint16(status) //nolint:gosec // an HTTP status
 	e.Type = typeOf(contentType)
-	e.Document = e.Type == TypeHTML || e.Type == TypeData
+	e.Document = e.Type == TypeHTML || e.Type.Data()
 	e.BytesOut = uint64(max(bytesOut, 0))
 	e.Took = took
 }
@@ -190,7 +190,11 @@ const (
 	TypeOther
 	TypeScript // a part of a page, or data in a script's clothes (JSONP)
 	TypeRanges // several ranges of something
+	TypeFeed   // data, and a feed
 )
+
+// Data reports whether it is what programs read.
+func (t Type) Data() bool { return t == TypeData || t == TypeFeed }
 
 // IsPart reports whether an answer of this Content-Type is a part of a page.
 func IsPart(contentType []byte) bool {
@@ -227,6 +231,9 @@ var knownTypes = [...]struct {
 	{"text/javascript", TypeScript},
 	{"application/javascript", TypeScript},
 	{"application/xhtml+xml", TypeHTML},
+	{"application/rss+xml", TypeFeed},
+	{"application/atom+xml", TypeFeed},
+	{"application/feed+json", TypeFeed},
 	{"application/xml", TypeData},
 	{"text/xml", TypeData},
 	{"application/x-javascript", TypeScript},

@@ -230,8 +230,7 @@ func pathKind(path []byte) PathKind {
 		return PathRobots
 	case string(path) == "/favicon.ico", request.HasPrefixFold(path, "/apple-touch-icon"):
 		return PathIcon
-	case request.HasPrefixFold(path, "/sitemap"), hasSuffix(path, ".rss"), hasSuffix(path, ".atom"), hasSuffix(path, "/feed"),
-		hasSuffix(path, "/feed/"), hasSuffix(path, "/rss"):
+	case request.NamesFeed(path):
 		return PathFeed
 	case path[1] == '.' && !request.HasPrefixFold(path, "/.well-known/"), request.HasPrefixFold(path, "/wp-"), request.HasPrefixFold(path, "/phpmyadmin"),
 		request.HasPrefixFold(path, "/cgi-bin/"), request.HasPrefixFold(path, "/vendor/phpunit"), hasSuffix(path, ".php"), hasSuffix(path, ".env"),

@@ -254,7 +254,7 @@ func TestCourse(t *testing.T) {
 
 func TestPathKind(t *testing.T) {
 	for path, want := range map[string]PathKind{
-		"/": PathPage, "/robots.txt": PathRobots, "/favicon.ico": PathIcon, "/apple-touch-icon-120x120.png": PathIcon, "/my/favicon.ico": PathPage, "/sitemap_index.xml": PathFeed, "/blog/feed/": PathFeed, "/.env": PathProbe,
+		"/": PathPage, "/robots.txt": PathRobots, "/favicon.ico": PathIcon, "/apple-touch-icon-120x120.png": PathIcon, "/my/favicon.ico": PathPage, "/sitemap_index.xml": PathFeed, "/blog/feed/": PathFeed, "/feed.xml": PathFeed, "/blog/Atom.xml": PathFeed, "/feeds": PathPage, "/data.xml": PathPage, "/.env": PathProbe,
 		"/.well-known/security.txt": PathPage, "/wp-login.php": PathProbe, "/shop/index.html": PathPage, "/a/.git/config": PathProbe,
 	} {
 		if got := pathKind([]byte(path)); got != want {

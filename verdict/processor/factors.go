@@ -146,7 +146,7 @@ const ofLoads = client.AcceptsAny | client.FalseOrder
 // silentCall reports whether a request that doesn't say what it is for was answered with data: a page's script asks for
 // that as no page load would.
 func (c *evidence) silentCall() bool {
-	return c.e.Type == verdict.TypeData && c.e.Headers&client.HasFetchMode == 0
+	return c.e.Type.Data() && c.e.Headers&client.HasFetchMode == 0
 }
 
 // losses are the misfits that say nothing about the client: what a proxy on the way removes. That there is a proxy is

@@ -13,7 +13,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
 	if s.pages < 2 || e.Partner {
 		return
 	}
-	load := e.Page && (e.Type != verdict.TypeData || !e.Claim.Family.Browser()) && (e.Status < 300 || e.Status >= 400 || e.Status == 304)
+	load := e.Page && (!e.Type.Data() || !e.Claim.Family.Browser()) && (e.Status < 300 || e.Status >= 400 || e.Status == 304)
 	if !load && e.Series == 0 {
 		return
 	}

@@ -347,7 +347,7 @@ func (s *session) course(e *verdict.Event, load bool) {
 	s.count(shareRefererForeign, e.Referer == client.RefererForeign || e.Referer == client.RefererMalformed)
 	s.count(shareRefererKnown, known && load)
 	s.count(shareQuery, e.Query)
-	s.count(shareFeed, e.PathKind == client.PathFeed)
+	s.count(shareFeed, e.PathKind == client.PathFeed || e.Type == verdict.TypeFeed)
 	if e.PathKind == client.PathRobots {
 		s.flags |= flagRobots
 	}

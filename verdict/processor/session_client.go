@@ -43,7 +43,7 @@ func (s *session) answer(e *verdict.Event) {
 	if e.Took > 0 {
 		ease(&s.took, float32(e.Took.Microseconds())/1000, n)
 	}
-	s.count(shareData, e.Type == verdict.TypeData)
+	s.count(shareData, e.Type.Data())
 	switch st := e.Status; {
 	case st == 304:
 		s.shares[shareNotModified]++

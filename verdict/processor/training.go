@@ -62,7 +62,7 @@ func (p *Processor) learn(e *verdict.Event, r *rates) {
 	if e.Static && !e.Document {
 		s.part(e)
 	} else {
-		s.turn(e, e.Page && e.Type != verdict.TypeData, night >= 1 && night < 5)
+		s.turn(e, e.Page && !e.Type.Data(), night >= 1 && night < 5)
 		if due = s.due(e, false); due {
 			s.plan(e)
 		}
