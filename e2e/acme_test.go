@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -22,6 +23,12 @@ import (
 // this machine's.
 func authority(t *testing.T, httpPort, tlsPort string) (directory, root string) {
 	t.Helper()
+	return authorityWith(t, httpPort, tlsPort, nil)
+}
+
+// authorityWith is authority with more settings of pebble.
+func authorityWith(t *testing.T, httpPort, tlsPort string, more map[string]any) (directory, root string) {
+	t.Helper()
 	bin, err := filepath.Abs("../.bin/pebble")
 	if err != nil {
 		t.Fatal(err)
@@ -32,10 +39,12 @@ func authority(t *testing.T, httpPort, tlsPort string) (directory, root string) 
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, 1)
 	address := freePort(t)
-	cfg, err := json.Marshal(map[string]any{"pebble": map[string]any{
+	settings := map[string]any{
 		"listenAddress": address, "certificate": cert, "privateKey": key, "httpPort": json.Number(httpPort), "tlsPort": json.Number(tlsPort),
 		"keyAlgorithm": "ecdsa", "retryAfter": map[string]int{"authz": 1, "order": 1},
-	}})
+	}
+	maps.Copy(settings, more)
+	cfg, err := json.Marshal(map[string]any{"pebble": settings})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -129,7 +129,7 @@ func (a *Server) listen() error {
 	a.log.Info().Strs("hosts", a.Cfg.Calls()).Msg("calls")
 	a.logs.Flush()
 	if a.acme != nil && a.Cfg.Role != config.RoleProcessor {
-		return a.acme.Start()
+		a.acme.Start()
 	}
 	return nil
 }

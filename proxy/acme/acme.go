@@ -5,6 +5,7 @@
 //     between them, and any of them may be asked for the answer to a challenge.
 //  2. Nothing is obtained before Start, when the listeners that answer challenges are open.
 //  3. A failure is logged, counted and shown in Problems; the last good certificate stays in use, and another try follows.
+//  4. A handshake waits for nobody: not for the authority, not for its OCSP responder, not for the store.
 package acme
 
 import (
@@ -13,6 +14,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -32,11 +34,12 @@ import (
 
 // Config says for which hosts certificates are obtained, and from whom. Without hosts nothing is.
 type Config struct {
-	Email      string   `mapstructure:"email"`      // where the authority writes to, if anything goes wrong; may be empty
-	Hosts      []string `mapstructure:"hosts"`      // one certificate each
-	Directory  string   `mapstructure:"directory"`  // of the authority
-	Challenges []string `mapstructure:"challenges"` // which kinds may be used: http-01 needs port 80, tls-alpn-01 port 443
-	RootCA     string   `mapstructure:"root_ca"`    // PEM file: who vouches for the authority itself; empty: this system's roots
+	Email      string   `mapstructure:"email"`       // where the authority writes to, if anything goes wrong; may be empty
+	Hosts      []string `mapstructure:"hosts"`       // one certificate each
+	Directory  string   `mapstructure:"directory"`   // of the authority
+	Challenges []string `mapstructure:"challenges"`  // which kinds may be used: http-01 needs port 80, tls-alpn-01 port 443
+	RootCA     string   `mapstructure:"root_ca"`     // PEM file: who vouches for the authority itself; empty: this system's roots
+	MustStaple bool     `mapstructure:"must_staple"` // ask for certificates that are worth nothing without an OCSP response
 }
 
 // DefaultConfig is Let's Encrypt, for no host.
@@ -92,13 +95,15 @@ type Deps struct {
 
 // Keeper keeps certificates. Safe for concurrent use; made by New.
 type Keeper struct {
-	hosts   []string
+	sites   []*site
+	byHost  map[string]*site
 	config  *certmagic.Config
 	cache   *certmagic.Cache
 	issuer  *certmagic.ACMEIssuer
 	storage *storage
 	log     zerolog.Logger
 	cancel  context.CancelFunc
+	running sync.WaitGroup
 
 	obtained, failures *metrics.Counter
 
@@ -115,7 +120,7 @@ type problem struct {
 // New makes a Keeper, which does nothing before Start.
 func New(cfg Config, d Deps) (*Keeper, error) {
 	k := &Keeper{
-		log: d.Log, problems: map[string]problem{},
+		log: d.Log, problems: map[string]problem{}, byHost: map[string]*site{},
 		storage:  &storage{kv: d.Store, seal: d.Seal, now: time.Now, locks: map[string]*lock{}},
 		obtained: d.Metrics.GetOrCreateCounter("antirobot_acme_obtained_total"),
 		failures: d.Metrics.GetOrCreateCounter("antirobot_acme_failures_total"),
@@ -125,7 +130,10 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hosts: %s: %w", h, err)
 		}
-		k.hosts = append(k.hosts, ascii)
+		if k.byHost[ascii] == nil {
+			k.byHost[ascii] = &site{host: ascii}
+			k.sites = append(k.sites, k.byHost[ascii])
+		}
 	}
 	roots, err := rootsOf(cfg.RootCA)
 	if err != nil {
@@ -136,7 +144,10 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return k.config, nil }, Logger: quiet,
 	})
 	k.config = certmagic.New(k.cache, certmagic.Config{
-		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.hosts[0], FallbackServerName: k.hosts[0],
+		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.sites[0].host, FallbackServerName: k.sites[0].host,
+		MustStaple: cfg.MustStaple,
+		// without a proxy certmagic asks responders with no limit of time, and one that never answers ends all renewals
+		OCSP: certmagic.OCSPConfig{HTTPProxy: http.ProxyFromEnvironment},
 	})
 	k.issuer = certmagic.NewACMEIssuer(k.config, certmagic.ACMEIssuer{
 		CA: cfg.Directory, Email: cfg.Email, Agreed: true, TrustedRoots: roots, Logger: quiet,
@@ -146,6 +157,7 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 	k.issuer.TestCA = "" // only the configured authority is ever called
 	k.config.Issuers = []certmagic.Issuer{k.issuer}
 	d.Metrics.NewGauge("antirobot_acme_hosts_without_certificate", func() float64 { return float64(len(k.missing())) })
+	d.Metrics.NewGauge("antirobot_acme_hosts_without_staple", func() float64 { return float64(k.unstapled(time.Now())) })
 	return k, nil
 }
 
@@ -164,14 +176,43 @@ func rootsOf(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
+// stapleTurn is how often is looked which certificates are served without an OCSP response.
+const stapleTurn = time.Minute
+
 // Start begins to obtain and renew, in the background. The listeners are open.
-func (k *Keeper) Start() error {
+func (k *Keeper) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
-	if err := k.config.ManageAsync(ctx, k.hosts); err != nil {
-		return fmt.Errorf("manage certificates: %w", err)
+	for _, s := range k.sites {
+		k.running.Go(func() { k.manage(ctx, s) })
 	}
-	return nil
+	bare := map[*site]bool{}
+	k.running.Go(func() { store.Every(ctx, stapleTurn, func() { k.watch(bare, time.Now()) }) })
+}
+
+// storeAgain is when a store that could not be read at start is read again.
+const storeAgain = time.Second
+
+// manage has what is stored for a site served, and hands the site to certmagic. certmagic would give up a host for ever if
+// the store did not answer now.
+func (k *Keeper) manage(ctx context.Context, s *site) {
+	for waiting := false; ; waiting = true {
+		err := k.remember(ctx, s)
+		if err == nil {
+			break
+		}
+		if !waiting {
+			k.log.Error().Err(err).Str("host", s.host).Msg("the store has no certificate to give yet; it is asked again every second")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(storeAgain):
+		}
+	}
+	if err := k.config.ManageAsync(ctx, []string{s.host}); err != nil {
+		k.log.Error().Err(err).Str("host", s.host).Msg("a certificate can't be managed")
+	}
 }
 
 // Close ends what Start began.
@@ -179,23 +220,35 @@ func (k *Keeper) Close() error {
 	if k.cancel != nil {
 		k.cancel()
 	}
+	k.running.Wait()
 	k.cache.Stop()
 	return k.storage.close()
 }
 
 // GetCertificate is that of a tls.Config; it also answers TLS-ALPN-01 challenges.
 func (k *Keeper) GetCertificate(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return k.config.GetCertificate(h) //nolint:wrapcheck // it goes to crypto/tls
+	cert, err := k.config.GetCertificate(h)
+	if len(h.SupportedProtos) == 1 && h.SupportedProtos[0] == Protocol {
+		return cert, err //nolint:wrapcheck // it goes to crypto/tls
+	}
+	s := k.byHost[strings.ToLower(h.ServerName)]
+	if s == nil {
+		s = k.sites[0]
+	}
+	return s.serve(cert, err, time.Now())
 }
 
 // Protocol is what the handshake of a TLS-ALPN-01 challenge chooses: a listener's tls.Config offers it last.
 const Protocol = acmez.ACMETLS1Protocol
 
 // event is told by certmagic what happens.
-func (k *Keeper) event(_ context.Context, name string, data map[string]any) error {
+func (k *Keeper) event(ctx context.Context, name string, data map[string]any) error {
 	host, _ := data["identifier"].(string)
 	switch name {
 	case "cert_obtained":
+		if s := k.byHost[host]; s != nil {
+			_ = k.remember(ctx, s) // certmagic has it, too, and sooner or later serves it
+		}
 		k.obtained.Inc()
 		k.log.Info().Str("host", host).Msg("certificate obtained")
 		k.mu.Lock()
@@ -209,15 +262,18 @@ func (k *Keeper) event(_ context.Context, name string, data map[string]any) erro
 		k.mu.Lock()
 		k.problems[host] = p
 		k.mu.Unlock()
+	case "cert_ocsp_revoked":
+		hosts, _ := data["subjects"].([]string)
+		k.log.Error().Strs("hosts", hosts).Msg("the authority has revoked a certificate; another one is obtained")
 	}
 	return nil
 }
 
 // missing returns the hosts for which there is no certificate.
 func (k *Keeper) missing() (hosts []string) {
-	for _, h := range k.hosts {
-		if len(k.cache.AllMatchingCertificates(h)) == 0 {
-			hosts = append(hosts, h)
+	for _, s := range k.sites {
+		if len(k.cache.AllMatchingCertificates(s.host)) == 0 && s.kept.Load() == nil {
+			hosts = append(hosts, s.host)
 		}
 	}
 	return hosts
@@ -234,14 +290,14 @@ func (k *Keeper) end(host string) (last time.Time) {
 }
 
 // Problems says for which hosts the last try failed, and why. A later certificate, which another gateway may have obtained,
-// settles it.
+// settles it. And which certificates demand an OCSP response that there is not.
 func (k *Keeper) Problems() (all []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, h := range k.hosts {
-		if p, ok := k.problems[h]; ok && !k.end(h).After(p.end) {
-			all = append(all, h+": "+p.text)
+	for _, s := range k.sites {
+		if p, ok := k.problems[s.host]; ok && !k.end(s.host).After(p.end) {
+			all = append(all, s.host+": "+p.text)
 		}
 	}
-	return all
+	return append(all, k.problemsOfStaples(time.Now())...)
 }

@@ -42,12 +42,17 @@ const (
 	filePrefix = "acme/file/"
 	lockPrefix = "acme/lock/"
 	stampBytes = 8
+	ocspTTL    = 30 * 24 * time.Hour // no authority's responses last longer, and they are written anew at half of that
 )
 
 // Store implements certmagic.Storage, as do the methods below.
 func (s *storage) Store(ctx context.Context, key string, value []byte) error {
+	var ttl time.Duration
+	if strings.HasPrefix(key, ocspFolder+"/") {
+		ttl = ocspTTL // each certificate has a name of its own for its responses
+	}
 	stamped := binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixNano())) //nolint:gosec // after 1970
-	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), 0); err != nil {
+	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), ttl); err != nil {
 		return fmt.Errorf("store %s: %w", key, err)
 	}
 	return nil
