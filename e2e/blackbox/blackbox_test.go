@@ -228,7 +228,7 @@ func TestCases(t *testing.T) {
 	seen := map[string]bool{}
 	perCat := map[string]int{}
 	must := 0
-	for _, c := range append(allCases(), http2Cases()...) {
+	for _, c := range slices.Concat(allCases(), http2Cases(), rawCases()) {
 		if seen[c.ID()] {
 			t.Errorf("two cases are called %s", c.ID())
 		}
@@ -241,7 +241,7 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s needs Run or Check", c.ID())
 		}
 	}
-	for _, id := range append(slices.Collect(maps.Keys(nginxFails)), slices.Collect(maps.Keys(nginxFailsHTTP2))...) {
+	for _, id := range slices.Concat(slices.Collect(maps.Keys(nginxFails)), slices.Collect(maps.Keys(nginxFailsHTTP2)), slices.Collect(maps.Keys(nginxFailsRaw))) {
 		if !seen[id] {
 			t.Errorf("no case is called %s", id)
 		}

@@ -188,9 +188,12 @@ func (e *env) run(c *Case) (fails []string, first int) {
 	close(x.done)
 	e.svc.end()
 	x.mu.Lock()
-	clients := x.clients
+	clients, streams := x.clients, x.streams
 	x.mu.Unlock()
 	for _, k := range clients {
+		k.Close()
+	}
+	for _, k := range streams {
 		k.Close()
 	}
 	e.barrier()

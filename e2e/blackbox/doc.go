@@ -7,7 +7,8 @@
 //  3. The cases are verified against nginx: the suite lists by name what a well-configured nginx fails; any other
 //     failure there is an error of the case.
 //  4. Cases over HTTP/2 send frames of their own making; the service is net/http's, once over HTTP/1.1 and once over HTTP/2.
-//     The same cases hold over HTTP/3, by an interpreter between the two.
+//     In "http2 raw" the service is the scripted one: what becomes of bytes in frames, and of frames in bytes.
+//     The cases of "http2" hold over HTTP/3, by an interpreter between the two.
 //
 // Targets: the gateway's own transport in process, the gateway's binary (ANTIROBOT_BIN, or built from the module), nginx.
 package blackbox

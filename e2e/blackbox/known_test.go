@@ -172,3 +172,40 @@ var nginxFailsHTTP2 = map[string]bool{
 	// has no RFC 8441
 	`http2/CONNECT: a WebSocket`: true,
 }
+
+// nginxFailsRaw is the same over HTTP/2 with a service that sends bytes of its own.
+var nginxFailsRaw = map[string]bool{
+	// believes services
+	`http2 raw/bad answer: a signed length`:                   true,
+	`http2 raw/bad answer: a switch that nobody asked for`:    true,
+	`http2 raw/bad answer: an unknown coding`:                 true,
+	`http2 raw/bad answer: another protocol`:                  true,
+	`http2 raw/bad answer: no colon`:                          true,
+	`http2 raw/bad answer: two lengths`:                       true,
+	`http2 raw/fields of the service's connection stay there`: true,
+	// takes an interim answer for the answer
+	`http2 raw/100 that nobody waits for is no answer`:         true,
+	`http2 raw/103 reaches the client before the answer`:       true,
+	`http2 raw/a client that waits for 100`:                    true,
+	`http2 raw/an answer behind an interim answer is nobody's`: true,
+	// passes no trailers on, and takes some for an error
+	`http2 raw/a length with trailers behind it`:    true,
+	`http2 raw/chunks with extensions and trailers`: true,
+	`http2 raw/trailers without a body`:             true,
+	// passes on what it does not know
+	`http2 raw/refused: a path with a fragment`:              true,
+	`http2 raw/refused: an authority with a backslash`:       true,
+	`http2 raw/refused: an authority with a bracket`:         true,
+	`http2 raw/refused: an authority with a fragment`:        true,
+	`http2 raw/refused: an authority with a password`:        true,
+	`http2 raw/refused: an authority with a port of letters`: true,
+	`http2 raw/refused: an authority with a query`:           true,
+	`http2 raw/refused: an authority with an escape`:         true,
+	`http2 raw/refused: an authority with half of IPv6`:      true,
+	`http2 raw/refused: an authority with two ports`:         true,
+	`http2 raw/who is who`:                                   true,
+	// others
+	`http2 raw/a POST without a body says so`:                              true,
+	`http2 raw/a head that can't be read: a table that changes at the end`: true,
+	`http2 raw/one Host, nothing of HTTP/2, nothing of a connection`:       true, // refuses a Host beside the authority
+}

@@ -24,6 +24,9 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 	if h.chunked && !encoded {
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	}
+	if h.saysEmpty {
+		dst = append(dst, "Content-Length: 0\r\n"...)
+	}
 	switch {
 	case h.websocket():
 		dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)

@@ -28,6 +28,7 @@ type head struct {
 	expect         bool   // 100-continue
 	teTrailers     bool
 	maxForwards    int    // -1 if absent
+	saysEmpty      bool   // over HTTP/2: there is no body, of a method that has one, and no length says so
 	accept         []byte // what proves that a service has read the gateway's own WebSocket key; nil: the client has one
 
 	// Of a response.
@@ -49,7 +50,7 @@ type head struct {
 func (h *head) reset() {
 	h.fields, h.kinds = h.fields[:0], h.kinds[:0]
 	h.method, h.target, h.host, h.reason, h.upgradeTo, h.accept = nil, nil, nil, nil, nil, nil
-	h.hostGiven, h.expect, h.teTrailers, h.chunked, h.ended = false, false, false, false, false
+	h.hostGiven, h.expect, h.teTrailers, h.saysEmpty, h.chunked, h.ended = false, false, false, false, false, false
 	h.close, h.keepAlive, h.upgrade, h.nominates = false, false, false, false
 	h.status, h.minor, h.upgradeNum = 0, 0, 0
 	h.length, h.maxForwards = -1, -1

@@ -118,7 +118,18 @@ func (h *head) fromFields(r *Head, cfg *Config) error {
 		return badLength // the announced length differs from the actual one
 	}
 	h.chunked = r.Length < 0
+	h.saysEmpty = r.Length == 0 && h.length < 0 && hasBody(r.Method)
 	return h.parseRequestFields()
+}
+
+// hasBody reports whether a method means something by its body: some services answer 411 to one without a length (RFC 9110
+// section 8.6).
+func hasBody(method []byte) bool {
+	switch string(method) {
+	case "POST", "PUT", "PATCH":
+		return true
+	}
+	return false
 }
 
 // addField adds a field, if HTTP/2 may carry it.
