@@ -240,7 +240,7 @@ func (k *checkCall) check() {
 	}
 	k.decide()
 	switch {
-	case !k.Stopped():
+	case !k.stops(true):
 		k.human(captcha.HeaderField{Name: "Cache-Control", Value: "no-store"})
 	case k.style == styleForward:
 		k.forwardStyle()
@@ -269,6 +269,12 @@ func (k *checkCall) checkOwn() {
 	}
 }
 
+// stops is Stopped, but only so many preflights go on for who is stopped: the service's answer to one is not seen here, and may be a
+// page. count says that this one counts.
+func (k *checkCall) stops(count bool) bool {
+	return k.Stopped() || k.decision.Stops() && !k.core.deps.Decider.Preflight(k.view, &k.id, count)
+}
+
 // challenge answers a request that a check has stopped.
 func (k *checkCall) challenge() {
 	if e := k.Own(); e != captcha.EndpointNone {
@@ -278,7 +284,7 @@ func (k *checkCall) challenge() {
 		return
 	}
 	k.watch()
-	if k.Stopped() {
+	if k.stops(false) {
 		k.answered = answerOf(&k.decision)
 		k.enforce()
 		return
@@ -300,7 +306,7 @@ func (k *checkCall) full() {
 	if len(k.svc.routes) > 0 { // only in this style is the body here
 		k.judgeMessage()
 	}
-	if k.Stopped() {
+	if k.stops(true) {
 		k.answered = answerOf(&k.decision)
 		k.enforce()
 		return

@@ -224,7 +224,7 @@ func (c *Case) challenge(q *captcha.Request) captcha.Response {
 		return c.snap.Captcha.ChallengeXML(q, false)
 	case kindAJAX:
 		return c.snap.Captcha.ChallengeJSON(q)
-	case kindSubresource:
+	case kindSubresource, kindPreflight:
 		return c.snap.Captcha.SubResource(q, false)
 	case kindForm:
 		return c.snap.Captcha.ChallengeForm(q)

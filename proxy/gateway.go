@@ -41,6 +41,7 @@ type Decider interface {
 	Issued(p *spravka.Pass, v *request.View, id *identity.Identity)
 	Decisions() *verdict.Recent
 	Answered(v *request.View, s *verdict.Settings, status int, contentType []byte)
+	Preflight(v *request.View, id *identity.Identity, count bool) bool
 	Took(v *request.View, s *verdict.Settings, took time.Duration, waiting int64)
 	Required(rid request.ID, d *verdict.Decision, step string)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)

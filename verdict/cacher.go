@@ -70,25 +70,26 @@ type Cacher struct {
 	losses *store.Losses
 	tell   func(b *bans.Ban)
 
-	bans      *bans.Table
-	banWrites *behind.Writer[bans.Key]
-	ledger    *ledger.Ledger
-	revoked   *revocations
-	standing  *standing.Table
-	latest    *latest
-	recent    *Recent
-	questions questions
-	doubts    doubts
-	barely    *expiring[identity.Prefix, float32]
-	campaigns campaigns
-	met       *met
-	said      *conclusions
-	paths     Paths
-	costs     costs
-	loads     loads
-	attack    attack
-	spared    spared
-	claims    client.Table
+	bans       *bans.Table
+	banWrites  *behind.Writer[bans.Key]
+	ledger     *ledger.Ledger
+	revoked    *revocations
+	standing   *standing.Table
+	latest     *latest
+	recent     *Recent
+	questions  questions
+	doubts     doubts
+	barely     *expiring[identity.Prefix, float32]
+	campaigns  campaigns
+	met        *met
+	said       *conclusions
+	paths      Paths
+	costs      costs
+	loads      loads
+	attack     attack
+	spared     spared
+	preflights preflights
+	claims     client.Table
 
 	attackStep Step
 	skew       skewed
@@ -132,7 +133,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		tell = c.tellStanding
 	}
 	c.standing = standing.New(d.Store, cfg.Standing, d.Now, tell)
-	c.attack.seed, c.spared.seed = maphash.MakeSeed(), maphash.MakeSeed()
+	c.attack.seed, c.spared.seed, c.preflights.seed = maphash.MakeSeed(), maphash.MakeSeed(), maphash.MakeSeed()
 	c.attackStep, _ = parseStep(cfg.Attack.Then)
 	c.banWrites = behind.New(c.writeBan)
 	c.register(d.Metrics)

@@ -16,6 +16,7 @@ type Config struct {
 	MaxRevocations int             `mapstructure:"max_revocations"` // passes revoked by ID
 	MaxQuestions   int             `mapstructure:"max_questions"`   // networks that have a question, see Question
 	MaxDoubts      int             `mapstructure:"max_doubts"`      // subjects that are in doubt, see Doubt
+	Preflights     int             `mapstructure:"preflights"`      // targets of a day that preflights of an address which is stopped go on to, where a balancer asks
 	Rescan         time.Duration   `mapstructure:"rescan"`          // how often a shared store is scanned in full
 	Standing       standing.Config `mapstructure:"standing"`
 	Pass           ledger.Tariff   `mapstructure:"pass"`
@@ -37,6 +38,7 @@ func DefaultConfig() Config {
 		MaxRevocations: 100_000,
 		MaxQuestions:   100_000,
 		MaxDoubts:      100_000,
+		Preflights:     20,
 		Rescan:         5 * time.Minute,
 		Standing:       standing.DefaultConfig(),
 		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
@@ -58,6 +60,7 @@ func (c *Config) Validate() error {
 	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
 	within("max_questions", c.MaxQuestions, 1, 10_000_000)
 	within("max_doubts", c.MaxDoubts, 1, 10_000_000)
+	within("preflights", c.Preflights, 0, 10_000)
 	within("pass.parts", c.Pass.Parts, 0, 100_000)
 	within("pass.calls", c.Pass.Calls, 0, 100_000)
 	within("pass.browser", c.Pass.Browser, 1, 1000)

@@ -101,14 +101,15 @@ func (e *Event) delivers() bool {
 func (t Type) part() bool { return t == TypePart || t == TypeScript }
 
 // Asks reports whether an event that delivers nothing asks about a page: for its head, or whether it has changed. Where answers
-// have shown that a path is mostly pages, it does not matter what the event calls itself.
+// have shown that a path is mostly pages, or where a balancer answers and nothing shows that it is something else, it does not
+// matter what the event calls itself.
 func (p *Paths) Asks(e *Event, group uint32) bool {
 	if e.Method != 'H' && e.Status != 304 {
 		return false
 	}
 	k := e.key(group)
 	if e.Advised {
-		return p.read(k) == readingDocument
+		return p.read(k) != readingPart
 	}
 	n := p.proofs(k.exact)
 	if n == (proofs{}) {
