@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"request":           {},
 	"rules/foreign":     {},
 	"alarm":             {},
-	"settings":          {},
+	"settings":          {"request"},
 	"spravka":           {"request", "store"},
 	"store":             {},
 	"svg":               {},

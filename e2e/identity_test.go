@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +118,62 @@ func TestIPv6IsANetwork(t *testing.T) {
 	}
 	if got := string(g.api("GET", "/api/bans", nil)); !strings.Contains(got, `"ip:2001:db8:1:2::/64"`) {
 		t.Errorf("bans: %s", got)
+	}
+}
+
+// TestTransitionToIPv6: visitors who come through a NAT64 are told apart by their IPv4 addresses, as are mapped ones, and nobody stands
+// for an address that is trusted. Of 6to4 and Teredo nothing is believed: they are IPv6 networks like any other.
+func TestTransitionToIPv6(t *testing.T) {
+	t.Parallel()
+	const (
+		translated = "64:ff9b::203.0.113.7"
+		sixToFour  = "2002:cb00:7107:1::1"
+		teredo     = "2001:0:cb00:7107:8000:63bf:3fff:fdd2"
+	)
+	direct, balanced := freePort(t), freePort(t)
+	g := startWith(t, "serve", "--config", configFile(t, "listen: [{address: %q}, {address: %q, proxy_protocol: true}]\n"+
+		"identity: {trusted_proxies: [127.0.0.0/8, 10.0.0.0/8]}\ndefaults: {upstream: {urls: [%q]}}\n", direct, balanced, site(t).URL))
+	g.url = "http://" + direct
+	for _, s := range []string{translated, sixToFour, teredo, "192.0.2.50"} {
+		g.ban("ip:"+s, "10m")
+	}
+	if got := string(g.api("GET", "/api/bans", nil)); !strings.Contains(got, `"ip:203.0.113.7"`) {
+		t.Errorf("bans: %s", got)
+	}
+	for addr, want := range map[string]int{
+		translated: 302, "203.0.113.7": 302, "::ffff:203.0.113.7": 302, "[64:ff9b::cb00:7107]:4711": 302, "64:ff9b::203.0.113.8": 200,
+		"64:ff9b:1::203.0.113.7": 200, "2002:cb00:7107:1:ffff::1": 302, "2002:cb00:7107:2::1": 200,
+		"2001:0:cb00:7107:8000:1::": 302, "2001:0:cb00:7108:8000:63bf:3fff:fdd2": 200,
+		"192.0.2.50, 10.0.0.1": 302, "192.0.2.50, 64:ff9b::10.0.0.1": 200, "192.0.2.50, 64:ff9b::127.0.0.1": 200,
+	} {
+		if r := from(t, addr).get(g.url + "/"); r.StatusCode != want {
+			t.Errorf("%s: %d, wanted %d", addr, r.StatusCode, want)
+		}
+	}
+	from(t, translated[:len(translated)-1]+"9").get(g.url+"/").must(t, 200, "X-Forwarded-For: 203.0.113.9")
+
+	proxied := func(addr string) string { // by PROXY protocol
+		t.Helper()
+		c, err := net.Dial("tcp", balanced)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(c, "PROXY TCP6 %s 2001:db8::1 5555 80\r\nGET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\n\r\n", addr)
+		b, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for n := 0; strings.Contains(proxied("64:ff9b::198.51.100.9"), "200 OK"); n++ { // a robot …
+		if n > 3000 {
+			t.Fatal("3000 requests of one address, and nobody minds")
+		}
+	}
+	if got := proxied("64:ff9b::192.0.2.9"); !strings.Contains(got, "200 OK") { // … and somebody else behind the same NAT64
+		t.Errorf("a neighbour behind the NAT64 gets %s", got)
 	}
 }
 

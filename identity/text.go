@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"antirobot/request"
 )
 
 // maxText bounds the text of an L, fuid or service identity.
@@ -102,7 +104,9 @@ func parseAddrSubject(s string) (Subject, error) {
 	if err != nil {
 		return Subject{}, errors.New("not an IP address")
 	}
-	a = a.Unmap()
+	if a.Zone() == "" {
+		a = request.Unwrap(a)
+	}
 	if slash && (a.Is4() && bits != "32" || a.Is6() && bits != "64") {
 		return Subject{}, errors.New("a subject is one IPv4 address or one IPv6 /64; wider networks belong in lists")
 	}

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strconv"
 	"time"
+
+	"antirobot/request"
 )
 
 // The problems of lines. A problem with one line is never a reason to stop.
@@ -258,10 +260,10 @@ func parseAddr(b []byte) (netip.Addr, bool) {
 	}
 	s := string(b)
 	if a, err := netip.ParseAddr(s); err == nil {
-		return a.Unmap().WithZone(""), true
+		return request.Unwrap(a.WithZone("")), true
 	}
 	if ap, err := netip.ParseAddrPort(s); err == nil {
-		return ap.Addr().Unmap().WithZone(""), true
+		return request.Unwrap(ap.Addr().WithZone("")), true
 	}
 	return netip.Addr{}, false
 }

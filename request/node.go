@@ -6,8 +6,8 @@ import (
 )
 
 // ParseNode reads an address as proxies and balancers write it into fields: bare, with a port, in brackets, or both.
-// Names, obfuscated and unknown nodes, zones and anything else are rejected, as is surrounding white space. An IPv4
-// address written as IPv6 is returned as IPv4.
+// Names, obfuscated and unknown nodes, zones and anything else are rejected, as is surrounding white space. What
+// stands for an IPv4 address is returned as that; see Unwrap.
 func ParseNode(b []byte) (netip.Addr, bool) {
 	if len(b) < 2 || len(b) > 64 {
 		return netip.Addr{}, false
@@ -29,7 +29,7 @@ func ParseNode(b []byte) (netip.Addr, bool) {
 	if err != nil {
 		return netip.Addr{}, false
 	}
-	return a.Unmap(), true
+	return Unwrap(a), true
 }
 
 // validNodePort accepts nothing, ":1" to ":65535", and RFC 7239's hidden ports (":_name").

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"antirobot/request"
 )
 
 // What addresses and networks of a configuration may not be.
 var (
-	ErrZone   = errors.New("an address with a zone means something on one machine only")
-	ErrMapped = errors.New("a network around the IPv4-mapped addresses (::ffff:0:0/96); write IPv4 and IPv6 networks apart")
+	ErrZone       = errors.New("an address with a zone means something on one machine only")
+	errTranslated = errors.New("a network of NAT64 (64:ff9b::/96), whose visitors are seen by their IPv4 addresses; name those")
+	ErrMapped     = errors.New("a network around the IPv4-mapped addresses (::ffff:0:0/96); write IPv4 and IPv6 networks apart")
 )
 
 // ParseAddr reads an address. One of IPv4 mapped into IPv6 (::ffff:10.1.2.3) is the IPv4 address, as which clients are
@@ -24,7 +27,7 @@ func ParseAddr(s string) (netip.Addr, error) {
 	if a.Zone() != "" {
 		return netip.Addr{}, fmt.Errorf("%q: %w", Clip(s), ErrZone)
 	}
-	return a.Unmap(), nil
+	return request.Unwrap(a), nil
 }
 
 // ParseNetwork reads a network such as 10.0.0.0/8, or an address, which is the network of itself alone. Bits of the
@@ -54,6 +57,12 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 			return netip.Prefix{}, fmt.Errorf("%q: %w", Clip(s), ErrMapped)
 		}
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	if p.Addr().Is6() {
+		var ok bool
+		if p, ok = request.UnwrapNetwork(p); !ok {
+			return netip.Prefix{}, fmt.Errorf("%q: %w", Clip(s), errTranslated)
+		}
 	}
 	return p.Masked(), nil
 }

@@ -26,6 +26,9 @@ func TestParseNetwork(t *testing.T) {
 	f("::ffff:10.0.0.0/104", "10.0.0.0/8")
 	f("::ffff:10.1.2.3/128", "10.1.2.3/32")
 	f("::ffff:0:0/96", "0.0.0.0/0")
+	f("64:ff9b::203.0.113.7", "203.0.113.7/32")
+	f("64:ff9b::203.0.113.0/120", "203.0.113.0/24")
+	f("64:ff9b::10.0.0.0/104", "64:ff9b::a00:0/104")
 
 	bad := func(in string, want error) {
 		t.Helper()
@@ -34,6 +37,7 @@ func TestParseNetwork(t *testing.T) {
 			t.Errorf("%q: got %v, %v", in, got, err)
 		}
 	}
+	bad("64:ff9b::/96", errTranslated)
 	bad("", nil)
 	bad("balancer", nil)
 	bad("10.1.2", nil)

@@ -202,7 +202,7 @@ func peerOf(r *http.Request) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	return a.Addr().Unmap()
+	return request.Unwrap(a.Addr())
 }
 
 // bounded is a listener that accepts no more connections than it has room for.

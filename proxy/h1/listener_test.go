@@ -151,6 +151,9 @@ func TestProxyProtocol(t *testing.T) {
 	for _, c := range []struct{ name, header, peer string }{
 		{"v1 IPv4", v1IPv4, "203.0.113.7"},
 		{"v1 IPv6", v1IPv6, "2001:db8::7"},
+		{"v1 NAT64", "PROXY TCP6 64:ff9b::203.0.113.7 2001:db8::1 4711 80\r\n", "203.0.113.7"},
+		{"v2 NAT64", proxyV2 + "\x21\x21\x00\x24" + "\x00\x64\xff\x9b\x00\x00\x00\x00\x00\x00\x00\x00\xcb\x00\x71\x07" +
+			"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x12\x67\x00\x50", "203.0.113.7"},
 		{"v1 UNKNOWN", "PROXY UNKNOWN\r\n", "127.0.0.1"},
 		{"v1 UNKNOWN with addresses", "PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", "127.0.0.1"},
 		{"v2 IPv4", v2IPv4, "203.0.113.7"},

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+
+	"antirobot/request"
 )
 
 // errProxyHeader is a missing or broken PROXY protocol header: the connection is closed without an answer.
@@ -74,7 +76,7 @@ func readProxyV1(r *bufio.Reader) (netip.Addr, error) {
 	default:
 		return netip.Addr{}, errProxyHeader
 	}
-	return src.Unmap(), nil
+	return request.Unwrap(src), nil
 }
 
 func proxyPort(b []byte) bool {
@@ -118,7 +120,7 @@ func readProxyV2(r *bufio.Reader) (netip.Addr, error) {
 		}
 	case 0x21: // TCP over IPv6
 		if size >= 36 {
-			return netip.AddrFrom16([16]byte(body[:16])).Unmap(), nil
+			return request.Unwrap(netip.AddrFrom16([16]byte(body[:16]))), nil
 		}
 	}
 	return netip.Addr{}, errProxyHeader

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+
+	"antirobot/request"
 )
 
 // AwaitEnd returns nil once all that is running has ended. If ctx ends before, it calls cut, waits for what is cut, and returns
@@ -40,7 +42,7 @@ func AtOnce(shutdown func(context.Context) error) error {
 // AddrOf returns the address of a peer over TCP or UDP; the zero Addr of any other.
 func AddrOf(a net.Addr) netip.Addr {
 	if a, ok := a.(interface{ AddrPort() netip.AddrPort }); ok {
-		return a.AddrPort().Addr().Unmap().WithZone("")
+		return request.Unwrap(a.AddrPort().Addr().WithZone(""))
 	}
 	return netip.Addr{}
 }

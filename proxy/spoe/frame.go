@@ -6,6 +6,8 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+
+	"antirobot/request"
 )
 
 // The kinds of frames.
@@ -193,7 +195,7 @@ func (v *value) address() netip.Addr {
 		return netip.Addr{}
 	}
 	a, _ := netip.AddrFromSlice(v.text)
-	return a.Unmap()
+	return request.Unwrap(a)
 }
 
 func appendNumber(dst []byte, n uint64) []byte {

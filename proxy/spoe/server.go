@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/proxy/h1"
+	"antirobot/request"
 )
 
 // Server answers the connections of HAProxy. Each connection is served in turn, since HAProxy opens as many as it needs. Safe for
@@ -124,7 +125,7 @@ func addressOf(nc net.Conn) netip.Addr {
 	if err != nil {
 		return netip.Addr{}
 	}
-	return a.Addr().Unmap()
+	return request.Unwrap(a.Addr())
 }
 
 // say logs what is wrong with a balancer, now and then: a misconfigured one does it again and again.
