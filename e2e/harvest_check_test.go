@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	le "encoding/binary"
 	"io"
+	"math/bits"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
+
+	"antirobot/request"
 )
 
 // TestHarvestBesideABalancer reads a shop through real balancers with the files of deploy/ and the default limits, by methods
@@ -87,4 +91,68 @@ func asks(t *testing.T, method, url, fields string) int {
 	_, _ = io.Copy(io.Discard, r.Body)
 	r.Body.Close()
 	return r.StatusCode
+}
+
+// TestHarvestByPathsOfOneHash: beside a balancer, which has told what the site's logo is, pages are asked for by paths that were made to
+// have the logo's hash as far as a client can compute it. They count as pages.
+func TestHarvestByPathsOfOneHash(t *testing.T) {
+	t.Parallel()
+	g := serveCheck(t, site(t).URL, "", "")
+	v := visitor(t)
+	v.Jar = nil
+	const logo = "/static/logo/2026.webp"
+	for range 20 {
+		v.get(g.check+"/check?style=answer", forwarded("GET", "http://localhost"+logo, goodUser, "X-Antirobot-Answer", "200 image/webp")...).must(t, 204, "")
+	}
+	const all = 600
+	got := 0
+	for n := range all {
+		path := ofHash(t, "/product/"+strconv.Itoa(10_000+n)+"/", logo)
+		r := v.get(g.check+"/check", forwarded("GET", "http://localhost"+path, badUser,
+			"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "same-origin", "Accept", "image/webp,*/*;q=0.8")...)
+		if r.StatusCode == 200 {
+			got++
+		}
+	}
+	t.Logf("%d of %d", got, all)
+	if got > 200 {
+		t.Errorf("the site has told of %d of %d", got, all)
+	}
+}
+
+// ofHash returns a path that begins so and has the request.Hash of another.
+func ofHash(t *testing.T, begin, like string) string {
+	t.Helper()
+	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
+	word := func(b string) (w uint64) {
+		for i := range len(b) {
+			w |= uint64(b[i]) << (8 * i)
+		}
+		return w
+	}
+	last := func(b string) uint64 { // what is multiplied last, with the last word of b
+		h := uint64(len(b)) ^ k0
+		for ; len(b) > 8; b = b[8:] {
+			hi, lo := bits.Mul64(h^word(b[:8]), k1)
+			h = hi ^ lo ^ k0
+		}
+		return h ^ word(b)
+	}
+	want := last(like)
+	for n := range 1_000_000 {
+		b := begin + strconv.Itoa(n)
+		b += strings.Repeat("-", (8-len(b)%8)%8) + "\x00\x00\x00\x00\x00\x00\x00\x00"
+		w := last(b) ^ want
+		end := string(le.LittleEndian.AppendUint64(nil, w))
+		if strings.ContainsFunc(end, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`?#%"\<>^|{}`+"`", r) }) {
+			continue
+		}
+		path := b[:len(b)-8] + end
+		if request.Hash([]byte(path)) != request.Hash([]byte(like)) {
+			t.Fatalf("%q was to have the hash of %q", path, like)
+		}
+		return path
+	}
+	t.Fatalf("no path that begins with %s has the hash of %s", begin, like)
+	return ""
 }

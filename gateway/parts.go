@@ -61,6 +61,7 @@ func (a *Server) openRules() (err error) {
 
 func (a *Server) openVerdict() (err error) {
 	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
+		Hash:   a.keys.Ring().HashKey(),
 		Secret: rand.Uint64(),
 		Store:  a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
 		Copy: a.sharedCopy("bans"), Losses: a.losses,

@@ -6,7 +6,7 @@ import (
 )
 
 // Hash is a fast 64-bit hash with a fixed seed, so that recorded events keep their meaning. It does not resist chosen
-// input: nothing that keeps a person out may rely on it alone.
+// input: nothing that keeps a person out, or lets a robot in, may rely on it alone.
 func Hash(b []byte) uint64 {
 	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
 	h := uint64(len(b)) ^ k0
@@ -30,28 +30,38 @@ func Hash(b []byte) uint64 {
 	return hi ^ lo
 }
 
-// HashFirm is a hash with a fixed seed for which nobody can choose two inputs of the same value at will, as is easily done for
-// Hash: of its two halves only one can be led back to a known state at a time.
-func HashFirm(b []byte) uint64 {
-	const k0, k1, k2 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3
-	x, y := uint64(len(b))^k0, uint64(k2)
-	for len(b) > 0 {
-		var w uint64
-		if len(b) >= 8 {
-			w = binary.LittleEndian.Uint64(b)
-			b = b[8:]
-		} else {
-			for i, c := range b {
-				w |= uint64(c) << (8 * i)
-			}
-			b = nil
-		}
-		hi, lo := bits.Mul64(x^w, k1)
-		x = hi ^ lo ^ k0
-		y = bits.RotateLeft64(y^w, 29) * k2
-		y ^= y >> 32
+// HashKey makes Sum a hash whose values nobody can foresee who does not have the key, so that nobody can choose inputs of one value, by
+// whatever effort: it is SipHash-1-3. Gateways and processors that tell each other of what they have hashed have the same key
+// (spravka.Ring.HashKey). The zero HashKey is one that everybody knows: recorded traffic is replayed with it.
+type HashKey [2]uint64
+
+// Sum returns the hash of b. It allocates nothing.
+func (k *HashKey) Sum(b []byte) uint64 {
+	v0, v1 := k[0]^0x736f6d6570736575, k[1]^0x646f72616e646f6d
+	v2, v3 := k[0]^0x6c7967656e657261, k[1]^0x7465646279746573
+	last := uint64(len(b)) << 56
+	for ; len(b) >= 8; b = b[8:] {
+		w := binary.LittleEndian.Uint64(b)
+		v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^w)
+		v0 ^= w
 	}
-	h := x ^ bits.RotateLeft64(y, 17)
-	h = (h ^ h>>32) * k1
-	return h ^ h>>29
+	for i, c := range b {
+		last |= uint64(c) << (8 * i)
+	}
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3^last)
+	v0, v1, v2, v3 = sipRound(v0^last, v1, v2^0xff, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	v0, v1, v2, v3 = sipRound(v0, v1, v2, v3)
+	return v0 ^ v1 ^ v2 ^ v3
+}
+
+// sipRound is a round of SipHash.
+func sipRound(v0, v1, v2, v3 uint64) (_, _, _, _ uint64) {
+	v0 += v1
+	v2 += v3
+	v1 = bits.RotateLeft64(v1, 13) ^ v0
+	v3 = bits.RotateLeft64(v3, 16) ^ v2
+	v0 = bits.RotateLeft64(v0, 32) + v3
+	v2 += v1
+	return v0, bits.RotateLeft64(v1, 17) ^ v2, bits.RotateLeft64(v2, 32), bits.RotateLeft64(v3, 21) ^ v0
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/gorilla/securecookie"
+
+	"antirobot/request"
 )
 
 const (
@@ -172,6 +174,13 @@ func (r *Ring) TicketKeys(at time.Time) (keys [][32]byte) {
 func (r *Ring) QUICKeys(node string) (reset, token [32]byte) {
 	k := r.keys[0]
 	return [32]byte(k.derive("antirobot/v1/quic-reset/" + node)), [32]byte(k.derive("antirobot/v1/quic-token"))
+}
+
+// HashKey returns the key by which paths and targets are hashed in what gateways and processors with the same ring tell each other, and in what
+// they keep of it. It is the oldest key's, so that it stays the same until that is dropped.
+func (r *Ring) HashKey() request.HashKey {
+	b := r.keys[len(r.keys)-1].derive("antirobot/v1/hash")
+	return request.HashKey{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])}
 }
 
 func fingerprint(keys []Key) uint64 {

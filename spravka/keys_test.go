@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"antirobot/request"
 )
 
 // TestKeysArePrepared: a ring is in use once committed, and no ring is refused.
@@ -26,6 +28,21 @@ func TestKeysArePrepared(t *testing.T) {
 	}
 	if commit(); k.Ring() != second {
 		t.Error("committed, and not in use")
+	}
+}
+
+// TestHashKey: gateways with one ring hash alike, also after a rotation; rings without a key in common don't.
+func TestHashKey(t *testing.T) {
+	one, other := newRing(t), newRing(t)
+	rotated, err := one.Rotate(start.Add(time.Hour), 24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := one.HashKey(), rotated.HashKey(); a != b || a == (request.HashKey{}) {
+		t.Errorf("%x, and after a rotation %x", a, b)
+	}
+	if one.HashKey() == other.HashKey() {
+		t.Error("two rings have one key")
 	}
 }
 

@@ -124,7 +124,7 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 		return false
 	}
 	f, agent := d.read(v, id)
-	a, ok := arrivalOf(f, methodOf(v.Method), agent, shapeOf(v.Path), s.Group)
+	a, ok := arrivalOf(f, methodOf(v.Method), agent, shapeOf(d.claims.Key(), v.Path), s.Group)
 	if !ok {
 		return false
 	}

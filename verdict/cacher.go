@@ -50,8 +50,9 @@ type Deps struct {
 	// Copy is the file that keeps what a shared store has, for starting while the store is away; empty: no copy is
 	// kept.
 	Copy   string
-	Losses *store.Losses // nil: losses of a shared store are written back, but not reported
-	Secret uint64        // decides which addresses share a place where people are met; always the same in a replay
+	Losses *store.Losses   // nil: losses of a shared store are written back, but not reported
+	Hash   request.HashKey // by which paths and targets are hashed; gateways and processors that work together have the same
+	Secret uint64          // decides which addresses share a place where people are met; always the same in a replay
 
 	Part Part // of the work that this process does
 
@@ -89,7 +90,7 @@ type Cacher struct {
 	attack     attack
 	spared     spared
 	preflights preflights
-	claims     client.Table
+	claims     *client.Table
 
 	attackStep Step
 	skew       skewed
@@ -117,6 +118,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions),
 		doubts: newDoubts(cfg.MaxDoubts),
+		claims: client.NewTable(d.Hash),
 		met:    &met{secret: d.Secret},
 		said:   newConclusions(d.Part),
 		recent: newRecent(&cfg.Decisions, describer(d.Lists)),
@@ -170,7 +172,7 @@ func (c *Cacher) DecideDemand(d *Decision, v *request.View, id *identity.Identit
 
 func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *Settings, demand bool) {
 	d.reset(id, s.Mode)
-	d.Demand, d.claims = demand, &c.claims
+	d.Demand, d.claims = demand, c.claims
 	if s.Mode == Off {
 		d.Cause = CauseOff
 		return
@@ -216,7 +218,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		if d.Cause == CauseDoubt || d.Cause == CauseAttack || d.Cause == CauseCampaign {
 			d.Verdict = Unsure
 		}
-		d.Data = c.paths.proved(pathKeyOf(s.Group, v.Path)) == readingData
+		d.Data = c.paths.proved(c.pathKey(s, v.Path)) == readingData
 		c.pay(d, v, id, s)
 		if d.Verdict != Human && c.looksRight(v, id, s) {
 			d.Verdict, d.Waived = Human, WaivedLooks

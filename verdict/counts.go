@@ -154,7 +154,7 @@ func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType 
 	case TypeRanges:
 		return
 	}
-	c.paths.answered(pathKeyOf(s.Group, v.Path), is)
+	c.paths.answered(c.pathKey(s, v.Path), is)
 }
 
 // key is the key of the event's path.

@@ -172,7 +172,7 @@ func (d *Decision) read(v *request.View, id *identity.Identity) (*client.Facts, 
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
-		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(), Path: request.Hash(v.Path), PathShape: shapeOf(v.Path),
+		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(), Path: d.claims.Key().Sum(v.Path), PathShape: shapeOf(d.claims.Key(), v.Path),
 	}
 	e.Method = methodOf(v.Method)
 	f, agent := d.read(v, id)

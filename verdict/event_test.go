@@ -36,7 +36,7 @@ func BenchmarkEvent(b *testing.B) {
 	v := chromeView()
 	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
 	s := &Settings{Name: "shop"}
-	d := Decision{claims: new(client.Table)}
+	d := Decision{claims: client.NewTable(request.HashKey{})}
 	var e Event
 	b.ReportAllocs()
 	for range b.N {
@@ -51,7 +51,7 @@ func TestEventAllocatesNothing(t *testing.T) {
 	}
 	v := chromeView()
 	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
-	d := Decision{claims: new(client.Table)}
+	d := Decision{claims: client.NewTable(request.HashKey{})}
 	s := &Settings{Name: "shop"}
 	var e Event
 	if n := testing.AllocsPerRun(100, func() { d.Event(&e, v, id, s); e.Answered(200, []byte("text/html"), 1, 1) }); n != 0 {

@@ -14,10 +14,10 @@ func TestAskedPagesLookRight(t *testing.T) {
 	w := newWorld(t, func(o *options) { o.Config.Pass.Parts = 4 })
 	s := service(t)
 	for _, path := range []string{"/app.js", "/site.css", "/text.woff2", "/1.webp"} {
-		w.paths.answered(pathKeyOf(s.Group, []byte(path)), readingPart)
+		w.paths.answered(w.pathKey(s, []byte(path)), readingPart)
 	}
 	for _, path := range []string{"/catalogue", "/prices.js", "/apple-touch-icon.png"} {
-		w.paths.answered(pathKeyOf(s.Group, []byte(path)), readingDocument)
+		w.paths.answered(w.pathKey(s, []byte(path)), readingDocument)
 	}
 	w.ban(ip("192.0.2.1"))
 	f := func(target string, want Verdict) {

@@ -38,14 +38,19 @@ const (
 type pathKey struct{ exact, shape uint64 }
 
 // pathKeyOf returns the key of a path at the services of a group (Settings.Group).
-func pathKeyOf(group uint32, path []byte) pathKey {
+func pathKeyOf(key *request.HashKey, group uint32, path []byte) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15
-	return pathKey{exact: request.Hash(path) ^ salt, shape: shapeOf(path) ^ salt ^ 1}
+	return pathKey{exact: key.Sum(path) ^ salt, shape: shapeOf(key, path) ^ salt ^ 1}
+}
+
+// pathKey is the key of a path at a service.
+func (c *Cacher) pathKey(s *Settings, path []byte) pathKey {
+	return pathKeyOf(c.claims.Key(), s.Group, path)
 }
 
 // shapeOf hashes a path in which a run of digits counts as one character, and only the ending of the last segment
 // counts.
-func shapeOf(path []byte) uint64 {
+func shapeOf(key *request.HashKey, path []byte) uint64 {
 	last, dot := 0, -1
 	for i, c := range path {
 		switch c {
@@ -55,7 +60,7 @@ func shapeOf(path []byte) uint64 {
 			dot = i
 		}
 	}
-	h := uint64(0xcbf29ce484222325)
+	h := 0xcbf29ce484222325 ^ key[0]
 	add := func(c byte) { h = (h ^ uint64(c)) * 0x100000001b3 }
 	digits := false
 	for _, c := range path[:last] {
@@ -75,6 +80,9 @@ func shapeOf(path []byte) uint64 {
 			add(c)
 		}
 	}
+	h ^= key[1]
+	h ^= h >> 32
+	h *= 0x9e3779b97f4a7c15
 	return h ^ h>>29
 }
 

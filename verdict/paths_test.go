@@ -6,12 +6,16 @@ import (
 	"testing"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict/client"
 )
 
+// keyOf is the key of a path where paths are hashed with the zero key.
+func keyOf(group uint32, path []byte) pathKey { return pathKeyOf(new(request.HashKey), group, path) }
+
 // counted is an event of a path as the slow half receives it.
 func counted(p *Paths, path, addr string, set func(e *Event)) Count {
-	e := &Event{Method: 'G', N: 1, Path: pathKeyOf(0, []byte(path)).exact, PathShape: pathKeyOf(0, []byte(path)).shape ^ 1}
+	e := &Event{Method: 'G', N: 1, Path: keyOf(0, []byte(path)).exact, PathShape: keyOf(0, []byte(path)).shape ^ 1}
 	e.Subjects[0] = identity.AddrSubject(netip.MustParseAddr(addr))
 	e.Page = true
 	set(e)
@@ -101,7 +105,7 @@ func TestMethodsThatBeginAlike(t *testing.T) {
 // TestRangesProveNothing: several ranges of a page are a document, whoever asks; of a picture they do not make a page.
 func TestRangesProveNothing(t *testing.T) {
 	var p Paths
-	picture := pathKeyOf(0, []byte("/a.png"))
+	picture := keyOf(0, []byte("/a.png"))
 	p.answered(picture, readingPart)
 	ranges := func(e *Event) {
 		e.Page = false
@@ -120,12 +124,12 @@ func TestRangesProveNothing(t *testing.T) {
 func TestHeadsOfPages(t *testing.T) {
 	var p Paths
 	for n := range 9 {
-		p.answered(pathKeyOf(0, fmt.Appendf(nil, "/product/%d", n)), readingDocument)
-		p.answered(pathKeyOf(0, fmt.Appendf(nil, "/pictures/%d", n)), readingPart)
+		p.answered(keyOf(0, fmt.Appendf(nil, "/product/%d", n)), readingDocument)
+		p.answered(keyOf(0, fmt.Appendf(nil, "/pictures/%d", n)), readingPart)
 	}
 	for path, want := range map[string]bool{"/product/1": true, "/product/77": true, "/pictures/1": false, "/pictures/77": false, "/elsewhere/1": false} {
 		for method, status := range map[string]int{"HEAD": 200, "GET": 304} {
-			k := pathKeyOf(0, []byte(path))
+			k := keyOf(0, []byte(path))
 			e := &Event{Method: method[0], N: 1, Path: k.exact, PathShape: k.shape ^ 1, Static: true}
 			e.Answered(status, nil, 200, 0)
 			if got := p.Asks(e, 0); got != want {
@@ -134,13 +138,13 @@ func TestHeadsOfPages(t *testing.T) {
 		}
 	}
 	for n := range uint64(8) { // beside a balancer, that is what visitors take it for
-		p.claimed(pathKeyOf(0, []byte("/article/7")), n*0x9e3779b97f4a7c15, false, false)
+		p.claimed(keyOf(0, []byte("/article/7")), n*0x9e3779b97f4a7c15, false, false)
 	}
-	k := pathKeyOf(0, []byte("/article/8"))
+	k := keyOf(0, []byte("/article/8"))
 	if e := (&Event{Method: 'H', N: 1, Path: k.exact, PathShape: k.shape ^ 1, Static: true, Advised: true}); !p.Asks(e, 0) {
 		t.Error("beside a balancer, the head of an article is not asked about")
 	}
-	e := &Event{Method: 'G', N: 1, Path: pathKeyOf(0, []byte("/product/1")).exact}
+	e := &Event{Method: 'G', N: 1, Path: keyOf(0, []byte("/product/1")).exact}
 	if e.Answered(404, nil, 0, 0); p.Asks(e, 0) {
 		t.Error("a page that is not there was asked about")
 	}
@@ -177,7 +181,7 @@ func TestClaimsNeedNetworks(t *testing.T) {
 // TestProofsBeatClaims: no claim changes what an answer has proved, and the paths of another service are separate.
 func TestProofsBeatClaims(t *testing.T) {
 	var p Paths
-	k := pathKeyOf(1, []byte("/product/1"))
+	k := keyOf(1, []byte("/product/1"))
 	p.answered(k, readingDocument)
 	for n := range uint64(50) {
 		p.claimed(k, n*0x9e3779b97f4a7c15, true, false)
@@ -185,13 +189,13 @@ func TestProofsBeatClaims(t *testing.T) {
 	if got := p.read(k); got != readingDocument {
 		t.Errorf("read as %v", got)
 	}
-	if got := p.read(pathKeyOf(2, []byte("/product/1"))); got != readingUnknown {
+	if got := p.read(keyOf(2, []byte("/product/1"))); got != readingUnknown {
 		t.Errorf("another service reads it as %v", got)
 	}
 	for i := range 20 {
-		p.answered(pathKeyOf(1, fmt.Appendf(nil, "/pictures/%d.webp", i)), readingPart)
+		p.answered(keyOf(1, fmt.Appendf(nil, "/pictures/%d.webp", i)), readingPart)
 	}
-	if got := p.read(pathKeyOf(1, []byte("/pictures/777.webp"))); got != readingPart {
+	if got := p.read(keyOf(1, []byte("/pictures/777.webp"))); got != readingPart {
 		t.Errorf("one more picture is read as %v", got)
 	}
 }
@@ -200,7 +204,7 @@ func TestProofsBeatClaims(t *testing.T) {
 // that people open into a part, nor a part that they load into a page.
 func TestFloodChangesNoPath(t *testing.T) {
 	var p Paths
-	style, article := pathKeyOf(1, []byte("/static/site.css")), pathKeyOf(1, []byte("/article/7"))
+	style, article := keyOf(1, []byte("/static/site.css")), keyOf(1, []byte("/article/7"))
 	for n := range uint64(20) {
 		p.claimed(style, n*0x9e3779b97f4a7c15, true, true)
 		p.claimed(article, n*0x9e3779b97f4a7c15, false, true)
@@ -222,11 +226,11 @@ func FuzzShape(f *testing.F) {
 	f.Add([]byte("/product/17/a.css"))
 	f.Add([]byte("..//%00"))
 	f.Fuzz(func(t *testing.T, path []byte) {
-		h := shapeOf(path)
-		if h != shapeOf(append([]byte(nil), path...)) {
+		h := shapeOf(new(request.HashKey), path)
+		if h != shapeOf(new(request.HashKey), append([]byte(nil), path...)) {
 			t.Error("the same path has two shapes")
 		}
-		if n := testing.AllocsPerRun(1, func() { shapeOf(path) }); n > 0 && !raceEnabled {
+		if n := testing.AllocsPerRun(1, func() { shapeOf(new(request.HashKey), path) }); n > 0 && !raceEnabled {
 			t.Errorf("%v allocations", n)
 		}
 	})

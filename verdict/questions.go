@@ -137,7 +137,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.returns(id, v.At) }, func() uint32 { return clientOf(id, v) }) {
 		return false
 	}
-	if c.paths.read(pathKeyOf(s.Group, v.Path)) == readingPart {
+	if c.paths.read(c.pathKey(s, v.Path)) == readingPart {
 		d.Question = Question{}
 		return false
 	}

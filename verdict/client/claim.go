@@ -1,6 +1,7 @@
 package client
 
 import (
+	"hash/maphash"
 	"sync/atomic"
 
 	"antirobot/request"
@@ -71,18 +72,34 @@ type Claim struct {
 }
 
 // Table remembers what User-Agents claim, by their hash: a few thousand of them make nearly all requests. An entry is a
-// single word, so there is no lock. The hash does not resist deliberate collisions: a client whose User-Agent collides
-// with another one is taken to have sent the other, which it could have done anyway. A nil table parses each time. Safe
-// for concurrent use.
-type Table [4096]atomic.Uint64
+// single word, so there is no lock. The hash has a secret of its own: with a known one somebody could send a User-Agent that collides
+// with a popular browser's, and have all who use that taken for something else. It also has the key by which facts hash what requests ask
+// for. A nil table parses each time, and has the zero key. Safe for concurrent use.
+type Table struct {
+	seed   maphash.Seed
+	key    request.HashKey
+	places [4096]atomic.Uint64
+}
 
-// claim returns the claim of a User-Agent with the given hash.
-func (t *Table) claim(hash uint64, ua []byte) Claim {
+// NewTable returns an empty table.
+func NewTable(key request.HashKey) *Table { return &Table{seed: maphash.MakeSeed(), key: key} }
+
+// Key returns the key by which paths and targets are hashed.
+func (t *Table) Key() *request.HashKey {
+	if t == nil {
+		return new(request.HashKey)
+	}
+	return &t.key
+}
+
+// claim returns the claim of a User-Agent.
+func (t *Table) claim(ua []byte) Claim {
 	if t == nil {
 		return ParseClaim(ua)
 	}
 	const tag = 1<<64 - 1<<24 // a claim takes 24 bits
-	place := &t[hash%uint64(len(t))]
+	hash := maphash.Bytes(t.seed, ua)
+	place := &t.places[hash%uint64(len(t.places))]
 	if w := place.Load(); w&tag == hash&tag && w != 0 {
 		return Claim{Family: Family(w & 31), System: System(w >> 5 & 7), Mobile: w>>8&1 == 1, Major: uint16(w >> 9 & 0x7fff)}
 	}

@@ -100,9 +100,9 @@ const (
 func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent uint64) {
 	*f = Facts{
 		Partial: v.Partial, Secure: id.Proto == "https", Direct: v.Peer == id.Addr, HTTP10: v.HTTP10, HTTP2: v.HTTP2,
-		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: request.HashFirm(v.Target),
+		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: t.Key().Sum(v.Target),
 	}
-	f.Depth, f.Number, f.Series = course(v.Path, v.Target, v.At)
+	f.Depth, f.Number, f.Series = course(v.Path, v.Target, v.At, t.Key())
 	if id.Partner {
 		f.Partner, f.Partial = true, true
 		return 0
@@ -112,9 +112,9 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 	f.Headers, f.Shape = p.has, p.shape
 	if f.Headers&HasUserAgent != 0 {
 		agent = max(1, request.Hash(p.values[valueAgent]))
-		f.Claim = t.claim(agent, p.values[valueAgent])
+		f.Claim = t.claim(p.values[valueAgent])
 	}
-	f.Referer, f.RefererPath = referer(p.values[valueReferer], v.Host)
+	f.Referer, f.RefererPath = referer(p.values[valueReferer], v.Host, t.Key())
 	f.Site = siteOf(p.values[valueSite])
 	f.cookies(v, id)
 	f.hello(v)
@@ -171,7 +171,7 @@ func siteOf(value []byte) Site {
 }
 
 // referer says where a request comes from. The value is hostile: it is parsed, never followed.
-func referer(value, host []byte) (Referer, uint32) {
+func referer(value, host []byte, key *request.HashKey) (Referer, uint32) {
 	if len(value) == 0 {
 		return RefererNone, 0
 	}
@@ -197,7 +197,7 @@ func referer(value, host []byte) (Referer, uint32) {
 	if len(path) == 0 {
 		path = []byte{'/'}
 	}
-	return RefererSame, uint32(request.Hash(path))
+	return RefererSame, uint32(key.Sum(path))
 }
 
 func cutScheme(value []byte) (rest []byte, ok bool) {
@@ -269,7 +269,7 @@ func isStamp(target []byte, at time.Time) bool {
 }
 
 // course returns the number of segments of a path, and the last number in the target with the hash of what precedes it.
-func course(path, target []byte, at time.Time) (depth uint8, number, series uint32) {
+func course(path, target []byte, at time.Time, key *request.HashKey) (depth uint8, number, series uint32) {
 	segments := 0
 	for i, c := range path {
 		if c != '/' && (i == 0 || path[i-1] == '/') {
@@ -293,5 +293,5 @@ func course(path, target []byte, at time.Time) (depth uint8, number, series uint
 	if end-begin == 9 && isStamp(target[:end], at) {
 		number += StampFrom
 	}
-	return uint8(min(segments, 255)), number, max(1, uint32(request.Hash(target[:begin])))
+	return uint8(min(segments, 255)), number, max(1, uint32(key.Sum(target[:begin])))
 }

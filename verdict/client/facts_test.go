@@ -1,6 +1,8 @@
 package client
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"net/netip"
 	"os"
 	"strings"
@@ -165,9 +167,9 @@ func TestParseClaim(t *testing.T) {
 		if got := ParseClaim([]byte(ua)); got != want {
 			t.Errorf("%q: %+v, want %+v", ua, got, want)
 		}
-		tab := new(Table)
+		tab := NewTable(request.HashKey{})
 		for range 2 { // parsed, then remembered
-			if got := tab.claim(request.Hash([]byte(ua)), []byte(ua)); got != want {
+			if got := tab.claim([]byte(ua)); got != want {
 				t.Errorf("%q: the table says %+v", ua, got)
 			}
 		}
@@ -200,14 +202,47 @@ func TestParseClaim(t *testing.T) {
 	f("Mozilla/5.0 (Windows NT 6.1; WOW64; Trident/7.0; rv:11.0) like Gecko", Claim{Family: FamilyOld, System: SystemWindows, Major: 11})
 }
 
+// TestNobodyChangesABrowsersClaim: a User-Agent that is made to have the hash of a popular browser's says nothing of those who use that.
+func TestNobodyChangesABrowsersClaim(t *testing.T) {
+	const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36"
+	step := func(h uint64, b []byte) (before uint64) { // what request.Hash multiplies last
+		for {
+			w := uint64(0)
+			for i, c := range b[:min(8, len(b))] {
+				w |= uint64(c) << (8 * i)
+			}
+			if len(b) <= 8 {
+				return h ^ w
+			}
+			hi, lo := bits.Mul64(h^w, 0xe7037ed1a0b428db)
+			h, b = hi^lo^0xa0761d6478bd642f, b[8:]
+		}
+	}
+	const begin = 0xa0761d6478bd642f
+	last := step(begin^uint64(len(chrome)), []byte(chrome))
+	forged := []byte("curl/8.5 (000000)") // 24 bytes with what follows
+	forged = append(forged[:16], make([]byte, 8)...)
+	binary.LittleEndian.PutUint64(forged[16:], step(begin^uint64(len(forged)), forged)^last)
+	if request.Hash(forged) != request.Hash([]byte(chrome)) {
+		t.Fatal("the two were to have the same Hash")
+	}
+	tab := NewTable(request.HashKey{})
+	if got := tab.claim(forged); got.Family != FamilyLibrary {
+		t.Errorf("the forged one claims %+v", got)
+	}
+	if got := tab.claim([]byte(chrome)); got.Family != FamilyChrome {
+		t.Errorf("after it the browser claims %+v", got)
+	}
+}
+
 func TestReferer(t *testing.T) {
 	f := func(value string, want Referer, path string) {
 		t.Helper()
 		var hashed uint32
 		if path != "" {
-			hashed = uint32(request.Hash([]byte(path)))
+			hashed = uint32(new(request.HashKey).Sum([]byte(path)))
 		}
-		if got, h := referer([]byte(value), []byte("shop.example")); got != want || h != hashed {
+		if got, h := referer([]byte(value), []byte("shop.example"), new(request.HashKey)); got != want || h != hashed {
 			t.Errorf("%q: %v %x, want %v %x", value, got, h, want, hashed)
 		}
 	}
@@ -226,10 +261,10 @@ func TestReferer(t *testing.T) {
 func TestCourse(t *testing.T) {
 	f := func(path, target string, depth uint8, number uint32, series string) {
 		t.Helper()
-		d, n, s := course([]byte(path), []byte(target), time.Unix(1.8e9, 0))
+		d, n, s := course([]byte(path), []byte(target), time.Unix(1.8e9, 0), new(request.HashKey))
 		var want uint32
 		if series != "" {
-			want = max(1, uint32(request.Hash([]byte(series))))
+			want = max(1, uint32(new(request.HashKey).Sum([]byte(series))))
 		}
 		if d != depth || n != number || s != want {
 			t.Errorf("%s: depth %d number %d series %x", target, d, n, s)
@@ -279,10 +314,10 @@ func FuzzFacts(f *testing.F) {
 		if !a.Claim.Family.Browser() && a.Misfits != 0 {
 			t.Errorf("a %v has misfits %b", a.Claim.Family, a.Misfits)
 		}
-		tab := new(Table)
+		tab := NewTable(request.HashKey{})
 		ua := v.Get("User-Agent")
 		for range 2 {
-			if len(ua) > 0 && tab.claim(request.Hash(ua), ua) != ParseClaim(ua) {
+			if len(ua) > 0 && tab.claim(ua) != ParseClaim(ua) {
 				t.Errorf("%q: the table differs", ua)
 			}
 		}
