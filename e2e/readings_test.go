@@ -14,6 +14,9 @@ func spellings(name string) []string {
 		"/x/%2e%2e/" + name, "/x/..%2f" + name, "/x%2f..%2f" + name, "/x/..;/" + name, "/;a=b/" + name, `/x\..\` + name, "/x/..%5c" + name,
 		"/%2f" + name, "//h/../" + name, "/" + strings.ToUpper(name), "/" + name + ";v=1", "/x/%252e%252e/" + name,
 		fmt.Sprintf("/%%%02x%s/../x", first[0], rest), fmt.Sprintf("/x/../%%%02x%s%%2f..%%2fy", first[0], rest), "//h/" + name,
+		"/" + name + ".", "/" + name + "%20", "/" + name + "%3fx", "/" + name + "%23x", "/" + name + "::$DATA", "/x/..%20/" + name, "/" + strings.ToUpper(name) + "%2e",
+		fmt.Sprintf("/%%%02x%%%02x%s", 0xc0|first[0]>>6, 0x80|first[0]&0x3f, rest), "/x%c0%af..%c0%af" + name,
+		"/x%e0%80%af%c0%ae%c0%ae/" + name, "/" + name + "%3f/../x",
 	}
 }
 

@@ -182,8 +182,8 @@ func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*
 			return dst
 		}
 	}
-	if len(all) > 0 {
-		dst = appendService(dst, r.find(host, paths.Normal(), true))
+	for _, path := range all { // a service may be careless in more than one way
+		dst = appendService(dst, r.find(host, path, true))
 	}
 	return dst
 }

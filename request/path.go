@@ -114,20 +114,33 @@ func Unhex(c byte) int {
 // isNormal reports whether a path is certainly its own normal form. A false answer means only that it has to be
 // computed.
 func isNormal(raw []byte) bool {
+	normal, _ := survey(raw)
+	return normal
+}
+
+// survey is isNormal, and reports of a normal path whether it may be loose; see isLoose.
+func survey(raw []byte) (normal, odd bool) {
 	if len(raw) == 0 || raw[0] != '/' {
-		return false
+		return false, true
 	}
 	prev := byte(0)
 	for _, c := range raw {
 		switch c {
 		case '%', ';', '\\', 0:
-			return false
-		case '/', '.':
+			return false, true
+		case '/':
 			if prev == '/' {
-				return false
+				return false, true
 			}
+			odd = odd || prev == '.'
+		case '.':
+			if prev == '/' {
+				return false, true
+			}
+		default:
+			odd = odd || c >= 0xc0 || c <= ' ' || c == ':' || c == '?' || c == '#'
 		}
 		prev = c
 	}
-	return true
+	return true, odd || prev == '.'
 }

@@ -3,21 +3,24 @@ package request
 import "bytes"
 
 // MaxReadings bounds the ways in which one path is read.
-const MaxReadings = 7
+const MaxReadings = 9
 
 // Paths is the ways in which services may read one path. What is decided by a path is decided for all of them: a
 // service is free to read any. The first is the path as it came, the last its normal form; where these are all the same
-// there is one. Between them stand what a service reads that
+// there is one. A path that some services read loosely may be its own normal form and have other readings after it. Between them stand
+// what a service reads that
 //
 //   - decodes, and resolves no dots: /%61dmin/../x is below /admin;
 //   - resolves dots before it decodes, once or twice: /x/..%2f..%2fadmin;
-//   - takes what follows two slashes for a host: //x/admin.
+//   - takes what follows two slashes for a host: //x/admin;
+//   - reads loosely: /login%20, /l%c1%afgin, /login%3fx.
 //
 // The zero value is ready for Read, and may be used again. The slices are valid until the next Read, the first as long
 // as the View.
 type Paths struct {
 	list [MaxReadings][]byte
 	n    int
+	norm int // which is the normal form
 	nul  bool
 	buf  []byte
 }
@@ -27,9 +30,10 @@ const keptPaths = 16 << 10
 
 // Read reads a path. Time is linear in its length; it allocates only for a path that is longer than those before.
 func (p *Paths) Read(raw []byte) {
-	p.n, p.nul = 0, false
+	p.n, p.norm, p.nul = 0, 0, false
 	p.add(raw)
-	if isNormal(raw) {
+	normal, odd := survey(raw)
+	if normal && !(odd && isLoose(raw)) {
 		return
 	}
 	if need := (MaxReadings + 2) * (len(raw) + 1); cap(p.buf) < need {
@@ -37,9 +41,15 @@ func (p *Paths) Read(raw []byte) {
 	}
 	b := decodeAll(p.buf[:0], raw)
 	decoded := b
+	if isLoose(decoded) {
+		b = p.addLoose(b, decoded)
+		if normal {
+			return
+		}
+	}
 	p.nul = bytes.IndexByte(decoded, 0) >= 0
 	if isPlain(decoded) { // then so is what one decoding or two make of it
-		p.add(decoded)
+		p.last(decoded)
 		return
 	}
 	p.add(decoded)
@@ -84,8 +94,11 @@ func (p *Paths) add(path []byte) {
 	p.n++
 }
 
-// last adds the normal form, and moves it to the end if it is there already.
+// last adds the normal form, and moves it to the end if it is there already, unless it is the first.
 func (p *Paths) last(path []byte) {
+	if bytes.Equal(p.list[0], path) {
+		return
+	}
 	for i, have := range p.list[1:p.n] {
 		if bytes.Equal(have, path) {
 			copy(p.list[1+i:p.n], p.list[2+i:p.n])
@@ -93,17 +106,26 @@ func (p *Paths) last(path []byte) {
 			break
 		}
 	}
-	if p.n > 1 || !bytes.Equal(p.list[0], path) {
-		p.list[p.n] = path
-		p.n++
+	p.list[p.n] = path
+	p.norm = p.n
+	p.n++
+}
+
+// addLoose adds how loose services read a decoded path, which stands in b; it returns b with these.
+func (p *Paths) addLoose(b, decoded []byte) []byte {
+	for _, cut := range [...]bool{false, true} {
+		from := len(b)
+		b = appendLoose(b, decoded, cut)
+		p.add(b[from:])
 	}
+	return b
 }
 
 // All returns the readings.
 func (p *Paths) All() [][]byte { return p.list[:p.n] }
 
-// Normal returns the normal form.
-func (p *Paths) Normal() []byte { return p.list[p.n-1] }
+// normal returns the normal form.
+func (p *Paths) normal() []byte { return p.list[p.norm] }
 
 // HasNUL reports whether a byte of zero is escaped in the path. Nobody asks for that in earnest, and whether the path
 // ends there is read differently everywhere.
