@@ -199,16 +199,10 @@ func TestBlocked(t *testing.T) {
 
 func TestPlainPages(t *testing.T) {
 	e := newEnv(t, nil)
-	for m, status := range map[templates.Message]int{
-		templates.UpstreamDown: 502, templates.UpstreamTimeout: 504, templates.BadRequest: 400, templates.TooLarge: 413,
-		templates.Limited: 429, templates.Unavailable: 503, templates.NotFound: 404,
-	} {
-		a := e.c.PlainPage(e.request("GET", "https://example.com//evil.com/?x"), m)
-		if a.Status != status || a.Get("X-Antirobot-Verdict") != "" || !bytes.Contains(a.Body, []byte("req-")) {
-			t.Errorf("%s: %d %v", m, a.Status, a.Header)
-		}
+	for status := range failures {
+		a := e.c.Failed(e.request("GET", "https://example.com//evil.com/?x"), status, ReadsPage)
 		if bytes.Contains(a.Body, []byte(`href="//`)) {
-			t.Errorf("%s: the link to try again leaves the site", m)
+			t.Errorf("%d: the link to try again leaves the site", status)
 		}
 	}
 	if a := e.c.Static(e.request("GET", "https://example.com/captcha/../x"), "/captcha/../x"); a.Status != 404 {

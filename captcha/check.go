@@ -273,10 +273,12 @@ func (c *Captcha) Check(q *Request) Response {
 	at := c.now()
 	p := readParams(q)
 	p.choose()
-	if q.BodyTooLarge {
-		return c.PlainPage(q, templates.TooLarge)
-	}
-	if wantsJSON(q, &p) {
+	switch asScript := wantsJSON(q, &p); {
+	case q.BodyTooLarge && asScript:
+		return c.Failed(q, 413, ReadsJSON)
+	case q.BodyTooLarge:
+		return c.Failed(q, 413, ReadsPage)
+	case asScript:
 		return c.checkJSON(q, &p, at)
 	}
 	if p.saved != "" {

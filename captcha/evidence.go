@@ -8,7 +8,6 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
-	"antirobot/templates"
 )
 
 // evidenceScript is the script without a seal: nothing that Static serves.
@@ -28,7 +27,7 @@ func (c *Captcha) EvidenceScript(q *Request) Response {
 	}
 	file, ok := q.Service.set.Static(evidenceScript)
 	if !ok {
-		return c.PlainPage(q, templates.NotFound)
+		return c.Failed(q, 404, ReadsPage)
 	}
 	nonce := spravka.NewID()
 	seal := c.keys.Ring().SealSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), nonce[:], c.now().Add(evidenceTTL))

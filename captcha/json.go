@@ -48,14 +48,14 @@ type askBody struct {
 
 // noticeJSON is what a script is told that is asked for nothing.
 type noticeJSON struct {
-	Type      string `json:"type"` // blocked or queued
-	RequestID string `json:"request-id"`
+	Type      string `json:"type"` // blocked, queued, or a failure that trying again does not mend
+	RequestID string `json:"request-id,omitempty"`
 }
 
 // waitJSON is what a script is told that should come again later.
 type waitJSON struct {
-	Type       string `json:"type"` // limited, unavailable or throttle
-	RequestID  string `json:"request-id"`
+	Type       string `json:"type"` // limited, throttle or a failure
+	RequestID  string `json:"request-id,omitempty"`
 	RetryAfter int64  `json:"retry-after"` // seconds
 }
 

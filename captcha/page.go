@@ -271,53 +271,6 @@ func (c *Captcha) SubResource(q *Request, blocked bool) Response {
 	return a
 }
 
-// messageStatus returns the status of each plain page.
-func messageStatus(m templates.Message) int {
-	switch m {
-	case templates.Blocked:
-		return 403
-	case templates.Limited:
-		return 429
-	case templates.BadRequest:
-		return 400
-	case templates.NotFound:
-		return 404
-	case templates.TooLarge:
-		return 413
-	case templates.UpstreamDown:
-		return 502
-	case templates.UpstreamTimeout:
-		return 504
-	case templates.Unavailable:
-		return 503
-	case templates.FormSent:
-		return 409
-	case templates.FormExpired:
-		return 410
-	case templates.Queued:
-		return 202
-	default:
-		return 200
-	}
-}
-
-// PlainPage is a page without a challenge: for an upstream error or a refused request. It carries no verdict unless it is
-// Blocked.
-func (c *Captcha) PlainPage(q *Request, m templates.Message) Response {
-	verdict := ""
-	if m == templates.Blocked {
-		verdict = verdictBlocked
-	}
-	retry := ""
-	if m := q.method(); m == "GET" || m == "HEAD" {
-		retry = q.original()
-	}
-	if m == templates.Blocked || m == templates.BadRequest || m == templates.NotFound {
-		retry = ""
-	}
-	return c.message(q, nil, messageStatus(m), verdict, m, retry)
-}
-
 func (c *Captcha) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Response {
 	return c.messagePage(q, p, status, verdict, &templates.MessagePage{Message: m, Retry: retry, Sent: m == templates.FormSent})
 }
@@ -354,7 +307,7 @@ func (c *Captcha) Static(q *Request, path string) Response {
 		file, found = c.language(q, &p).Texts(), true
 	}
 	if !ok || !found || name == evidenceScript {
-		return c.PlainPage(q, templates.NotFound)
+		return c.Failed(q, 404, ReadsPage)
 	}
 	if m := q.method(); m != "GET" && m != "HEAD" {
 		return c.notAllowed(q, "GET, HEAD")
@@ -374,5 +327,6 @@ func (c *Captcha) Static(q *Request, path string) Response {
 func (c *Captcha) notAllowed(q *Request, allow string) Response {
 	a := c.own(q, 405, "text/plain; charset=utf-8", "")
 	a.add("Allow", allow)
+	a.Body = []byte("Here only " + allow + " are answered.\n")
 	return a
 }

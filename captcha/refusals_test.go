@@ -32,7 +32,7 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 		t.Errorf("throttled: %d %q\n%s", throttled.Status, throttled.Get("Retry-After"), throttled.Body)
 	}
 	quarantined := e.c.QuarantinedXML(e.request("GET", "https://example.com/xmlsearch"))
-	busy := e.c.Busy(e.request("GET", "https://example.com/xmlsearch"), 2*time.Second, ReadsXML)
+	busy := e.c.Failed(e.request("GET", "https://example.com/xmlsearch"), 503, ReadsXML)
 	if busy.Status != 503 || busy.Get("Retry-After") != "2" || busy.Get("X-Antirobot-Verdict") != "" {
 		t.Errorf("busy: %d %v", busy.Status, busy.Header)
 	}

@@ -56,9 +56,13 @@ func errorXML(code int, text, requestID string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<yandexsearch version=\"1.0\">\n<response>\n<error code=\"%d\">", code)
 	writeXML(&b, text)
-	b.WriteString("</error>\n</response>\n<request-id>")
-	writeXML(&b, requestID)
-	b.WriteString("</request-id>\n</yandexsearch>\n")
+	b.WriteString("</error>\n</response>\n")
+	if requestID != "" {
+		b.WriteString("<request-id>")
+		writeXML(&b, requestID)
+		b.WriteString("</request-id>\n")
+	}
+	b.WriteString("</yandexsearch>\n")
 	return b.Bytes()
 }
 

@@ -39,6 +39,15 @@ func (c *Config) resolveServices() error {
 	return errors.Join(errs...)
 }
 
+// Inherited is what every service begins with, once the services are resolved. Where there is only one, made of the defaults, it
+// is that.
+func (c *Config) Inherited() *Service {
+	if len(c.Services) == 0 {
+		return &c.Resolved[0]
+	}
+	return &c.inherited
+}
+
 func (c *Config) service(settings map[string]any, at string) (Service, error) {
 	layers := []map[string]any{c.Defaults, settings}
 	s, err := resolveLayers(layers, at)

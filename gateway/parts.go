@@ -191,7 +191,7 @@ func (a *Server) openGateway() error {
 		access := a.Logger("access")
 		deps.Access = &access
 	}
-	if a.gateway, err = proxy.New(&proxy.Snapshot{Router: s.Router, Captcha: a.captcha}, deps); err != nil {
+	if a.gateway, err = proxy.New(&proxy.Snapshot{Router: s.Router, Captcha: a.captcha, Unserved: s.Unserved}, deps); err != nil {
 		return err
 	}
 	shadow, err := a.prepareShadow(a.Cfg)
@@ -214,7 +214,7 @@ func (a *Server) closeGroups() error {
 }
 
 func (a *Server) openVisitors() (err error) {
-	a.server, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.gateway, Log: a.Logger("http"), Metrics: a.set})
+	a.server, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.gateway, Refuser: a.gateway, Log: a.Logger("http"), Metrics: a.set})
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,7 @@ func (a *Server) openCheck() (err error) {
 	if a.check, err = proxy.NewCheck(a.Cfg.Check, a.gateway); err != nil {
 		return err
 	}
-	a.checkServer, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.check, Log: a.Logger("check"), Metrics: a.set})
+	a.checkServer, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.check, Refuser: a.gateway, Log: a.Logger("check"), Metrics: a.set})
 	if err == nil && len(a.Cfg.Check.SPOE) > 0 {
 		err = a.openSPOE()
 	}
@@ -268,7 +268,7 @@ func (a *Server) openExtAuthz() (err error) {
 		if *one.check, err = proxy.NewCheck(one.cfg, a.gateway); err != nil {
 			return err
 		}
-		if *one.front, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: *one.check, Log: d.Log, Metrics: a.set}); err != nil {
+		if *one.front, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: *one.check, Refuser: a.gateway, Log: d.Log, Metrics: a.set}); err != nil {
 			return err
 		}
 	}
@@ -282,7 +282,7 @@ func (a *Server) openSPOE() (err error) {
 	if a.spoeCheck, err = proxy.NewCheck(a.Cfg.Check.ForSPOE(), a.gateway); err != nil {
 		return err
 	}
-	front, err := h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.spoeCheck, Log: a.Logger("spoe"), Metrics: a.set})
+	front, err := h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.spoeCheck, Refuser: a.gateway, Log: a.Logger("spoe"), Metrics: a.set})
 	if err != nil {
 		return err
 	}

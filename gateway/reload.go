@@ -147,7 +147,7 @@ func (a *Server) prepareServices(next *config.Config) (_ func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	serve, err := a.gateway.Prepare(&proxy.Snapshot{Router: s.Router, Captcha: captcha})
+	serve, err := a.gateway.Prepare(&proxy.Snapshot{Router: s.Router, Captcha: captcha, Unserved: s.Unserved})
 	if err != nil {
 		return nil, err
 	}

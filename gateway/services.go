@@ -21,7 +21,9 @@ import (
 type Services struct {
 	Router *proxy.Router
 	Judged []*verdict.Settings // of every service and path
-	groups map[string]*upstream.Group
+	// Unserved says what the answers look like to requests that reach no service: as the defaults have it.
+	Unserved *captcha.Settings
+	groups   map[string]*upstream.Group
 }
 
 // ServiceDeps is what services are made with.
@@ -66,7 +68,15 @@ func NewServices(cfg *config.Config, d ServiceDeps) (*Services, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Services{Router: router, Judged: b.judged, groups: b.groups}, nil
+	who, err := identity.NewCookieSettings(cfg.Inherited().Cookies)
+	if err != nil {
+		return nil, settings.At("defaults.cookies", err)
+	}
+	unserved, err := captcha.NewSettings(cfg.Inherited().Captcha, captcha.SettingsDeps{Hosts: cfg.Inherited(), Cookies: who, Pages: d.Pages})
+	if err != nil {
+		return nil, settings.At("defaults.captcha", err)
+	}
+	return &Services{Router: router, Judged: b.judged, Unserved: unserved, groups: b.groups}, nil
 }
 
 // builder builds services and collects what goes wrong.

@@ -179,6 +179,11 @@ func (k *checkCall) serve() {
 	switch status, problem := k.Route(); status {
 	case 0:
 	case 400: // caused by a client, whatever OnError says
+		if k.reachesVisitor() {
+			k.answered = answerRefused
+			k.unrouted(status, problem)
+			return
+		}
 		k.refuse(status, strings.TrimSuffix(problem, ".\n"))
 		return
 	default:

@@ -84,16 +84,29 @@ func (k *checkCall) unknown(status int, problem string) {
 	k.unjudged("no-service")
 }
 
+// reachesVisitor reports whether the balancer hands on the answer of the call, with its body.
+func (k *checkCall) reachesVisitor() bool {
+	return k.style != styleVerdict && k.style != styleAnswer && k.style != ""
+}
+
+func unjudgedText(reason string) string {
+	return "The gateway can't judge this request: " + reason + ".\n"
+}
+
 // unjudged answers a request that can't be judged, as OnError says.
 func (k *checkCall) unjudged(reason string) {
 	j := &k.journey
 	k.answered = answerError
 	j.fields = append(j.fields[:0],
 		request.Field{Name: nameReason, Value: []byte(reason)}, request.Field{Name: nameRequestID, Value: j.idText[:]})
+	if !k.rules.open && k.reachesVisitor() {
+		k.unrouted(503, unjudgedText(reason))
+		return
+	}
 	if !k.rules.open {
 		j.fields = append(j.fields, request.Field{Name: nameContentType, Value: textPlain},
 			request.Field{Name: nameCacheControl, Value: noStore})
-		k.send(503, []byte("The gateway can't judge this request: "+reason+".\n"))
+		k.send(503, []byte(unjudgedText(reason)))
 		return
 	}
 	j.fields = append(j.fields, request.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)})

@@ -2,12 +2,10 @@ package proxy
 
 import (
 	"errors"
-	"time"
 
 	"antirobot/captcha"
 	"antirobot/proxy/h1"
 	"antirobot/request"
-	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/label"
 )
@@ -135,29 +133,9 @@ func (j *journey) forward(a *captcha.Response) {
 	j.unanswered(a, err)
 }
 
-// retryBusy is how long a client is asked to wait before retrying a service whose connections are all in use.
-const retryBusy = 2 * time.Second
-
-// unanswered is the gateway's own page when a service gave no answer.
+// unanswered is the gateway's own answer when a service gave none.
 func (j *journey) unanswered(a *captcha.Response, err error) {
-	page := templates.UpstreamDown
-	switch h1.Status(err) {
-	case 413:
-		page = templates.TooLarge
-	case 504:
-		page = templates.UpstreamTimeout
-	case 400, 408:
-		page = templates.BadRequest
-	case 503:
-		page = templates.Unavailable
-	}
-	down := captcha.Response{Status: h1.Status(err)}
-	switch {
-	case page == templates.Unavailable:
-		down = j.snap.Captcha.Busy(j.request(), retryBusy, j.reads())
-	case j.reads() == captcha.ReadsPage:
-		down = j.snap.Captcha.PlainPage(j.request(), page)
-	}
+	down := j.snap.Captcha.Failed(j.request(), h1.Status(err), j.reads())
 	if a != nil { // the pass was earned, whatever happened at the service
 		down.Header = append(down.Header, a.Header...)
 	}

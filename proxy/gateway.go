@@ -51,6 +51,8 @@ type Decider interface {
 type Snapshot struct {
 	Router  *Router
 	Captcha *captcha.Captcha
+	// Unserved says what the answers look like to requests that reach no service; nil: they are plain text.
+	Unserved *captcha.Settings
 }
 
 // Deps is what a Core, and a Gateway, works with during its whole life. All of it is safe for concurrent use. Resolver,
@@ -182,14 +184,6 @@ func (j *journey) end() {
 	j.under, j.early = nil, false
 	j.evidence, j.traced = request.Evidence{}, traced{}
 	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""
-}
-
-// unrouted tells the visitor why the request is not served.
-func (j *journey) unrouted(status int, problem string) {
-	j.answer(captcha.Response{
-		Status: status, Body: []byte(problem),
-		Header: []captcha.HeaderField{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}},
-	})
 }
 
 // decide is Case.Decide, sometimes timed.

@@ -103,12 +103,14 @@ const (
 	FormExpired
 	GoBack
 	Queued
+	HeadTooLarge
+	Late
 	messageCount
 )
 
 var messageNames = [messageCount]string{
 	"blocked", "limited", "bad_request", "not_found", "too_large", "upstream_down", "upstream_timeout", "unavailable",
-	"form_sent", "form_expired", "go_back", "queued",
+	"form_sent", "form_expired", "go_back", "queued", "head_too_large", "late",
 }
 
 // messageParts are the texts of each plain page.

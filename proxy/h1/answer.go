@@ -73,7 +73,7 @@ func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
 	dst = fasthttp.AppendHTTPDate(dst, time.Now())
 	dst = append(dst, "\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n"...)
 	if status == 405 {
-		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
+		dst = append(dst, "Allow: "+allowed+"\r\n"...)
 	}
 	dst = append(dst, "Content-Length: "...)
 	dst = strconv.AppendInt(dst, int64(len(text)+1), 10)

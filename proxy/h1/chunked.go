@@ -79,7 +79,7 @@ func (d *chunks) next(r *bufio.Reader, s source) error {
 		d.left, d.inside = size, true
 		return nil
 	}
-	d.trailer.raw, err = readHead(r, s, d.trailer.raw[:0], lineRules{max: d.limits.bytes, maxLine: d.limits.bytes})
+	d.trailer.raw, err = readHead(r, s, d.trailer.raw[:0], lineRules{max: d.limits.bytes})
 	if err == nil {
 		err = d.trailer.parseFields(d.trailer.raw, d.limits.fields, false)
 	}

@@ -232,9 +232,7 @@ func (c *conn) readRequest() error {
 		return badLine // not HTTP: answer without waiting for the end of a head
 	}
 	var err error
-	c.h.raw, err = readHead(c.br, c, c.h.raw[:0], lineRules{
-		max: int(c.cfg.MaxHeaderBytes), maxLine: int(c.cfg.MaxTargetBytes) + 64,
-	})
+	c.h.raw, err = readHead(c.br, c, c.h.raw[:0], lineRules{max: int(c.cfg.MaxHeaderBytes)})
 	if err != nil {
 		return err
 	}
@@ -242,24 +240,6 @@ func (c *conn) readRequest() error {
 		return err
 	}
 	return c.h.treatHigh(c.cfg)
-}
-
-// refuse answers something that can't be served as a request, and closes the connection.
-func (c *conn) refuse(err error) {
-	c.keep = false
-	why, ok := err.(refusal) //nolint:errorlint // it is never wrapped
-	switch {
-	case ok:
-	case isTimeout(err):
-		why = headTimeout
-	default:
-		return // the client left within its head
-	}
-	c.srv.m.refused[why].Inc()
-	c.srv.log.Debug().Str("reason", refusals[why].name).Stringer("peer", c.peer).Uint64("conn", c.id).Msg("request refused")
-	c.out = appendPlainAnswer(c.out, refusals[why].status, string(c.h.method) == "HEAD")
-	_ = c.flush()
-	c.linger = true
 }
 
 // exchange serves one request that has been read.

@@ -58,9 +58,8 @@ func (h *head) reset() {
 
 // lineRules says how the lines of a head may end.
 type lineRules struct {
-	bareLF  bool // accept a lone LF, as RFC 9112 section 2.2 allows: for answers only
-	max     int
-	maxLine int // of the first line
+	bareLF bool // accept a lone LF, as RFC 9112 section 2.2 allows: for answers only
+	max    int
 }
 
 // readHead appends one head, including its empty line, to dst. It stops at the first line end that the rules forbid, so
@@ -102,11 +101,11 @@ func readHead(r *bufio.Reader, s source, dst []byte, rules lineRules) ([]byte, e
 			}
 			line, first = 0, false
 		}
-		if first && line > rules.maxLine {
-			return dst, targetTooLong
-		}
 		if len(dst)-start+len(b) > rules.max {
-			return dst, headTooLong
+			if first {
+				return dst, targetTooLong
+			}
+			return append(dst, b...), headTooLong
 		}
 		dst = append(dst, b...)
 		_, _ = r.Discard(len(b))

@@ -12,7 +12,7 @@ import (
 // what RFC 9112 asks a gateway to repair: lone LFs as line ends, and white space before a colon.
 func (h *head) readResponse(r *bufio.Reader, s source, maxBytes, maxFields int) error {
 	var err error
-	h.raw, err = readHead(r, s, h.raw[:0], lineRules{bareLF: true, max: maxBytes, maxLine: maxBytes})
+	h.raw, err = readHead(r, s, h.raw[:0], lineRules{bareLF: true, max: maxBytes})
 	if err == nil {
 		err = h.parseResponse(maxFields)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
+
+	"antirobot/request"
 )
 
 // Handler serves one request: it calls Reply or Forward once. It may run in many goroutines at a time.
@@ -46,6 +48,7 @@ var ErrServerClosed = errors.New("server closed")
 type Server struct {
 	cfg      atomic.Pointer[Config]
 	handler  Handler
+	refuser  Refuser // nil: answers say nothing but their status
 	log      zerolog.Logger
 	m        *serverMetrics
 	lastID   atomic.Uint64
@@ -60,9 +63,17 @@ type Server struct {
 	running   sync.WaitGroup // connections
 }
 
+// Refuser makes the answers to what is not served as a request. Safe for concurrent use.
+type Refuser interface {
+	// Refuse returns the fields and the body of an answer; without a body it says nothing but its status. v has what could be
+	// read of the request: its method, and the fields of lines that are whole. It is valid until Refuse returns.
+	Refuse(status int, v *request.View) (fields []request.Field, body []byte)
+}
+
 // Deps is what a Server works with. Handler and Metrics are required.
 type Deps struct {
 	Handler Handler
+	Refuser Refuser // nil: they say nothing but their status
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
@@ -74,6 +85,7 @@ func NewServer(cfg Config, d Deps) (*Server, error) {
 	}
 	s := &Server{
 		handler:   d.Handler,
+		refuser:   d.Refuser,
 		log:       d.Log,
 		m:         newServerMetrics(d.Metrics),
 		listeners: make(map[net.Listener]struct{}),
@@ -222,7 +234,8 @@ func (s *Server) handle(x *Exchange) {
 	s.m.requests.Inc()
 	s.guard(x)
 	if !x.answered && !x.gone {
-		_ = x.Reply(x.fallback, nil, nil)
+		fields, body := s.Refuse(x.fallback, &x.View)
+		_ = x.Reply(x.fallback, fields, body)
 	}
 	if x.gone {
 		s.m.clientGone.Inc()

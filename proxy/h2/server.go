@@ -42,7 +42,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s := &Server{cfg: cfg, front: d.Front, m: newServerMetrics(d.Metrics), streams: streams.New(d.Front, nil)}
 	limits := d.Front.Config()
 	s.base = &http.Server{
-		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: int(limits.MaxHeaderBytes), ReadHeaderTimeout: limits.HeaderTimeout,
+		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: streams.HeaderRoom(limits), ReadHeaderTimeout: limits.HeaderTimeout,
 		ErrorLog: log.New(io.Discard, "", 0), // its errors are caused by clients, and are counted
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          cfg.MaxStreams,

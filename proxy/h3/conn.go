@@ -44,7 +44,7 @@ func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
 	if !from.Trusted { // a balancer carries many clients
 		c.resets.Most = s.cfg.MaxResets
 	}
-	c.http.Handler, c.http.MaxHeaderBytes = c, int(s.deps.Front.Config().MaxHeaderBytes)
+	c.http.Handler, c.http.MaxHeaderBytes = c, streams.HeaderRoom(s.deps.Front.Config())
 	c.idle = time.AfterFunc(s.deps.Front.Config().HeaderTimeout, c.expire) // until the first request
 	return c
 }

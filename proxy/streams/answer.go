@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"strconv"
+	"time"
 
 	"antirobot/proxy/h1"
 	"antirobot/request"
@@ -29,9 +30,8 @@ func (s *stream) Reply(status int, fields []request.Field, body []byte) error {
 
 // refuse answers a request that nobody has served.
 func (s *stream) refuse(status int) {
-	_ = s.Reply(status, []request.Field{
-		{Name: []byte("Content-Type"), Value: []byte("text/plain")}, {Name: []byte("Cache-Control"), Value: []byte("no-store")},
-	}, []byte(http.StatusText(status)+"\n"))
+	fields, body := s.front.Refuse(status, &request.View{At: time.Now(), Method: s.head.Method, Fields: s.head.Fields})
+	_ = s.Reply(status, fields, body)
 }
 
 // addFields puts fields into the answer's header. It suppresses those that the library would add by itself.

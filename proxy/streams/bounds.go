@@ -3,7 +3,15 @@ package streams
 import (
 	"errors"
 	"fmt"
+
+	"antirobot/proxy/h1"
 )
+
+// HeaderRoom is how large a head the libraries may read, in bytes as they count, 32 more for each field: somewhat more than c allows.
+// A head that is a little too large gets an answer of ours, which says what to do, in place of the libraries'.
+func HeaderRoom(c *h1.Config) int {
+	return int(c.MaxHeaderBytes+c.MaxHeaderBytes/4) + 32*c.MaxHeaderFields
+}
 
 // Bounds collects which limits of a front's configuration are out of bounds, each with its key. The zero value has found nothing.
 type Bounds struct{ errs []error }
