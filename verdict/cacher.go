@@ -81,6 +81,7 @@ type Cacher struct {
 	questions  questions
 	doubts     doubts
 	barely     *expiring[identity.Prefix, float32]
+	portions   *expiring[uint32, uint32] // by group of services
 	campaigns  campaigns
 	met        *met
 	said       *conclusions
@@ -116,7 +117,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		bans:      bans.NewTable(cfg.MaxBans),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		latest:    newLatest(),
-		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions),
+		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
 		doubts: newDoubts(cfg.MaxDoubts),
 		claims: client.NewTable(d.Hash),
 		met:    &met{secret: d.Secret},

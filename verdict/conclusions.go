@@ -14,7 +14,7 @@ import (
 )
 
 // Where gateways and processors are different processes, the processors' conclusions reach the gateways over the store's
-// feed: bans in their own topic, and questions, doubts, campaigns, standings, where people are met and how barely networks are read here. A message holds several of them. Times in it are
+// feed: bans in their own topic, and questions, doubts, campaigns, standings, where people are met, how barely networks are read and how much people read here. A message holds several of them. Times in it are
 // those of the store's clock. What a gateway has missed while the topic still had it, it reads when it starts.
 
 const conclusionTopic = "conclusions"
@@ -27,6 +27,7 @@ const (
 	saidCampaign = 'c'
 	saidMet      = 'm'
 	saidBarely   = 'b'
+	saidPortion  = 'p'
 	saidBeat     = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
 
@@ -188,6 +189,8 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardMet(body)
 		case saidBarely:
 			ok = c.heardBarely(body)
+		case saidPortion:
+			ok = c.heardPortion(body)
 		case saidBeat:
 			ok = c.heardBeat(body)
 		}

@@ -37,6 +37,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		gone := identity.Prefix{ID: ip("198.51.100.7").ID, Bits: 128, Group: groupOf("shop")}
 		p.Barely(gone, 1, at)
 		p.Barely(gone, 0, at)
+		p.Portion(groupOf("shop"), 45, at)
 		p.Beat(3 * time.Second)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -63,6 +64,9 @@ func TestConclusionsReachGateways(t *testing.T) {
 					t.Errorf("%s believes that %s reads barely: %v, want %v", name, addr, got, want)
 				}
 			}
+			if n := w.dailyOf(groupOf("shop"), at); n != 45 {
+				t.Errorf("%s lets spent passes stand in for %d documents", name, n)
+			}
 			if heard, age := w.Heard(); at.Sub(heard).Abs() > time.Second || age != 3*time.Second {
 				t.Errorf("%s has heard of a processor at %v, age %v", name, heard, age)
 			}
@@ -81,6 +85,7 @@ func TestOneProcessTellsNobody(t *testing.T) {
 	w.Ask(&Question{Until: w.clock.now().Add(time.Hour)})
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: w.clock.now().Add(time.Hour)})
 	w.Barely(identity.Prefix{}, 1, w.clock.now())
+	w.Portion(7, 45, w.clock.now())
 	w.Beat(0)
 	if pos, err := w.st.Position(ctx, conclusionTopic); err != nil || pos != "@0" {
 		t.Errorf("the topic is at %s, %v", pos, err)
@@ -94,6 +99,7 @@ func FuzzConclusions(f *testing.F) {
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}})
 	w.standing.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now())
 	w.Barely(identity.Prefix{Bits: 120}, 0.5, c.now())
+	w.Portion(7, 45, c.now())
 	w.Beat(time.Second)
 	f.Add(w.said.more(nil))
 	f.Add([]byte("x\x01y"))

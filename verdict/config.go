@@ -41,7 +41,7 @@ func DefaultConfig() Config {
 		Preflights:     20,
 		Rescan:         5 * time.Minute,
 		Standing:       standing.DefaultConfig(),
-		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
+		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20, DailyMost: 60},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
 		Attack:         AttackConfig{For: time.Hour, Ease: time.Minute, Then: "check"},
 	}
@@ -66,6 +66,7 @@ func (c *Config) Validate() error {
 	within("pass.browser", c.Pass.Browser, 1, 1000)
 	within("pass.move", c.Pass.Move, 0, 1000)
 	within("pass.daily", c.Pass.Daily, 0, 10_000)
+	within("pass.daily_most", c.Pass.DailyMost, 0, 10_000)
 	within("decisions.stopped", c.Decisions.Stopped, 1, 10_000_000)
 	within("decisions.human", c.Decisions.Human, 0, 10_000_000)
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {

@@ -22,7 +22,7 @@ func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s
 			continue
 		}
 		b := c.bill(p, v, id)
-		b.Is = is
+		b.Is, b.Daily = is, c.dailyOf(s.Group, v.At)
 		switch c.ledger.StandIn(p, &b, at, spend) {
 		case ledger.Pays:
 			return false

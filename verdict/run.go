@@ -76,6 +76,7 @@ func (c *Cacher) sweepOnce() {
 	c.questions.sweep(c.now().UnixNano())
 	c.doubts.sweep(c.now().UnixNano())
 	c.barely.sweep(c.now().UnixNano())
+	c.portions.sweep(c.now().UnixNano())
 	c.ledger.Sweep(c.passTime(at))
 	c.settleClock()
 }

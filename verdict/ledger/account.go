@@ -14,6 +14,8 @@ type Tariff struct {
 	Browser int `mapstructure:"browser"` // what a document costs in a browser other than the one that solved
 	Move    int `mapstructure:"move"`    // the surcharge when the browser comes from a network where it was not seen before
 	Daily   int `mapstructure:"daily"`   // documents a day for which a spent pass stands in, in total at most as many as it paid for
+	// DailyMost is how many these become at the most where the site's people read more in a day.
+	DailyMost int `mapstructure:"daily_most"`
 }
 
 // maxPlaces is how many networks beside its own a pass remembers. The oldest one gives way.
@@ -34,6 +36,8 @@ type Bill struct {
 	Cost uint32 // of a document
 	Net  uint64 // where it comes from; 0: anywhere
 	Is   Kind
+	// Daily is how many documents a day a spent pass stands in for, if it was worth as much as any; for StandIn alone.
+	Daily int
 }
 
 // account is what is known of one pass.

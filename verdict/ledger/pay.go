@@ -140,9 +140,14 @@ func (l *Ledger) put(sh *shard, id [16]byte, a *account, known bool) {
 	}
 }
 
-// dailyShare caps what a spent pass stands in for on a day at this part of its allowance: one that was worth little,
-// because many were earned before, is worth little afterwards, too.
+// dailyShare caps what a spent pass stands in for on a day at this part of its allowance, or more by as much as the site's people
+// read more than Tariff.Daily: one that was worth little, because many were earned before, is worth little afterwards, too.
 const dailyShare = 5
+
+// most is what a spent pass stands in for on a day.
+func (t *Tariff) most(p *spravka.Pass, b *Bill) int {
+	return min(b.Daily, int(p.Allowance)*b.Daily/(dailyShare*max(t.Daily, 1)))
+}
 
 // Role is what a pass does for a request.
 type Role uint8
@@ -173,7 +178,7 @@ func (l *Ledger) StandIn(p *spravka.Pass, b *Bill, at time.Time, take bool) Role
 	switch {
 	case a.covers(b.Is, &l.tariff, a.units()):
 		a.note(p, b, 0)
-	case int(a.today) < min(l.tariff.Daily, int(p.Allowance/dailyShare)) && a.own < p.Allowance:
+	case int(a.today) < l.tariff.most(p, b) && a.own < p.Allowance:
 		a.today++
 		a.own++
 	default:

@@ -51,6 +51,8 @@ func (*bench) AskArrivals(*verdict.Campaign) {}
 
 func (*bench) Barely(identity.Prefix, float64, time.Time) {}
 
+func (*bench) Portion(uint32, uint32, time.Time) {}
+
 func (b *bench) Meet(addr [16]byte, _ time.Time) { b.know(addr, true) }
 
 func (b *bench) Mistrust(addr [16]byte) { b.know(addr, false) }

@@ -63,6 +63,7 @@ func TestPortionOfAnIdentity(t *testing.T) {
 // little, a network with many of them not at all, and with few visitors nothing is said.
 func TestAppetiteIsThePeoples(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
+	var usual uint32
 	fill := func(robots int, network func(i int) uint64) uint32 {
 		var a appetite
 		for d := range 5 {
@@ -73,9 +74,13 @@ func TestAppetiteIsThePeoples(t *testing.T) {
 				a.vote(network(i), 20_000, int64(d)*86400)
 			}
 		}
+		usual = a.usual
 		return a.most.Load()
 	}
 	people := fill(0, nil)
+	if usual < 16 || usual > 50 { // the 95th is 28
+		t.Errorf("nineteen of twenty read up to %d", usual)
+	}
 	if people < 40 || people > 160 { // the 99.9th percentile of these is 59
 		t.Errorf("people read up to %d", people)
 	}

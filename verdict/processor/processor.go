@@ -60,6 +60,7 @@ type BanKeeper interface {
 	Doubt(d *verdict.Doubt)
 	AskArrivals(x *verdict.Campaign)
 	Barely(x identity.Prefix, share float64, at time.Time)
+	Portion(group, docs uint32, at time.Time)
 	Meet(addr [16]byte, at time.Time)
 	Mistrust(addr [16]byte)
 	Paths() *verdict.Paths
