@@ -70,8 +70,9 @@ func (t *tally) of(kind tallyOf, name string, at time.Time) ChallengeCount {
 	defer t.mu.Unlock()
 	t.turn(at)
 	sum := t.was[kind][name]
-	now := t.now[kind][name]
+	now, others := t.now[kind][name], t.elsewhere(kind, name)
 	sum.add(&now)
+	sum.add(&others)
 	return sum
 }
 

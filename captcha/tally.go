@@ -54,6 +54,10 @@ type tally struct {
 	now  span
 	was  span
 
+	shared bool                         // answers are told to other gateways
+	untold map[tallyName]ChallengeCount // of this one
+	others [2]span                      // what they have told of the present span, and of the one before
+
 	loaded  *spentSet
 	awaited awaitedTable
 }
@@ -62,6 +66,22 @@ func newTally(keyTTL time.Duration) *tally { return &tally{loaded: newSpentSet(k
 
 type span [tallyKinds]map[string]ChallengeCount
 
+// add adds to the counts of a row; beyond the most there may be, to those of the others.
+func (s *span) add(of tallyOf, name string, more *ChallengeCount) {
+	m := s[of]
+	n, known := m[name]
+	if !known && len(m) >= tallyNetworks {
+		name = othersRow
+		n = m[name]
+	}
+	n.add(more)
+	if m == nil {
+		m = map[string]ChallengeCount{}
+		s[of] = m
+	}
+	m[name] = n
+}
+
 // turn starts a new span.
 func (t *tally) turn(at time.Time) {
 	gap := at.Sub(t.at)
@@ -69,8 +89,9 @@ func (t *tally) turn(at time.Time) {
 		return
 	}
 	t.was, t.from = t.now, t.at
+	t.others[1], t.others[0] = t.others[0], span{}
 	if gap >= 2*tallySpan {
-		t.was, t.from = span{}, at
+		t.was, t.from, t.others[1] = span{}, at, span{}
 	}
 	t.at = at
 	for i := range t.now {
@@ -87,14 +108,10 @@ func (t *tally) count(at time.Time, w *who, more ChallengeCount) {
 		if name == "" {
 			continue
 		}
-		m := t.now[of]
-		n, known := m[name]
-		if !known && len(m) >= tallyNetworks {
-			name = othersRow
-			n = m[name]
+		t.now.add(tallyOf(of), name, &more) //nolint:gosec // a few kinds
+		if t.shared && more.Tried > 0 && tallyOf(of).judged() {
+			t.toTell(tallyName{tallyOf(of), name}, &more)
 		}
-		n.add(&more)
-		m[name] = n
 	}
 }
 
@@ -173,15 +190,22 @@ func (c *Captcha) Challenges() Challenges {
 	for i := range out.Ways {
 		out.Total.add(&out.Ways[i].ChallengeCount)
 	}
-	for _, r := range out.Networks {
-		if r.Name != othersRow && r.machines(&c.cfg.Alarm) {
+	machines := func(of tallyOf, r *ChallengeRow) bool {
+		all := t.elsewhere(of, r.Name)
+		all.add(&r.ChallengeCount)
+		return r.Name != othersRow && all.machines(&c.cfg.Alarm)
+	}
+	for i := range out.Networks {
+		if r := &out.Networks[i]; machines(ofNetwork, r) {
 			out.MachinesSolve = append(out.MachinesSolve, r.Name)
 		}
 	}
 	out.Networks = out.Networks[:min(len(out.Networks), tallyShown)]
-	for _, r := range append(rows[ofCampaign], rows[ofShape]...) {
-		if r.Name != othersRow && r.machines(&c.cfg.Alarm) && len(out.Campaigns) < tallyShown {
-			out.Campaigns = append(out.Campaigns, r)
+	for _, of := range [...]tallyOf{ofCampaign, ofShape} {
+		for i := range rows[of] {
+			if r := &rows[of][i]; len(out.Campaigns) < tallyShown && machines(of, r) {
+				out.Campaigns = append(out.Campaigns, *r)
+			}
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"antirobot/captcha"
@@ -116,7 +117,22 @@ func (a *Server) openIdentity() (err error) {
 
 func (a *Server) openCaptcha() (err error) {
 	a.pages, a.captcha, err = a.newCaptcha(a.Cfg)
-	return err
+	if err != nil || a.Cfg.Role == config.RoleProcessor {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var shares sync.WaitGroup
+	own := a.captcha // a reload passes its memory on
+	shares.Go(func() { own.Share(ctx) })
+	a.sharing = func() { cancel(); shares.Wait() }
+	return nil
+}
+
+func (a *Server) closeCaptcha() error {
+	if a.sharing != nil {
+		a.sharing()
+	}
+	return nil
 }
 
 // newCaptcha builds what makes and checks challenges, with the pages of the configured directory over the built-in ones.

@@ -87,6 +87,7 @@ type Server struct {
 	diary        *stream.Diary     // of a process that does everything; nil: none is kept
 	recall       sync.Once
 	beating      context.CancelFunc
+	sharing      context.CancelFunc // ends the exchange of answers with other gateways, and waits for it
 	formula      *formula.Live
 	resolver     *identity.Resolver
 	pages        *templates.Set
@@ -157,7 +158,7 @@ func (a *Server) parts() []part {
 		{"diary", a.openDiary, a.closeDiary},
 		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
 		{"stream", a.openStream, a.closeStream},
-		{"captcha", a.openCaptcha, nil},
+		{"captcha", a.openCaptcha, a.closeCaptcha},
 		{"services", a.openGateway, a.closeGroups},
 		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},
 		{"visitors", a.openVisitors, a.closeVisitors},

@@ -1,0 +1,192 @@
+package captcha
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"antirobot/spravka"
+	"antirobot/store"
+)
+
+// Whether machines solve is judged on what all gateways of a store have counted: each tells the others, over the store's feed, the
+// answers that it was given, by network, kind of browser there, and shape. What others told is kept apart, so that the outcomes
+// which one gateway reports are its own, and those of all add up.
+
+const (
+	answersTopic = "challenges"
+	tellEvery    = time.Second
+	followAgain  = time.Second // after the feed has failed
+	tellPatience = 5 * time.Second
+	maxTallyName = 64 // bytes of a network, a campaign or a shape
+	answersBatch = 32 << 10
+)
+
+// tallyName is a row of a kind.
+type tallyName struct {
+	of   tallyOf
+	name string
+}
+
+// judged reports whether rows of a kind are told to other gateways: those by which machines are known.
+func (k tallyOf) judged() bool { return k == ofNetwork || k == ofCampaign || k == ofShape }
+
+// Share exchanges answers with the other gateways of the store until ctx ends; then it tells what is left. Over a store of its own
+// it returns at once.
+func (c *Captcha) Share(ctx context.Context) {
+	if !c.store.Shared() {
+		return
+	}
+	node := spravka.NewID()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.hearAnswers(ctx, node)
+	}()
+	c.tally.share(true)
+	every := time.NewTicker(tellEvery)
+	defer every.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-every.C:
+			c.tellAnswers(ctx, node)
+		case <-ctx.Done():
+		}
+	}
+	<-done
+	c.tally.share(false)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellPatience)
+	defer cancel()
+	c.tellAnswers(last, node)
+}
+
+// share says whether answers are collected for others.
+func (t *tally) share(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.shared = on
+}
+
+// tellAnswers tells what has been counted since the last time. What the store does not take is told with the next.
+func (c *Captcha) tellAnswers(ctx context.Context, node [16]byte) {
+	c.tally.mu.Lock()
+	untold := c.tally.untold
+	c.tally.untold = nil
+	c.tally.mu.Unlock()
+	for len(untold) > 0 {
+		msg := binary.BigEndian.AppendUint64(node[:], uint64(c.now().UnixMilli())) //nolint:gosec // after 1970
+		told := make([]tallyName, 0, len(untold))
+		for k, n := range untold {
+			msg = appendAnswers(msg, k, &n)
+			if told = append(told, k); len(msg) > answersBatch {
+				break
+			}
+		}
+		if c.store.Append(ctx, answersTopic, msg) != nil {
+			c.count.failures.Inc()
+			c.tally.mu.Lock()
+			for k, n := range untold {
+				c.tally.toTell(k, &n)
+			}
+			c.tally.mu.Unlock()
+			return
+		}
+		for _, k := range told {
+			delete(untold, k)
+		}
+	}
+}
+
+// toTell notes an answer that others are to know of. The caller holds mu.
+func (t *tally) toTell(k tallyName, more *ChallengeCount) {
+	n, known := t.untold[k]
+	if !known && len(t.untold) >= tallyNetworks {
+		return // the store has been away for long
+	}
+	if t.untold == nil {
+		t.untold = map[tallyName]ChallengeCount{}
+	}
+	n.Tried, n.Solved, n.Quick = n.Tried+more.Tried, n.Solved+more.Solved, n.Quick+more.Quick
+	t.untold[k] = n
+}
+
+// hearAnswers takes over what others tell until ctx ends: first what the feed still has, then what comes.
+func (c *Captcha) hearAnswers(ctx context.Context, node [16]byte) {
+	from := "0"
+	for ctx.Err() == nil {
+		err := c.store.Follow(ctx, answersTopic, from, func(pos string, msg []byte) error {
+			from = pos
+			c.tally.heard(msg, node, c.now())
+			return nil
+		})
+		if errors.Is(err, store.ErrGap) || errors.Is(err, store.ErrPosition) {
+			from = "0"
+			c.tally.forgetOthers()
+		}
+		store.Pause(ctx, followAgain)
+	}
+}
+
+func (t *tally) forgetOthers() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.others = [2]span{}
+}
+
+// appendAnswers appends a row: its kind, its name, and how many answers were given, right, and quick.
+func appendAnswers(dst []byte, k tallyName, n *ChallengeCount) []byte {
+	dst = append(append(dst, byte(k.of), byte(len(k.name))), k.name...)
+	for _, v := range [...]int64{n.Tried, n.Solved, n.Quick} {
+		dst = binary.AppendUvarint(dst, uint64(v)) //nolint:gosec // counts are not negative
+	}
+	return dst
+}
+
+// heard adds what another gateway counted, unless that is too long ago. It stops where a message is malformed.
+func (t *tally) heard(msg []byte, node [16]byte, now time.Time) {
+	if len(msg) < 16+8 || [16]byte(msg) == node {
+		return
+	}
+	at := time.UnixMilli(int64(binary.BigEndian.Uint64(msg[16:]))) //nolint:gosec // any time will do
+	msg = msg[16+8:]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn(now)
+	in := &t.others[0]
+	if at.Before(t.at) {
+		if in = &t.others[1]; now.Sub(at) >= 2*tallySpan {
+			return
+		}
+	}
+	for len(msg) > 2 {
+		of, size := tallyOf(msg[0]), int(msg[1])
+		if msg = msg[2:]; size == 0 || size > maxTallyName || size > len(msg) {
+			return
+		}
+		name := string(msg[:size])
+		msg = msg[size:]
+		var v [3]int64
+		for i := range v {
+			n, w := binary.Uvarint(msg)
+			if w <= 0 || n > maxAnswers {
+				return
+			}
+			v[i], msg = int64(n), msg[w:] //nolint:gosec // small
+		}
+		if of < tallyKinds && of.judged() && v[1] <= v[0] && v[2] <= v[1] {
+			in.add(of, name, &ChallengeCount{Tried: v[0], Solved: v[1], Quick: v[2]})
+		}
+	}
+}
+
+// maxAnswers bounds what one row of a message may count.
+const maxAnswers = 1 << 32
+
+// elsewhere returns what others have counted of a row. The caller holds mu.
+func (t *tally) elsewhere(of tallyOf, name string) ChallengeCount {
+	sum := t.others[0][of][name]
+	was := t.others[1][of][name]
+	sum.add(&was)
+	return sum
+}
