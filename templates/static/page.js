@@ -30,11 +30,18 @@ var v=window.visualViewport;
 if(v)v.onresize=function(){if(v.scale===1&&document.activeElement===i)i.scrollIntoView({block:"nearest"})};
 var w=document.getElementById("work");
 if(!w||!window.Worker||!window.fetch||!window.AbortController)return;
-var b=w.querySelector("button"),s=w.querySelector("[role=status]"),d=w.dataset,offer=b.textContent,run=null;
+var b=w.querySelector("button"),n=b.querySelector("span"),s=w.querySelector("[role=status]"),d=w.dataset,offer=b.textContent,brief=b.dataset.brief,run=null;
+function name(full,short){
+(n||b).textContent=full;
+if(n){
+b.setAttribute("aria-label",full);
+b.dataset.brief=short;
+}
+}
 function end(why){
 if(run)run.abort();
 run=null;
-b.textContent=offer;
+name(offer,brief);
 s.textContent=d[why];
 }
 function send(key,rep,proof){
@@ -74,7 +81,7 @@ t.postMessage(task.work);
 }
 b.onclick=function(){
 if(run)return end("stopped");
-b.textContent=d.cancel;
+name(d.cancel,d.cancel);
 s.textContent=d.running;
 begin(run=new AbortController());
 };
