@@ -285,6 +285,9 @@ func (c *Captcha) messagePage(q *Request, p *params, status int, verdict string,
 		return c.fault(q, err)
 	}
 	a.Body = body
+	if page.Wait > 0 {
+		a.set("Content-Security-Policy", q.Service.brand.WaitCSP())
+	}
 	return a
 }
 

@@ -25,7 +25,11 @@ func (c *Captcha) Throttled(q *Request, wait time.Duration, r Reader) Response {
 	case ReadsXML:
 		return c.waitXML(q, 429, verdictBlocked, wait)
 	case ReadsPage:
-		a = c.message(q, nil, 429, verdictBlocked, templates.Limited, "")
+		page := templates.MessagePage{Message: templates.Limited, Wait: wait}
+		if q.repeatable() {
+			page.Retry = q.original()
+		}
+		a = c.messagePage(q, nil, 429, verdictBlocked, &page)
 	case ReadsJSON:
 		a = c.own(q, 429, typeJSON, verdictBlocked)
 		c.cors(q, &a)

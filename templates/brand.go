@@ -102,8 +102,9 @@ type Brand struct {
 	Head    template.HTML // the styles
 	Script  template.HTML
 	Steps   template.HTML // the script of a page that checks the browser
+	Wait    template.HTML // the script of a page that says how long to wait
 
-	csp, checkCSP string
+	csp, checkCSP, waitCSP string
 }
 
 // Brand prepares a branding; it reads the logo's file.
@@ -140,7 +141,8 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 			"; base-uri 'none'; frame-ancestors 'self'"
 	}
 	b.Steps = safe("<script>" + s.steps + "</script>")
-	b.csp, b.checkCSP = policy(scripts), policy(sourceHash(s.steps))
+	b.Wait = safe("<script>" + s.wait + "</script>")
+	b.csp, b.checkCSP, b.waitCSP = policy(scripts), policy(sourceHash(s.steps)), policy(sourceHash(s.wait))
 	return b, nil
 }
 
@@ -159,6 +161,9 @@ func (b *Brand) CSP() string { return b.csp }
 
 // CheckCSP is the policy of a page that checks the browser.
 func (b *Brand) CheckCSP() string { return b.checkCSP }
+
+// WaitCSP is the policy of a page that says how long to wait.
+func (b *Brand) WaitCSP() string { return b.waitCSP }
 
 // WorkCSP is the policy of a challenge page that offers work: it may fetch the task, and start the Worker that does it.
 func (b *Brand) WorkCSP() string { return b.csp + "; connect-src 'self'; worker-src 'self'" }

@@ -152,7 +152,11 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*prints,
 	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
 	var errs, bad []error
 	shipped, layout := f.fill(pages[shippedLayout], ""), f.fill(pages["layout.html"], "")
-	funcs := template.FuncMap{"waiting": func(d time.Duration) string { return l.waits.text(d) }, "owner": contactAbout}
+	funcs := template.FuncMap{
+		"waiting": func(d time.Duration) string { return l.waits.text(d) }, "seconds": wholeSeconds,
+		"waits": func() (string, error) { b, err := json.Marshal(l.waits.texts); return string(b), err },
+		"owner": contactAbout,
+	}
 	parse := func(name, message string) *template.Template {
 		t, err := template.New(name).Funcs(funcs).Option("missingkey=error").Parse(f.fill(pages[name], message))
 		if err == nil {

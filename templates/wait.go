@@ -68,12 +68,15 @@ func (w *waits) form(n int) string {
 // text says how long to wait.
 func (w *waits) text(wait time.Duration) string {
 	wait = min(wait, longestWait)
-	unit, n := waitSeconds, int((wait+time.Second-1)/time.Second)
+	unit, n := waitSeconds, wholeSeconds(wait)
 	if wait >= 2*time.Minute {
 		unit, n = waitMinutes, int((wait+time.Minute-1)/time.Minute)
 	}
 	return strings.ReplaceAll(w.texts[unit+"_"+w.form(n)], "{n}", strconv.Itoa(n))
 }
+
+// wholeSeconds rounds a wait up.
+func wholeSeconds(wait time.Duration) int { return int((wait + time.Second - 1) / time.Second) }
 
 // checkWait checks a text of a wait, which may contain {n} and nothing else in braces.
 func checkWait(text string) error {
