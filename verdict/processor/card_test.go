@@ -1,0 +1,84 @@
+package processor
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"testing"
+)
+
+// TestOneSignCountsOnce: what a visitor's way of reading makes far from the site's people, and what a proxy takes out, does not count
+// beside the way and the proxy themselves.
+func TestOneSignCountsOnce(t *testing.T) {
+	doors := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "entry_odd": 0.5, "entry_odds": 4, "entry_share": 0.95, "entry_within": 0.3, "visit_pages": 2,
+		"session_pages": 30,
+	}
+	far := known{"people_far": 0.999, "people_distance": 4}
+	if with, without := doors.and(far).raw(t), doors.raw(t); with != without || without < -2 {
+		t.Errorf("comes from elsewhere: %.1f, and is far from the site's people: %.1f", without, with)
+	}
+	common := doors.and(known{"entry_odd": -2, "entry_odds": -3, "entry_share": 0.1, "entry_within": 0})
+	if with, without := common.and(far).raw(t), common.raw(t); with < without+1.5 {
+		t.Errorf("comes in where others do: %.1f, and is far all the same: %.1f", without, with)
+	}
+	stripped := known{"agent_browser": 1, "clients": 1, "parts_missing": 0, "fetch_missing": 1, "hints_missing": 1, "misfits": 2}
+	if with, without := stripped.and(known{"proxy_fields": 1}).raw(t), stripped.raw(t); with != without {
+		t.Errorf("without fields: %.1f, by a proxy that says so: %.1f", without, with)
+	}
+}
+
+// TestWhoComesWhenPeopleComeIsNoCampaign: that many addresses open from outside what hardly anybody opens speaks against one that has
+// been seen once or comes at any hour, not against somebody who comes again and again when the site's people do.
+func TestWhoComesWhenPeopleComeIsNoCampaign(t *testing.T) {
+	one := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "load_share": 0.6, "cookie_dropped_share": 1, "herald": -0.1, "visit_pages": 1.5, "targets": 8,
+		"campaign_addresses": 200, "campaign_rare": 1.3, "campaign_own_rare": 1.9, "entry_odd": -1,
+	}
+	none := known{"campaign_addresses": nan, "campaign_rare": nan, "campaign_own_rare": nan}
+	alone := one.and(none).raw(t)
+	for name, c := range map[string]struct {
+		visits, hours float32
+		by            float32 // what the campaign adds
+	}{
+		"seen once": {1, -0.6, 3.7}, "twice": {2, -1, 3.7}, "at any hour": {6, 0.3, 3.7}, "when people come": {5, -0.9, 0},
+	} {
+		visits := known{"visits": c.visits, "hour_odds": c.hours}
+		if by := one.and(visits).raw(t) - alone; math.Abs(float64(by-c.by)) > 0.01 {
+			t.Errorf("%s: the campaign adds %.2f, not %.1f", name, by, c.by)
+		}
+	}
+	for _, other := range []known{{"load_share": 0.2}, {"herald": 3}, {"visit_pages": 40}} { // what is no evidence takes nothing off
+		who := one.and(known{"visits": 5, "hour_odds": -0.9}).and(other)
+		if with, without := who.raw(t), who.and(none).raw(t); math.Abs(float64(with-without)) > 0.01 {
+			t.Errorf("%v: %.2f in a campaign, %.2f without one", other, with, without)
+		}
+	}
+}
+
+// known is what is known of a visitor; all other factors are not.
+type known map[string]float32
+
+// and is both, where they differ the second.
+func (k known) and(more known) known {
+	both := maps.Clone(k)
+	maps.Copy(both, more)
+	return both
+}
+
+// raw is the log-odds of the default card.
+func (k known) raw(t *testing.T) float32 {
+	t.Helper()
+	x := make([]float32, len(FactorNames()))
+	for i := range x {
+		x[i] = nan
+	}
+	for name, v := range k {
+		i := slices.Index(FactorNames(), name)
+		if i < 0 {
+			t.Fatalf("there is no factor %s", name)
+		}
+		x[i] = v
+	}
+	return defaultFormula(t).Raw(x)
+}
