@@ -249,7 +249,7 @@ def main():
     robots = len(np.unique(subjects[robot]))
     few = min(robots, len(unique) - robots)
     if few < LEAST:
-        sys.exit(f"{robots} robots and {len(unique) - robots} people: at least {LEAST} of each are needed to learn from some and to measure with others")
+        sys.exit(f"robots and people are {robots} and {len(unique) - robots}: at least {LEAST} of each are needed to learn from some and to measure with others")
     folds = max(3, min(args.folds, few))
     if folds < args.folds:
         print(f"only {few} subjects of one class: {folds} folds")
