@@ -72,7 +72,7 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
 	p.StringVar((*string)(&f.cfg.Via), "via", "", "what is in front of the gateway: nothing, or `nginx` (HTTP/1.0, lower-case field names)")
 	p.StringVar((*string)(&f.cfg.Site), "site", string(f.cfg.Site), "`SITE` that is visited: shop or course")
-	p.StringVar((*string)(&f.cfg.Set), "set", "", "which of the guests and agents take part: all, `tuning` or held-out; --factors takes tuning alone")
+	p.StringVar((*string)(&f.cfg.Set), "set", "", "which of the guests and agents take part: all, `tuning` or held-out (--factors: tuning instead of all)")
 	p.IntVar(&f.processors, "processors", 1, "among how many processors the judgement is divided, by network (docs/scaling.md), as a `NUMBER`")
 	p.BoolVar(&f.auc, "auc", false, "measure instead how well the scores of a visit tell robots from people: areas under ROC curves, nobody stopped")
 	p.BoolVar(&f.economy, "economy", false, "measure instead how much of a shop harvesters get in a day")
@@ -84,6 +84,9 @@ docs/detection.md describes the kinds and has the figures at the default setting
 func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
 	for _, k := range f.profiles {
 		f.cfg.Kinds = append(f.cfg.Kinds, traffic.Kind(k))
+	}
+	if f.cfg.Set == "all" {
+		f.cfg.Set = traffic.Everybody
 	}
 	if err := f.cfg.Validate(); err != nil {
 		return err
