@@ -58,6 +58,9 @@ func (f *fieldFilter) drops(name []byte) bool {
 
 // clientMayNotSend reports whether a request field is one of those that are always the gateway's own.
 func clientMayNotSend(name []byte) bool {
+	if len(name) == 0 || request.Lower(name[0]) != 'x' && request.Lower(name[0]) != 'f' {
+		return false // most end here: all of them begin so
+	}
 	for _, p := range ownPrefixes {
 		if request.HasPrefixCGI(name, p) {
 			return true

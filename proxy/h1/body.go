@@ -83,7 +83,7 @@ func (b *body) tooSlow() bool {
 	if rate == 0 || b.done {
 		return false
 	}
-	now := time.Now()
+	now := clock()
 	if b.since.IsZero() {
 		b.since = now
 	}

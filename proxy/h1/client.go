@@ -121,7 +121,7 @@ func (c *conn) ReadBody(p []byte) (int, error) {
 // AwaitBody implements Client.
 func (c *conn) AwaitBody(by time.Time) bool {
 	for !c.bodyReadable() {
-		now := time.Now()
+		now := clock()
 		if !now.Before(by) {
 			return false
 		}

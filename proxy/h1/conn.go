@@ -180,7 +180,7 @@ func (c *conn) await() bool {
 			return true
 		}
 		if c.br.Buffered() < 2 {
-			c.headBy = time.Now().Add(c.cfg.HeaderTimeout)
+			c.headBy = clock().Add(c.cfg.HeaderTimeout)
 			c.setReadDeadline(c.headBy)
 		}
 		if two, err := c.br.Peek(2); err != nil || two[1] != '\n' {
@@ -203,7 +203,7 @@ func (c *conn) armIdle(lazy bool) bool {
 		timeout = min(timeout, lookAgain)
 		least = timeout / 3
 	}
-	now := time.Now()
+	now := clock()
 	if left := c.readBy.Sub(now); left > timeout || left < least {
 		c.setReadDeadline(now.Add(timeout))
 	}
@@ -301,7 +301,7 @@ func (c *conn) read(p []byte) (int, error) {
 func (c *conn) armRead() error {
 	if !c.inBody {
 		if c.headBy.IsZero() {
-			c.headBy = time.Now().Add(c.cfg.HeaderTimeout)
+			c.headBy = clock().Add(c.cfg.HeaderTimeout)
 		}
 		if !c.readBy.Equal(c.headBy) {
 			c.setReadDeadline(c.headBy)
@@ -309,7 +309,7 @@ func (c *conn) armRead() error {
 		return nil
 	}
 	timeout := c.cfg.ReadTimeout
-	now := time.Now()
+	now := clock()
 	if left := c.readBy.Sub(now); left > timeout || left < timeout-timeout/8 {
 		c.setReadDeadline(now.Add(timeout))
 	}

@@ -73,10 +73,10 @@ type Result struct {
 // begins records that the answer's head is there: the call began at start, and the body last went on at sent, if it had to be
 // waited for.
 func (r *Result) begins(start, sent time.Time) {
-	r.HeadAt = time.Since(start)
+	r.HeadAt = clock().Sub(start)
 	r.Waited = r.HeadAt
 	if sent.After(start) {
-		r.Waited = time.Since(sent)
+		r.Waited = clock().Sub(sent)
 	}
 }
 
@@ -89,11 +89,11 @@ const maxInterim = 64
 // errAnswered, errBadField.
 func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error) {
 	var res Result
-	start := time.Now()
+	start := clock()
 	before := x.client.Written()
 	x.tunnelled = 0
 	err := x.forward(g, o, &res, start)
-	res.Took = time.Since(start)
+	res.Took = clock().Sub(start)
 	res.BytesIn = x.body.n
 	res.BytesOut = x.client.Written() - before + x.tunnelled
 	if errors.Is(err, ErrClientGone) {

@@ -200,7 +200,7 @@ func (t *overHTTP2) Read(p []byte) (int, error) {
 		return 0, errStopped
 	}
 	n, err := t.x.body.read(p)
-	t.at.Store(time.Now().UnixNano())
+	t.at.Store(clock().UnixNano())
 	switch {
 	case err == io.EOF || err == nil && t.x.body.done && !t.x.body.chunked: //nolint:errorlint // body.read returns it bare
 		t.endBody()
@@ -243,7 +243,7 @@ func (t *overHTTP2) await(g *upstream.Group, target string, limit time.Duration)
 			t.res = o.res
 			return t.explain(o.err)
 		case <-t.timer.C:
-			if err := t.tick(time.Now()); err != nil {
+			if err := t.tick(clock()); err != nil {
 				t.cancel()
 				t.res = (<-got).res
 				return err
@@ -268,7 +268,7 @@ func (t *overHTTP2) explain(err error) error {
 
 // begin starts a wait.
 func (t *overHTTP2) begin() {
-	t.since, t.step = time.Now(), firstTick
+	t.since, t.step = clock(), firstTick
 	t.timer.Reset(t.step)
 }
 

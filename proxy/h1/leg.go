@@ -33,7 +33,7 @@ type leg struct {
 
 func (l *leg) begin(up *upstream.Conn, limit time.Duration) {
 	l.up, l.limit = up, limit
-	l.deadline = time.Time{}
+	l.deadline = up.ReadBy()
 	l.lazy, l.got = false, false
 }
 
@@ -56,7 +56,7 @@ const smallWrite = 4 << 10
 // write sends a request's head.
 func (l *leg) write(p []byte) error {
 	if len(p) > smallWrite {
-		_ = l.up.SetWriteDeadline(time.Now().Add(l.x.cfg.WriteTimeout))
+		_ = l.up.SetWriteDeadline(clock().Add(l.x.cfg.WriteTimeout))
 	}
 	_, err := l.up.Write(p)
 	return err
@@ -95,7 +95,7 @@ func (l *leg) pull(p []byte) (n int, err error) {
 			return 0, err
 		}
 	}
-	now := time.Now()
+	now := clock()
 	l.since, l.step = now, firstTick
 	if l.lazy {
 		l.step = lazyTick
@@ -117,7 +117,7 @@ func (l *leg) pull(p []byte) (n int, err error) {
 		if !isTimeout(err) {
 			return 0, l.ended(err)
 		}
-		now = time.Now()
+		now = clock()
 		if err := l.tick(now); err != nil {
 			return 0, err
 		}

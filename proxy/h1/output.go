@@ -78,7 +78,7 @@ func (c *conn) send(p, tail []byte) error {
 // armWrite sets the deadline of a write that may have to wait; one that is about as late stays.
 func (c *conn) armWrite() {
 	timeout := c.cfg.WriteTimeout
-	now := time.Now()
+	now := clock()
 	if left := c.writeBy.Sub(now); left > timeout || left < timeout-timeout/8 {
 		c.writeBy = now.Add(timeout)
 		_ = c.nc.SetWriteDeadline(c.writeBy)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"antirobot/request"
 )
@@ -146,7 +145,7 @@ func (t *overHTTP2) nextPiece(pieces <-chan []byte) (p []byte, more bool, err er
 		case p, more = <-pieces:
 			return p, more, nil
 		case <-t.timer.C:
-			if err := t.tick(time.Now()); err != nil {
+			if err := t.tick(clock()); err != nil {
 				return nil, false, err
 			}
 		}

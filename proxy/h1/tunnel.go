@@ -61,13 +61,13 @@ func (t *tunnel) patience() time.Duration {
 	return t.idle
 }
 
-func (t *tunnel) touch() { t.lastAt.Store(time.Now().UnixNano()) }
+func (t *tunnel) touch() { t.lastAt.Store(clock().UnixNano()) }
 
 // copy moves bytes from src to dst, early ones first. The end of src ends dst's incoming half only: the other direction
 // goes on. A failure ends both.
 func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 	if len(early) > 0 {
-		_ = dst.SetWriteDeadline(time.Now().Add(t.idle))
+		_ = dst.SetWriteDeadline(clock().Add(t.idle))
 		if _, err := dst.Write(early); err != nil {
 			t.sever()
 			return 0
@@ -77,7 +77,7 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 	buf := make([]byte, 4<<10)
 	var readBy, writeBy time.Time
 	for {
-		now := time.Now()
+		now := clock()
 		if left, idle := readBy.Sub(now), t.patience(); left > idle || left < idle-idle/8 {
 			readBy = now.Add(idle)
 			_ = src.SetReadDeadline(readBy)
@@ -87,7 +87,7 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 		}
 		m, err := src.Read(buf)
 		if m > 0 {
-			now = time.Now()
+			now = clock()
 			t.lastAt.Store(now.UnixNano())
 			if left := writeBy.Sub(now); left < t.idle-t.idle/8 {
 				writeBy = now.Add(t.idle)
@@ -126,7 +126,7 @@ func (t *tunnel) end(dst net.Conn, err error) {
 		return
 	}
 	t.half.Store(true)
-	_ = dst.SetReadDeadline(time.Now().Add(t.patience())) // the other direction may have armed for longer
+	_ = dst.SetReadDeadline(clock().Add(t.patience())) // the other direction may have armed for longer
 	if t.severed.Load() {
 		t.sever() // it happened in between
 	}
@@ -135,7 +135,7 @@ func (t *tunnel) end(dst net.Conn, err error) {
 // alive reports whether something has moved recently, in either direction.
 func (t *tunnel) alive() bool {
 	idle := t.patience()
-	return time.Since(time.Unix(0, t.lastAt.Load())) < idle-idle/8
+	return clock().Sub(time.Unix(0, t.lastAt.Load())) < idle-idle/8
 }
 
 // sever wakes both directions permanently.

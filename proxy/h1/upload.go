@@ -77,7 +77,7 @@ func (u *upload) clientError() error {
 // start begins the upload in its own goroutine.
 func (u *upload) start(up *upstream.Conn, idle time.Duration, drop func([]byte) bool) {
 	u.up, u.idle, u.drop = up, idle, drop
-	u.at.Store(time.Now().UnixNano())
+	u.at.Store(clock().UnixNano())
 	u.state.Store(upRuns)
 	go u.run()
 }
@@ -91,7 +91,7 @@ func (u *upload) run() {
 		}
 		u.state.Store(end)
 		if end == upClient {
-			_ = u.up.SetReadDeadline(past) // wakes the wait for the answer
+			u.up.Wake() // which waits for the answer
 		}
 		u.done <- struct{}{}
 	}()
@@ -105,7 +105,7 @@ func (u *upload) copy() int32 {
 	defer streamBuffers.Put(buf)
 	var writeBy time.Time
 	write := func(p []byte) bool {
-		now := time.Now()
+		now := clock()
 		if left := writeBy.Sub(now); left < u.idle-u.idle/8 {
 			writeBy = now.Add(u.idle)
 			_ = u.up.SetWriteDeadline(writeBy)

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,7 +30,10 @@ type Conn struct {
 	overTLS   bool
 	reused    bool
 	state     uint8
-	born      int64 // on the Group's clock, nanoseconds
+	readBy    time.Time   // the deadline of reading that is set; of a connection that is lent again, too
+	writeBy   bool        // one of writing is set
+	woken     atomic.Bool // Wake has been called
+	born      int64       // on the Group's clock, nanoseconds
 	idleSince int64
 }
 
@@ -60,6 +64,34 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.sock.askAndRead(p)
 }
 
+// SetReadDeadline implements net.Conn, as do the two methods below. One that is set stays when the connection is lent again:
+// setting it costs a look at all of the runtime's timers, and the next caller often wants about the same (ReadBy).
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.readBy = t
+	return c.Conn.SetReadDeadline(t) //nolint:wrapcheck // it is a net.Conn
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.writeBy = true
+	return c.Conn.SetWriteDeadline(t) //nolint:wrapcheck // it is a net.Conn
+}
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.readBy, c.writeBy = t, true
+	return c.Conn.SetDeadline(t) //nolint:wrapcheck // it is a net.Conn
+}
+
+// ReadBy returns the deadline of reading that is set, Wake left out.
+func (c *Conn) ReadBy() time.Time { return c.readBy }
+
+// Wake ends a Read with a timeout, from another goroutine.
+func (c *Conn) Wake() {
+	c.woken.Store(true)
+	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
+}
+
 // Addr is the address as host:port or socket path, the form used in the metrics.
 func (c *Conn) Addr() string { return c.a.name }
 
@@ -81,7 +113,7 @@ func (c *Conn) Release() {
 	}
 	now := g.now()
 	tooOld := g.cfg.MaxAge > 0 && now-c.born > int64(g.cfg.MaxAge)
-	if dirty || tooOld || c.R == nil || c.SetDeadline(time.Time{}) != nil {
+	if dirty || tooOld || c.R == nil || c.rest() != nil {
 		c.drop()
 		return
 	}
@@ -96,6 +128,18 @@ func (c *Conn) Release() {
 		a.closeIdle() // Close may have emptied the shelves in between
 	}
 	g.givenBack()
+}
+
+// rest takes deadlines away that would hurt the next request. One of reading that has passed is no harm: who reads looks at
+// ReadBy first.
+func (c *Conn) rest() error {
+	if !c.writeBy && !c.woken.Load() {
+		return nil
+	}
+	err := c.SetDeadline(time.Time{})
+	c.writeBy = false
+	c.woken.Store(false)
+	return err
 }
 
 // Discard closes the connection. A non-nil err says that the address is to blame (no answer, a broken one, a timeout) and

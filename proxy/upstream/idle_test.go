@@ -3,9 +3,11 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -55,6 +57,45 @@ func TestDeadlinesOfTheLastRequestAreForgotten(t *testing.T) {
 	if got, err := d.R.ReadString('\n'); got != "two\n" {
 		t.Fatal(got, err)
 	}
+}
+
+// TestDeadlinesStay: a deadline of reading that is still to come is known to whoever gets the connection next, which costs no call; one
+// that another goroutine set to wake a reader, and one of writing, are taken away.
+func TestDeadlinesStay(t *testing.T) {
+	g := group(t, nil, serve(t, listen(t), echoLines).url())
+	c := get(t, g)
+	ask(t, c, "one")
+	by := time.Now().Add(time.Hour)
+	if err := c.SetReadDeadline(by); err != nil {
+		t.Fatal(err)
+	}
+	again := func(want time.Time) {
+		t.Helper()
+		c.Release()
+		if d := get(t, g); d != c {
+			t.Fatal("another connection was lent")
+		}
+		if got := c.ReadBy(); !got.Equal(want) {
+			t.Errorf("the deadline is %v, want %v", got, want)
+		}
+		ask(t, c, "two")
+	}
+	again(by)
+	woken := make(chan error)
+	go func() {
+		_, err := c.Read(make([]byte, 1))
+		woken <- err
+	}()
+	c.Wake()
+	if err := <-woken; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the reader was woken by %v", err)
+	}
+	again(time.Time{})
+	if err := c.SetWriteDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	again(time.Time{})
+	c.Discard(nil)
 }
 
 // TestUnaskedAnswerNeverReachesTheNextClient: the server answers each question, and then sends more without being asked:

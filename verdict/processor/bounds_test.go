@@ -174,6 +174,57 @@ func TestQueueKeepsAll(t *testing.T) {
 	}
 }
 
+// TestQueueOfBatchesThatComeBack: a producer that saw a batch full, and waits until it was emptied and is filled again, does not begin
+// another one too early: its places would never be filled, and nothing behind them judged.
+func TestQueueOfBatchesThatComeBack(t *testing.T) {
+	q := newQueue(2 * batchEvents)
+	offered, taken := uint64(0), uint64(0)
+	offer := func(n int) {
+		t.Helper()
+		for range n {
+			if !q.offer(&verdict.Event{Path: offered}) {
+				t.Fatalf("event %d is shed", offered)
+			}
+			offered++
+		}
+	}
+	take := func(n int) {
+		t.Helper()
+		for range n {
+			if !q.take(func(e *verdict.Event) {
+				if e.Path != taken {
+					t.Errorf("event %d comes after %d others", e.Path, taken)
+				}
+				taken++
+			}) {
+				t.Fatalf("no event after %d", taken)
+			}
+		}
+	}
+	offer(batchEvents)
+	seen := q.last.Load() // full
+	offer(1)
+	take(batchEvents + 1)
+	offer(batchEvents) // the last of them in the first batch again
+	if q.last.Load() != seen || !q.begin(seen) || q.last.Load() != seen {
+		t.Error("a batch that is not full has another one behind it")
+	}
+	if n := q.waiting(); n != batchEvents {
+		t.Errorf("%d events wait", n)
+	}
+	take(batchEvents)
+	for range 1000 {
+		offer(batchEvents / 2)
+		take(batchEvents / 2)
+	}
+	for q.offer(&verdict.Event{Path: offered}) {
+		offered++
+	}
+	if n := q.waiting(); n < batchEvents || n > 2*batchEvents || uint64(n) != offered-taken {
+		t.Errorf("%d events wait, %d were offered", n, offered-taken)
+	}
+}
+
 // TestPitfall12SessionsAreBounded: a flood of addresses evicts others to make room, which is counted, and does not free
 // a scraper that carries on.
 func TestPitfall12SessionsAreBounded(t *testing.T) {

@@ -1,30 +1,45 @@
 package processor
 
 import (
-	"math/bits"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"antirobot/verdict"
 )
 
-// queue is a bounded ring of events with many producers and one consumer. Each slot carries the number of the turn
-// whose event it holds or waits for, so that neither side takes a lock (Vyukov's bounded queue). Slots that were never
-// used are not touched, so they take no memory.
+// queue is a bounded list of batches of events with many producers and one consumer. Producers fill the last batch without a lock;
+// one takes the lock for each batch that is begun, and the consumer for each that it has emptied. The batch that was emptied last
+// is filled next, so that a queue which is emptied in time stays in the processor's caches; batches that were never used are not
+// touched, and take no memory.
 type queue struct {
-	places []place
-	mask   uint64
-	_      [40]byte
-	head   atomic.Uint64 // next slot to fill
-	_      [56]byte
-	tail   atomic.Uint64 // next slot to empty; only the consumer moves it
-	idle   atomic.Bool   // the consumer sleeps until it is woken, or is about to
+	_      [64]byte
+	last   atomic.Pointer[batch] // being filled
+	idle   atomic.Bool           // the consumer sleeps until it is woken, or is about to
 	closed atomic.Bool
 	wake   chan struct{}
+
+	mu   sync.Mutex
+	free []*batch // the one that was emptied last comes last
+
+	_      [64]byte
+	first  *batch        // being emptied, by the consumer alone
+	at     int           // the next of its places
+	judged atomic.Uint64 // events taken
 }
 
+// batch is some events in the order of their places. Places are claimed by counting, and hold an event once they are full.
+type batch struct {
+	next    atomic.Pointer[batch]
+	number  uint64 // how many were begun before it
+	claimed atomic.Uint32
+	places  [batchEvents]place
+}
+
+const batchEvents = 64
+
 type place struct {
-	turn  atomic.Uint64 // less the slot's own number, so that 0 waits for its first event
+	full  atomic.Bool
 	event verdict.Event
 }
 
@@ -34,52 +49,91 @@ type place struct {
 const rest = 5 * time.Millisecond
 
 func newQueue(size int) *queue {
-	n := uint64(1) << bits.Len64(uint64(max(size, 2)-1))
-	return &queue{places: make([]place, n), mask: n - 1, wake: make(chan struct{}, 1)}
+	all := make([]batch, max(size/batchEvents, 2)) // of one that is being emptied, up to a batch less is free
+	q := &queue{wake: make(chan struct{}, 1), first: &all[0]}
+	for i := len(all) - 1; i > 0; i-- {
+		all[i].claimed.Store(batchEvents)
+		q.free = append(q.free, &all[i])
+	}
+	q.last.Store(q.first)
+	return q
 }
 
-// offer copies e into the ring; false if it is full or closed.
+// offer copies e into the queue; false if it is full or closed.
 func (q *queue) offer(e *verdict.Event) bool {
-	if q.closed.Load() {
-		return false
-	}
-	for {
-		at := q.head.Load()
-		pl, lap := &q.places[at&q.mask], at&^q.mask
-		switch turn := pl.turn.Load(); {
-		case turn == lap:
-			if !q.head.CompareAndSwap(at, at+1) {
-				continue
-			}
-			pl.event = *e
-			pl.turn.Store(lap + 1)
-			if q.idle.Load() && q.idle.CompareAndSwap(true, false) {
-				select {
-				case q.wake <- struct{}{}:
-				default:
+	for !q.closed.Load() {
+		b := q.last.Load()
+		if b.claimed.Load() < batchEvents {
+			if i := b.claimed.Add(1) - 1; i < batchEvents {
+				pl := &b.places[i]
+				pl.event = *e
+				pl.full.Store(true)
+				if q.idle.Load() && q.idle.CompareAndSwap(true, false) {
+					select {
+					case q.wake <- struct{}{}:
+					default:
+					}
 				}
+				return true
 			}
-			return true
-		case turn < lap:
+		}
+		if !q.begin(b) {
 			return false
 		}
 	}
+	return false
 }
 
-// take calls f with the oldest event, which stays in its slot meanwhile; false if there is none.
-func (q *queue) take(f func(*verdict.Event)) bool {
-	at := q.tail.Load()
-	pl, lap := &q.places[at&q.mask], at&^q.mask
-	if pl.turn.Load() != lap+1 {
+// begin puts another batch behind one that is full; false if there is none.
+func (q *queue) begin(full *batch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.last.Load() != full || full.claimed.Load() < batchEvents {
+		return true // somebody else has, perhaps so long ago that this batch was emptied, and is the last one again
+	}
+	if len(q.free) == 0 {
 		return false
 	}
-	f(&pl.event)
-	pl.turn.Store(lap + q.mask + 1)
-	q.tail.Store(at + 1)
+	b := q.free[len(q.free)-1]
+	q.free = q.free[:len(q.free)-1]
+	b.next.Store(nil)
+	b.number = full.number + 1
+	b.claimed.Store(0) // whoever still held it from its last time may fill it from now on
+	full.next.Store(b)
+	q.last.Store(b)
 	return true
 }
 
-func (q *queue) waiting() int { return int(q.head.Load() - q.tail.Load()) }
+// take calls f with the oldest event, which stays in its place meanwhile; false if there is none.
+func (q *queue) take(f func(*verdict.Event)) bool {
+	if q.at == batchEvents {
+		next := q.first.next.Load()
+		if next == nil {
+			return false
+		}
+		q.mu.Lock()
+		q.free = append(q.free, q.first)
+		q.mu.Unlock()
+		q.first, q.at = next, 0
+	}
+	pl := &q.first.places[q.at]
+	if !pl.full.Load() {
+		return false
+	}
+	f(&pl.event)
+	pl.full.Store(false)
+	q.at++
+	q.judged.Add(1)
+	return true
+}
+
+func (q *queue) waiting() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b := q.last.Load()
+	offered := b.number*batchEvents + uint64(min(b.claimed.Load(), batchEvents))
+	return int(offered - min(offered, q.judged.Load())) //nolint:gosec // fewer than the queue has places
+}
 
 // run calls f with each event until stop is closed and the queue is empty. The event is valid during the call.
 func (q *queue) run(stop <-chan struct{}, f func(*verdict.Event)) {
