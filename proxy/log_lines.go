@@ -76,9 +76,9 @@ func newLines(c LineLimits, out *metrics.Counter) *lines {
 	return &lines{step: step, slack: step * int64(c.NetworkBurst-1), most: uint64(c.PerSecond), out: out}
 }
 
-// take reports whether a line is written, and how many were omitted before it: of the same key, and of other keys that have
-// been forgotten.
-func (l *lines) take(key uint64, at time.Time) (left, others uint64, ok bool) {
+// take reports whether a line is written that counts as so many, and how many were omitted before it: of the same key, and of other
+// keys that have been forgotten.
+func (l *lines) take(key uint64, at time.Time, as int) (left, others uint64, ok bool) {
 	if l == nil {
 		return 0, 0, true
 	}
@@ -94,12 +94,12 @@ func (l *lines) take(key uint64, at time.Time) (left, others uint64, ok bool) {
 		s.keys[i], s.tat[i], s.left[i] = key, 0, 0
 	}
 	tat := max(s.tat[i], now)
-	if tat-now > l.slack || !l.inSum(at) {
+	if tat-now > l.slack || !l.inSum(at, uint64(as)) { //nolint:gosec // positive
 		s.left[i]++
 		l.out.Inc()
 		return 0, 0, false
 	}
-	s.tat[i] = tat + l.step
+	s.tat[i] = tat + l.step*int64(as)
 	left, s.left[i] = s.left[i], 0
 	if l.forgotten.Load() > 0 {
 		others = l.forgotten.Swap(0)
@@ -121,15 +121,15 @@ func (s *lineSet) find(key uint64) int {
 	return rest
 }
 
-// inSum counts a line in this second, unless there are too many already.
-func (l *lines) inSum(at time.Time) bool {
+// inSum counts a line as so many in this second, unless there are too many already.
+func (l *lines) inSum(at time.Time, as uint64) bool {
 	second := uint64(at.Unix()) << 32
 	for {
 		was := l.now.Load()
-		next := was + 1
+		next := was + as
 		switch {
 		case was>>32 < second>>32:
-			next = second + 1
+			next = second + as
 		case was&(1<<32-1) >= l.most:
 			return false
 		}
@@ -137,4 +137,29 @@ func (l *lines) inSum(at time.Time) bool {
 			return true
 		}
 	}
+}
+
+// usualLine is how many bytes of its own a client may have in a line that counts as one.
+const usualLine = 512
+
+// linesOf returns as how many lines one counts that quotes these texts of a client: otherwise the longest ones, and bytes that take six
+// when they are written, would fill twenty times as much disk as others.
+func linesOf(texts ...[]byte) int {
+	n := 0
+	for _, t := range texts {
+		n += len(t)
+	}
+	if n <= usualLine/6 {
+		return 1
+	}
+	for _, t := range texts {
+		for _, c := range t {
+			if c < ' ' || c >= 0x80 {
+				n += 5
+			} else if c == '"' || c == '\\' {
+				n++
+			}
+		}
+	}
+	return 1 + n/usualLine
 }

@@ -17,7 +17,7 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	l := newLines(LineLimits{PerSecond: 50, NetworkPerMinute: 60, NetworkBurst: 10}, c)
 	written := func(key uint64, n int) (ok int) {
 		for range n {
-			if _, _, yes := l.take(key, at); yes {
+			if _, _, yes := l.take(key, at, 1); yes {
 				ok++
 			}
 		}
@@ -26,20 +26,20 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	if n := written(1, 1000); n != 10 {
 		t.Errorf("%d lines of a flood from one network", n)
 	}
-	if left, _, ok := l.take(2, at); !ok || left != 0 {
+	if left, _, ok := l.take(2, at, 1); !ok || left != 0 {
 		t.Errorf("another network: %t, %d left out", ok, left)
 	}
 	if n := written(3, 1000) + written(4, 1000) + written(5, 1000) + written(6, 1000); n != 39 {
 		t.Errorf("%d lines in sum", n+11)
 	}
-	if _, _, ok := l.take(7, at); ok {
+	if _, _, ok := l.take(7, at, 1); ok {
 		t.Error("more lines than in sum")
 	}
 	at = at.Add(time.Second)
-	if left, others, ok := l.take(1, at); !ok || left != 990 || others != 0 {
+	if left, others, ok := l.take(1, at, 1); !ok || left != 990 || others != 0 {
 		t.Errorf("the next line: %t, %d left out, %d elsewhere", ok, left, others)
 	}
-	if left, _, ok := l.take(7, at); !ok || left != 1 {
+	if left, _, ok := l.take(7, at, 1); !ok || left != 1 {
 		t.Errorf("who was above the sum: %t, %d left out", ok, left)
 	}
 	if n := c.Get(); n != 990+1+4000-39 {
@@ -49,7 +49,7 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	at = at.Add(time.Minute)
 	told := uint64(0)
 	for i := range uint64(lineWays + 1) {
-		_, others, ok := l.take(3+lineSets*(i+1), at)
+		_, others, ok := l.take(3+lineSets*(i+1), at, 1)
 		if !ok {
 			t.Fatal("a line at rest is left out")
 		}
@@ -61,8 +61,50 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	if l := newLines(LineLimits{}, c); l != nil {
 		t.Error("no limits are no limits")
 	}
-	if _, _, ok := (*lines)(nil).take(1, at); !ok {
+	if _, _, ok := (*lines)(nil).take(1, at, 1); !ok {
 		t.Error("a line without limits is left out")
+	}
+}
+
+// TestPitfall12LongLinesCountMore: a network's lines take as much disk as it has usual lines, whatever it writes into them.
+func TestPitfall12LongLinesCountMore(t *testing.T) {
+	f := func(want int, texts ...string) {
+		t.Helper()
+		var b [][]byte
+		for _, s := range texts {
+			b = append(b, []byte(s))
+		}
+		if got := linesOf(b...); got != want {
+			t.Errorf("%d bytes count as %d lines, wanted %d", len(strings.Join(texts, "")), got, want)
+		}
+	}
+	f(1, "/", "")
+	f(1, "/catalogue/shoes/4711", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36", "https://shop.example/catalogue/shoes")
+	f(3, strings.Repeat("x", maxLoggedPath))
+	f(13, strings.Repeat("\xff", maxLoggedPath))
+	f(19, strings.Repeat("\xff", maxLoggedPath), strings.Repeat("\x01", maxLoggedField), strings.Repeat("\xff", maxLoggedField))
+
+	at := time.Unix(1_000_000, 0)
+	l := newLines(LineLimits{PerSecond: 100, NetworkPerMinute: 60, NetworkBurst: 50}, metrics.NewCounter("z"))
+	written := 0
+	for range 1000 {
+		if _, _, ok := l.take(1, at, 19); ok {
+			written++
+		}
+	}
+	if written > 3 { // 50 usual ones
+		t.Errorf("%d long lines in a burst", written)
+	}
+	for key := range uint64(20) {
+		if _, _, ok := l.take(2+key, at, 19); ok {
+			written++
+		}
+	}
+	if written > 6 {
+		t.Errorf("%d long lines in sum", written)
+	}
+	if _, _, ok := l.take(1, at.Add(10*time.Second), 1); !ok {
+		t.Error("who wrote long lines writes none later")
 	}
 }
 
@@ -74,7 +116,7 @@ func TestLinesInParallel(t *testing.T) {
 	for key := range uint64(8) {
 		all.Go(func() {
 			for range 1000 {
-				l.take(key, at)
+				l.take(key, at, 1)
 			}
 		})
 	}
@@ -85,7 +127,7 @@ func TestLinesInParallel(t *testing.T) {
 	if raceEnabled {
 		return
 	}
-	if n := testing.AllocsPerRun(100, func() { l.take(3, at) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { l.take(3, at, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

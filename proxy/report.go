@@ -116,7 +116,7 @@ func (j *journey) remember() {
 	if j.core.deps.Log.GetLevel() > zerolog.InfoLevel {
 		return
 	}
-	left, others, ok := j.core.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At)
+	left, others, ok := j.core.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At, j.lineCounts())
 	if !ok {
 		return
 	}
@@ -139,7 +139,7 @@ func (j *journey) remember() {
 func (j *journey) describe(e *zerolog.Event) *zerolog.Event {
 	d, v := &j.decision, j.view
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
-	e = e.Bytes("client", j.scratch).Bytes("method", v.Method).Bytes("host", v.Host).Bytes("path", v.Path[:min(len(v.Path), maxLoggedPath)])
+	e = e.Bytes("client", j.scratch).Bytes("method", v.Method).Bytes("host", v.Host).Bytes("path", loggedPath(v))
 	if j.core.deps.AccessFields {
 		e = quoteFields(e, v)
 	}
@@ -206,14 +206,14 @@ func (j *journey) logAccess(took time.Duration) {
 	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
 	}
-	left, others, ok := j.core.accesses.take(j.lineKey(0), j.view.At)
+	left, others, ok := j.core.accesses.take(j.lineKey(0), j.view.At, j.lineCounts())
 	if !ok {
 		return
 	}
 	e := leftOut(j.core.deps.Access.Info(), left, others)
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
-		Bytes("host", j.view.Host).Bytes("path", j.view.Path[:min(len(j.view.Path), maxLoggedPath)]).
+		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).
 		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).Dur("ms", took)
 	if len(j.view.Query) > 0 {
 		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(request.Hash(j.view.Query)))) //nolint:gosec // half of it
@@ -253,14 +253,31 @@ func mediaType(t []byte) []byte {
 
 // quoteFields adds what the client says about itself and where it comes from, the latter without its query.
 func quoteFields(e *zerolog.Event, v *request.View) *zerolog.Event {
-	if agent := v.Get("User-Agent"); len(agent) > 0 {
-		e = e.Bytes("user_agent", agent[:min(len(agent), maxLoggedField)])
+	agent, referer := quotedFields(v)
+	if len(agent) > 0 {
+		e = e.Bytes("user_agent", agent)
 	}
-	referer, _, _ := bytes.Cut(v.Get("Referer"), []byte("?"))
 	if len(referer) > 0 {
-		e = e.Bytes("referer", referer[:min(len(referer), maxLoggedField)])
+		e = e.Bytes("referer", referer)
 	}
 	return e
+}
+
+func quotedFields(v *request.View) (agent, referer []byte) {
+	agent = v.Get("User-Agent")
+	referer, _, _ = bytes.Cut(v.Get("Referer"), []byte("?"))
+	return agent[:min(len(agent), maxLoggedField)], referer[:min(len(referer), maxLoggedField)]
+}
+
+func loggedPath(v *request.View) []byte { return v.Path[:min(len(v.Path), maxLoggedPath)] }
+
+// lineCounts returns as how many lines one about the request counts.
+func (j *journey) lineCounts() int {
+	var agent, referer []byte
+	if j.core.deps.AccessFields {
+		agent, referer = quotedFields(j.view)
+	}
+	return linesOf(loggedPath(j.view), agent, referer, j.view.Method, j.view.Host)
 }
 
 // reason says in words what decided, for the log: the list's entry, the rule, or the ban.
