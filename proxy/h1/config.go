@@ -28,6 +28,8 @@ type Config struct {
 	MaxConns        int           `mapstructure:"max_conns"`          // open client connections; 0: no limit
 	MaxConnsPerAddr int           `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
 
+	MaxRequests        int `mapstructure:"max_requests"`          // at once over HTTP/2 and HTTP/3; 0: no limit
+	MaxRequestsPerAddr int `mapstructure:"max_requests_per_addr"` // of them, per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
 	MaxRequestsPerConn int `mapstructure:"max_requests_per_conn"` // then the connection is closed; 0: no limit
 }
 
@@ -51,6 +53,8 @@ func DefaultConfig() Config {
 		MaxDrainBytes:      64 << 10,
 		MaxConns:           100_000,
 		MaxConnsPerAddr:    1000,
+		MaxRequests:        50_000,
+		MaxRequestsPerAddr: 2000,
 		MaxRequestsPerConn: 10_000,
 	}
 }
@@ -100,6 +104,8 @@ func (c *Config) Validate() error {
 		{"max_drain_bytes", c.MaxDrainBytes},
 		{"max_conns", int64(c.MaxConns)},
 		{"max_conns_per_addr", int64(c.MaxConnsPerAddr)},
+		{"max_requests", int64(c.MaxRequests)},
+		{"max_requests_per_addr", int64(c.MaxRequestsPerAddr)},
 		{"max_requests_per_conn", int64(c.MaxRequestsPerConn)},
 	} {
 		if n.n < 0 {

@@ -66,7 +66,7 @@ func (c *conn) serveHTTP2() {
 // origin is where the connection comes from, once it has been greeted.
 func (c *conn) origin() Origin {
 	return Origin{
-		Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client, Behind: c.behind, AltSvc: c.opts.AltSvc,
+		Peer: c.peer, Trusted: c.trusted, Counted: c.counted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client, Behind: c.behind, AltSvc: c.opts.AltSvc,
 	}
 }
 

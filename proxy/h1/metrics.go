@@ -8,19 +8,20 @@ import (
 
 // serverMetrics are the counters of one Server. Names begin with antirobot_http_.
 type serverMetrics struct {
-	accepted, requests        *metrics.Counter
-	panics, retries, tunnels  *metrics.Counter
-	clientGone, truncated     *metrics.Counter
-	limitConns, limitAddr     *metrics.Counter
-	limitIdle, limitHandshake *metrics.Counter
-	limitBody, limitRead      *metrics.Counter
-	limitWrite, limitUpstream *metrics.Counter
-	limitBodies               *metrics.Counter
-	badProxyHeader, badBody   *metrics.Counter
-	badResponse               *metrics.Counter
-	refused                   [nRefusals]*metrics.Counter
-	openConns, openTunnels    atomic.Int64
-	bodies                    atomic.Int64
+	accepted, requests         *metrics.Counter
+	panics, retries, tunnels   *metrics.Counter
+	clientGone, truncated      *metrics.Counter
+	limitConns, limitAddr      *metrics.Counter
+	limitRequests, limitOfAddr *metrics.Counter
+	limitIdle, limitHandshake  *metrics.Counter
+	limitBody, limitRead       *metrics.Counter
+	limitWrite, limitUpstream  *metrics.Counter
+	limitBodies                *metrics.Counter
+	badProxyHeader, badBody    *metrics.Counter
+	badResponse                *metrics.Counter
+	refused                    [nRefusals]*metrics.Counter
+	openConns, openTunnels     atomic.Int64
+	bodies                     atomic.Int64
 }
 
 func newServerMetrics(set *metrics.Set) *serverMetrics {
@@ -41,6 +42,8 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		badResponse:    set.GetOrCreateCounter("antirobot_http_bad_answers_total"),
 		limitConns:     limit("connections"),
 		limitAddr:      limit("connections_per_addr"),
+		limitRequests:  limit("requests"),
+		limitOfAddr:    limit("requests_per_addr"),
 		limitIdle:      limit("idle_timeout"),
 		limitHandshake: limit("handshake"),
 		limitBody:      limit("body_size"),

@@ -55,6 +55,8 @@ type Server struct {
 	draining atomic.Bool
 	conns    sync.Pool // *conn
 	perAddr  addrCounts
+	underWay addrCounts   // requests over HTTP/2 and HTTP/3
+	streamed atomic.Int64 // and how many in all
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -92,6 +94,7 @@ func NewServer(cfg Config, d Deps) (*Server, error) {
 		open:      make(map[*conn]struct{}),
 	}
 	s.perAddr.seed()
+	s.underWay.seed()
 	s.cfg.Store(&cfg)
 	return s, nil
 }
@@ -286,7 +289,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close is Shutdown without a grace period: everything in progress is cut.
 func (s *Server) Close() error { return AtOnce(s.Shutdown) }
 
-// addrCounts counts the open connections of each client address.
+// addrCounts counts the open connections of each client address, or its requests under way.
 type addrCounts struct {
 	shards [64]struct {
 		sync.Mutex
@@ -317,7 +320,7 @@ func (a *addrCounts) shard(key netip.Addr) int {
 	return int(b[15]^b[14]*7^b[7]*31^b[6]*13^b[5]) % len(a.shards)
 }
 
-// add reports whether one more connection is within limit; 0 is no limit.
+// add counts one more, and reports whether it is within limit; 0 is no limit.
 func (a *addrCounts) add(addr netip.Addr, limit int) bool {
 	key := countKey(addr)
 	s := &a.shards[a.shard(key)]

@@ -20,6 +20,7 @@ type HTTP2 interface {
 type Origin struct {
 	Peer    netip.Addr // the client; PROXY protocol has been applied
 	Trusted bool       // a balancer holds the socket
+	Counted bool       // the limits of an address apply to the peer
 	TLS     bool
 	JA4     []byte        // fingerprint of its TLS handshake; nil: not known
 	Client  []byte        // verified name of its certificate; nil: it has none
@@ -67,11 +68,41 @@ func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 		x.srv.log.Debug().Str("reason", refusals[why].name).Stringer("peer", from.Peer).Msg("request refused")
 		return refusals[why].status
 	}
+	if !x.srv.enter(cfg, &from) {
+		return statusBusy
+	}
+	defer x.srv.leave(&from)
 	x.start(cfg, from)
 	x.View.HTTP2, x.View.HTTP3 = true, from.HTTP3
 	x.srv.handle(&x.Exchange)
 	x.finish()
 	return 0
+}
+
+// statusBusy is the answer to a request beyond the limits of requests under way.
+const statusBusy = 503
+
+// enter counts a request that is no connection of its own, and reports whether it is within the limits: a client of HTTP/2 has a hundred of
+// them on each of its connections, and every one holds a goroutine, buffers and a connection to the service.
+func (s *Server) enter(cfg *Config, from *Origin) bool {
+	if n := s.streamed.Add(1); cfg.MaxRequests > 0 && n > int64(cfg.MaxRequests) {
+		s.streamed.Add(-1)
+		s.m.limitRequests.Inc()
+		return false
+	}
+	if from.Counted && !s.underWay.add(from.Peer, cfg.MaxRequestsPerAddr) {
+		s.streamed.Add(-1)
+		s.m.limitOfAddr.Inc()
+		return false
+	}
+	return true
+}
+
+func (s *Server) leave(from *Origin) {
+	s.streamed.Add(-1)
+	if from.Counted {
+		s.underWay.remove(from.Peer)
+	}
 }
 
 // Config returns the configuration that currently applies to requests.

@@ -212,7 +212,7 @@ func (s *Server) admit(qc *quic.Conn, o *Options) {
 		return
 	}
 	c := newConn(s, qc, h1.Origin{
-		Trusted: o.trusts(h1.AddrOf(qc.RemoteAddr())), TLS: true, JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
+		Trusted: o.trusts(h1.AddrOf(qc.RemoteAddr())), Counted: !o.trusts(h1.AddrOf(qc.RemoteAddr())), TLS: true, JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
 	})
 	s.open[c] = struct{}{}
 	s.m.openConns.Add(1)
