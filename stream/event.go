@@ -26,6 +26,8 @@ const (
 	atType    = 22 // 3
 	atKind    = 25 // 3
 	atFiner   = 29 // see coarse
+	atWeakBan = 30
+	atBanned  = 31 // OnBanned
 	atQUIC    = 28 // the hash of a handshake in QUIC ends the event, where earlier versions, which know those over TCP alone, pass it over
 )
 
@@ -106,6 +108,12 @@ func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byt
 	}
 	if e.QUIC {
 		bits |= 1 << atQUIC
+	}
+	if e.WeakBan {
+		bits |= 1 << atWeakBan
+	}
+	if e.OnBanned {
+		bits |= 1 << atBanned
 	}
 	dst = binary.LittleEndian.AppendUint32(dst, bits)
 	at := len(dst)
@@ -311,6 +319,7 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 	}
 	e.Verdict, e.Mode = verdict.Verdict(bits>>atVerdict&3), verdict.Mode(bits>>atMode&3)
 	e.Type, e.Kind = verdict.Type(bits>>atType&7), verdict.EventKind(bits>>atKind&7)
+	e.WeakBan, e.OnBanned = bits>>atWeakBan&1 == 1, bits>>atBanned&1 == 1
 	h := r.take(3)
 	has := uint32(h[0]) | uint32(h[1])<<8 | uint32(h[2])<<16
 	x := r.take(11)

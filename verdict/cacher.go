@@ -233,7 +233,7 @@ func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Set
 	if d.match.Ban != nil || c.banned(d, v, id, s, false) {
 		so = Robot
 	}
-	d.Ban, d.Own, d.Excused = bans.Ban{}, false, identity.Subject{}
+	d.Ban, d.Own, d.Excused, d.WeakBan, d.OnBanned = bans.Ban{}, false, identity.Subject{}, false, false
 	d.Rules = d.room(0)
 	s.Rules.Judge(d.Rules, v, id, s, so)
 	return d.Rules.Action
@@ -283,6 +283,9 @@ func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *
 	for i := range id.N {
 		sub := id.Subjects[i]
 		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, client) {
+			if i > 0 {
+				d.noteBan(sub)
+			}
 			if d.Ban.Source == bans.SourceProcessor && freeToMake(sub.Kind) && c.onItsOwn(d, v, id, s, spend) {
 				return false
 			}
@@ -313,13 +316,22 @@ func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 	return false
 }
 
-// excuse records the identity that a ban on something weaker did not stop.
+// excuse records the identity that bans on something weaker did not stop, and of what kind these are.
 func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64, client func() uint32) {
 	for _, sub := range weaker {
 		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, client) {
 			d.Excused, d.Ban = who, bans.Ban{}
-			return
+			d.noteBan(sub)
 		}
+	}
+}
+
+// noteBan notes that an identity weaker than the winner, or the address, is banned: a factor in the judgement of the winner.
+func (d *Decision) noteBan(sub identity.Subject) {
+	if sub.Kind == identity.KindIP {
+		d.OnBanned = true
+	} else {
+		d.WeakBan = true
 	}
 }
 

@@ -24,6 +24,8 @@ type Decision struct {
 	Step     Step             // for CauseDoubt, CauseAttack and CauseCampaign: how the visitor is asked
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
 	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
+	WeakBan  bool             // an identity of the request that is weaker than the one which decided is banned, whatever followed from it
+	OnBanned bool             // and its address is, which others may share
 	Waived   Waiver           // why the cause has no consequence
 	Busy     bool             // the request is asked because the service is busy
 	Paid     bool             // a pass paid (in mode observe: would have paid; nothing was taken)
@@ -171,7 +173,7 @@ func (d *Decision) read(v *request.View, id *identity.Identity) (*client.Facts, 
 // Answered when the answer has been written.
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
-		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
+		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(), WeakBan: d.WeakBan, OnBanned: d.OnBanned,
 		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(), Path: d.claims.Key().Sum(v.Path), PathShape: shapeOf(d.claims.Key(), v.Path),
 	}
 	e.Method = methodOf(v.Method)

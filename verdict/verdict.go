@@ -143,6 +143,8 @@ type Event struct {
 	Mode      Mode                // of the service at the time of the decision
 	Paid      bool                // a pass paid for the request (in mode observe: would have paid)
 	Own       bool                // the ban that decided was on the request's own identity, not on its address
+	WeakBan   bool                // an identity that is weaker than the winner is banned, such as a browser cookie beside a login
+	OnBanned  bool                // the address is, and the winner is something else
 	Crawler   bool                // a verified crawler: white, and not judged
 	Static    bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
 	Document  bool                // the answer was text/html, XML or JSON: counts as pace whatever the request claimed to be

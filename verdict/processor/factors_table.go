@@ -314,6 +314,12 @@ var factors = []factor{
 	{factorInfo{"network_bans", History, "", "Scored bans in its network in about a day.", true}, func(c *evidence) float32 { return c.network.bans }},
 	{factorInfo{"shape_bans", History, "", "Scored bans of clients in its shape in about a day.", true}, fields(func(c *evidence) float32 { return c.shape.bans })},
 	{factorInfo{"hello_bans", History, "", "Scored bans of clients with its TLS handshake in about a day.", true}, greeted(func(c *evidence) float32 { return c.hello.company.bans })},
+	{factorInfo{"weaker_banned", History, "", "1 if an identity that its last request showed besides is banned and weaker than it, such as a browser cookie beside a login; else 0. That ban does not stop it.", true}, func(c *evidence) float32 {
+		return truth(c.e.WeakBan)
+	}},
+	{factorInfo{"address_banned", History, "", "1 if the address of its last request is banned, which others may share; else 0, and for the address itself.", true}, func(c *evidence) float32 {
+		return truth(c.e.OnBanned)
+	}},
 	{factorInfo{"bans", History, "", "Bans of the subject itself.", true}, func(c *evidence) float32 { return float32(c.s.bans) }},
 	{factorInfo{"pages_before_1d", History, "pages", "Pages of the subject in the last day, by the counters of the store.", false}, inHistory(historyPagesDay)},
 	{factorInfo{"pages_before_14d", History, "pages", "Pages of the subject in the last two weeks, by the counters.", false}, inHistory(historyPagesFortnight)},
