@@ -130,3 +130,28 @@ services:
 		}
 	}
 }
+
+// TestCheckFailuresReachVisitors: where a balancer hands on the answer of a call, what can't be judged is told to the visitor: in style
+// full, in style forward, and to a stopped request whose host no service has.
+func TestCheckFailuresReachVisitors(t *testing.T) {
+	t.Parallel()
+	for style, path := range map[string]string{"full": "/a", "verdict": "/check?style=forward"} {
+		g := start(t, "serve", "--config", configFile(t, `
+check: {listen: ["127.0.0.1:0"], on_error: closed, style: %s}
+services:
+  - {name: shop, hosts: [shop.example], upstream: {urls: ["http://127.0.0.1:1"]}}
+`, style))
+		at, b := "http://"+g.listening("balancers"), visitor(t)
+		b.Jar = nil
+		ask := func(path, url string, more ...string) *response {
+			host := strings.Split(url, "/")[2]
+			return b.get(at+path, append(append([]string{"Host", host}, forwarded("GET", url, goodUser)...), more...)...)
+		}
+		html := []string{"Accept", "text/html", "Accept-Language", "ru"}
+		ask(path, "http://unknown.example/", html...).must(t, 503, "Сейчас").must(t, 503, "</h1>")
+		ask(path, "http://unknown.example/", "Accept", "application/json").must(t, 503, `"type":"unavailable"`)
+		if style == "verdict" {
+			ask("/", "http://unknown.example/", html...).must(t, 421, "Здесь ничего нет</h1>")
+		}
+	}
+}
