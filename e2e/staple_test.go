@@ -153,7 +153,8 @@ defaults: {upstream: {urls: [%q]}}`, secure, plain, host, directory, root, site(
 	}
 
 	serial := obtained(t, g, secure, host, "")
-	if r.waited.Load() == 0 || r.staple(t, secure, host, tls.VersionTLS13) != "" || g.metric("acme_hosts_without_certificate") != 0 {
+	await(t, g, "the responder is not asked", func() bool { return r.waited.Load() > 0 })
+	if r.staple(t, secure, host, tls.VersionTLS13) != "" || r.waited.Load() == 0 || g.metric("acme_hosts_without_certificate") != 0 {
 		t.Error("a new certificate is not served before its responder answers")
 	}
 	await(t, g, "health does not say that there is no response", without)
