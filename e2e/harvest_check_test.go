@@ -156,3 +156,51 @@ func ofHash(t *testing.T, begin, like string) string {
 	t.Fatalf("no path that begins with %s has the hash of %s", begin, like)
 	return ""
 }
+
+// TestHarvestAmongPictures: beside a balancer that has told of a site's pictures and pages, pages are asked for by what some services read as a
+// page and others as one more picture, and in several ranges at once, whose answer does not say what it is of. They count as pages.
+func TestHarvestAmongPictures(t *testing.T) {
+	t.Parallel()
+	g := serveCheck(t, site(t).URL, "", "")
+	v := visitor(t)
+	v.Jar = nil
+	for n := range 60 {
+		for path, is := range map[string]string{"/product/%d": "200 text/html", "/product/%d.jpg": "200 image/jpeg", "/static/%d.jpg": "200 image/jpeg"} {
+			v.get(g.check+"/check?style=answer", forwarded("GET", "http://localhost"+strings.ReplaceAll(path, "%d", strconv.Itoa(n)), goodUser, "X-Antirobot-Answer", is)...).must(t, 204, "")
+		}
+	}
+	image := []string{"Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "same-origin", "Accept", "image/webp,*/*;q=0.8"}
+	for i, make := range []struct {
+		path   string
+		fields []string
+	}{
+		{"/product/%d;a.jpg", nil},
+		{"/product/%d%3ba.jpg", nil},
+		{"/product/%d%3fa.jpg", nil},
+		{"/static/x/..%2f..%2fproduct/%d.jpg", nil},
+		{"/product/%d.jpg", []string{"Range", "bytes=0-1,2-"}},
+	} {
+		const all = 600
+		got := 0
+		for n := range all {
+			path := strings.Replace(make.path, "%d", strconv.Itoa(10_000+n), 1)
+			if v.get(g.check+"/check", forwarded("GET", "http://localhost"+path, "192.0."+strconv.Itoa(i)+".9", append(make.fields, image...)...)...).StatusCode == 200 {
+				got++
+			}
+		}
+		t.Logf("%s: %d of %d", make.path, got, all)
+		if got < 2 || got > 250 {
+			t.Errorf("%s: the site has told of %d of %d", make.path, got, all)
+		}
+	}
+	ok := 0
+	for n := range 200 { // a page with many pictures
+		path := "/product/" + strconv.Itoa(20_000+n) + ".jpg"
+		if v.get(g.check+"/check", forwarded("GET", "http://localhost"+path, goodUser, image...)...).StatusCode == 200 {
+			ok++
+		}
+	}
+	if ok != 200 {
+		t.Errorf("of 200 pictures of a page a person gets %d", ok)
+	}
+}

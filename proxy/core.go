@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -336,6 +337,9 @@ func (c *Case) Tell(f *Facts) bool {
 	e.Asked = c.view.Kind()
 	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
+	if f.Advised && bytes.IndexByte(c.view.Get("Range"), ',') >= 0 {
+		e.Type = verdict.TypeRanges // as far as the answer is not something else
+	}
 	e.Kind, e.Work, e.Advised, e.Mark, e.Evidence = f.Kind, f.Work, f.Advised, f.Mark, f.Evidence
 	if settles {
 		d.Decider.Delivered(&c.decision, e)

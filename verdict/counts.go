@@ -124,6 +124,7 @@ func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	k := e.key(group)
 	switch {
 	case !e.delivers() || e.Method != 'G' || e.Partial:
+	case e.Advised && e.Type == TypeRanges: // no browser asks so, and nobody is believed
 	case e.Advised:
 		p.claimed(k, networkHash(e.Subjects[max(int(e.N), 1)-1]), !e.Page || e.Static, established)
 	case e.Type == TypeUnknown && e.BytesOut == 0:
@@ -242,6 +243,9 @@ func (e *Event) countData() (Count, CountWhy) {
 // visitors of several networks agree.
 func (p *Paths) countUnseen(e *Event, group uint32) (Count, CountWhy) {
 	page := e.Page && !e.Static
+	if e.Type == TypeRanges {
+		return CountDocument, WhyRanges
+	}
 	if e.Method != 'G' {
 		if page {
 			return CountDocument, WhyUnproved

@@ -49,11 +49,17 @@ func (c *Cacher) pathKey(s *Settings, path []byte) pathKey {
 }
 
 // shapeOf hashes a path in which a run of digits counts as one character, and only the ending of the last segment
-// counts.
+// counts. A path that services may read as another has no shape but itself: /product/1;a.jpg is no picture among others.
 func shapeOf(key *request.HashKey, path []byte) uint64 {
 	last, dot := 0, -1
 	for i, c := range path {
 		switch c {
+		case ';', '\\':
+			return key.Sum(path)
+		case '%':
+			if escapesMeaning(path[i+1:]) {
+				return key.Sum(path)
+			}
 		case '/':
 			last, dot = i, -1
 		case '.':
@@ -84,6 +90,23 @@ func shapeOf(key *request.HashKey, path []byte) uint64 {
 	h ^= h >> 32
 	h *= 0x9e3779b97f4a7c15
 	return h ^ h>>29
+}
+
+// escapesMeaning reports whether the two digits of an escape stand for a byte that divides paths, or for one that services may drop.
+func escapesMeaning(b []byte) bool {
+	if len(b) < 2 {
+		return true
+	}
+	hi, lo := request.Unhex(b[0]), request.Unhex(b[1])
+	if hi < 0 || lo < 0 {
+		return true
+	}
+	switch c := byte(hi<<4 | lo); c {
+	case '/', '\\', ';', '?', '#', '%', '.':
+		return true
+	default:
+		return c < ' ' || c == 0xc0 || c == 0xc1
+	}
 }
 
 const (

@@ -235,3 +235,29 @@ func FuzzShape(f *testing.F) {
 		}
 	})
 }
+
+// TestOddPathsHaveNoShape: what services may read as another path is like no other; blanks and letters of other scripts are no reason.
+func TestOddPathsHaveNoShape(t *testing.T) {
+	var p Paths
+	for n := range 100 {
+		p.answered(keyOf(0, fmt.Appendf(nil, "/product/%d.jpg", n)), readingPart)
+	}
+	f := func(path string, want reading) {
+		t.Helper()
+		if got := p.read(keyOf(0, []byte(path))); got != want {
+			t.Errorf("%s: %v, wanted %v", path, got, want)
+		}
+	}
+	for _, like := range []string{"/product/1000.jpg", "/product/a%20b.jpg", "/product/%d0%b0.jpg", "/product/x-1.jpg"} {
+		f(like, readingPart)
+	}
+	for _, odd := range []string{
+		"/product/1000;a.jpg", "/product/1000%3ba.jpg", "/product/1000%3Fa.jpg", "/product/1000%23.jpg", "/product/x%2f1.jpg", "/product/%2e%2e%5c1.jpg",
+		"/product/1000%253ba.jpg", "/product/1000%00.jpg", "/product/1000%c0%af.jpg", "/product/1000%.jpg", `/product/1000\.jpg`,
+	} {
+		f(odd, readingUnknown)
+	}
+	p.answered(keyOf(0, []byte("/product/1;a.jpg")), readingPart)
+	f("/product/1;a.jpg", readingPart) // it has been seen to be one
+	f("/product/2;a.jpg", readingUnknown)
+}
