@@ -161,7 +161,7 @@ func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType 
 // key is the key of the event's path.
 func (e *Event) key(group uint32) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15
-	return pathKey{exact: e.Path ^ salt, shape: e.PathShape ^ salt ^ 1}
+	return apart(e.Path^salt, e.PathShape^salt^1)
 }
 
 // Count returns what an event counts as, and why.

@@ -40,7 +40,17 @@ type pathKey struct{ exact, shape uint64 }
 // pathKeyOf returns the key of a path at the services of a group (Settings.Group).
 func pathKeyOf(key *request.HashKey, group uint32, path []byte) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15
-	return pathKey{exact: key.Sum(path) ^ salt, shape: shapeOf(key, path) ^ salt ^ 1}
+	return apart(key.Sum(path)^salt, shapeOf(key, path)^salt^1)
+}
+
+// apart is the key of a path with these hashes. Shapes have a quarter of the places to themselves: they are few, and the paths of a large
+// site, which are many, would push most of them out.
+func apart(exact, shape uint64) pathKey {
+	const quarter = 3 * pathPlaces / 4
+	if exact&quarter == quarter {
+		exact &^= pathPlaces / 2
+	}
+	return pathKey{exact: exact, shape: shape | quarter}
 }
 
 // pathKey is the key of a path at a service.

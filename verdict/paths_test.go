@@ -261,3 +261,22 @@ func TestOddPathsHaveNoShape(t *testing.T) {
 	f("/product/1;a.jpg", readingPart) // it has been seen to be one
 	f("/product/2;a.jpg", readingUnknown)
 }
+
+// TestPathsOfALargeSiteKeepItsShapes: however many paths there are, what is known of their shapes stays.
+func TestPathsOfALargeSiteKeepItsShapes(t *testing.T) {
+	var p Paths
+	shapes := []string{"/a/%d.jpg", "/b/%d.css", "/c/d/%d.webp", "/e/%d.js", "/f/%d.png", "/g/%d.gif", "/h/%d.woff2", "/i/%d.svg"}
+	for _, shape := range shapes {
+		for n := range 20 {
+			p.answered(keyOf(0, fmt.Appendf(nil, shape, n)), readingPart)
+		}
+	}
+	for n := range 200_000 {
+		p.answered(keyOf(0, fmt.Appendf(nil, "/product/%d", n)), readingDocument)
+	}
+	for _, shape := range shapes {
+		if got := p.proved(keyOf(0, fmt.Appendf(nil, shape, 1_000_000))); got != readingPart {
+			t.Errorf("%s: %v", shape, got)
+		}
+	}
+}
