@@ -72,12 +72,15 @@ func TestServe(t *testing.T) {
 		"nothing found, kept, has ended": {kept: with(one, ended), want: one},
 	} {
 		s := &site{host: host}
-		if c.kept != nil {
+		if c.kept != nil { // copies, as what is found is changed
+			c.kept = with(c.kept, c.kept.OCSPStaple)
 			s.kept.Store(c.kept)
 		}
 		var err error
 		if c.found == nil {
 			c.found, err = new(tls.Certificate), errors.New("none")
+		} else {
+			c.found = with(c.found, c.found.OCSPStaple)
 		}
 		got, err := s.serve(c.found, err, at)
 		if (err != nil) != (c.want == nil) || c.want != nil && (got.Leaf != c.want.Leaf || string(got.OCSPStaple) != string(c.staple)) {
