@@ -300,7 +300,7 @@ func (p *Processor) places(b *budget, x *identity.Prefix, addr [16]byte) float32
 // overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than the
 // households there would, and more than a multiple of what those whom the site has seen before have; the latter are asked last,
 // and only at their own address, when they have read more than that many of them would. apart says that those of an address share
-// nothing of what they read: they are one household, whoever they are.
+// nothing of what they read: they are one household that loads no parts, whoever they are.
 func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32, apart bool) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
 	now, home, returned := ch.at/1000, x.Household(), float32(0)
@@ -317,8 +317,11 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if home && b.known[i] > most*returned*float32(c.Person) {
 			limit, read, all = most*returned*float32(c.Person), b.known[i], true
 		}
-		if apart {
-			limit, read, all = most, b.read[i]+b.known[i], true
+		if apart { // as much as who reads without the parts of pages; what was read before that was known counts, too
+			limit, read, all = most/float32(c.Bare), b.read[i]+b.known[i], true
+			if i == len(budgetSpans)-1 {
+				read = max(read, b.docs)
+			}
 		}
 		if read <= limit {
 			continue
@@ -328,6 +331,9 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 			only = b.heavy.alone(i, read, limit, b.company)
 		}
 		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
+		if apart {
+			wait = min(wait, apartAsk)
+		}
 		if pending && only != 0 {
 			continue
 		}

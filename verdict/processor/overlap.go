@@ -164,10 +164,11 @@ type read struct {
 
 const (
 	circlePages = 192
-	circleFrom  = 48  // documents of an address in a day, from which on its clients are compared
-	apartRate   = 8   // clients that share nothing read the same page less often than people by this factor
-	apartFrom   = 10. // odds, as a logarithm, from which on they share nothing …
-	apartMost   = 16  // … and the most that are added up, so that what ends is soon forgotten
+	circleFrom  = 48       // documents of an address in a day, from which on its clients are compared
+	apartRate   = 8        // clients that share nothing read the same page less often than people by this factor
+	apartFrom   = 10.      // odds, as a logarithm, from which on they share nothing …
+	apartMost   = 16       // … and the most that are added up, so that what ends is soon forgotten
+	apartAsk    = 6 * 3600 // seconds for which they are asked before it is looked at again
 	circleIdle  = 86400
 	circlesPart = 48 // budgets for each circle: few addresses have many clients that read much
 )
