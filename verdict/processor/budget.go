@@ -39,6 +39,7 @@ type budget struct {
 	recent     [recentPages]uint32
 	turn       uint8
 	alone      bool  // the question is for the heavy client alone
+	everybody  bool  // it is for the established, too
 	told       uint8 // to gateways: in eighths, one more, how barely it is read; 0: nothing, for nobody was asked there
 }
 
@@ -189,7 +190,7 @@ type charge struct {
 // chargeTree charges each prefix that contains an address.
 func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
 	var of [4]identity.Prefix
-	n, apart := identity.Prefixes(&of, addr, r.Group), false
+	n, apart, all := identity.Prefixes(&of, addr, r.Group), false, false
 	for i := range n {
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
@@ -197,14 +198,14 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			ch.again = b.again(ch.target) || ch.again
 		}
 		if i == 0 && p.isApart(b, of[0], e, r, ch) {
-			apart = true
+			apart, all = true, ch.known || ch.votes
 			ch.weight, ch.known, ch.votes = max(ch.weight, 1), false, false
 		}
 		b.charge(ch)
 		if i == 0 && ch.votes && ch.is.Called() && !ch.again {
 			p.voteCalls(b, r, ch, networkHash(addr)|1)
 		}
-		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr), apart && i == 0)
+		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr), apart && i == 0, all)
 		if over {
 			b.tell()
 		}
@@ -301,14 +302,14 @@ func (p *Processor) places(b *budget, x *identity.Prefix, addr [16]byte) float32
 // households there would, and more than a multiple of what those whom the site has seen before have; the latter are asked last,
 // and only at their own address, when they have read more than that many of them would. apart says that those of an address share
 // nothing of what they read: they are one household that loads no parts, whoever they are.
-func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32, apart bool) (q verdict.Question, over bool) {
+func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32, apart, established bool) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
 	now, home, returned := ch.at/1000, x.Household(), float32(0)
 	if home {
 		returned = 1 + float32(p.keeper.ReturnedAt(x.ID, time.UnixMilli(ch.at)))
 	}
 	pending := int64(b.askedUntil) > now+leastAsk/2
-	if pending && !b.alone {
+	if pending && !b.alone && (b.everybody || !apart || !established) {
 		return q, false
 	}
 	for i, most := range [...]float32{float32(c.Hour), float32(c.Day)} {
@@ -318,8 +319,11 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 			limit, read, all = most*returned*float32(c.Person), b.known[i], true
 		}
 		if apart { // as much as who reads without the parts of pages; what was read before that was known counts, too
-			limit, read, all = most/float32(c.Bare), b.read[i]+b.known[i], true
-			if i == len(budgetSpans)-1 {
+			limit, all = most/float32(c.Bare), established
+			if established {
+				read += b.known[i]
+			}
+			if i == len(budgetSpans)-1 && established {
 				read = max(read, b.docs)
 			}
 		}
@@ -327,7 +331,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 			continue
 		}
 		var only uint32
-		if !all {
+		if !all && !apart {
 			only = b.heavy.alone(i, read, limit, b.company)
 		}
 		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
@@ -337,7 +341,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if pending && only != 0 {
 			continue
 		}
-		b.askedUntil, b.alone = uint32(now+int64(wait)), only != 0 //nolint:gosec // until 2106
+		b.askedUntil, b.alone, b.everybody = uint32(now+int64(wait)), only != 0, all //nolint:gosec // until 2106
 		return verdict.Question{
 			Prefix: x, Only: only, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all, Apart: apart,
 			Read: uint32(read), Most: uint32(limit), Window: budgetSpans[i].name,

@@ -147,6 +147,13 @@ func (t *tastes) share(e *verdict.Event) (float32, bool) {
 	return x.pairs / x.chance, true
 }
 
+// circleKey is an address, and whether the clients are those that the service has known before or all others: what is free to make, as
+// names and young cookies are, changes nothing for people who are known.
+type circleKey struct {
+	home  identity.Prefix
+	known bool
+}
+
 // circle is what the clients of an address have read lately, and how surely they share nothing.
 type circle struct {
 	at    int64 // unix seconds of the last page
@@ -164,6 +171,7 @@ type read struct {
 
 const (
 	circlePages = 192
+	circleEach  = 8        // of them, one client's at most: a robot among people is one of many
 	circleFrom  = 48       // documents of an address in a day, from which on its clients are compared
 	apartRate   = 8        // clients that share nothing read the same page less often than people by this factor
 	apartFrom   = 10.      // odds, as a logarithm, from which on they share nothing …
@@ -181,13 +189,19 @@ var (
 
 // add takes a page of a client, of which two people would read the same one with a given chance.
 func (c *circle) add(r read, chance float32) {
-	others, same := float32(0), float32(0)
+	others, same, own := float32(0), float32(0), 0
 	for i := range min(c.n, circlePages) {
-		if o := &c.pages[i]; o.shape == r.shape && o.who != r.who {
+		switch o := &c.pages[i]; {
+		case o.who == r.who:
+			own++
+		case o.shape == r.shape:
 			if others++; o.page == r.page {
 				same++
 			}
 		}
+	}
+	if own >= circleEach {
+		return
 	}
 	c.pages[c.n%circlePages] = r
 	if c.n++; c.n == 2*circlePages {
@@ -196,7 +210,8 @@ func (c *circle) add(r read, chance float32) {
 	c.odds = min(max(c.odds+apartMiss*chance*others-apartSame*same, 0), apartMost)
 }
 
-// isApart takes what is read at an address, and reports whether its clients share nothing of it. The caller holds the lock of the budget.
+// isApart takes what is read at an address, and reports whether its clients share nothing of it: those who are known before, or all
+// others, as the one who reads it. The caller holds the lock of the budget.
 func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r *rates, ch *charge) bool {
 	if b.docs < circleFrom || p.cfg.Budget.Overlap == 0 {
 		return false
@@ -205,13 +220,14 @@ func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r
 	if counts {
 		chance, counts = r.people.tastes.share(e)
 	}
-	sh, h := p.circles.lock(home)
+	k := circleKey{home, ch.known || ch.votes}
+	sh, h := p.circles.lock(k)
 	defer sh.mu.Unlock()
 	if !counts {
-		c := sh.find(h, home)
+		c := sh.find(h, k)
 		return c != nil && c.odds >= apartFrom
 	}
-	c, _ := p.circles.open(sh, h, home)
+	c, _ := p.circles.open(sh, h, k)
 	c.at = e.At.Unix()
 	c.add(read{page: uint32(e.Path >> 32), shape: uint16(e.PathShape >> 48), who: uint16(whoReads(e) >> 48)}, float32(p.cfg.Budget.Overlap)*chance) //nolint:gosec // parts of hashes
 	return c.odds >= apartFrom
@@ -223,7 +239,7 @@ func stands(e *verdict.Event) bool {
 	return k == identity.KindL || k == identity.KindService
 }
 
-// whoReads tells the clients of an address apart, by what they bring, or else by their User-Agent.
+// whoReads tells the clients of an address apart, by what they are known by, and by User-Agent and cookie.
 func whoReads(e *verdict.Event) uint64 {
-	return fold(hashID(e.Subjects[0].ID)^e.Agent, 0x9e3779b97f4a7c15)
+	return fold(hashID(e.Subjects[0].ID)^uint64(e.Client)<<32, 0x9e3779b97f4a7c15)
 }

@@ -23,10 +23,18 @@ const villageItems = 3000
 func newVillage(t *testing.T, seed uint64, edit func(*Config)) *village {
 	t.Helper()
 	v := &village{at: time.Unix(1.8e9, 0), rnd: rand.New(rand.NewPCG(seed, 9))}
-	v.p, v.a = newAsker(t, edit)
-	v.a.stands, v.a.returned = true, 1000 // no other question interferes
+	keeper := &villageKeeper{}
+	v.p, v.a = newProcessorFor(t, keeper, edit), &keeper.asker
+	v.a.returned = 1000 // no other question interferes
 	return v
 }
+
+// villageKeeper knows everybody who has a cookie.
+type villageKeeper struct{ asker }
+
+func (*villageKeeper) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
+
+func (k *villageKeeper) Returns(e *verdict.Event) bool { return k.Stands(e) }
 
 // wants is an item that a person wants: half of what people read is popular (Zipf's law), the rest is what these link to.
 func (v *village) wants() int {
@@ -42,6 +50,11 @@ func (v *village) read(reader identity.Subject, id [16]byte, kind, page int) {
 	e := reading(v.at, page, id)
 	e.Path, e.PathShape = fold(uint64(kind+1)<<32|uint64(page+1), 0xd1b54a32d192ed03)*0x9e3779b97f4a7c15, fold(uint64(kind)+1, 0x9e3779b97f4a7c15)
 	e.Target = e.Path
+	if reader.Kind == identity.KindIP { // a name
+		e.Agent, e.Client = uint64(reader.ID[15])+7, uint32(reader.ID[15])+7
+		v.p.Process(e)
+		return
+	}
 	e.Subjects[1], e.Subjects[0], e.N = e.Subjects[0], reader, 2
 	v.p.Process(e)
 	for i := range 3 {
@@ -73,7 +86,7 @@ func (v *village) live(homes, pages int) {
 }
 
 // crowd lets so many readers of one address read in turn, until somebody is asked because they share nothing, and returns after how
-// many pages; 0: nobody was.
+// many pages; 0: nobody was. Questions for strangers alone don't count.
 func (v *village) crowd(readers, pages int, each func(reader, i int) (kind, page int)) int {
 	office := [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: 0, 14: 113, 15: 9}
 	v.a.questions = nil
@@ -82,10 +95,7 @@ func (v *village) crowd(readers, pages int, each func(reader, i int) (kind, page
 			kind, page := each(n, i)
 			v.read(cookie(10_000+n), office, kind, page)
 			for _, q := range v.a.questions {
-				if q.Apart {
-					if !q.All || q.Prefix.Bits != 128 {
-						return -1
-					}
+				if q.Apart && q.All && q.Prefix.Bits == 128 {
 					return i*readers + n + 1
 				}
 			}
@@ -120,6 +130,30 @@ func TestOverlap(t *testing.T) {
 	v.live(400, 20)
 	if n := v.crowd(100, 60, func(reader, i int) (int, int) { return anItem, i*100 + reader }); n != 0 {
 		t.Errorf("switched off, they are asked after %d pages", n)
+	}
+}
+
+// TestOverlapOfPeopleBesideARobot: a robot at the address of an office that reads a list, under many names or with a cookie, does not make
+// people there share less.
+func TestOverlapOfPeopleBesideARobot(t *testing.T) {
+	office := [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: 0, 14: 113, 15: 9}
+	for name, robot := range map[string]func(i int) identity.Subject{
+		"names":      func(i int) identity.Subject { return identity.Subject{Kind: identity.KindIP, ID: [16]byte{15: byte(i % 60)}} },
+		"one cookie": func(int) identity.Subject { return cookie(50_000) },
+	} {
+		v := newVillage(t, 3, nil)
+		v.live(400, 20)
+		list := 0
+		n := v.crowd(100, 30, func(int, int) (int, int) {
+			for range 3 {
+				v.read(robot(list), office, anItem, list*7%(villageItems*5))
+				list++
+			}
+			return anItem, v.wants()
+		})
+		if n != 0 {
+			t.Errorf("%s: people of an office are asked after %d pages", name, n)
+		}
 	}
 }
 

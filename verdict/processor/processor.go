@@ -81,7 +81,7 @@ type Processor struct {
 	groups     *table[groupKey, group]
 	budgets    *table[identity.Prefix, budget]
 	portions   *table[portionKey, portion]
-	circles    *table[identity.Prefix, circle]
+	circles    *table[circleKey, circle]
 	polls      polls
 	scripts    scripts
 	hellos     hellos
@@ -178,7 +178,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),
 		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
 		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion),
-		circles:   newTable[identity.Prefix, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.prefix),
+		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -364,7 +364,7 @@ func (p *Processor) Sweep(at time.Time) {
 		return now-b.at/1000 > sessionIdle && int64(b.askedUntil) < now
 	})
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
-	p.circles.sweep(func(_ identity.Prefix, c *circle) bool { return now-c.at > circleIdle })
+	p.circles.sweep(func(_ circleKey, c *circle) bool { return now-c.at > circleIdle })
 	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }

@@ -38,6 +38,10 @@ func (s *seed) prefix(k identity.Prefix) uint64 {
 	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
 }
 
+func (s *seed) circle(k circleKey) uint64 {
+	return s.spread(&k.home.ID, uint64(k.home.Group)<<9|uint64(k.home.Bits)<<1|uint64(b2i(k.known))) //nolint:gosec // 0 or 1
+}
+
 func (s *seed) pace(k paceKey) uint64 {
 	more := uint64(k.service)<<24 | uint64(k.role)<<16 | uint64(k.kind)<<8
 	if k.calls {
