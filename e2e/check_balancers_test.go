@@ -15,7 +15,8 @@ import (
 // TestCheckBalancers runs real balancers with the files of deploy/ and checks what a visitor gets.
 func TestCheckBalancers(t *testing.T) {
 	t.Parallel()
-	spoe, grpc := "", "" // where HAProxy asks over its own protocol, and Envoy over gRPC
+	spoe, grpc := "", ""                                                            // where HAProxy asks over its own protocol, and Envoy over gRPC
+	const both = "style: verdict\nspoe: [\"127.0.0.1:0\"]\ngrpc: [\"127.0.0.1:0\"]" // one gateway may be asked by either
 	for _, b := range []struct {
 		name     string
 		settings string
@@ -43,7 +44,7 @@ func TestCheckBalancers(t *testing.T) {
 			open: []string{"http-request deny deny_status 503 unless { var(txn.antirobot) -m str human stop }", ""},
 		},
 		{
-			name: "HAProxy SPOE", settings: "style: verdict\nspoe: [\"127.0.0.1:0\"]", closedStatus: 503,
+			name: "HAProxy SPOE", settings: both, closedStatus: 503,
 			run: func(t *testing.T, gateway, service string, replace ...string) string {
 				return runHAProxySPOE(t, gateway, spoe, service, replace...)
 			},
@@ -51,7 +52,7 @@ func TestCheckBalancers(t *testing.T) {
 		},
 		{
 			// there is no Envoy in Debian: tools/envoy asks with grpc-go and Envoy's own message types
-			name: "Envoy over gRPC", settings: "style: verdict\ngrpc: [\"127.0.0.1:0\"]", closedStatus: 403,
+			name: "Envoy over gRPC", settings: both, closedStatus: 403,
 			run: func(t *testing.T, gateway, service string, replace ...string) string {
 				return runEnvoy(t, gateway, grpc, service, replace...)
 			},
@@ -66,19 +67,13 @@ func TestCheckBalancers(t *testing.T) {
 			s := cookieSite(t)
 			service := strings.TrimPrefix(s.URL, "http://")
 			g := serveCheck(t, s.URL, b.settings, "identity: {ja4_header: X-Forwarded-JA4}")
-			if strings.Contains(b.settings, "spoe") {
-				spoe = g.listening("SPOE")
-			}
-			if strings.Contains(b.settings, "grpc") {
-				grpc = g.listening("ext_authz")
+			if b.settings == both {
+				spoe, grpc = g.listening("SPOE"), g.listening("ext_authz")
 			}
 			url := b.run(t, strings.TrimPrefix(g.check, "http://"), service)
-			hops := "\nX-Forwarded-For: "
-			if strings.Contains(b.settings, "grpc") {
-				hops += "192.0.2.1," // Envoy appends
-			}
-			player := ""
+			hops, player := "\nX-Forwarded-For: ", ""
 			if b.name == "Envoy over gRPC" {
+				hops += "192.0.2.1," // Envoy appends
 				player = envoyPlayer
 			}
 			visit(t, &balanced{g, false, url, hops, player})

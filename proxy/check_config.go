@@ -60,6 +60,7 @@ func (c CheckConfig) ForSPOE() CheckConfig {
 // ForExtAuthz is c for the calls that package extauthz makes of Envoy's: for requests that came with their body, where a human's
 // answer names the location human, and for those that came without, which are asked about below path.
 func (c CheckConfig) ForExtAuthz(human, path string) (whole, bare CheckConfig) {
+	c.SPOE = nil // HAProxy asks a check of its own, which the style full is nothing for
 	whole, bare = c, c
 	whole.Style, whole.AccelLocation = styleFull, human
 	bare.Style, bare.Path, bare.Headers = styleVerdict, path, "envoy"

@@ -211,6 +211,14 @@ func TestCheckConfig(t *testing.T) {
 			t.Errorf("path %q is accepted", path)
 		}
 	}
+	either := DefaultCheckConfig() // asked by HAProxy over SPOE and by Envoy over gRPC
+	either.Listen, either.SPOE, either.GRPC = []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}
+	whole, bare := either.ForExtAuthz("human", "/bare")
+	for name, c := range map[string]CheckConfig{"for both": either, "SPOE": either.ForSPOE(), "gRPC with a body": whole, "gRPC without": bare} {
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	nobody := DefaultCheckConfig()
 	nobody.Listen, nobody.Allowed = []string{"127.0.0.1:0"}, nil
 	if nobody.Validate() == nil {
