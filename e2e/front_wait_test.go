@@ -9,26 +9,29 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// usedBySomebody lets somebody else at the address earn a pass.
+func (g *gateway) usedBySomebody(t *testing.T, lang string) {
+	t.Helper()
+	g.ban("ip:127.0.0.1", "1h")
+	eventually(t, "a pass of somebody else", func() bool {
+		v := visitor(t).speaks(lang)
+		r := v.get(v.get(g.url + "/page").Header.Get("Location"))
+		if r.StatusCode != 200 {
+			return false
+		}
+		form := formOf(t, r.body)
+		form.Set("rep", testAnswer)
+		return v.do("POST", g.url+"/checkcaptcha", form.Encode(), "Content-Type", "application/x-www-form-urlencoded").StatusCode == 303
+	})
+}
+
 // TestWaitGoesOn: where the next pass of an address is not due yet, the page counts down in words and goes on by itself, to the
 // question and from there to the page that was asked for; a form is carried along. Without scripts it says when to press.
 func TestWaitGoesOn(t *testing.T) {
 	t.Parallel()
 	g := configuredFront(t, formSite(t), "captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 14s}\n")
 	ctx := browser(t)
-	used := func(lang string) { // somebody else at the address has just earned a pass
-		t.Helper()
-		g.ban("ip:127.0.0.1", "1h")
-		eventually(t, "a pass of somebody else", func() bool {
-			v := visitor(t).speaks(lang)
-			r := v.get(v.get(g.url + "/page").Header.Get("Location"))
-			if r.StatusCode != 200 {
-				return false
-			}
-			form := formOf(t, r.body)
-			form.Set("rep", testAnswer)
-			return v.do("POST", g.url+"/checkcaptcha", form.Encode(), "Content-Type", "application/x-www-form-urlencoded").StatusCode == 303
-		})
-	}
+	used := func(lang string) { t.Helper(); g.usedBySomebody(t, lang) }
 	used("en")
 	speak(t, ctx, "ru")
 	run(t, ctx, "meet the wait", chromedp.Navigate(g.url+"/page?a=1"), chromedp.WaitVisible("#wait", chromedp.ByQuery))
@@ -62,4 +65,56 @@ func TestWaitGoesOn(t *testing.T) {
 		run(t, ctx, "press", chromedp.Click("main a.go", chromedp.ByQuery), chromedp.WaitReady("h1", chromedp.ByQuery))
 		return value[bool](t, ctx, `!!document.querySelector('#rep')`)
 	})
+}
+
+// TestDialogWaitGoesOn: where the pass is not due yet, the dialog counts down in words, of which only the first are read out, and
+// gives the answer again by itself, once somebody looks at the tab. It can be closed meanwhile.
+func TestDialogWaitGoesOn(t *testing.T) {
+	t.Parallel()
+	g := configuredFront(t, appSite(t).URL, "captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 22s}\n")
+	ctx := browser(t)
+	asked := func(lang, already string) *app {
+		run(t, ctx, "forget the pass", network.ClearBrowserCookies())
+		a := openApp(t, ctx, g.url+"/app?lang="+lang, "")
+		g.ban("ip:127.0.0.1", "1h")
+		a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'b'})); true`, nil)
+		a.asked()
+		a.eval(`window.said = (`+dialog+`).querySelector('[role=status]'); window.heard = [];
+			new MutationObserver((all) => all.forEach((r) => r.addedNodes.forEach((n) => n.nodeType === 3 && heard.push(n.data)))).observe(said, {childList: true}); true`, nil)
+		g.usedBySomebody(t, already)
+		a.typed(testAnswer + "\r")
+		return a
+	}
+	a := asked("ru", "en")
+	a.until(`heard.some((x) => /^Попробовать снова можно через \d+ секунд.*само\.$/.test(x)) && (` + dialog + `).querySelector('[role=alert]').textContent.startsWith('За короткое время')`)
+	a.until(`said.querySelector('[aria-live=off]') && heard.length === 2 && said.textContent !== heard[1]`)
+	checkAxe(t, ctx, axe(t), "dialog at a wait")
+	screen(t, ctx, "dialog-wait")
+	// To the page the wait is over, but it is looked at only later; to the gateway it may not be over then.
+	a.eval(`Object.defineProperty(document, 'hidden', {value: true, configurable: true}); const now = Date.now; Date.now = () => now() + 3600000; true`, nil)
+	a.until(`said.textContent.includes('через 0 секунд')`)
+	if got := a.events(); got != "challenge shown answer:limited" {
+		t.Errorf("while nobody looked: %s", got)
+	}
+	a.eval(`delete document.hidden; document.dispatchEvent(new Event('visibilitychange')); true`, nil)
+	if r := a.result("r"); r.Value.Body != "b" {
+		t.Errorf("got %+v", r)
+	}
+	a.gone()
+	if got := a.events(); !strings.HasPrefix(got, "challenge shown answer:limited answer:") || !strings.HasSuffix(got, "answer:passed passed replayed") {
+		t.Errorf("events: %s", got)
+	}
+	var heard []string
+	if a.eval(`heard`, &heard); len(heard) != 2*strings.Count(a.events(), "limited")+1 { // that it checks, and how long it is, each time
+		t.Errorf("read out: %q", heard)
+	}
+
+	g.api("DELETE", "/api/bans?subject=ip:127.0.0.1", nil)
+	b := asked("de", "fr")
+	b.until(`said.querySelector('[aria-live=off]')`)
+	run(t, ctx, "close", chromedp.KeyEvent("\u001b"))
+	if r := b.result("r"); r.Error != "AntirobotCancelled" {
+		t.Errorf("closed: %+v", r)
+	}
+	b.gone()
 }

@@ -181,12 +181,12 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*prints,
 	if len(bad) > 0 {
 		return nil, pageError{errors.Join(bad...)}
 	}
-	texts, err := f.script()
+	l.waits = f.waits()
+	texts, err := f.script(&l.waits)
 	if err != nil {
 		errs = append(errs, err)
 	}
 	l.script = newAsset("application/json; charset=utf-8", texts)
-	l.waits = f.waits()
 	for _, key := range slices.Sorted(maps.Keys(f.missing)) {
 		errs = append(errs, fmt.Errorf("%s: missing", key))
 	}
@@ -201,10 +201,13 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*prints,
 	return l, nil
 }
 
-// script returns the texts of antirobot.js.
-func (f *filler) script() ([]byte, error) {
+// script returns the texts of antirobot.js, and those of waits, of which it has none built in.
+func (f *filler) script(w *waits) ([]byte, error) {
 	texts := map[string]string{"lang": f.c.tag, "dir": f.c.dir}
-	for _, key := range scriptTexts {
+	for key, text := range w.texts {
+		texts[waitKey+key] = text
+	}
+	for _, key := range slices.Concat(scriptTexts[:], []string{"goes_on"}) {
 		text, ok := f.c.texts[key]
 		if !ok {
 			f.missing[key] = true

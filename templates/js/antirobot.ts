@@ -22,8 +22,11 @@ export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | '
   'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' |
   'press_todo' | 'press_button' | 'digits_instead' | 'moving_todo' | 'moving_label' | 'moving_hint';
 
+/** What is told of a wait; where it is not built in, it is fetched when somebody has to wait. */
+export type WaitKey = 'goes_on' | `limited_wait_${'seconds' | 'minutes'}_${'zero' | 'one' | 'two' | 'few' | 'many' | 'other'}`;
+
 /** @internal */
-export type Texts = Record<TextKey | 'lang' | 'dir', string>;
+export type Texts = Record<TextKey | 'lang' | 'dir', string> & Partial<Record<WaitKey, string>>;
 
 /** The gateway's challenge. All URLs are absolute. */
 export interface Challenge {
@@ -77,6 +80,8 @@ export interface Session {
   follow(directions: string): Promise<Outcome>;
   /** Another picture; nothing is lost. */
   renew(): Promise<Outcome>;
+  /** @internal Counts the wait down in p, and resolves when it is over. */
+  wait(t: Texts, p: HTMLElement): Promise<unknown>;
   cancel(): void;
 }
 
@@ -104,7 +109,7 @@ export interface Options {
   /** Nonce for the dialog's style under a content security policy, in browsers without constructed style sheets. */
   nonce?: string;
   /** Custom texts that replace the dialog's. */
-  text?: Partial<Record<TextKey, string>>;
+  text?: Partial<Record<TextKey | WaitKey, string>>;
   /** URL of work.js, for work instead of the puzzle. Default: the gateway's own if it is on the page's origin. */
   work?: string;
   /** Credentials mode of wrapped requests that specify none. */
@@ -144,7 +149,7 @@ export interface Antirobot {
 export class AntirobotCancelled extends Error {
   override readonly name = 'AntirobotCancelled';
   constructor(readonly challenge: Challenge) {
-    super('challenge not answered');
+    super('not answered');
   }
 }
 
@@ -160,7 +165,7 @@ export class AntirobotBlocked extends Error {
 export class AntirobotNotReplayable extends Error {
   override readonly name = 'AntirobotNotReplayable';
   constructor(readonly why: 'body' | 'replay', readonly challenge: Challenge) {
-    super('passed, but not repeated');
+    super('passed, not repeated');
   }
 }
 
@@ -170,8 +175,7 @@ const PlainXHR = globalThis.XMLHttpRequest;
 
 const HEADER = 'X-Antirobot-Verdict';
 const now = () => performance.now();
-const noProgress = () => {};
-const hidden = () => document.visibilityState === 'hidden';
+const nothing = () => {};
 
 // Passes that were earned, by gateway: what was sent before is repeated without asking. Shared by all instances.
 const passes = new Map<string, number>();
@@ -318,7 +322,7 @@ class Puzzle {
       class: dark ? 'r d' : 'r', lang, dir: t.dir, 'aria-labelledby': 'h', ...modal ? { 'aria-describedby': 'd' } : {},
     }, form);
     this.root.append(this.box);
-    form.onsubmit = (e) => { e.preventDefault(); run?.abort(); this.#send(() => session[this.#moves ? 'follow' : 'answer'](this.#field.value)); };
+    form.onsubmit = (e) => { e.preventDefault(); run?.abort(); this.#send(session[this.#moves ? 'follow' : 'answer'].bind(session, this.#field.value)); };
     work.onclick = async () => {
       if (run) return run.abort();
       run = new AbortController();
@@ -330,7 +334,7 @@ class Puzzle {
       run = null;
       work.textContent = t.work_offer;
       cancel.hidden = false;
-      if (!this.#busy) this.#told(outcome);
+      if (!this.#busy) this.#told(outcome, () => work.click());
     };
     other.onclick = () => this.#send(() => session.renew());
     cancel.onclick = close.onclick = () => session.cancel();
@@ -378,7 +382,7 @@ class Puzzle {
   #say(error: string, invalid: boolean) {
     this.#status.textContent = '';
     this.#error.textContent = error;
-    this.#field.setAttribute('aria-invalid', String(invalid));
+    this.#field.setAttribute('aria-invalid', `${invalid}`);
   }
 
   async #send(what: () => Promise<Outcome>) {
@@ -388,17 +392,20 @@ class Puzzle {
     this.#status.textContent = this.#t.checking;
     const outcome = await what();
     this.#busy = false;
-    if (this.#told(outcome)) this.focus();
+    if (this.#told(outcome, () => this.#send(what))) this.focus();
   }
 
-  #told(outcome: Outcome) {
+  /** Says how it went. Who has to wait need not press again: what they did is done again then. */
+  #told(outcome: Outcome, again: () => void) {
     const t = this.#t;
     if (outcome === 'passed' || outcome === 'over') return false;
     if (/^[wen]/.test(outcome)) { // wrong, expired, next, new: there is another picture
       this.#field.value = '';
       this.#mode(this.#moves && this.#session.challenge.moving);
     }
-    this.#say({ wrong: t.problem_failed, expired: t.problem_expired, limited: t.limited_text, offline: t.offline, unable: t.work_failed, next: '', new: '', stopped: '' }[outcome], outcome === 'wrong');
+    const problems: Partial<Record<Outcome, string>> = { expired: t.problem_expired, limited: t.limited_text, offline: t.offline, unable: t.work_failed, wrong: t.problem_failed };
+    this.#say(problems[outcome] ?? '', outcome === 'wrong');
+    if (outcome === 'limited') this.#session.wait(t, this.#status).then(again, nothing);
     return true;
   }
 }
@@ -416,6 +423,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
   const cancels = new Map<string, number>(); // what was sent before shares the fate of what was cancelled
   let asking: Job | null = null;
   let queue: Promise<unknown> = Promise.resolve();
+  let last: any; // what the gateway answered
 
   const covers = (u: URL) => origins.has(u.origin) && !/\/(x?checkcaptcha|showcaptcha|captcha\/[^/]*)$/.test(u.pathname) &&
     !o.exclude?.some((m) => typeof m === 'string' ? u.pathname.startsWith(m) : m instanceof RegExp ? u.href.search(m) >= 0 : m(u));
@@ -426,7 +434,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     if (body?.type !== 'captcha' || !c?.key) return null;
     const at = (x: unknown) => {
       const u = new URL(String(x), from);
-      if (u.origin !== new URL(from).origin) throw new TypeError('challenge leads elsewhere: ' + u.origin);
+      if (u.origin !== new URL(from).origin) throw new TypeError('challenge leads to ' + u.origin);
       return u.href;
     };
     return {
@@ -445,7 +453,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     return o.work ?? (u.origin === location.origin ? u.href : undefined);
   };
 
-  /** Does work with the gateway's work.js, which is loaded for it. */
+  /** Does work, or waits, with the gateway's work.js, which is loaded for it. */
   const toil: Toil = async (check, ...rest) => {
     const url = worker(check)!;
     await import(url);
@@ -458,7 +466,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       method: 'POST', body: new URLSearchParams({ format: 'json', ...fields }), signal, cache: 'no-store', redirect: 'error',
       headers: { Accept: 'application/json' }, credentials: new URL(check).origin === location.origin ? 'same-origin' : 'include',
     });
-    return { body: await r.json().catch(() => null), status: r.status };
+    return { body: last = await r.json().catch(nothing), status: r.status };
   };
 
   const isChallenge = (r: Response) => r.headers.get(HEADER) === 'captcha';
@@ -499,7 +507,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
           error === undefined ? resolve() : reject(error);
         };
       });
-      this.done.catch(() => {});
+      this.done.catch(nothing);
       first(this.signal, [news, 'passed', (e) => (e as CustomEvent).detail === this.origin]).then(() => this.#settle());
       queue = queue.then(() => this.#run()).catch((e) => { emit('error', e); this.#settle(e); });
     }
@@ -555,10 +563,10 @@ export function createAntirobot(options: Options = {}): Antirobot {
         return puzzle.host.remove();
       }
       const dialog = puzzle.box as HTMLDialogElement;
-      const looked = () => !hidden();
+      const looked = () => !document.hidden;
       for (let again = false; !this.signal.aborted; again = true) {
         // Once another tab has the dialog, it returns here when the person does.
-        if (again || hidden()) {
+        if (again || document.hidden) {
           asking = null;
           await first(this.signal, [document, 'visibilitychange', looked], [window, 'focus', looked]);
           if (this.signal.aborted) break;
@@ -579,9 +587,9 @@ export function createAntirobot(options: Options = {}): Antirobot {
     follow(directions: string) { return this.#typed(directions, { ...this.challenge.ask!, ...this.challenge.moving! }); }
     /** Sends what was typed, signed with the browser's key if it has one. */
     async #typed(rep: string, { key, audio }: { key: string; audio: string }) {
-      return this.#post({ key, rep: rep && rep + await toil(this.challenge.check, null, noProgress, this.signal, audio).catch(() => '') });
+      return this.#post({ key, rep: rep && rep + await toil(this.challenge.check, null, nothing, this.signal, audio).catch(() => '') });
     }
-    async work(progress: (share: number) => void = noProgress, signal?: AbortSignal): Promise<Outcome> {
+    async work(progress: (share: number) => void = nothing, signal?: AbortSignal): Promise<Outcome> {
       const { check } = this.challenge;
       const over = new AbortController();
       first(this.signal, ...signal ? [[signal, 'abort'] as [EventTarget, string]] : []).then(() => over.abort());
@@ -598,12 +606,13 @@ export function createAntirobot(options: Options = {}): Antirobot {
     async check(how = ''): Promise<Outcome> {
       const { ask, check } = this.challenge;
       try {
-        return await this.#post({ key: ask!.key, rep: await toil(check, ask!.work, noProgress, this.signal, ask!.part) + how }, true);
+        return await this.#post({ key: ask!.key, rep: await toil(check, ask!.work, nothing, this.signal, ask!.part) + how }, true);
       } catch {
         return this.signal.aborted ? 'over' : 'unable';
       }
     }
     renew() { return this.#post({ new: '1' }); }
+    wait(t: Texts, p: HTMLElement) { return toil(this.challenge.check, { t, p, last }, nothing, this.signal, this.challenge.check); }
     cancel() {
       cancels.set(this.origin, now());
       this.#settle(new AntirobotCancelled(this.challenge));
@@ -611,8 +620,8 @@ export function createAntirobot(options: Options = {}): Antirobot {
 
     async #post(fields: Record<string, string>, quiet?: boolean): Promise<Outcome> {
       const outcome = await this.#posted(fields);
-      if (fields.rep !== undefined && !quiet) emit('answer', { session: this, outcome });
-      if (outcome === 'wrong' && !quiet) emit('wrong', this);
+      if (!quiet && fields.rep != null) emit('answer', { session: this, outcome });
+      if (!quiet && outcome === 'wrong') emit('wrong', this);
       if (outcome === 'passed') {
         heard('passed', this.origin);
         tell('passed', this.origin);
@@ -689,7 +698,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     if (o.credentials && !request && !options.credentials) options.credentials = o.credentials;
     const body = options.body;
     let repeatable = true;
-    if (body !== undefined && body !== null) {
+    if (body != null) {
       const kept = frozen(body, o.maxBody);
       if (kept === undefined) repeatable = false;
       else options.body = kept;
@@ -713,7 +722,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     }
     return {
       method: (options.method ?? request?.method ?? 'GET').toUpperCase(), url, signal: options.signal ?? request?.signal ?? null,
-      drop: () => {}, repeatable: () => repeatable, send: () => plain(input, options),
+      drop: nothing, repeatable: () => repeatable, send: () => plain(input, options),
     };
   };
 
@@ -779,7 +788,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
         if (!c) return this.#release('load');
         await handle({ method: this.#a![0], url: this.responseURL }, c, this.#sent, this.#round++, this.#give.signal, this.#kept !== undefined);
         this.#repeating = true;
-        super.open(this.#a![0], this.#a![1], true, this.#a![3], this.#a![4]);
+        super.open(...this.#a!);
         for (const [name, value] of this.#headers) super.setRequestHeader(name, value);
         this.#sent = now();
         super.send(this.#kept);
@@ -800,8 +809,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
 
     async #challenge() {
       let v = this.response;
-      if (v instanceof Blob) v = await v.text();
-      if (v instanceof ArrayBuffer) v = new TextDecoder().decode(v);
+      if (v instanceof Blob || v instanceof ArrayBuffer) v = await new Response(v).text();
       if (v === null || v instanceof Document) return page('', this.responseURL);
       if (typeof v === 'string') {
         try { v = JSON.parse(v); } catch { return page(v, this.responseURL); }
@@ -829,7 +837,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
 
     override send(body?: any) {
       if (this.#a) {
-        this.#kept = body instanceof Document ? undefined : body === undefined || body === null ? null : frozen(body, o.maxBody);
+        this.#kept = body instanceof Document ? undefined : body == null ? null : frozen(body, o.maxBody);
         this.#sent = now();
       }
       super.send(this.#kept ?? body);
@@ -882,12 +890,11 @@ function frozen(body: any, most: number): any {
     const copy = new FormData();
     let size = 0;
     for (const [k, v] of body) {
-      size += typeof v === 'string' ? v.length : v.size;
+      size += (v as File).size ?? (v as string).length;
       copy.append(k, v as string);
     }
     return fits(size, () => copy);
   }
-  return undefined;
 }
 
 /** Reads a request's body into memory; parts() is null if it is too large, or not yet whole. */
@@ -903,6 +910,6 @@ function collect(r: Request, most: number) {
       parts.push(value);
     }
     whole = true;
-  })().catch(() => {});
-  return { parts: () => whole ? parts : null, drop: () => { reader.cancel().catch(() => {}); } };
+  })().catch(nothing);
+  return { parts: () => whole ? parts : null, drop: () => { reader.cancel().catch(nothing); } };
 }

@@ -5,11 +5,16 @@
 //
 // With the URL of a part of the page it makes the check of the browser: a little work, in the page itself, and the part; the
 // answer is signed with the browser's key. Without a task, it makes the signature alone, for what is typed.
+//
+// With a wait in place of a task, it counts that down in words.
 
+import type { Texts, WaitKey } from './antirobot';
 import { proof } from './keys';
 import { run, sizeOf, type Progress, type Task } from './toil';
 
-export type Toil = (url: string, task: Task | null, progress: Progress, signal: AbortSignal, part?: string) => Promise<string>;
+/** A wait that is told in p; last is the answer of the gateway that says how long it is. */
+interface Wait { t: Texts; p: HTMLElement; last: { 'retry-after'?: number } | null }
+export type Toil = (url: string, task: Task | Wait | null, progress: Progress, signal: AbortSignal, part?: string) => Promise<string>;
 
 /** Checks the browser. The challenge's key stands in the part's URL. */
 const checked = async (task: Task | null, progress: Progress, signal: AbortSignal, part: string) => {
@@ -17,7 +22,39 @@ const checked = async (task: Task | null, progress: Progress, signal: AbortSigna
   return (await Promise.all(task ? [run(task, progress, signal), sizeOf(part), signed] : [signed])).join('');
 };
 
-const toil: Toil = (url, task, progress, signal, part) => part ? checked(task, progress, signal, part) : new Promise((resolve, reject) => {
+/**
+ * Counts a wait down in p, whose first text is read out and no other one. Resolves when it is over and somebody looks at
+ * the tab; rejects once p has another text, or signal is aborted.
+ */
+const waited = async ({ t, p, last }: Wait, signal: AbortSignal, check: string) => {
+  const texts: Partial<Record<WaitKey, string>> = t.goes_on ? t :
+    { ...await (await fetch(new URL('captcha/texts?lang=' + t.lang, check), { credentials: 'omit', signal })).json(), ...t };
+  const rules = new Intl.PluralRules(t.lang);
+  const until = Date.now() + last!['retry-after']! * 1000 + Math.random() * 500;
+  if (!(until > 0) || !texts.goes_on) throw t; // nobody knows how long, or how to say it
+  const say = () => {
+    const left = Math.max(Math.ceil((until - Date.now()) / 1000), 0);
+    const [unit, n] = left < 120 ? ['seconds', left] as const : ['minutes', Math.ceil(left / 60)] as const;
+    const text = texts[`limited_wait_${unit}_${rules.select(n)}`] ?? texts[`limited_wait_${unit}_other`]!;
+    return text.replace('{n}', String(n)) + ' ' + texts.goes_on;
+  };
+  const later = (target: EventTarget | null) => new Promise((go) => target ? target.addEventListener('visibilitychange', go, { once: true }) : setTimeout(go, 1000));
+  let said: Text | HTMLElement = new Text(say());
+  p.replaceChildren(said);
+  while (Date.now() < until || document.hidden) {
+    await later(Date.now() < until ? null : document);
+    if (signal.aborted || said.parentNode !== p) throw t;
+    if (said instanceof Text) {
+      said = document.createElement('span');
+      said.setAttribute('aria-live', 'off');
+      p.replaceChildren(said);
+    }
+    said.textContent = say();
+  }
+  return '';
+};
+
+const toil: Toil = (url, task, progress, signal, part) => task && 'p' in task ? waited(task, signal, part!) : part ? checked(task, progress, signal, part) : new Promise((resolve, reject) => {
   const here = () => run(task!, progress, signal).then(resolve, reject);
   let worker: Worker;
   try {
