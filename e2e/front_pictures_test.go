@@ -16,7 +16,7 @@ func TestPicturesOfTheDocs(t *testing.T) {
 	work := start(t, "serve", "--config", configFile(t, "%sdefaults:\n  upstream: {urls: [%q]}\n  captcha: {work: true}\n", slowWork, site(t).URL))
 	blocked := serve(t, site(t).URL)
 	blocked.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
-	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_hour: 1}\n")
+	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 1m}\n")
 	limited.ban("ip:127.0.0.1", "1h")
 	demo := start(t, "demo", "--traffic", "0", "--log-level", "info")
 	ctx := browser(t)
