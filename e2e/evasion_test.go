@@ -31,6 +31,11 @@ func TestMessageEvasions(t *testing.T) {
 		{"part in base64", parts, part("; name=words\r\nContent-Transfer-Encoding: base64", "Y2FzaW5vIDExMQ=="), "SPAM"},
 		{"file with a binary prefix", parts, part(`; name="words"; filename="a.gif"`, "GIF89a\x00\xff\xfe a casino for you\x00"), "SPAM"},
 		{"after a semicolon", form, "a=1;words=casino+13&words=good", "SPAM"},
+		{"a long s", form, "words=good&word%C5%BF=casino+14", "SPAM"},
+		{"backslashes in a name", parts, part(`; name="wor\ds"`, "casino 15"), "SPAM"},
+		{"byte order mark", parts, part("; name=words", "\xff\xfec\x00a\x00s\x00i\x00n\x00o\x00"), "SPAM"},
+		{"base64 with what is none", parts, part("; name=words\r\nContent-Transfer-Encoding: base64", "Y2F *zaW5vIDE2"), "SPAM"},
+		{"parts in a part", parts, part("; name=words\r\nContent-Type: multipart/mixed; boundary=C", "--C\r\n\r\ncasino\r\n--C--"), ""},
 		{"undeclared charset", form, "words=%CB%F3%F7%F8%E5%E5+%EA%E0%E7%E8%ED%EE+%E2+%E3%EE%F0%EE%E4%E5", "SPAM"},
 	} {
 		r := v.do("POST", g.url+"/comments", c.body, "Content-Type", c.kind, "X-Requested-With", "XMLHttpRequest").must(t, 200, `"type":"captcha"`)
@@ -38,14 +43,15 @@ func TestMessageEvasions(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, s.Message)
 		}
 	}
-	for _, path := range []string{"/Comments?words=casino+there", "/comments?words=casino+of+the+query"} {
-		r := v.do("POST", g.url+path, "words=a+good+text+for+"+path[1:9], "Content-Type", form, "X-Requested-With", "XMLHttpRequest").must(t, 200, `"type":"captcha"`)
+	for _, path := range []string{"/Comments?words=casino+there", "/comments.json?words=casino+in+a+format", "/index.php/comments?words=casino+in+front", "/comments?words=casino+of+the+query"} {
+		r := v.do("POST", g.url+path, "words=a+good+text+for+"+path[1:15], "Content-Type", form, "X-Requested-With", "XMLHttpRequest").must(t, 200, `"type":"captcha"`)
 		if s := g.why(r); s.Cause != "message" || s.Message.Decision != "SPAM" {
 			t.Errorf("%s: %+v", path, s.Message)
 		}
 	}
 	for _, c := range []struct{ method, path, field, value, body, decision string }{
 		{"PUT", "/comments", "X-HTTP-Method-Override", "POST", "words=casino+21", "SPAM"},
+		{"PUT", "/comments", "X_HTTP_Method_Override", "POST", "words=casino+26", "SPAM"},
 		{"PATCH", "/comments", "X-Unknown", "1", "words=casino+22&_method=post", "SPAM"},
 		{"PUT", "/comments?%5Fmethod=POST", "X-Unknown", "1", "words=casino+23", "SPAM"},
 		{"GET", "/comments?_method=POST&words=casino+24", "X-Unknown", "1", "", "SPAM"},
@@ -61,7 +67,7 @@ func TestMessageEvasions(t *testing.T) {
 	if bodies, _ := book.take(); len(bodies) > 0 {
 		t.Errorf("the service got %q", bodies)
 	}
-	if n := g.logged(t); n != 21 {
+	if n := g.logged(t); n != 28 {
 		t.Errorf("%d messages are in the log: each is one, however it can be read", n)
 	}
 }

@@ -38,7 +38,7 @@ func (s *Service) routeAt(method []byte, paths *request.Paths) (r *messageRoute,
 // mayClaim says whether there is a place in the client's request where it could claim a method.
 func (j *journey) mayClaim() bool {
 	claims := func(f request.Field) bool {
-		return slices.ContainsFunc(inline.OverrideFields[:], func(name string) bool { return request.EqualFold(f.Name, name) })
+		return slices.ContainsFunc(inline.OverrideFields[:], func(name string) bool { return request.EqualCGI(f.Name, name) })
 	}
 	return len(j.view.Query) > 0 || inline.HasFields(string(j.view.Get("Content-Type"))) || slices.ContainsFunc(j.view.Fields, claims)
 }

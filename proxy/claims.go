@@ -39,7 +39,7 @@ func addClaims(v *request.View, methods []string) {
 func claims(v *request.View) bool {
 	for i := range v.Fields {
 		for _, name := range inline.OverrideFields {
-			if request.EqualFold(v.Fields[i].Name, name) {
+			if request.EqualCGI(v.Fields[i].Name, name) {
 				return true
 			}
 		}

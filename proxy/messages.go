@@ -58,12 +58,12 @@ func (j *journey) judgeMessage() {
 	}
 }
 
-// headerValues returns the values of a header field of the client's request.
+// headerValues returns the values of a header field of the client's request, with those of the fields that a CGI program takes for it.
 func (j *journey) headerValues(name string) []string { return headerValues(j.view, name) }
 
 func headerValues(v *request.View, name string) (out []string) {
 	for i := range v.Fields {
-		if f := &v.Fields[i]; request.EqualFold(f.Name, name) {
+		if f := &v.Fields[i]; request.EqualCGI(f.Name, name) {
 			out = append(out, string(f.Value))
 		}
 	}

@@ -202,15 +202,22 @@ func newMessageRoutes(c MessagesConfig) []*messageRoute {
 	return routes
 }
 
-// fits reports whether the route matches a method and one reading of a path; with fold, in any case.
+// fits reports whether the route matches a method and one reading of a path; with fold, in any case, behind a front controller
+// (/index.php/comments) and with a format (/comments.json), since many frameworks take these for the same.
 func (r *messageRoute) fits(method, path []byte, fold bool) bool {
 	same := func(want, got string) bool { return want == got || fold && request.EqualFold(want, got) }
 	if r.method != "*" && !same(r.method, string(method)) {
 		return false
 	}
 	rest := strings.Trim(string(path), "/")
+	if first, after, more := strings.Cut(rest, "/"); fold && more && strings.HasSuffix(strings.ToLower(first), ".php") && !same(r.segments[0], first) {
+		rest = after
+	}
 	for i, want := range r.segments {
 		segment, after, more := strings.Cut(rest, "/")
+		if fold && i == len(r.segments)-1 && !more {
+			segment = withoutFormat(want, segment)
+		}
 		if want != "*" && !same(want, segment) || want == "*" && segment == "" {
 			return false
 		}
@@ -225,8 +232,21 @@ func (r *messageRoute) fits(method, path []byte, fold bool) bool {
 	return true
 }
 
+// maxFormat is the length of the longest format that a path may end in.
+const maxFormat = 8
+
+// withoutFormat returns a path's last segment without the format that it ends in, unless one is wanted.
+func withoutFormat(want, segment string) string {
+	dot := strings.LastIndexByte(segment, '.')
+	if dot <= 0 || len(segment)-dot-1 > maxFormat || strings.Contains(want, ".") {
+		return segment
+	}
+	return segment[:dot]
+}
+
 // messageRoute returns the first route of the service that matches the request in any reading of its path; nil for none.
-// Many services ignore the case of paths, and some that of methods: a route in another case matches where none fits exactly.
+// Many services ignore the case of paths, and some that of methods: a route in another case matches where none fits exactly, and so
+// does one that differs in what fits says.
 func (s *Service) messageRoute(method []byte, paths *request.Paths) *messageRoute {
 	if len(s.routes) == 0 {
 		return nil

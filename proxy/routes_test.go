@@ -44,6 +44,14 @@ func TestMessageRoutes(t *testing.T) {
 	f("POST", "/comments;x=y", "POST /comments")
 	f("POST", "/Comments", "POST /comments") // as services do that ignore case
 	f("post", "/comments", "POST /comments")
+	f("POST", "/comments.json", "POST /comments") // as Rails does
+	f("POST", "/index.php/comments", "POST /comments")
+	f("POST", "/Index.PHP/Comments.xml/", "POST /comments")
+	f("PUT", "/articles/7.5/comments.js", "PUT /articles/*/comments")
+	f("POST", "/x/comments", "")
+	f("POST", "/.json", "")
+	f("POST", "/comments.old.comments", "")
+	f("POST", "/comments.json/7", "")
 	f("POST", "/comments/7", "")
 	f("POST", "/commentsx", "")
 	f("GET", "/comments", "")

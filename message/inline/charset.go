@@ -43,9 +43,12 @@ func readings(s string, named charsets, charset string) (out []string, err error
 	add := func(charset string) {
 		if text, wrong := decode(s, charset); wrong != nil {
 			err = cmp.Or(err, wrong)
-		} else if !slices.Contains(out, text) {
+		} else if text = strings.TrimPrefix(text, "\ufeff"); !slices.Contains(out, text) {
 			out = append(out, text)
 		}
+	}
+	if marked := marked(s); marked != "" {
+		add(marked)
 	}
 	if !valid && (charset != "" || len(named) == 0) {
 		add(cmp.Or(charset, guess(s)))
@@ -54,6 +57,18 @@ func readings(s string, named charsets, charset string) (out []string, err error
 		add(name)
 	}
 	return out, err
+}
+
+// marked names the charset of a text that begins with a byte order mark of UTF-16, which some services believe before anything
+// else; empty for others.
+func marked(s string) string {
+	switch {
+	case strings.HasPrefix(s, "\xff\xfe"):
+		return "utf-16le"
+	case strings.HasPrefix(s, "\xfe\xff"):
+		return "utf-16be"
+	}
+	return ""
 }
 
 // decode turns s into UTF-8. What does not fit becomes U+FFFD, as in a browser.

@@ -25,13 +25,19 @@ func readContent(contentType string) (c content) {
 	if strings.Count(lower, "boundary") == 1 {
 		c.boundary = params["boundary"]
 	}
-	for piece := range strings.SplitSeq(lower, "charset") {
+	c.named = namedCharsets(contentType)
+	return c
+}
+
+// namedCharsets returns the charsets that a content type names, whatever else is wrong with it.
+func namedCharsets(contentType string) (named []string) {
+	for piece := range strings.SplitSeq(strings.ToLower(contentType), "charset") {
 		if name, ok := strings.CutPrefix(strings.TrimLeft(piece, " *"), "="); ok {
 			name, _, _ = strings.Cut(name, ";")
-			c.named = append(c.named, name)
+			named = append(named, name)
 		}
 	}
-	return c
+	return named
 }
 
 // charsets returns the charsets that the content type names.

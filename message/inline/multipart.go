@@ -61,8 +61,9 @@ type formPart struct {
 	names    []string
 	file     bool
 	raw      []byte
-	charset  string // of its content type
-	encoding string // of its transfer
+	charsets []string // of its content types
+	encoding string   // of its transfer
+	odd      string   // why services may differ in what it says; empty: they do not
 }
 
 // cutParts returns the parts of a form.
@@ -83,7 +84,9 @@ func cutParts(body []byte, boundary string) (parts []formPart, err error) {
 		if p.raw, err = io.ReadAll(part); err != nil { // no longer than the body, whose length is bounded
 			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 		}
-		p.head(part.Header)
+		if p.head(part.Header); p.odd != "" {
+			return nil, fmt.Errorf("%w: %s", ErrUnreadable, p.odd)
+		}
 		parts = append(parts, p)
 	}
 	if bytes.Count(body, []byte("--"+boundary)) != len(parts)+1 {
@@ -106,23 +109,32 @@ func (p *formPart) head(fields textproto.MIMEHeader) {
 		case "content-disposition":
 			p.names, p.file = partNames(values)
 		case "content-type":
-			_, params, _ := mime.ParseMediaType(values[0])
-			p.charset = params["charset"]
+			for _, v := range values {
+				p.charsets = append(p.charsets, namedCharsets(v)...)
+				if strings.Contains(strings.ToLower(v), "multipart/") {
+					p.odd = "a part that has parts"
+				}
+			}
+		case "content-encoding":
+			p.odd = "a part that is compressed"
 		case "content-transfer-encoding":
-			p.encoding = values[0]
+			p.encoding = strings.ToLower(strings.Join(values, " "))
 		}
 	}
 }
 
 // texts returns what the part says, in each way that a service may read it.
 func (p *formPart) texts(named charsets, charset string) (out []string, err error) {
-	if named, err = named.and(p.charset); err != nil {
-		return nil, err
+	for _, name := range p.charsets {
+		if named, err = named.and(name); err != nil {
+			return nil, err
+		}
 	}
 	for _, value := range transferred(p.raw, p.encoding) {
 		if p.file && !utf8.Valid(value) {
-			out = append(out, printable(value))
-			continue
+			if out = append(out, printable(value)); len(named) == 0 {
+				continue
+			}
 		}
 		more, err := readings(string(value), named, charset)
 		if err != nil {
@@ -157,7 +169,7 @@ func partNames(dispositions []string) (names []string, file bool) {
 				names = append(names, unescape(value))
 				pieces.WriteString(unescape(value))
 			case key == "name":
-				names = append(names, value)
+				names = append(names, value, strings.ReplaceAll(value, `\`, ""), unescape(value))
 				if word, err := new(mime.WordDecoder).DecodeHeader(value); err == nil {
 					names = append(names, word)
 				}
@@ -188,20 +200,33 @@ func untilSemicolon(s string) (piece, rest string) {
 
 // transferred returns a part both as it is and with its transfer encoding decoded: not every service decodes it.
 func transferred(raw []byte, encoding string) [][]byte {
-	var from io.Reader
-	switch strings.ToLower(strings.TrimSpace(encoding)) {
-	case "base64":
-		from = base64.NewDecoder(base64.StdEncoding, bytes.NewReader(raw))
-	case "quoted-printable":
-		from = quotedprintable.NewReader(bytes.NewReader(raw))
-	default:
-		return [][]byte{raw}
+	out := [][]byte{raw}
+	if strings.Contains(encoding, "base64") {
+		out = append(out, looseBase64(raw))
 	}
-	decoded, err := io.ReadAll(from)
-	if err != nil && len(decoded) == 0 {
-		return [][]byte{raw}
+	if strings.Contains(encoding, "quoted-printable") {
+		if decoded, err := io.ReadAll(quotedprintable.NewReader(bytes.NewReader(raw))); err == nil || len(decoded) > 0 {
+			out = append(out, decoded)
+		}
 	}
-	return [][]byte{raw, decoded}
+	return out
+}
+
+// looseBase64 decodes base64 as services do that skip what is none, and go on after the padding.
+func looseBase64(raw []byte) (out []byte) {
+	raw = bytes.Map(func(r rune) rune {
+		if r == '=' || r == '+' || r == '/' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
+			return r
+		}
+		return -1
+	}, raw)
+	for piece := range bytes.SplitSeq(raw, []byte("=")) {
+		if len(piece)%4 == 1 { // six bits more are no byte
+			piece = piece[:len(piece)-1]
+		}
+		out, _ = base64.RawStdEncoding.AppendDecode(out, piece)
+	}
+	return out
 }
 
 // leastRun is the number of characters from which on a run in binary data is taken for text.

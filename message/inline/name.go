@@ -17,7 +17,7 @@ func spelt(name, key string) (rest string, ok bool) {
 }
 
 // folded is a name as the most liberal service reads it: quotes, spaces and characters that show nothing are not part of
-// it, and it ends at a NUL.
+// it, and it ends at a NUL. Letters that have the same capital are the same: the long s and the dotless i, too.
 func folded(name string) string {
 	if i := strings.IndexByte(name, 0); i >= 0 {
 		name = name[:i]
@@ -26,7 +26,7 @@ func folded(name string) string {
 		if r != ' ' && (!unicode.IsPrint(r) || r == unicode.ReplacementChar) {
 			return -1
 		}
-		return unicode.ToLower(r)
+		return unicode.ToLower(unicode.ToUpper(r))
 	}, name)
 	return strings.Trim(name, " '\"")
 }
@@ -41,9 +41,9 @@ func underscored(name string) string {
 	return strings.NewReplacer(" ", "_", ".", "_", "[", "_").Replace(name[:end]) + name[end:]
 }
 
-// steps are the names within a name: a, b and c of a[b].c.
+// steps are the names within a name: a, b and c of a[b].c, or of a['b']["c"].
 func steps(name string) []string {
-	return strings.FieldsFunc(name, func(r rune) bool { return r == '[' || r == ']' || r == '.' || r == ' ' })
+	return strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("[]. '\"", r) })
 }
 
 // below reports whether the steps of name lead to those of key or below, and where: numbers in between count the elements
