@@ -1,6 +1,9 @@
 package processor
 
 import (
+	"sync"
+	"time"
+
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
@@ -14,6 +17,12 @@ const (
 	mostDoors = 32 // doors of a subject that add up
 	oddUnit   = 256
 
+	// From how many doors in half a day visitors of a network show that they go on: those whom the site knows, and strangers. Cookies
+	// are free, networks are not.
+	knownLedOn    = 128
+	strangerLedOn = 2
+	ledOnCells    = 4096
+
 	// A door by which several times as many come in as by others is no odd one, even if hardly any go on from it, as from
 	// what a newsletter names. Robots that come in anywhere make all doors alike.
 	sharedDoor = -0.9
@@ -25,8 +34,8 @@ func fromOutside(e *verdict.Event) bool {
 }
 
 // enter takes a page load: by whom who may be a herald or follow one, by which page somebody comes in, and where those go
-// on who have come in. s is a copy, which learns of it, too.
-func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
+// on who have come in. s is a copy, which learns of it, too. known says that the site knows the visitor.
+func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) {
 	if !e.Page || e.Partner || !e.Claim.Family.Browser() {
 		return
 	}
@@ -48,8 +57,10 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 	case s.door == 0 || stopped: // who is stopped has not gone on
 		return
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && e.RefererPath != page && s.nDoors < mostLedOn:
-		r.people.doors.note(e.RefererPath, e.At)
-		r.people.rhythm.note(e.At)
+		if r.people.ledOn.hears(networkHash(e.Subjects[e.N-1].ID), known || p.keeper.Returns(e), e.At) {
+			r.people.doors.note(e.RefererPath, e.At)
+			r.people.rhythm.note(e.At)
+		}
 	}
 	s.through(door, odd)
 	sh, h := p.sessions.lock(e.Subjects[0])
@@ -57,6 +68,33 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 	if known := sh.find(h, e.Subjects[0]); known != nil {
 		known.through(door, odd)
 	}
+}
+
+// ledOn is how often the visitors of each network have shown in this half day by which pages and when people come in. Networks that
+// share a cell show it together. Safe for concurrent use; the zero value is ready for use.
+type ledOn struct {
+	mu   sync.Mutex
+	half int64
+	said [ledOnCells]uint8
+}
+
+// hears reports whether another visitor of a network counts, and counts it.
+func (l *ledOn) hears(network uint64, known bool, at time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if half := at.Unix() / halfDay; half > l.half {
+		l.half, l.said = half, [ledOnCells]uint8{}
+	}
+	most := uint8(strangerLedOn)
+	if known {
+		most = knownLedOn
+	}
+	cell := &l.said[network*0x9e3779b97f4a7c15>>52]
+	if *cell >= most {
+		return false
+	}
+	*cell++
+	return true
 }
 
 func doorOf(page uint32) uint8 { return uint8(page>>24) | 1 }

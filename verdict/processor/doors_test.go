@@ -33,7 +33,7 @@ func TestDoors(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	at := time.Unix(1.8e9, 0)
 	for i := range 200 { // people come in by one of ten pages, and go on
-		w := &walk{p: p, n: 1000 + i, at: at.Add(time.Duration(i) * time.Minute)}
+		w := &walk{p: p, n: (1000 + i) << 8, at: at.Add(time.Duration(i) * time.Minute)}
 		door := fmt.Sprintf("/door/%d", i%10)
 		w.load(door, "", 0)
 		w.load(fmt.Sprintf("/in/%d", i), door, 10*time.Second)
@@ -72,7 +72,7 @@ func TestStoppedTeachesNoDoor(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	at := time.Unix(1.8e9, 0)
 	for i := range 100 { // people come in by one of ten pages, and go on
-		w := &walk{p: p, n: 1000 + i, at: at}
+		w := &walk{p: p, n: (1000 + i) << 8, at: at}
 		w.load(fmt.Sprintf("/door/%d", i%10), "", 0)
 		w.load(fmt.Sprintf("/in/%d", i), fmt.Sprintf("/door/%d", i%10), 10*time.Second)
 	}
@@ -84,7 +84,7 @@ func TestStoppedTeachesNoDoor(t *testing.T) {
 		return w.factors()["entry_odd"]
 	}
 	for i := range 20 {
-		w := &walk{p: p, n: 2000 + i, at: at}
+		w := &walk{p: p, n: (2000 + i) << 8, at: at}
 		w.load("/trap", "", time.Minute)
 		w.verdict = verdict.Robot
 		w.load("/in/1", "/trap", time.Second)
@@ -94,7 +94,7 @@ func TestStoppedTeachesNoDoor(t *testing.T) {
 		t.Errorf("a page after which everybody was stopped: %v", before)
 	}
 	for i := range 20 {
-		w := &walk{p: p, n: 3000 + i, at: at, verdict: verdict.Robot}
+		w := &walk{p: p, n: (3000 + i) << 8, at: at, verdict: verdict.Robot}
 		w.load("/trap", "", time.Minute)
 		w.verdict = verdict.Human
 		w.load("/trap", "", time.Minute)

@@ -35,6 +35,7 @@ type people struct {
 	views     views // what they read
 	doors     views // where those come in who go on from there
 	rhythm    rhythm
+	ledOn     ledOn // who has shown both
 	heralds   heralds
 	newcomers newcomers
 	appetite  appetite

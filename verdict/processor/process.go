@@ -70,7 +70,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		}
 	}
 	s, due := p.turn(e, r.Name, is, known)
-	p.enter(e, r, &s)
+	p.enter(e, r, &s, known)
 	p.arrive(e, r, known)
 	p.follow(e, r, &s, known)
 	if due {

@@ -25,7 +25,7 @@ func TestRhythm(t *testing.T) {
 			for hour := c.from; hour < c.to; hour++ {
 				for range 10 {
 					n++
-					w := &walk{p: p, n: 1000 + n, at: start.Add(time.Duration(24*day+hour)*time.Hour + 10*time.Minute)}
+					w := &walk{p: p, n: (1000 + n) << 8, at: start.Add(time.Duration(24*day+hour)*time.Hour + 10*time.Minute)}
 					w.load("/door", "", 0)
 					w.load(fmt.Sprint("/in/", n), "/door", 10*time.Second)
 				}
