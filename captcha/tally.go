@@ -30,6 +30,7 @@ const (
 const (
 	tallySpan     = time.Hour
 	tallyNetworks = 4096 // per span
+	rowTries      = 16   // rows that are looked at to find one that may give way
 	tallyShown    = 200  // networks in an answer
 	othersRow     = "others"
 )
@@ -66,11 +67,12 @@ func newTally(keyTTL time.Duration) *tally { return &tally{loaded: newSpentSet(k
 
 type span [tallyKinds]map[string]ChallengeCount
 
-// add adds to the counts of a row; beyond the most there may be, to those of the others.
+// add adds to the counts of a row; beyond the most there may be, to those of the others. Who answers is given a row in which nobody
+// has answered rightly: names are free, and a flood of them is not to hide those by whom machines are known.
 func (s *span) add(of tallyOf, name string, more *ChallengeCount) {
 	m := s[of]
 	n, known := m[name]
-	if !known && len(m) >= tallyNetworks {
+	if !known && len(m) >= tallyNetworks && !(more.Tried > 0 && makeRoom(m)) {
 		name = othersRow
 		n = m[name]
 	}
@@ -80,6 +82,24 @@ func (s *span) add(of tallyOf, name string, more *ChallengeCount) {
 		s[of] = m
 	}
 	m[name] = n
+}
+
+// makeRoom adds one of a few rows, taken at random, to those of the others, if nobody has answered rightly there.
+func makeRoom(m map[string]ChallengeCount) bool {
+	left := rowTries
+	for name, n := range m {
+		if n.Solved == 0 && name != othersRow {
+			others := m[othersRow]
+			others.add(&n)
+			delete(m, name)
+			m[othersRow] = others
+			return true
+		}
+		if left--; left == 0 {
+			break
+		}
+	}
+	return false
 }
 
 // turn starts a new span.

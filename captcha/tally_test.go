@@ -60,6 +60,35 @@ func TestChallengesAreTold(t *testing.T) {
 	}
 }
 
+// TestNamesHideNoCampaign: who looks at challenges under thousands of names, and answers some of them wrongly, does not hide a campaign.
+func TestNamesHideNoCampaign(t *testing.T) {
+	e := newEnv(t, nil)
+	net := func(n int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, byte(n), 0}), 24) }
+	for n := range 3 * tallyNetworks {
+		more := ChallengeCount{Shown: 1}
+		if n%8 == 0 {
+			more = ChallengeCount{Tried: 1}
+		}
+		e.c.tally.count(e.now(), &who{way: "page", lang: "en", net: net(1), agent: uint64(n + 100), shape: fmt.Sprint("shape ", n)}, more)
+	}
+	for range 40 {
+		e.c.tally.count(e.now(), &who{way: "page", lang: "en", net: net(2), agent: 7, shape: "shape x"}, ChallengeCount{Shown: 1, Tried: 1, Solved: 1, Quick: 1})
+	}
+	if !e.c.isCampaign(net(2), 7, e.now()) {
+		t.Error("the campaign is not seen")
+	}
+	if n := e.c.tally.of(ofShape, "shape x", e.now()); n.Solved != 40 {
+		t.Errorf("%d right answers of its shape", n.Solved)
+	}
+	all := int64(0)
+	for _, n := range e.c.tally.now[ofCampaign] {
+		all += n.Shown + n.Tried
+	}
+	if n := len(e.c.tally.now[ofCampaign]); n > tallyNetworks+1 || all != 3*tallyNetworks+80 {
+		t.Errorf("%d rows, %d challenges", n, all)
+	}
+}
+
 // TestPitfall12ChallengesAreBounded: beyond a bound, further networks are counted together.
 func TestPitfall12ChallengesAreBounded(t *testing.T) {
 	e := newEnv(t, nil)
