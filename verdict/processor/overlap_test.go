@@ -138,7 +138,9 @@ func TestOverlap(t *testing.T) {
 func TestOverlapOfPeopleBesideARobot(t *testing.T) {
 	office := [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: 0, 14: 113, 15: 9}
 	for name, robot := range map[string]func(i int) identity.Subject{
-		"names":      func(i int) identity.Subject { return identity.Subject{Kind: identity.KindIP, ID: [16]byte{15: byte(i % 60)}} },
+		"names": func(i int) identity.Subject {
+			return identity.Subject{Kind: identity.KindIP, ID: [16]byte{15: byte(i % 60)}}
+		},
 		"one cookie": func(int) identity.Subject { return cookie(50_000) },
 	} {
 		v := newVillage(t, 3, nil)
