@@ -31,7 +31,7 @@ type Conn struct {
 	reused    bool
 	state     uint8
 	readBy    time.Time   // the deadline of reading that is set; of a connection that is lent again, too
-	writeBy   bool        // one of writing is set
+	writeBy   atomic.Bool // one of writing is set; who uploads and who halts the upload set it at once
 	woken     atomic.Bool // Wake has been called
 	born      int64       // on the Group's clock, nanoseconds
 	idleSince int64
@@ -73,13 +73,14 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 
 // SetWriteDeadline implements net.Conn.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.writeBy = true
+	c.writeBy.Store(true)
 	return c.Conn.SetWriteDeadline(t) //nolint:wrapcheck // it is a net.Conn
 }
 
 // SetDeadline implements net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
-	c.readBy, c.writeBy = t, true
+	c.readBy = t
+	c.writeBy.Store(true)
 	return c.Conn.SetDeadline(t) //nolint:wrapcheck // it is a net.Conn
 }
 
@@ -133,11 +134,11 @@ func (c *Conn) Release() {
 // rest takes deadlines away that would hurt the next request. One of reading that has passed is no harm: who reads looks at
 // ReadBy first.
 func (c *Conn) rest() error {
-	if !c.writeBy && !c.woken.Load() {
+	if !c.writeBy.Load() && !c.woken.Load() {
 		return nil
 	}
 	err := c.SetDeadline(time.Time{})
-	c.writeBy = false
+	c.writeBy.Store(false)
 	c.woken.Store(false)
 	return err
 }
