@@ -44,6 +44,9 @@ func parseKind(s string) (Kind, error) {
 	return KindNone, fmt.Errorf("kind %q: must be one of spravka, L, fuid, i, service, ip", cut(s))
 }
 
+// Vouched reports whether the service itself says who the visitor is.
+func (k Kind) Vouched() bool { return k == KindL || k == KindService }
+
 // hashed reports whether the ID is a hash of a text.
 func (k Kind) hashed() bool { return k == KindL || k == KindFuid || k == KindService }
 

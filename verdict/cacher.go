@@ -308,7 +308,7 @@ func freeToMake(k identity.Kind) bool {
 // standsAlone reports whether an identity counts in its own right, whatever its address has done.
 func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 	switch {
-	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
+	case sub.Kind.Vouched():
 		return true
 	case standing.Earns(sub.Kind):
 		return c.standing.Counts(sub, at)

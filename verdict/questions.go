@@ -119,7 +119,7 @@ func (c *Cacher) known(id *identity.Identity) bool {
 
 func (c *Cacher) stands(sub identity.Subject) bool {
 	switch {
-	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
+	case sub.Kind.Vouched():
 		return true
 	case standing.Earns(sub.Kind):
 		return c.standing.Established(sub)

@@ -321,10 +321,9 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if apart { // as much as who reads without the parts of pages; what was read before that was known counts, too
 			limit, all = most/float32(c.Bare), established
 			if established {
-				read += b.known[i]
-			}
-			if i == len(budgetSpans)-1 && established {
-				read = max(read, b.docs)
+				if read += b.known[i]; i == len(budgetSpans)-1 {
+					read = max(read, b.docs)
+				}
 			}
 		}
 		if read <= limit {

@@ -230,7 +230,7 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 		if p.over(paceKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID, calls: calls}, addr.ID, v.At, r, known.agentCount()) {
 			return 1
 		}
-		if winner.Kind != identity.KindIP && freeToMake(winner.Kind) &&
+		if winner.Kind != identity.KindIP && !winner.Kind.Vouched() &&
 			p.over(paceKey{role: roleCrowd, service: s.Index, id: addr.ID, calls: calls}, addr.ID, v.At, r, 1) {
 			return 1
 		}
@@ -254,9 +254,6 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 	weight, _ := known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At)
 	return m.Share(weight)
 }
-
-// freeToMake reports whether a ban on the address would stop an identity of the kind.
-func freeToMake(k identity.Kind) bool { return k != identity.KindL && k != identity.KindService }
 
 func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agents int) bool {
 	var seen [verdict.MaxLimits]float32

@@ -104,11 +104,9 @@ func (t *tastes) note(e *verdict.Event) {
 	if fold(e.Path^hashID(e.Subjects[0].ID), 0xd1b54a32d192ed03)&1 == 0 {
 		return
 	}
-	cell := &t.said[networkHash(e.Subjects[e.N-1].ID)*0x9e3779b97f4a7c15>>54]
-	if *cell >= tasteEach {
+	if !hears(t.said[:], networkHash(e.Subjects[e.N-1].ID), tasteEach) {
 		return
 	}
-	*cell++
 	if t.by == nil {
 		t.by, t.shapes = new([2][tastePlaces]uint8), new([tasteShapes]taste)
 	}
@@ -216,7 +214,7 @@ func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r
 	if b.docs < circleFrom || p.cfg.Budget.Overlap == 0 {
 		return false
 	}
-	chance, counts := float32(0), ch.is.Read() && !ch.again && e.Status < 400 && !stands(e)
+	chance, counts := float32(0), ch.is.Read() && !ch.again && e.Status < 400 && !e.Subjects[0].Kind.Vouched()
 	if counts {
 		chance, counts = r.people.tastes.share(e)
 	}
@@ -231,12 +229,6 @@ func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r
 	c.at = e.At.Unix()
 	c.add(read{page: uint32(e.Path >> 32), shape: uint16(e.PathShape >> 48), who: uint16(whoReads(e) >> 48)}, float32(p.cfg.Budget.Overlap)*chance) //nolint:gosec // parts of hashes
 	return c.odds >= apartFrom
-}
-
-// stands reports whether the service itself says who it is: it may read what nobody else can.
-func stands(e *verdict.Event) bool {
-	k := e.Subjects[0].Kind
-	return k == identity.KindL || k == identity.KindService
 }
 
 // whoReads tells the clients of an address apart, by what they are known by, and by User-Agent and cookie.

@@ -66,11 +66,9 @@ func (a *appetite) vote(network uint64, docs uint32, at int64) (usual uint32) {
 		}
 		a.day, a.said = day, [appetiteCells]uint8{}
 	}
-	cell := &a.said[network*0x9e3779b97f4a7c15>>54]
-	if *cell >= networkDays || docs == 0 {
+	if docs == 0 || !hears(a.said[:], network, networkDays) {
 		return 0
 	}
-	*cell++
 	a.votes[min(int(4*math.Log2(float64(docs))), appetiteBins-1)]++
 	a.all++
 	if a.all < appetiteFrom {

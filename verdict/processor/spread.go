@@ -55,6 +55,17 @@ func hashID(id [16]byte) uint64 {
 	return fold(binary.LittleEndian.Uint64(id[:8])^0x9e3779b97f4a7c15, binary.LittleEndian.Uint64(id[8:])^0xd1b54a32d192ed03)
 }
 
+// hears reports whether another word of a network counts, and counts it: most of them do. Networks that share a cell have them
+// together. The number of cells is a power of two.
+func hears(cells []uint8, network uint64, most uint8) bool {
+	cell := &cells[network*0x9e3779b97f4a7c15>>(65-bits.Len(uint(len(cells))))]
+	if *cell >= most {
+		return false
+	}
+	*cell++
+	return true
+}
+
 // fading is e^(-age/span), what is left of a count of that age. Under load most ages are a few milliseconds, where the
 // series gives the same number for a tenth of the work.
 func fading(age, span float64) float32 {

@@ -124,7 +124,7 @@ func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
 		return formula.Robot, sourceHoneypot
 	case p.human != 0:
 		return formula.Person, p.human.String()
-	case kind == identity.KindL || kind == identity.KindService:
+	case kind.Vouched():
 		return formula.Person, sourceSignedIn
 	case p.declared && !p.undeclared && !crowd:
 		return formula.Robot, sourceDeclared
