@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -109,6 +110,7 @@ func (v *visit) plot(all []journal.Figures, from, to time.Time, step time.Durati
 		at[all[i].At.Unix()] = sum.Requests
 		top = max(top, sum.Total)
 	}
+	top = axis(top)
 	m := svg.New(width, height, v.texts[v.lang]["requests_by_verdict"])
 	for i := range 3 {
 		y := float64(height-bottom) * (1 - float64(i)/2)
@@ -134,6 +136,12 @@ func (v *visit) plot(all []journal.Figures, from, to time.Time, step time.Durati
 		}
 	}
 	return m.HTML()
+}
+
+// axis rounds the end of an axis up to 2, 4, 6, 8 or 10 of a power of ten, so that its middle is a round number, too.
+func axis(top float64) float64 {
+	unit := math.Pow(10, max(math.Floor(math.Log10(top)), 0))
+	return 2 * unit * math.Ceil(top/(2*unit))
 }
 
 func short(n float64) string {
