@@ -247,7 +247,7 @@ func printDemo(out io.Writer, a *gateway.Server, traffic time.Duration) {
 
   Stop it with Ctrl-C.
 
-`, a.VisitorAddr(), a.AdminAddr, a.Cfg.DataDir, a.ConsoleLink())
+`, a.VisitorAddr(), a.AdminAddr, a.Config().DataDir, a.ConsoleLink())
 	if traffic > 0 {
 		fmt.Fprintf(out, "  For %v made-up people and robots visit the site (--traffic 0: nobody does), so that the console has something to show.\n\n", traffic)
 	}

@@ -13,30 +13,30 @@ import (
 
 // welcome says in five lines, for people, what the gateway does now. The log is for programs, and goes elsewhere.
 func welcome(w io.Writer, a *gateway.Server) {
-	fmt.Fprintf(w, "antirobot: protects %s\n", protected(a.Cfg))
-	fmt.Fprintf(w, "  %s; %s\n", arrivals(a), modes(a.Cfg))
+	fmt.Fprintf(w, "antirobot: protects %s\n", protected(a.Config()))
+	fmt.Fprintf(w, "  %s; %s\n", arrivals(a), modes(a.Config()))
 	if a.AdminAddr == "" {
 		fmt.Fprintln(w, "  there is no private listener (--admin ADDR): no API, no metrics")
 	} else {
-		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr, tokenFile(a.Cfg))
+		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr, tokenFile(a.Config()))
 	}
-	fmt.Fprintln(w, "  "+advice(a.Cfg))
+	fmt.Fprintln(w, "  "+advice(a.Config()))
 	fmt.Fprintln(w, "  SIGHUP reloads the configuration; Ctrl-C or SIGTERM lets what is under way finish, and stops")
 }
 
 // arrivals says where visitors come to: here, or to balancers that ask.
 func arrivals(a *gateway.Server) string {
-	if a.Cfg.Role == config.RoleProcessor {
+	if a.Config().Role == config.RoleProcessor {
 		return "a processor: it judges what gateways see, and serves no visitors"
 	}
-	if len(a.Cfg.Listen) == 0 {
-		return "balancers ask at " + strings.Join(a.Cfg.Check.Listen, ", ")
+	if len(a.Config().Listen) == 0 {
+		return "balancers ask at " + strings.Join(a.Config().Check.Listen, ", ")
 	}
 	scheme := "http"
-	if a.Cfg.Listen[0].Secure() {
+	if a.Config().Listen[0].Secure() {
 		scheme = "https"
 	}
-	return "visitors come to " + scheme + "://" + named(a.Cfg, a.VisitorAddr())
+	return "visitors come to " + scheme + "://" + named(a.Config(), a.VisitorAddr())
 }
 
 // named is address by the host whose certificate the first listener obtains, as browsers know it; or address itself.

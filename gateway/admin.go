@@ -15,9 +15,9 @@ import (
 
 // openAdmin builds the private listener over the parts.
 func (a *Server) openAdmin() (err error) {
-	file := a.Cfg.Admin.TokenFile
+	file := a.Config().Admin.TokenFile
 	if file == "" {
-		file = filepath.Join(a.Cfg.DataDir, "admin.token")
+		file = filepath.Join(a.Config().DataDir, "admin.token")
 	}
 	if a.Token, err = admin.LoadOrMakeToken(file); err != nil {
 		return err
@@ -25,8 +25,8 @@ func (a *Server) openAdmin() (err error) {
 	deps := admin.Deps{
 		Token: a.Token, TLS: a.tlsOf(adminListener), Version: a.version, Started: a.began, Log: a.Logger("admin"), Metrics: a.set,
 		Gateway: a, Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists, Counters: a.counters,
-		Messages: &messageAPI{a: a}, Queue: a.queue, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest, Sessions: a.proc,
-		Challenges: a.challenges, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms, TracePage: a.Cfg.Traces.Page,
+		Messages: &messageAPI{a: a}, Queue: a.queue, MessagesOpen: a.Config().MessagesOpen(), MaxMessage: a.Config().Message.MaxRequest, Sessions: a.proc,
+		Challenges: a.challenges, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms, TracePage: a.Config().Traces.Page,
 	}
 	if a.pushes != nil {
 		deps.Pushes = a.pushes
@@ -51,7 +51,7 @@ func (a *Server) openAdmin() (err error) {
 	if a.journal != nil {
 		deps.Journal = a.journal
 	}
-	if a.admin, err = admin.New(a.Cfg.Admin, deps); err != nil {
+	if a.admin, err = admin.New(a.Config().Admin, deps); err != nil {
 		return err
 	}
 	return a.openConsole(deps.TLS != nil)
@@ -59,8 +59,8 @@ func (a *Server) openAdmin() (err error) {
 
 // openConsole puts the pages in front of the listener's API.
 func (a *Server) openConsole(secure bool) error {
-	d := console.Deps{API: a.admin, Secure: secure, OIDC: &a.Cfg.Admin.OIDC, Log: a.Logger("console")}
-	if file := a.Cfg.Admin.OIDC.SecretFile; file != "" && d.OIDC.Issuer != "" {
+	d := console.Deps{API: a.admin, Secure: secure, OIDC: &a.Config().Admin.OIDC, Log: a.Logger("console")}
+	if file := a.Config().Admin.OIDC.SecretFile; file != "" && d.OIDC.Issuer != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			return fmt.Errorf("admin.oidc.client_secret_file: %w", err)
@@ -88,8 +88,8 @@ func (a *Server) Services() []admin.ServiceStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []admin.ServiceStatus
-	for i := range a.Cfg.Resolved {
-		s := &a.Cfg.Resolved[i]
+	for i := range a.Config().Resolved {
+		s := &a.Config().Resolved[i]
 		d := admin.ServiceStatus{Name: s.Name, Hosts: s.Hosts, Mode: s.Verdict.Mode}
 		for _, addr := range a.groups[s.Name].Healthy() {
 			d.Upstreams = append(d.Upstreams, admin.Upstream{Address: addr.Addr, Healthy: addr.Up, Active: addr.Active})

@@ -11,7 +11,7 @@ import (
 
 // openAlarms begins to watch over what the other parts say of themselves.
 func (a *Server) openAlarms() (err error) {
-	a.alarms, err = alarm.New(a.Cfg.Alarms, alarm.Deps{Look: a.sight, Log: a.Logger("alarms"), Metrics: a.set})
+	a.alarms, err = alarm.New(a.Config().Alarms, alarm.Deps{Look: a.sight, Log: a.Logger("alarms"), Metrics: a.set})
 	if err != nil {
 		return settings.At("alarms", err)
 	}

@@ -42,8 +42,8 @@ func (a *Server) Backup(dir string) (err error) {
 		}
 	}()
 	if s, ok := a.store.Store.(*pebblestore.Store); ok {
-		if !sameFileSystem(dir, a.Cfg.DataDir) {
-			return fmt.Errorf("%s is not in the file system of the data directory %s; name a directory there, and copy it away afterwards", dir, a.Cfg.DataDir)
+		if !sameFileSystem(dir, a.Config().DataDir) {
+			return fmt.Errorf("%s is not in the file system of the data directory %s; name a directory there, and copy it away afterwards", dir, a.Config().DataDir)
 		}
 		if err := s.Checkpoint(filepath.Join(dir, storeName)); err != nil {
 			return err
@@ -54,10 +54,10 @@ func (a *Server) Backup(dir string) (err error) {
 			return err
 		}
 	}
-	if err := copyTree(dir, a.Cfg.DataDir, append([]string{relativeTo(a.Cfg.DataDir, dir)}, leftOut...)); err != nil {
+	if err := copyTree(dir, a.Config().DataDir, append([]string{relativeTo(a.Config().DataDir, dir)}, leftOut...)); err != nil {
 		return err
 	}
-	if file := a.Cfg.KeyFile(); !a.Cfg.Store.Shared() && filepath.Dir(file) != filepath.Clean(a.Cfg.DataDir) {
+	if file := a.Config().KeyFile(); !a.Config().Store.Shared() && filepath.Dir(file) != filepath.Clean(a.Config().DataDir) {
 		if err := copyFile(filepath.Join(dir, "keys.json"), file); err != nil {
 			return err
 		}

@@ -28,12 +28,12 @@ const adminListener = -1
 // changes continues unchanged until the restart, with its current files.
 func (a *Server) filesOf(listener int, next *config.Config) (key string, files []h1.CertificateFiles) {
 	if listener == adminListener {
-		if a.Cfg.Admin.TLSCert == "" {
+		if a.Config().Admin.TLSCert == "" {
 			return "admin", nil
 		}
-		return "admin", []h1.CertificateFiles{{CertFile: a.Cfg.Admin.TLSCert, KeyFile: a.Cfg.Admin.TLSKey}}
+		return "admin", []h1.CertificateFiles{{CertFile: a.Config().Admin.TLSCert, KeyFile: a.Config().Admin.TLSKey}}
 	}
-	l := a.Cfg.Listen[listener]
+	l := a.Config().Listen[listener]
 	if listener < len(next.Listen) && next.Listen[listener].Address == l.Address && next.Listen[listener].TLSCert != "" {
 		l = next.Listen[listener]
 	}
@@ -41,8 +41,8 @@ func (a *Server) filesOf(listener int, next *config.Config) (key string, files [
 }
 
 func (a *Server) openCertificates() error {
-	for i := adminListener; i < len(a.Cfg.Listen); i++ {
-		key, files := a.filesOf(i, a.Cfg)
+	for i := adminListener; i < len(a.Config().Listen); i++ {
+		key, files := a.filesOf(i, a.Config())
 		if len(files) == 0 {
 			continue
 		}
@@ -58,8 +58,8 @@ func (a *Server) openCertificates() error {
 // openClientCAs reads who signs the certificates of clients.
 func (a *Server) openClientCAs() (err error) {
 	a.clients = make(map[int]*h1.ClientCAs)
-	for i := range a.Cfg.Listen {
-		l := &a.Cfg.Listen[i]
+	for i := range a.Config().Listen {
+		l := &a.Config().Listen[i]
 		if l.ClientCA == "" {
 			continue
 		}
@@ -78,7 +78,7 @@ func (a *Server) tlsOf(listener int) *tls.Config {
 			own = c.Certificates
 		}
 	}
-	obtains := listener != adminListener && a.Cfg.Listen[listener].ACME
+	obtains := listener != adminListener && a.Config().Listen[listener].ACME
 	if obtains {
 		own = own.WithOthers(a.acme.GetCertificate)
 	}
@@ -126,12 +126,12 @@ func (a *Server) turnTickets(ctx context.Context) {
 
 // openACME makes the keeper of obtained certificates; they are obtained once the listeners are open.
 func (a *Server) openACME() (err error) {
-	if len(a.Cfg.TLS.ACME.Hosts) == 0 {
+	if len(a.Config().TLS.ACME.Hosts) == 0 {
 		return nil
 	}
 	d := acme.Deps{Store: a.store, Seal: ringSealer{a.keys}, Log: a.Logger("acme"), Metrics: a.set}
-	for i := range a.Cfg.Listen {
-		l := &a.Cfg.Listen[i]
+	for i := range a.Config().Listen {
+		l := &a.Config().Listen[i]
 		_, port, _ := net.SplitHostPort(l.Address)
 		n, _ := net.LookupPort("tcp", port)
 		switch {
@@ -141,7 +141,7 @@ func (a *Server) openACME() (err error) {
 			d.HTTPPort = n
 		}
 	}
-	a.acme, err = acme.New(a.Cfg.TLS.ACME, d)
+	a.acme, err = acme.New(a.Config().TLS.ACME, d)
 	return err
 }
 
@@ -180,9 +180,9 @@ func (a *Server) plainHandler(l *config.Listener) h1.Handler {
 
 // redirect sends visitors to the first listener with TLS.
 func (a *Server) redirect() h1.Handler {
-	for i := range a.Cfg.Listen {
-		if a.Cfg.Listen[i].Secure() {
-			_, port, _ := net.SplitHostPort(a.Cfg.Listen[i].Address)
+	for i := range a.Config().Listen {
+		if a.Config().Listen[i].Secure() {
+			_, port, _ := net.SplitHostPort(a.Config().Listen[i].Address)
 			return proxy.Redirect{Port: port}
 		}
 	}
@@ -215,7 +215,7 @@ func (a *Server) prepareCertificates(next *config.Config) (commit func(), err er
 		commits = append(commits, use)
 	}
 	for i, c := range a.clients {
-		l := &a.Cfg.Listen[i]
+		l := &a.Config().Listen[i]
 		if i < len(next.Listen) && next.Listen[i].Address == l.Address && next.Listen[i].ClientCA != "" {
 			l = &next.Listen[i]
 		}

@@ -15,11 +15,11 @@ import (
 
 // openJournal opens what is remembered of requests. A gateway whose journal can't be opened serves all the same.
 func (a *Server) openJournal() error {
-	if !a.Cfg.Journal.Enabled {
+	if !a.Config().Journal.Enabled {
 		return nil
 	}
-	j, err := journal.New(a.Cfg.Journal, journal.Deps{
-		Dir: filepath.Join(a.Cfg.DataDir, journalName), Stories: stories{a}, Counts: a.counts, Log: a.Logger("journal"), Metrics: a.set,
+	j, err := journal.New(a.Config().Journal, journal.Deps{
+		Dir: filepath.Join(a.Config().DataDir, journalName), Stories: stories{a}, Counts: a.counts, Log: a.Logger("journal"), Metrics: a.set,
 	})
 	if err != nil {
 		a.log.Error().Err(err).Msg("there is no journal: what is decided is forgotten with the memory of verdict.decisions")
@@ -38,7 +38,7 @@ func (a *Server) closeJournal() error {
 
 // openTraces begins to tell a receiver of requests, if there is one.
 func (a *Server) openTraces() (err error) {
-	a.traces, err = traces.New(a.Cfg.Traces, traces.Deps{Version: a.version, Log: a.Logger("traces"), Metrics: a.set})
+	a.traces, err = traces.New(a.Config().Traces, traces.Deps{Version: a.version, Log: a.Logger("traces"), Metrics: a.set})
 	return err
 }
 

@@ -35,9 +35,7 @@ var (
 // View implements admin.Lab.
 func (l labOf) View() (lab.View, error) {
 	a := l.a
-	a.mu.Lock()
-	cfg := a.Cfg
-	a.mu.Unlock()
+	cfg := a.Config()
 	st, err := lab.Load(cfg.DataDir)
 	if err != nil {
 		return lab.View{}, err
@@ -129,7 +127,7 @@ func (l labOf) Rehearse(ctx context.Context, c *lab.Change, since, now time.Time
 	}
 	defer a.rehearsal.Unlock()
 	a.mu.Lock()
-	cfg, indexes := a.Cfg, maps.Clone(a.indexes)
+	cfg, indexes := a.Config(), maps.Clone(a.indexes)
 	a.mu.Unlock()
 	st, err := lab.Load(cfg.DataDir)
 	if err != nil {
@@ -282,21 +280,21 @@ func (a *Server) change(make func(cfg *config.Config, st *lab.State) (lab.State,
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	st, err := lab.Load(a.Cfg.DataDir)
+	st, err := lab.Load(a.Config().DataDir)
 	if err != nil {
 		return v, err
 	}
-	next, err := make(a.Cfg, &st)
+	next, err := make(a.Config(), &st)
 	if err != nil {
 		return v, err
 	}
-	if err := next.WriteCards(a.Cfg.DataDir); err != nil {
+	if err := next.WriteCards(a.Config().DataDir); err != nil {
 		return v, err
 	}
 	if err := a.put(&next); err != nil {
 		return v, err
 	}
-	if err := next.Save(a.Cfg.DataDir); err != nil {
+	if err := next.Save(a.Config().DataDir); err != nil {
 		return v, errors.Join(err, a.put(&st))
 	}
 	return next.Applied.View(), nil

@@ -56,7 +56,7 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, cfg := range []*config.Config{a.Cfg, again} {
+		for _, cfg := range []*config.Config{a.Config(), again} {
 			shop := &cfg.Resolved[0]
 			if shop.Verdict.Threshold != threshold || shop.Resolved[0].Verdict.Threshold != 0.7 || shop.Resolved[1].Verdict.Threshold != threshold {
 				t.Errorf("the threshold is %v, of paths %v and %v; want %v", shop.Verdict.Threshold, shop.Resolved[0].Verdict.Threshold, shop.Resolved[1].Verdict.Threshold, threshold)
@@ -94,7 +94,7 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 		t.Errorf("the view: %+v %v", v, err)
 	}
 	is(0.6, "default-11-")
-	if a.Cfg.Formula.Model == "default" {
+	if a.Config().Formula.Model == "default" {
 		t.Error("the card is not in use")
 	}
 	for _, want := range []float64{0.6, 0.4} {
@@ -103,8 +103,8 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 		}
 		is(want, "default-11-")
 	}
-	if cards, _ := filepath.Glob(filepath.Join(lab.Dir(a.Cfg.DataDir), "card-*")); len(cards) != 0 || a.Cfg.Formula.Model != "default" {
-		t.Errorf("left: %v, %s", cards, a.Cfg.Formula.Model)
+	if cards, _ := filepath.Glob(filepath.Join(lab.Dir(a.Config().DataDir), "card-*")); len(cards) != 0 || a.Config().Formula.Model != "default" {
+		t.Errorf("left: %v, %s", cards, a.Config().Formula.Model)
 	}
 }
 
@@ -116,8 +116,8 @@ func TestLabLooks(t *testing.T) {
 	if _, err := l.Shadow(wish(t, `{"model":"trained","services":{"shop":{"threshold":0.9}}}`), "olga"); err != nil {
 		t.Fatal(err)
 	}
-	if a.Cfg.Formula.Shadow != "trained" || a.Cfg.Formula.Model != "default" || a.Cfg.Resolved[0].Verdict.Threshold != 0.4 {
-		t.Errorf("%+v %v", a.Cfg.Formula, a.Cfg.Resolved[0].Verdict.Threshold)
+	if a.Config().Formula.Shadow != "trained" || a.Config().Formula.Model != "default" || a.Config().Resolved[0].Verdict.Threshold != 0.4 {
+		t.Errorf("%+v %v", a.Config().Formula, a.Config().Resolved[0].Verdict.Threshold)
 	}
 	v, err := l.View()
 	if err != nil || v.Beside == nil || v.Beside.Since.IsZero() || v.Beside.Model == v.Model || len(v.Beside.Notes) != 0 {
@@ -128,7 +128,7 @@ func TestLabLooks(t *testing.T) {
 			t.Error("a threshold of 2 is looked at")
 		}
 	}
-	if s, err := a.shadowOf(a.Cfg); err != nil || len(s.Places) != 3 || s.Places[0].Threshold != 0.9 || s.Places[1].Threshold != 0.7 || s.Places[2].Threshold != 0.9 || len(s.Places[0].Limits) == 0 {
+	if s, err := a.shadowOf(a.Config()); err != nil || len(s.Places) != 3 || s.Places[0].Threshold != 0.9 || s.Places[1].Threshold != 0.7 || s.Places[2].Threshold != 0.9 || len(s.Places[0].Limits) == 0 {
 		t.Errorf("%+v %v", s, err)
 	}
 	if _, err := a.Reload(t.Context()); err != nil {
@@ -141,8 +141,8 @@ func TestLabLooks(t *testing.T) {
 	if err != nil || out.Subjects != 0 || out.Stopped.Subjects+out.Free.Subjects != 0 {
 		t.Errorf("%+v %v", out, err)
 	}
-	if _, err := l.Shadow(nil, "olga"); err != nil || a.Cfg.Formula.Shadow != "" {
-		t.Errorf("%v %+v", err, a.Cfg.Formula)
+	if _, err := l.Shadow(nil, "olga"); err != nil || a.Config().Formula.Shadow != "" {
+		t.Errorf("%v %+v", err, a.Config().Formula)
 	}
 	if v, err := l.View(); err != nil || v.Beside != nil {
 		t.Errorf("%+v %v", v.Beside, err)

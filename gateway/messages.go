@@ -16,11 +16,11 @@ import (
 
 // openMessages starts the message firewall, with the rules, models and logs that the store has.
 func (a *Server) openMessages() error {
-	names, err := a.Cfg.RuleNames()
+	names, err := a.Config().RuleNames()
 	if err != nil {
 		return settings.At("formula", err)
 	}
-	a.messages, err = message.NewKeeper(a.Cfg.Message, message.Deps{
+	a.messages, err = message.NewKeeper(a.Config().Message, message.Deps{
 		Store: a.store, Log: a.Logger("message"), Metrics: a.set,
 		Counters: sources.NewCounters(a.counters, nil), Lists: sources.NewLists(a.lists, nil), Formulas: names.Formulas,
 		Places: a.places,
@@ -34,19 +34,19 @@ func (a *Server) openMessages() error {
 
 // openQueue makes the queue of messages that wait for a person.
 func (a *Server) openQueue() (err error) {
-	a.queue, err = queue.New(a.Cfg.Message.Queue, queue.Deps{Store: a.store, Keys: a.keys, Now: a.store.Now, Log: a.Logger("queue"), Metrics: a.set})
+	a.queue, err = queue.New(a.Config().Message.Queue, queue.Deps{Store: a.store, Keys: a.keys, Now: a.store.Now, Log: a.Logger("queue"), Metrics: a.set})
 	return err
 }
 
 // startDeliveries begins to deliver what was approved.
 func (a *Server) startDeliveries() error {
-	a.queue.Start(a.gateway.NewDelivery(a.Cfg.Message.Queue.WebhookSecret).Deliver)
+	a.queue.Start(a.gateway.NewDelivery(a.Config().Message.Queue.WebhookSecret).Deliver)
 	return nil
 }
 
 // openSeconds makes those who are asked about texts that are grey.
 func (a *Server) openSeconds() (err error) {
-	a.seconds, err = second.New(a.Cfg.Message.SecondOpinions, second.Deps{Log: a.Logger("second"), Metrics: a.set})
+	a.seconds, err = second.New(a.Config().Message.SecondOpinions, second.Deps{Log: a.Logger("second"), Metrics: a.set})
 	return err
 }
 
@@ -71,7 +71,7 @@ func (m *messageAPI) Messages() (admin.Messages, error) {
 		return nil, err
 	}
 	m.once.Do(func() {
-		m.rpc, m.err = rpc.New(m.a.Cfg.Message, rpc.Deps{System: s, Log: m.a.Logger("message"), Metrics: m.a.set, Version: m.a.version})
+		m.rpc, m.err = rpc.New(m.a.Config().Message, rpc.Deps{System: s, Log: m.a.Logger("message"), Metrics: m.a.set, Version: m.a.version})
 	})
 	return messageSystem{s, m.rpc}, m.err
 }

@@ -34,8 +34,8 @@ import (
 )
 
 func (a *Server) openLists() (err error) {
-	a.lists, err = cbb.New(a.Cfg.Lists, cbb.Deps{
-		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Cfg.DataDir, "lists"), Log: a.Logger("lists"), Metrics: a.set,
+	a.lists, err = cbb.New(a.Config().Lists, cbb.Deps{
+		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Config().DataDir, "lists"), Log: a.Logger("lists"), Metrics: a.set,
 		Shared: a.store.Shared(), Copy: a.sharedCopy("lists"), Losses: a.losses,
 	})
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Server) openLists() (err error) {
 }
 
 func (a *Server) openPlaces() (err error) {
-	if a.places, err = geo.New(a.Cfg.Geo, geo.Deps{Log: a.Logger("geo"), Metrics: a.set}); err != nil {
+	if a.places, err = geo.New(a.Config().Geo, geo.Deps{Log: a.Logger("geo"), Metrics: a.set}); err != nil {
 		return err
 	}
 	return a.places.Start()
@@ -53,7 +53,7 @@ func (a *Server) openPlaces() (err error) {
 
 // openRules makes what runs the rules for requests.
 func (a *Server) openRules() (err error) {
-	a.requestRules, err = requestrules.New(a.Cfg.RequestRules, requestrules.Deps{
+	a.requestRules, err = requestrules.New(a.Config().RequestRules, requestrules.Deps{
 		Store: a.store, Counters: sources.NewCounters(a.counters, nil), Lists: a.lists, Places: a.places,
 		Log: a.Logger("rules"), Metrics: a.set,
 	})
@@ -61,7 +61,7 @@ func (a *Server) openRules() (err error) {
 }
 
 func (a *Server) openVerdict() (err error) {
-	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
+	a.cacher, err = verdict.New(a.Config().Verdict, verdict.Deps{
 		Hash:   a.keys.Ring().HashKey(),
 		Secret: rand.Uint64(),
 		Store:  a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
@@ -76,14 +76,14 @@ func (a *Server) openVerdict() (err error) {
 }
 
 func (a *Server) openLabels() (err error) {
-	if a.labels, err = label.New(a.Cfg.Labels, label.Deps{Store: a.store, Log: a.Logger("labels"), Metrics: a.set}); err != nil {
+	if a.labels, err = label.New(a.Config().Labels, label.Deps{Store: a.store, Log: a.Logger("labels"), Metrics: a.set}); err != nil {
 		return err
 	}
 	return a.labels.Start(context.Background())
 }
 
 func (a *Server) openProcessor() error {
-	models, err := config.LoadModels(a.Cfg.Formula)
+	models, err := config.LoadModels(a.Config().Formula)
 	if err != nil {
 		return err
 	}
@@ -92,13 +92,13 @@ func (a *Server) openProcessor() error {
 	}
 	d := processor.Deps{
 		Secret: rand.Uint64(),
-		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Cfg.DataDir), Labels: a.labels,
+		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Config().DataDir), Labels: a.labels,
 		Log: a.Logger("processor"), Metrics: a.set,
 	}
 	if a.diary != nil {
 		d.Judged, d.Waits = a.diary.Add, true
 	}
-	a.proc, err = processor.New(a.Cfg.Processor, d)
+	a.proc, err = processor.New(a.Config().Processor, d)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (a *Server) openProcessor() error {
 }
 
 func (a *Server) openIdentity() (err error) {
-	a.resolver, err = identity.New(a.Cfg.Identity, identity.Deps{
+	a.resolver, err = identity.New(a.Config().Identity, identity.Deps{
 		Keys: a.keys, Revocations: a.cacher, Visitors: a.cacher, Store: a.store, Now: a.store.Now, Log: a.Logger("identity"), Metrics: a.set,
 	})
 	if err != nil {
@@ -116,8 +116,8 @@ func (a *Server) openIdentity() (err error) {
 }
 
 func (a *Server) openCaptcha() (err error) {
-	a.pages, a.captcha, err = a.newCaptcha(a.Cfg)
-	if err != nil || a.Cfg.Role == config.RoleProcessor {
+	a.pages, a.captcha, err = a.newCaptcha(a.Config())
+	if err != nil || a.Config().Role == config.RoleProcessor {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -180,7 +180,7 @@ func LoadPages(cfg *config.Config) (*templates.Set, error) {
 }
 
 func (a *Server) openGateway() error {
-	s, err := a.newServices(a.Cfg, a.pages)
+	s, err := a.newServices(a.Config(), a.pages)
 	if err != nil {
 		return err
 	}
@@ -197,20 +197,20 @@ func (a *Server) openGateway() error {
 		deps.Journal = a.journal
 	}
 	deps.Traces = a.traces
-	if a.Cfg.Processor.Enabled {
+	if a.Config().Processor.Enabled {
 		deps.Sink = a.sink()
 		deps.Crawlers = a.proc.Learns()
 	}
-	deps.DecisionLines, deps.AccessLines = a.Cfg.Log.DecisionLines, a.Cfg.Log.AccessLines
-	deps.AccessFields = a.Cfg.Log.AccessFields
-	if a.Cfg.Log.Access {
+	deps.DecisionLines, deps.AccessLines = a.Config().Log.DecisionLines, a.Config().Log.AccessLines
+	deps.AccessFields = a.Config().Log.AccessFields
+	if a.Config().Log.Access {
 		access := a.Logger("access")
 		deps.Access = &access
 	}
 	if a.gateway, err = proxy.New(&proxy.Snapshot{Router: s.Router, Captcha: a.captcha, Unserved: s.Unserved}, deps); err != nil {
 		return err
 	}
-	shadow, err := a.prepareShadow(a.Cfg)
+	shadow, err := a.prepareShadow(a.Config())
 	if err != nil {
 		return err
 	}
@@ -230,18 +230,18 @@ func (a *Server) closeGroups() error {
 }
 
 func (a *Server) openVisitors() (err error) {
-	a.server, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.gateway, Refuser: a.gateway, Log: a.Logger("http"), Metrics: a.set})
+	a.server, err = h1.NewServer(a.Config().HTTP, h1.Deps{Handler: a.gateway, Refuser: a.gateway, Log: a.Logger("http"), Metrics: a.set})
 	if err != nil {
 		return err
 	}
-	if a.Cfg.HTTP2.Enabled {
-		a.http2, err = h2.New(a.Cfg.HTTP2, h2.Deps{Front: a.server, Metrics: a.set})
+	if a.Config().HTTP2.Enabled {
+		a.http2, err = h2.New(a.Config().HTTP2, h2.Deps{Front: a.server, Metrics: a.set})
 	}
-	if err == nil && slices.ContainsFunc(a.Cfg.Listen, func(l config.Listener) bool { return l.HTTP3 }) {
+	if err == nil && slices.ContainsFunc(a.Config().Listen, func(l config.Listener) bool { return l.HTTP3 }) {
 		d := h3.Deps{Front: a.server, Log: a.Logger("http3"), Metrics: a.set}
 		node, _ := os.Hostname() // without one it has no name
 		d.ResetKey, d.TokenKey = a.keys.Ring().QUICKeys(node)
-		a.http3, err = h3.New(a.Cfg.HTTP3, d)
+		a.http3, err = h3.New(a.Config().HTTP3, d)
 	}
 	return err
 }
@@ -256,17 +256,17 @@ func (a *Server) closeVisitors() error {
 
 // openCheck builds check mode on top of the gateway, with a separate server: balancers are not visitors.
 func (a *Server) openCheck() (err error) {
-	if len(a.Cfg.Check.Listen) == 0 {
+	if len(a.Config().Check.Listen) == 0 {
 		return nil
 	}
-	if a.check, err = proxy.NewCheck(a.Cfg.Check, a.gateway); err != nil {
+	if a.check, err = proxy.NewCheck(a.Config().Check, a.gateway); err != nil {
 		return err
 	}
-	a.checkServer, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.check, Refuser: a.gateway, Log: a.Logger("check"), Metrics: a.set})
-	if err == nil && len(a.Cfg.Check.SPOE) > 0 {
+	a.checkServer, err = h1.NewServer(a.Config().HTTP, h1.Deps{Handler: a.check, Refuser: a.gateway, Log: a.Logger("check"), Metrics: a.set})
+	if err == nil && len(a.Config().Check.SPOE) > 0 {
 		err = a.openSPOE()
 	}
-	if err == nil && len(a.Cfg.Check.GRPC) > 0 {
+	if err == nil && len(a.Config().Check.GRPC) > 0 {
 		err = a.openExtAuthz()
 	}
 	return err
@@ -274,7 +274,7 @@ func (a *Server) openCheck() (err error) {
 
 // openExtAuthz builds the checks that Envoy asks over gRPC.
 func (a *Server) openExtAuthz() (err error) {
-	whole, bare := a.Cfg.Check.ForExtAuthz(extauthz.Human, extauthz.BarePath)
+	whole, bare := a.Config().Check.ForExtAuthz(extauthz.Human, extauthz.BarePath)
 	d := extauthz.Deps{Log: a.Logger("ext_authz"), Metrics: a.set}
 	for _, one := range []struct {
 		cfg   proxy.CheckConfig
@@ -284,7 +284,7 @@ func (a *Server) openExtAuthz() (err error) {
 		if *one.check, err = proxy.NewCheck(one.cfg, a.gateway); err != nil {
 			return err
 		}
-		if *one.front, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: *one.check, Refuser: a.gateway, Log: d.Log, Metrics: a.set}); err != nil {
+		if *one.front, err = h1.NewServer(a.Config().HTTP, h1.Deps{Handler: *one.check, Refuser: a.gateway, Log: d.Log, Metrics: a.set}); err != nil {
 			return err
 		}
 	}
@@ -295,10 +295,10 @@ func (a *Server) openExtAuthz() (err error) {
 
 // openSPOE builds the check that HAProxy asks over its own protocol.
 func (a *Server) openSPOE() (err error) {
-	if a.spoeCheck, err = proxy.NewCheck(a.Cfg.Check.ForSPOE(), a.gateway); err != nil {
+	if a.spoeCheck, err = proxy.NewCheck(a.Config().Check.ForSPOE(), a.gateway); err != nil {
 		return err
 	}
-	front, err := h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.spoeCheck, Refuser: a.gateway, Log: a.Logger("spoe"), Metrics: a.set})
+	front, err := h1.NewServer(a.Config().HTTP, h1.Deps{Handler: a.spoeCheck, Refuser: a.gateway, Log: a.Logger("spoe"), Metrics: a.set})
 	if err != nil {
 		return err
 	}

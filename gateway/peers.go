@@ -11,11 +11,11 @@ import (
 
 // openPeers prepares for asking the other gateways, if there can be any.
 func (a *Server) openPeers() error {
-	if !a.store.Shared() || a.Cfg.Admin.Listen == "" {
+	if !a.store.Shared() || a.Config().Admin.Listen == "" {
 		return nil
 	}
 	a.peers = peers.New(peers.Deps{
-		KV: a.store, Ring: func() *spravka.Ring { return a.keys.Ring() }, Self: a.self, Timeout: a.Cfg.Admin.AskTimeout, Now: a.store.Now, Log: a.Logger("peers"),
+		KV: a.store, Ring: func() *spravka.Ring { return a.keys.Ring() }, Self: a.self, Timeout: a.Config().Admin.AskTimeout, Now: a.store.Now, Log: a.Logger("peers"),
 	})
 	return nil
 }
@@ -29,7 +29,7 @@ func (a *Server) closePeers() error {
 
 // self is what the other gateways are told of this one.
 func (a *Server) self() peers.Peer {
-	p := peers.Peer{Name: a.name(), Version: a.version, Address: a.Cfg.Admin.Reached(a.AdminAddr)}
+	p := peers.Peer{Name: a.name(), Version: a.version, Address: a.Config().Admin.Reached(a.AdminAddr)}
 	if a.pushes != nil {
 		p.Config = a.pushes.state().Version
 	}
@@ -46,8 +46,8 @@ func (a *Server) self() peers.Peer {
 
 // name is this gateway's among those with the same store.
 func (a *Server) name() string {
-	if a.Cfg.Admin.Name != "" {
-		return a.Cfg.Admin.Name
+	if a.Config().Admin.Name != "" {
+		return a.Config().Admin.Name
 	}
 	host, err := os.Hostname()
 	if err != nil {

@@ -49,12 +49,12 @@ type pushes struct {
 
 // openPush takes the version in force, or the last good one if the store is away, and follows the store from then on.
 func (a *Server) openPush() error {
-	secret, err := a.Cfg.Keys.Secret()
-	if err != nil && a.Cfg.Store.Shared() {
+	secret, err := a.Config().Keys.Secret()
+	if err != nil && a.Config().Store.Shared() {
 		return nil // with a ring from a file there is no secret: nothing can be pushed
 	}
 	p := &pushes{
-		a: a, versions: &pushed.Versions{KV: a.store, Secret: secret}, dir: filepath.Join(a.Cfg.DataDir, "pushed"), log: a.Logger("push"),
+		a: a, versions: &pushed.Versions{KV: a.store, Secret: secret}, dir: filepath.Join(a.Config().DataDir, "pushed"), log: a.Logger("push"),
 		node: pushed.Node{Name: a.name()},
 	}
 	if a.with == nil {

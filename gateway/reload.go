@@ -26,7 +26,7 @@ func (a *Server) reload(why string) (restart []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	restart = a.Cfg.NeedRestart(next)
+	restart = a.Config().NeedRestart(next)
 	if err := a.apply(next, a.changes()); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func at(section string) func(commit func(), err error) (func(), error) {
 
 // prepare prepares all changes, and changes nothing itself.
 func (a *Server) prepare(next *config.Config, changes []change) ([]func(), error) {
-	a.Cfg.CarryOver(next)
+	a.Config().CarryOver(next)
 	commits := make([]func(), 0, len(changes))
 	for _, c := range changes {
 		commit, err := c.prepare(next)
@@ -92,7 +92,7 @@ func (a *Server) apply(next *config.Config, changes []change) error {
 	for _, commit := range commits {
 		commit()
 	}
-	a.Cfg = next
+	a.cfg.Store(next)
 	setLogLevel(next.Log.Level)
 	for _, w := range next.Warnings() {
 		a.log.Warn().Msg(w)
@@ -130,7 +130,7 @@ func (a *Server) prepareMessages(next *config.Config) (func(), error) {
 // prepareServices makes the next Snapshot: the captcha, the services and their connection pools.
 func (a *Server) prepareServices(next *config.Config) (_ func(), err error) {
 	pages, captcha := a.pages, a.captcha
-	if !reflect.DeepEqual(next.Captcha, a.Cfg.Captcha) || next.Captcha.Templates != "" {
+	if !reflect.DeepEqual(next.Captcha, a.Config().Captcha) || next.Captcha.Templates != "" {
 		if pages, captcha, err = a.newCaptcha(next); err != nil {
 			return nil, settings.At("captcha", err)
 		}

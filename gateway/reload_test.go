@@ -4,7 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -67,7 +70,7 @@ func (a *Server) applied(next *config.Config, changes []change) error {
 
 func (a *Server) inUse() inUse {
 	return inUse{
-		cfg: a.Cfg, keys: a.keys.Ring(), captcha: a.captcha, pages: a.pages, model: a.formula.Model(),
+		cfg: a.Config(), keys: a.keys.Ring(), captcha: a.captcha, pages: a.pages, model: a.formula.Model(),
 		lists: a.lists.Stats().Networks, services: len(a.groups),
 	}
 }
@@ -108,21 +111,50 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 	}
 }
 
+// TestAskedWhileReloaded asks what the private listener and other gateways ask while a configuration is put into use; the race
+// detector looks on.
+func TestAskedWhileReloaded(t *testing.T) {
+	a, read := newReloadable(t)
+	next := read(changed)
+	var asked sync.WaitGroup
+	var done atomic.Bool
+	dirs := t.TempDir()
+	for _, ask := range []func(turn int){
+		func(int) { a.self() },
+		func(int) { a.Stream() },
+		func(int) { a.Services() },
+		func(turn int) { _ = a.Backup(filepath.Join(dirs, strconv.Itoa(turn))) },
+		func(int) { _, _ = (&messageAPI{a: a}).Messages() },
+	} {
+		asked.Go(func() {
+			for turn := 0; !done.Load(); turn++ {
+				ask(turn)
+			}
+		})
+	}
+	err := a.applied(next, a.changes())
+	done.Store(true)
+	asked.Wait()
+	if err != nil || a.Config() != next {
+		t.Errorf("%v, %p in force in place of %p", err, a.Config(), next)
+	}
+}
+
 // TestReloadNamesWhatIsBroken breaks the files of parts, each of which is read again by a reload.
 func TestReloadNamesWhatIsBroken(t *testing.T) {
 	a, read := newReloadable(t)
 	before := a.inUse()
-	good, err := os.ReadFile(filepath.Join(a.Cfg.DataDir, "keys.json"))
+	good, err := os.ReadFile(filepath.Join(a.Config().DataDir, "keys.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(a.Cfg.DataDir, "keys.json"), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.Config().DataDir, "keys.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.applied(read(changed), a.changes()); err == nil || !strings.Contains(err.Error(), "keys") || a.inUse() != before {
 		t.Errorf("broken keys: %v, %+v", err, a.inUse())
 	}
-	if err := os.WriteFile(filepath.Join(a.Cfg.DataDir, "keys.json"), good, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(a.Config().DataDir, "keys.json"), good, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for section, text := range map[string]string{

@@ -126,9 +126,9 @@ func (a *Server) listen() error {
 	if a.peers != nil {
 		a.peers.Start()
 	}
-	a.log.Info().Strs("hosts", a.Cfg.Calls()).Msg("calls")
+	a.log.Info().Strs("hosts", a.Config().Calls()).Msg("calls")
 	a.logs.Flush()
-	if a.acme != nil && a.Cfg.Role != config.RoleProcessor {
+	if a.acme != nil && a.Config().Role != config.RoleProcessor {
 		a.acme.Start()
 	}
 	return nil
@@ -179,25 +179,25 @@ func (a *Server) openListeners() (all []listener, err error) {
 		all = append(all, l)
 		return nil
 	}
-	if a.Cfg.Role != config.RoleProcessor {
+	if a.Config().Role != config.RoleProcessor {
 		if err := a.openPublic(open); err != nil {
 			return all, err
 		}
 	}
-	if a.Cfg.Admin.Listen == "" {
+	if a.Config().Admin.Listen == "" {
 		return all, nil
 	}
-	return all, open("admin.listen", a.Cfg.Admin.Listen, listener{whose: forAdmin, tls: a.Cfg.Admin.TLSCert != "", serve: a.admin.Serve})
+	return all, open("admin.listen", a.Config().Admin.Listen, listener{whose: forAdmin, tls: a.Config().Admin.TLSCert != "", serve: a.admin.Serve})
 }
 
 // openPublic opens the sockets for visitors and for balancers.
 func (a *Server) openPublic(open func(key, address string, l listener) error) error {
-	for i := range a.Cfg.Listen {
+	for i := range a.Config().Listen {
 		if err := a.openVisitor(i, open); err != nil {
 			return err
 		}
 	}
-	for i, address := range a.Cfg.Check.Listen {
+	for i, address := range a.Config().Check.Listen {
 		o := h1.ListenerOptions{Trusted: a.check}
 		err := open(fmt.Sprintf("check.listen[%d]", i), address, listener{
 			whose: forBalancers, serve: func(ln net.Listener) error { return a.checkServer.Serve(ln, o) },
@@ -206,12 +206,12 @@ func (a *Server) openPublic(open func(key, address string, l listener) error) er
 			return err
 		}
 	}
-	for i, address := range a.Cfg.Check.SPOE {
+	for i, address := range a.Config().Check.SPOE {
 		if err := open(fmt.Sprintf("check.spoe[%d]", i), address, listener{whose: forSPOE, serve: a.spoe.Serve}); err != nil {
 			return err
 		}
 	}
-	for i, address := range a.Cfg.Check.GRPC {
+	for i, address := range a.Config().Check.GRPC {
 		if err := open(fmt.Sprintf("check.grpc[%d]", i), address, listener{whose: forExtAuthz, serve: a.envoy.Serve}); err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (a *Server) openPublic(open func(key, address string, l listener) error) er
 
 // openVisitor opens the sockets of a listener for visitors.
 func (a *Server) openVisitor(i int, open func(key, address string, l listener) error) error {
-	l := &a.Cfg.Listen[i]
+	l := &a.Config().Listen[i]
 	o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i), Handler: a.plainHandler(l)}
 	if a.http2 != nil {
 		o.HTTP2, o.H2C = a.http2, l.H2C
@@ -249,16 +249,16 @@ func (a *Server) altSvc(l *config.Listener, at net.Addr) []byte {
 		_, text, _ := net.SplitHostPort(at.String())
 		port, _ = strconv.Atoi(text)
 	}
-	return a.Cfg.HTTP3.AltSvc(port)
+	return a.Config().HTTP3.AltSvc(port)
 }
 
 // drain stops taking requests and waits for those under way.
 func (a *Server) drain() {
 	a.draining.Store(true)
-	a.log.Info().Dur("delay_ms", a.Cfg.Delay).Dur("at_most_ms", a.Cfg.Drain).Msg("draining")
+	a.log.Info().Dur("delay_ms", a.Config().Delay).Dur("at_most_ms", a.Config().Drain).Msg("draining")
 	a.logs.Flush()
-	time.Sleep(a.Cfg.Delay) // balancers ask /readyz, and go elsewhere
-	ctx, cancel := context.WithTimeout(context.Background(), a.Cfg.Drain)
+	time.Sleep(a.Config().Delay) // balancers ask /readyz, and go elsewhere
+	ctx, cancel := context.WithTimeout(context.Background(), a.Config().Drain)
 	defer cancel()
 	var others sync.WaitGroup
 	if a.spoe != nil {
@@ -305,7 +305,7 @@ func (a *Server) ConsoleLink() string {
 		return ""
 	}
 	scheme := "http://"
-	if a.Cfg.Admin.TLSCert != "" {
+	if a.Config().Admin.TLSCert != "" {
 		scheme = "https://"
 	}
 	return scheme + a.AdminAddr + a.console.Link()

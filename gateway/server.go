@@ -115,9 +115,9 @@ type Server struct {
 
 	rehearsal sync.Mutex // one at a time
 
-	mu       sync.Mutex // serialises reloads
-	Cfg      *config.Config
-	groups   map[string]*upstream.Group // by service, kept over a reload that does not change them
+	cfg      atomic.Pointer[config.Config] // replaced under mu, and read by whoever asks
+	mu       sync.Mutex                    // serialises reloads
+	groups   map[string]*upstream.Group    // by service, kept over a reload that does not change them
 	indexes  Indexes
 	serving  sync.WaitGroup
 	failed   chan error // a listener that ended by itself
@@ -137,7 +137,7 @@ type part struct {
 // parts are all parts. Each needs those above it alone.
 func (a *Server) parts() []part {
 	return []part{
-		{"data directory", func() error { return os.MkdirAll(a.Cfg.DataDir, 0o700) }, nil},
+		{"data directory", func() error { return os.MkdirAll(a.Config().DataDir, 0o700) }, nil},
 		{"certificates", a.openCertificates, nil},
 		{"store", a.openStore, func() error { return a.store.Close() }},
 		{"keys", a.openKeys, a.closeKeys},
@@ -181,9 +181,10 @@ type Deps struct {
 // New builds everything up to the listeners. What it has opened is closed again when it fails.
 func New(cfg *config.Config, d Deps) (*Server, error) {
 	a := &Server{
-		version: d.Version, with: d.Reread, Cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
+		version: d.Version, with: d.Reread, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
 		indexes: Indexes{}, failed: make(chan error, 8),
 	}
+	a.cfg.Store(cfg)
 	if d.Reread != nil {
 		a.reread = func(over *lab.State) (*config.Config, error) { return d.Reread(over, a.pushedValues()) }
 	}
@@ -201,9 +202,12 @@ func New(cfg *config.Config, d Deps) (*Server, error) {
 	return a, nil
 }
 
+// Config returns the configuration in force.
+func (a *Server) Config() *config.Config { return a.cfg.Load() }
+
 func (a *Server) openLog() {
 	a.logs = newLogWriter(os.Stdout)
-	setLogLevel(a.Cfg.Log.Level)
+	setLogLevel(a.Config().Log.Level)
 	a.log = zerolog.New(a.logs).With().Timestamp().Logger()
 }
 

@@ -137,7 +137,7 @@ func openBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 }
 
 func (a *Server) openStore() (err error) {
-	if a.store, err = OpenBackend(&a.Cfg.Store, a.Cfg.DataDir, a.Logger("store")); err != nil {
+	if a.store, err = OpenBackend(&a.Config().Store, a.Config().DataDir, a.Logger("store")); err != nil {
 		return err
 	}
 	if a.store.metrics != nil {
@@ -156,8 +156,8 @@ func (a *Server) openCounterQueue() error {
 	if !ok {
 		return nil
 	}
-	queue, err := backlog.Open(a.Cfg.Store.Queue, backlog.Deps{
-		Store: counters, Dir: filepath.Join(a.Cfg.DataDir, queueName), Log: a.Logger("counters"), Metrics: a.set,
+	queue, err := backlog.Open(a.Config().Store.Queue, backlog.Deps{
+		Store: counters, Dir: filepath.Join(a.Config().DataDir, queueName), Log: a.Logger("counters"), Metrics: a.set,
 	})
 	if err != nil {
 		return err
@@ -174,11 +174,11 @@ func (a *Server) closeCounterQueue() error {
 }
 
 // sharedCopy is the file that keeps a copy of one kind of data from a shared store, for a start without the store.
-func (a *Server) sharedCopy(of string) string { return filepath.Join(a.Cfg.DataDir, of+".shared") }
+func (a *Server) sharedCopy(of string) string { return filepath.Join(a.Config().DataDir, of+".shared") }
 
 // openCounters starts the counters, with their goroutine that flushes and forgets what is too old.
 func (a *Server) openCounters() (err error) {
-	a.counters, err = counter.New(a.Cfg.Counters, counter.Deps{Store: a.store.counters, Log: a.Logger("counters"), Metrics: a.set})
+	a.counters, err = counter.New(a.Config().Counters, counter.Deps{Store: a.store.counters, Log: a.Logger("counters"), Metrics: a.set})
 	if err != nil {
 		return err
 	}
@@ -194,12 +194,12 @@ func (a *Server) closeKeys() error {
 }
 
 func (a *Server) openKeys() error {
-	ring, err := a.loadRing(a.Cfg, true)
+	ring, err := a.loadRing(a.Config(), true)
 	if err != nil {
 		return err
 	}
-	if ring.IsExample() && a.Cfg.Enforces() {
-		return config.ErrExampleKey(a.Cfg)
+	if ring.IsExample() && a.Config().Enforces() {
+		return config.ErrExampleKey(a.Config())
 	}
 	a.keys = spravka.NewKeys(ring)
 	return nil
@@ -208,7 +208,7 @@ func (a *Server) openKeys() error {
 // loadRing reads the key ring: from its file, or the one that all gateways share. With create it is made where there is
 // none: by a gateway with a store of its own, or by the first of those that share one. The store is the one that is open.
 func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error) {
-	shared := a.Cfg.Store.Shared()
+	shared := a.Config().Store.Shared()
 	switch {
 	case shared && cfg.Keys.File != "":
 		ring, err := spravka.LoadRing(cfg.Keys.File)
@@ -223,7 +223,7 @@ func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error
 		}
 		k := &spravka.SharedRing{
 			KV: a.store, Secret: secret, Log: a.Logger("keys"), Losses: a.losses,
-			Copy: filepath.Join(a.Cfg.DataDir, "keys.shared"), Seed: filepath.Join(a.Cfg.DataDir, "keys.json"),
+			Copy: filepath.Join(a.Config().DataDir, "keys.shared"), Seed: filepath.Join(a.Config().DataDir, "keys.json"),
 		}
 		ring, err := k.Load(create)
 		if err != nil || !create {

@@ -18,7 +18,7 @@ import (
 
 // part is what this process does of the work.
 func (a *Server) part() verdict.Part {
-	switch a.Cfg.Role {
+	switch a.Config().Role {
 	case config.RoleGateway:
 		return verdict.PartGateway
 	case config.RoleProcessor:
@@ -29,15 +29,15 @@ func (a *Server) part() verdict.Part {
 
 // openStream connects gateways with processors, where these are different processes.
 func (a *Server) openStream() error {
-	if a.Cfg.Role == config.RoleAll {
+	if a.Config().Role == config.RoleAll {
 		return nil
 	}
-	cfg := a.Cfg.Stream
+	cfg := a.Config().Stream
 	var err error
 	if a.stream, err = a.engine(cfg); err != nil {
 		return err
 	}
-	if a.Cfg.Role == config.RoleGateway {
+	if a.Config().Role == config.RoleGateway {
 		a.publisher = stream.NewPublisher(cfg, a.stream, stream.PublisherDeps{
 			Eyes: a.proc, Heard: a.cacher.Heard, Log: a.Logger("stream"), Metrics: a.set,
 			Learn: func(e *verdict.Event, group uint32) { a.cacher.Paths().Learn(e, group, a.cacher.Stands(e)) },
@@ -51,8 +51,8 @@ func (a *Server) openStream() error {
 
 // engine is what carries the events: brokers if there are some, or the shared store.
 func (a *Server) engine(cfg stream.Config) (stream.Stream, error) {
-	if len(a.Cfg.Kafka.Brokers) > 0 {
-		return kafka.New(a.Cfg.Kafka, cfg, a.Logger("stream"))
+	if len(a.Config().Kafka.Brokers) > 0 {
+		return kafka.New(a.Config().Kafka, cfg, a.Logger("stream"))
 	}
 	redis, ok := a.store.Store.(*redisstore.Store)
 	if !ok {
@@ -63,11 +63,11 @@ func (a *Server) engine(cfg stream.Config) (stream.Stream, error) {
 
 // openDiary opens what a process that judges by itself writes down for after a restart.
 func (a *Server) openDiary() error {
-	cfg := a.Cfg.Diary
-	if a.Cfg.Role != config.RoleAll || cfg.Keep == 0 || !a.Cfg.Processor.Enabled || a.Cfg.Store.URL == config.MemoryURL {
+	cfg := a.Config().Diary
+	if a.Config().Role != config.RoleAll || cfg.Keep == 0 || !a.Config().Processor.Enabled || a.Config().Store.URL == config.MemoryURL {
 		return nil
 	}
-	y, err := stream.OpenDiary(cfg, stream.DiaryDeps{Dir: filepath.Join(a.Cfg.DataDir, "diary"), Log: a.Logger("diary"), Metrics: a.set})
+	y, err := stream.OpenDiary(cfg, stream.DiaryDeps{Dir: filepath.Join(a.Config().DataDir, "diary"), Log: a.Logger("diary"), Metrics: a.set})
 	if err != nil {
 		a.log.Error().Err(err).Msg("there is no diary: a restart forgets what is known of visitors")
 		return nil
@@ -131,8 +131,8 @@ func (a *Server) closeStream() error {
 
 // Stream implements admin.Gateway.
 func (a *Server) Stream() *admin.StreamHealth {
-	h := &admin.StreamHealth{Role: a.Cfg.Role, Engine: "redis", Healthy: true}
-	if len(a.Cfg.Kafka.Brokers) > 0 {
+	h := &admin.StreamHealth{Role: a.Config().Role, Engine: "redis", Healthy: true}
+	if len(a.Config().Kafka.Brokers) > 0 {
 		h.Engine = "kafka"
 	}
 	var err error
@@ -144,7 +144,7 @@ func (a *Server) Stream() *admin.StreamHealth {
 	case a.consumer != nil:
 		st, age := a.stream.Status(), a.consumer.Age()
 		h.Partitions, h.Lag = st.Held, age.Seconds()
-		if err = st.Err; err == nil && age > a.Cfg.Stream.AloneAfter {
+		if err = st.Err; err == nil && age > a.Config().Stream.AloneAfter {
 			err = fmt.Errorf("what it judges is %v old, so gateways judge by themselves: start more processors", age.Round(time.Second))
 		}
 	default:
