@@ -61,6 +61,9 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
+// past is a deadline that has always passed.
+var past = time.Unix(1, 0)
+
 // hold keeps something to be closed by Close; false: the server is closed, or has too many already.
 func (s *Server) hold(c io.Closer) bool {
 	s.mu.Lock()
@@ -142,7 +145,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	for c := range s.closers {
 		if nc, ok := c.(net.Conn); ok {
-			_ = nc.SetReadDeadline(time.Unix(1, 0)) // what waits for a frame ends; what answers one goes on
+			_ = nc.SetReadDeadline(past) // what waits for a frame ends; what answers one goes on
 		} else {
 			_ = c.Close()
 		}
@@ -196,8 +199,9 @@ func (s *Server) converse(nc net.Conn, peer netip.Addr) error {
 }
 
 func (t *talk) read(within time.Duration) (frame, error) {
-	if !t.s.draining.Load() {
-		_ = t.nc.SetReadDeadline(time.Now().Add(within))
+	_ = t.nc.SetReadDeadline(time.Now().Add(within))
+	if t.s.draining.Load() { // after the deadline: Shutdown sets the flag first
+		_ = t.nc.SetReadDeadline(past)
 	}
 	f, buf, err := readFrame(t.r, t.in, t.limit)
 	t.in = buf

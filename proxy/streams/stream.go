@@ -39,7 +39,8 @@ type stream struct {
 	text   []byte // the bytes that head points into
 	fields []request.Field
 
-	readBy    time.Time // the deadline that is set
+	readBy    time.Time   // the deadline that is set
+	stopped   atomic.Bool // StopBody was called
 	limit     writeLimit
 	ahead     ahead
 	socket    *socket // the tunnel of a WebSocket
@@ -65,6 +66,7 @@ func (s *stream) begin(w http.ResponseWriter, r *http.Request) {
 	s.readBy = time.Time{}
 	s.unflushed, s.written, s.werr, s.cut = false, 0, nil, false
 	s.left.Store(false)
+	s.stopped.Store(false)
 	s.read()
 }
 
@@ -211,6 +213,9 @@ func (s *stream) armRead() {
 		s.readBy = now.Add(timeout)
 		_ = s.w.SetReadDeadline(s.readBy)
 	}
+	if s.stopped.Load() { // after the deadline: StopBody sets the flag first
+		_ = s.w.SetReadDeadline(past)
+	}
 }
 
 func (s *stream) explain(err error) error {
@@ -242,7 +247,10 @@ func (s *stream) Trailers() []request.Field {
 }
 
 // StopBody implements h1.Client.
-func (s *stream) StopBody() { _ = s.w.SetReadDeadline(past) }
+func (s *stream) StopBody() {
+	s.stopped.Store(true)
+	_ = s.w.SetReadDeadline(past)
+}
 
 // BodyLeft implements h1.Client.
 func (s *stream) BodyLeft() {}
