@@ -3,14 +3,15 @@
 package redistest
 
 import (
-	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,8 +27,29 @@ type Server struct {
 
 	sentinel string // its configuration file, if it is a sentinel
 
-	cmd *exec.Cmd
-	out *bytes.Buffer
+	cmd   *exec.Cmd
+	out   *output
+	ended chan struct{} // closed when the process has ended
+}
+
+// output is what a server writes.
+type output struct {
+	mu  sync.Mutex
+	all []byte
+}
+
+// Write implements io.Writer.
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, p...)
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return string(o.all)
 }
 
 // path returns the server program, or skips the test with a message; in CI that is a failure.
@@ -49,7 +71,7 @@ func path(t testing.TB) string {
 // say so.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	s := &Server{port: freePort(t, false), dir: dir(t), args: args}
+	s := &Server{dir: dir(t), args: args}
 	s.start(t)
 	return s
 }
@@ -57,7 +79,7 @@ func Start(t testing.TB, args ...string) *Server {
 // StartTLS runs a server that speaks only TLS, with the caller's certificate.
 func StartTLS(t testing.TB, cert, key, ca string, args ...string) *Server {
 	t.Helper()
-	s := &Server{port: freePort(t, false), dir: dir(t), tls: true, args: append([]string{
+	s := &Server{dir: dir(t), tls: true, args: append([]string{
 		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", "no",
 	}, args...)}
 	s.start(t)
@@ -74,14 +96,38 @@ func dir(t testing.TB) string {
 	return d
 }
 
+// start runs a new server, on a port that turns out to be free.
 func (s *Server) start(t testing.TB) {
 	t.Helper()
-	s.Restart(t)
+	for deadline := time.Now().Add(time.Minute); ; {
+		s.port = freePort(t)
+		if s.run(t) {
+			break
+		}
+		s.mayTryAgain(t, deadline)
+	}
 	t.Cleanup(s.Kill)
 }
 
 // Restart runs the server again, on its old port and directory.
 func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !s.run(t); {
+		s.mayTryAgain(t, deadline)
+	}
+}
+
+// mayTryAgain fails the test unless somebody else had the port just now.
+func (s *Server) mayTryAgain(t testing.TB, deadline time.Time) {
+	t.Helper()
+	if !strings.Contains(s.out.String(), "already in use") || time.Now().After(deadline) {
+		t.Fatalf("redis-server does not listen on %s:\n%s", s.Addr, s.out)
+	}
+	time.Sleep(20 * time.Millisecond)
+}
+
+// run runs the server, and reports whether it listens: whoever answers at the port may be another one, so it has to say so itself.
+func (s *Server) run(t testing.TB) bool {
 	t.Helper()
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
 	port, tlsPort := strconv.Itoa(s.port), "0"
@@ -92,27 +138,34 @@ func (s *Server) Restart(t testing.TB) {
 	if s.tls {
 		args = append(args, "--tls-port", tlsPort)
 	}
+	ready := "eady to accept connections"
 	if s.sentinel != "" {
 		args = []string{s.sentinel, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
+		ready = "Sentinel ID is"
 	}
-	s.out = new(bytes.Buffer)
-	s.cmd = exec.Command(path(t), args...)
-	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	s.cmd.SysProcAttr = endWithUs()
-	if err := s.cmd.Start(); err != nil {
+	cmd, out, ended := exec.Command(path(t), args...), new(output), make(chan struct{})
+	s.cmd, s.out, s.ended = cmd, out, ended
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = endWithUs()
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(time.Minute); ; {
-		if c, err := net.Dial("tcp", s.Addr); err == nil {
-			_ = c.Close()
-			return
+	go func() {
+		_ = cmd.Wait() // how it ended is in its output
+		close(ended)
+	}()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), ready); {
+		select {
+		case <-ended:
+			return false
+		case <-time.After(20 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
 			s.Kill()
-			t.Fatalf("redis-server does not listen on %s:\n%s", s.Addr, s.out)
+			t.Fatalf("redis-server does not listen on %s:\n%s", s.Addr, out)
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
+	return true
 }
 
 // PID returns the number of the process.
@@ -120,9 +173,17 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Kill ends the server at once; its data in memory is lost.
 func (s *Server) Kill() {
-	if s.cmd.ProcessState == nil {
-		_ = s.cmd.Process.Kill()
-		_ = s.cmd.Wait()
+	_ = s.cmd.Process.Kill() // it may have ended
+	<-s.ended
+}
+
+// runs reports whether the process has not ended.
+func (s *Server) runs() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
 	}
 }
 
@@ -150,29 +211,26 @@ func (s *Server) tryCLI(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// freePort returns a port that nobody listens on. A cluster node also needs the port ten thousand above.
-func freePort(t testing.TB, bus bool) int {
+// freePort returns a port on which nobody listens, nor ten thousand above, where a node of a cluster has its bus. Both are below the
+// ports from which connections go out: the kernel gives those to whoever asks next.
+func freePort(t testing.TB) int {
 	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr, ok := l.Addr().(*net.TCPAddr)
-		_ = l.Close()
-		if !ok || !bus {
-			return addr.Port
-		}
-		if addr.Port+10000 > 65535 {
-			continue
-		}
-		if b, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port+10000))); err == nil {
-			_ = b.Close()
-			return addr.Port
+	for range 200 {
+		p := 12000 + rand.IntN(9000)
+		if free(p) && free(p+10000) {
+			return p
 		}
 	}
 	t.Fatal("no free pair of ports")
 	return 0
+}
+
+func free(port int) bool {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err == nil {
+		_ = l.Close()
+	}
+	return err == nil
 }
 
 // Cluster is a set of masters and their replicas.
@@ -186,7 +244,7 @@ func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 	c := &Cluster{}
 	var addrs []string
 	for range masters * (1 + replicas) {
-		s := &Server{port: clusterPort(t), dir: dir(t)}
+		s := &Server{dir: dir(t)}
 		s.args = append([]string{
 			"--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(s.dir, "nodes.conf"), "--cluster-node-timeout", "1000",
 			"--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0",
@@ -207,25 +265,6 @@ func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 		time.Sleep(100 * time.Millisecond)
 	}
 	return c
-}
-
-// clusterPort draws from below the ephemeral range, because the bus port is ten thousand above.
-func clusterPort(t testing.TB) int {
-	t.Helper()
-	for range 200 {
-		p := 12000 + int(time.Now().UnixNano()/1000%9000)
-		a, err1 := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
-		b, err2 := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p+10000)))
-		for _, l := range []net.Listener{a, b} {
-			if l != nil {
-				_ = l.Close()
-			}
-		}
-		if err1 == nil && err2 == nil {
-			return p
-		}
-	}
-	return freePort(t, true)
 }
 
 func (c *Cluster) settled(replicas int) bool {
@@ -287,7 +326,7 @@ func (c *Cluster) Master(t testing.TB, key string) *Server {
 func (c *Cluster) alive(t testing.TB) *Server {
 	t.Helper()
 	for _, s := range c.Servers {
-		if s.cmd.ProcessState == nil {
+		if s.runs() {
 			return s
 		}
 	}
@@ -298,7 +337,7 @@ func (c *Cluster) alive(t testing.TB) *Server {
 // StartSentinel runs a sentinel that watches a master under the name main, and decides alone.
 func StartSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
-	s := &Server{port: freePort(t, false), dir: dir(t)}
+	s := &Server{dir: dir(t)}
 	file := filepath.Join(s.dir, "sentinel.conf")
 	text := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", master.port)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
