@@ -13,7 +13,7 @@ import (
 // how many were omitted.
 func TestPitfall12LinesAreBounded(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
-	c := metrics.NewCounter("x")
+	c := metrics.NewSet().NewCounter("x")
 	l := newLines(LineLimits{PerSecond: 50, NetworkPerMinute: 60, NetworkBurst: 10}, c)
 	written := func(key uint64, n int) (ok int) {
 		for range n {
@@ -85,7 +85,7 @@ func TestPitfall12LongLinesCountMore(t *testing.T) {
 	f(19, strings.Repeat("\xff", maxLoggedPath), strings.Repeat("\x01", maxLoggedField), strings.Repeat("\xff", maxLoggedField))
 
 	at := time.Unix(1_000_000, 0)
-	l := newLines(LineLimits{PerSecond: 100, NetworkPerMinute: 60, NetworkBurst: 50}, metrics.NewCounter("z"))
+	l := newLines(LineLimits{PerSecond: 100, NetworkPerMinute: 60, NetworkBurst: 50}, metrics.NewSet().NewCounter("z"))
 	written := 0
 	for range 1000 {
 		if _, _, ok := l.take(1, at, 19); ok {
@@ -110,7 +110,7 @@ func TestPitfall12LongLinesCountMore(t *testing.T) {
 
 func TestLinesInParallel(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
-	c := metrics.NewCounter("y")
+	c := metrics.NewSet().NewCounter("y")
 	l := newLines(LineLimits{PerSecond: 1000, NetworkPerMinute: 1, NetworkBurst: 1_000_000}, c)
 	var all sync.WaitGroup
 	for key := range uint64(8) {
