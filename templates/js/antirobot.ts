@@ -410,7 +410,7 @@ class Puzzle {
   }
 }
 
-type Sending = { method: string; url: string; send: () => Promise<Response>; signal: AbortSignal | null; drop: () => void; repeatable: () => boolean };
+type Sending = { method: string; url: string; send: () => Promise<Response>; signal: AbortSignal | null; drop: () => void; repeatable: unknown };
 
 export function createAntirobot(options: Options = {}): Antirobot {
   listen();
@@ -676,7 +676,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
   };
 
   /** Settles a challenge: true if the request must be sent again, false if c was none. */
-  const handle = async (r: { method: string; url: string }, c: Challenge, sent: number, round: number, signal: AbortSignal | null, repeatable: boolean) => {
+  const handle = async (r: { method: string; url: string }, c: Challenge, sent: number, round: number, signal: AbortSignal | null, repeatable: unknown) => {
     const origin = new URL(c.check).origin;
     if (!(sent < (passes.get(origin) ?? -1))) {
       if (sent < (cancels.get(origin) ?? -1)) {
@@ -687,7 +687,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       }
       await solve(c, signal);
     }
-    if (!repeatable) throw new AntirobotNotReplayable('body', c);
+    if (!await repeatable) throw new AntirobotNotReplayable('body', c);
     if (!await mayRepeat(r, c)) throw new AntirobotNotReplayable('replay', c);
   };
 
@@ -707,7 +707,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       const { headers, mode, cache, redirect, referrer, referrerPolicy, integrity, credentials, signal, method } = request;
       let sent = false;
       return {
-        method, url, signal: options.signal ?? signal, drop: memory.drop, repeatable: () => !!memory.parts(),
+        method, url, signal: options.signal ?? signal, drop: memory.drop, repeatable: memory.whole,
         send: () => {
           if (!sent) {
             sent = true;
@@ -715,14 +715,14 @@ export function createAntirobot(options: Options = {}): Antirobot {
           }
           return plain(url, {
             method, headers, mode, cache, redirect, referrer, referrerPolicy, integrity, credentials, signal, ...options,
-            body: new Blob(memory.parts() as BlobPart[]),
+            body: new Blob(memory.parts as BlobPart[]),
           });
         },
       };
     }
     return {
       method: (options.method ?? request?.method ?? 'GET').toUpperCase(), url, signal: options.signal ?? request?.signal ?? null,
-      drop: nothing, repeatable: () => repeatable, send: () => plain(input, options),
+      drop: nothing, repeatable, send: () => plain(input, options),
     };
   };
 
@@ -743,7 +743,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
           if (round) emit('replayed', { url: r.url, method: r.method });
           return res;
         }
-        await handle(r, c, sent, round, r.signal, r.repeatable());
+        await handle(r, c, sent, round, r.signal, r.repeatable);
       }
     } finally {
       r.drop();
@@ -897,19 +897,18 @@ function frozen(body: any, most: number): any {
   }
 }
 
-/** Reads a request's body into memory; parts() is null if it is too large, or not yet whole. */
+/** Reads a request's body into memory. whole says at its end, which may come after a challenge, whether parts are all of it: not if it is too large. */
 function collect(r: Request, most: number) {
   const reader = r.body!.getReader();
   const parts: Uint8Array[] = [];
-  let whole = false;
-  (async () => {
+  const drop = () => { reader.cancel().catch(nothing); };
+  const read = async () => {
     for (let size = 0; ;) {
       const { done, value } = await reader.read();
-      if (done) break;
-      if ((size += value.byteLength) > most) return reader.cancel();
+      if (done) return true;
+      if ((size += value.byteLength) > most) return drop();
       parts.push(value);
     }
-    whole = true;
-  })().catch(nothing);
-  return { parts: () => whole ? parts : null, drop: () => { reader.cancel().catch(nothing); } };
+  };
+  return { parts, drop, whole: read().catch(nothing) };
 }
