@@ -1,6 +1,7 @@
 package h3
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"sync"
@@ -23,37 +24,125 @@ const (
 // lastWords is how long a client that was asked to leave may take for what was sent to it last.
 const lastWords = time.Second
 
-// conn is one connection. It has an http3.Server of its own, which can be told to send GOAWAY on this connection alone.
+// Heads of requests are read before there is anybody to serve them, and each may be as large as http.max_header_bytes.
+const (
+	headsAtOnce = 8 // of a connection; the others wait unread, within its window
+	lateHeads   = 4 // of a connection that may have no end in time, within ten seconds; more: the connection ends
+)
+
+// conn is one connection.
 type conn struct {
 	srv      *Server
 	quic     *quic.Conn
-	http     http3.Server
+	http     *http3.RawServerConn
+	control  *quic.SendStream
 	from     h1.Origin // Peer changes from request to request
 	resets   streams.Allowance
+	late     streams.Allowance
+	flood    sync.Once // of late ones
 	requests atomic.Int64
+	room     chan struct{} // full while headsAtOnce heads are read
 
 	mu      sync.Mutex
-	running int  // handlers
-	left    bool // it is to end
-	goAway  bool // and its client was asked to leave
+	heads   map[quic.StreamID]struct{} // those that are read
+	next    quic.StreamID              // above all that were accepted
+	running int                        // handlers
+	left    bool                       // it is to end
 	idle    *time.Timer
 }
 
 func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
-	c := &conn{srv: s, quic: qc, from: from}
+	c := &conn{srv: s, quic: qc, from: from, room: make(chan struct{}, headsAtOnce), heads: make(map[quic.StreamID]struct{}, headsAtOnce)}
+	c.late.Most = lateHeads
 	if !from.Trusted { // a balancer carries many clients
 		c.resets.Most = s.cfg.MaxResets
 	}
-	c.http.Handler, c.http.MaxHeaderBytes = c, streams.HeaderRoom(s.deps.Front.Config())
 	c.idle = time.AfterFunc(s.deps.Front.Config().HeaderTimeout, c.expire) // until the first request
 	return c
 }
 
 // serve returns when the connection has ended and all its handlers have.
 func (c *conn) serve() {
-	_ = c.http.ServeQUICConn(c.quic) // its errors are caused by clients
+	c.serveStreams()
 	c.idle.Stop()
 	_ = c.quic.CloseWithError(noError, "")
+}
+
+// serveStreams does what http3.Server does, but for the heads, which have no deadline there.
+func (c *conn) serveStreams() {
+	own := &http3.Server{Handler: c, MaxHeaderBytes: streams.HeaderRoom(c.srv.deps.Front.Config())}
+	var err error
+	if c.http, c.control, err = newRawServerConn(own, c.quic); err != nil {
+		return
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	running.Go(func() {
+		for {
+			str, err := c.quic.AcceptUniStream(context.Background())
+			if err != nil {
+				return
+			}
+			go c.http.HandleUnidirectionalStream(str)
+		}
+	})
+	for {
+		str, err := c.quic.AcceptStream(context.Background()) // until the connection has ended
+		if err != nil {
+			return
+		}
+		if !c.accept(str.StreamID()) {
+			str.CancelRead(quic.StreamErrorCode(http3.ErrCodeRequestRejected))
+			str.CancelWrite(quic.StreamErrorCode(http3.ErrCodeRequestRejected))
+			continue
+		}
+		select {
+		case c.room <- struct{}{}:
+			running.Go(func() { c.serveStream(str) })
+		case <-c.quic.Context().Done():
+			return
+		}
+	}
+}
+
+// accept reports whether a request may begin.
+func (c *conn) accept(id quic.StreamID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left {
+		return false
+	}
+	c.heads[id], c.next = struct{}{}, id+4
+	return true
+}
+
+// serveStream reads the head of a request, and has it served.
+func (c *conn) serveStream(str *quic.Stream) {
+	by := time.Now().Add(c.srv.deps.Front.Config().HeaderTimeout)
+	_ = str.SetReadDeadline(by)
+	c.http.HandleRequestStream(str)
+	if !c.whole(str.StreamID()) || time.Now().Before(by) || c.quic.Context().Err() != nil {
+		return
+	}
+	c.srv.m.late.Inc()
+	if !c.late.Take() {
+		c.flood.Do(func() {
+			c.srv.m.heads.Inc()
+			_ = c.quic.CloseWithError(excessiveLoad, "too many heads without an end")
+		})
+	}
+}
+
+// whole notes that a head is read no more, and reports whether it was until now.
+func (c *conn) whole(id quic.StreamID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, was := c.heads[id]
+	if was {
+		delete(c.heads, id)
+		<-c.room
+	}
+	return was
 }
 
 // expire ends a connection on which nothing has happened for long.
@@ -65,15 +154,8 @@ func (c *conn) expire() {
 	}
 }
 
-// close ends the connection. One whose client was asked to leave is ended by the library: it takes each failure to accept a
-// stream after GOAWAY for a reason to say GOAWAY again, without a pause, for as long as the connection is closing. The caller holds mu.
-func (c *conn) close() {
-	if c.goAway {
-		go c.http.Close()
-		return
-	}
-	go c.quic.CloseWithError(noError, "")
-}
+// close ends the connection.
+func (c *conn) close() { go c.quic.CloseWithError(noError, "") }
 
 func (c *conn) enter() {
 	c.srv.m.openStreams.Add(1)
@@ -112,8 +194,8 @@ func (c *conn) leave() {
 		c.close()
 		return
 	}
-	c.goAway = true
-	go func() { _ = c.http.Shutdown(c.quic.Context()) }()
+	frame := goAway(c.next)
+	go func() { _, _ = c.control.Write(frame) }() // it waits for room in the client's window until the connection ends
 }
 
 // cut ends the connection, whatever is in progress.
@@ -125,6 +207,10 @@ func (c *conn) cut() {
 
 // ServeHTTP implements http.Handler for the requests of one connection.
 func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if body, ok := r.Body.(interface{ StreamID() quic.StreamID }); ok {
+		c.whole(body.StreamID())
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	c.enter()
 	defer c.done()
 	most := c.srv.deps.Front.Config().MaxRequestsPerConn

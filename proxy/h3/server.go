@@ -118,14 +118,17 @@ func (s *Server) quicConfig() *quic.Config {
 		HandshakeIdleTimeout:           s.deps.Front.Config().HeaderTimeout / 2, // it may take twice that
 		MaxIdleTimeout:                 s.cfg.PingAfter + s.cfg.PingTimeout,
 		KeepAlivePeriod:                s.cfg.PingAfter,
-		InitialStreamReceiveWindow:     uint64(s.cfg.StreamWindow), //nolint:gosec // it is positive
-		MaxStreamReceiveWindow:         uint64(s.cfg.StreamWindow), //nolint:gosec // it is positive
-		InitialConnectionReceiveWindow: uint64(s.cfg.ConnWindow),   //nolint:gosec // it is positive
-		MaxConnectionReceiveWindow:     uint64(s.cfg.ConnWindow),   //nolint:gosec // it is positive
+		InitialStreamReceiveWindow:     uint64(s.cfg.StreamWindow),                 //nolint:gosec // it is positive
+		MaxStreamReceiveWindow:         uint64(s.cfg.StreamWindow),                 //nolint:gosec // it is positive
+		InitialConnectionReceiveWindow: uint64(min(s.cfg.ConnWindow, firstWindow)), //nolint:gosec // it is positive
+		MaxConnectionReceiveWindow:     uint64(s.cfg.ConnWindow),                   //nolint:gosec // it is positive
 		MaxIncomingStreams:             int64(s.cfg.MaxStreams),
 		MaxIncomingUniStreams:          uniStreams,
 	}
 }
+
+// firstWindow is how much a connection may send before it is read, until it has shown that it is read fast.
+const firstWindow = 256 << 10
 
 // uniStreams is how many streams of its own a client may have open beside those of its requests. HTTP/3 needs three.
 const uniStreams = 8

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -264,4 +265,51 @@ func TestClientCertificates(t *testing.T) {
 		}
 	}
 	f.await(t, "antirobot_http3_failed_handshakes_total", "1")
+}
+
+// TestHeadsHaveAnEnd: a head that is not whole in time costs its request, many of them the connection; the others are served meanwhile.
+func TestHeadsHaveAnEnd(t *testing.T) {
+	f := newFront(t, setup{h1: func(c *h1.Config) { c.HeaderTimeout = 4 * time.Second }, handler: func(x *h1.Exchange) { reply(x, "ok") }})
+	c := f.mustDial(t)
+	begin := func() *quic.Stream {
+		t.Helper()
+		s, err := c.OpenStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Write([]byte{1, 64, 100, 0}); err != nil { // HEADERS of 100 bytes
+			t.Fatal(err)
+		}
+		return s
+	}
+	served := func() {
+		t.Helper()
+		if _, body, err := c.do(t, "GET", "/"); err != nil || body != "ok" {
+			t.Fatal(body, err)
+		}
+	}
+	served()
+	var late []*quic.Stream
+	for range lateHeads {
+		late = append(late, begin())
+	}
+	for range 3 * headsAtOnce {
+		served()
+	}
+	for _, s := range late {
+		_, err := io.ReadAll(s)
+		why, ok := errors.AsType[*quic.StreamError](err)
+		if !ok || !why.Remote || why.ErrorCode != quic.StreamErrorCode(http3.ErrCodeRequestIncomplete) {
+			t.Errorf("an unfinished head ended with %v", err)
+		}
+	}
+	served()
+	f.await(t, "antirobot_http3_late_heads_total", "4")
+	for range 2 * headsAtOnce {
+		begin()
+	}
+	if code := ended(t, c.Conn); code != http3.ErrCodeExcessiveLoad {
+		t.Errorf("it ended with %v", code)
+	}
+	f.await(t, `antirobot_http3_floods_total{of="heads"}`, "1")
 }
