@@ -95,6 +95,7 @@ type Captcha struct {
 	kinds  kinds
 	gate   *gate
 	made   *mediaCache
+	spares *spares
 	spent  *spentSet
 	rates  [mediumCount]*limiter
 	perKey *limiter // deliveries of a challenge's media
@@ -127,6 +128,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}, move{}}},
 		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:    newMediaCache(cfg.MediaCacheBytes),
+		spares:  new(spares),
 		spent:   newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
 		perKey:  newRateLimiter(cfg.Rates.Key, cfg.RateEntries),
 		rates:   [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
@@ -152,8 +154,11 @@ func (c *Captcha) inherit(p *Captcha) {
 	if now.RenderConcurrency == was.RenderConcurrency && now.RenderQueue == was.RenderQueue && now.RenderWait == was.RenderWait {
 		c.gate = p.gate
 	}
-	if now.MediaCacheBytes == was.MediaCacheBytes && now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles) {
-		c.made = p.made
+	if now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles) {
+		c.spares = p.spares
+		if now.MediaCacheBytes == was.MediaCacheBytes {
+			c.made = p.made
+		}
 	}
 	if now.RateEntries != was.RateEntries {
 		return
@@ -215,7 +220,7 @@ func newCounters(set *metrics.Set) counters {
 	}
 	for m := range mediumCount {
 		c.media[m] = map[string]*metrics.Counter{}
-		for _, result := range [...]string{"made", "again", "limited", "busy", "refused", "foreign"} {
+		for _, result := range [...]string{"made", "again", "shared", "limited", "busy", "refused", "foreign"} {
 			c.media[m][result] = set.GetOrCreateCounter(`antirobot_captcha_media_total{medium="` + m.String() + `",result="` + result + `"}`)
 		}
 	}

@@ -43,7 +43,7 @@ type Config struct {
 	// Alarm says when a network appears to solve by machine.
 	Alarm AlarmConfig `mapstructure:"alarm"`
 	// RenderConcurrency is how many pictures and sounds are rendered at once, 0: one per two cores. RenderQueue is how many
-	// requests wait for a place, each for at most RenderWait; the rest get 503. Networks take turns in the queue.
+	// requests wait for a picture, and how many for a sound, each for at most RenderWait; the rest get 503. Networks take turns.
 	RenderConcurrency int           `mapstructure:"render_concurrency"`
 	RenderQueue       int           `mapstructure:"render_queue"`
 	RenderWait        time.Duration `mapstructure:"render_wait"`

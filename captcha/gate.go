@@ -5,18 +5,26 @@ import (
 	"time"
 )
 
-// gate bounds how many pictures and sounds are rendered at once and how many requests wait for that. Networks take turns.
-// When the queue is full, the newest waiter of the network with the most waiters is dropped: however much one network asks
-// for, a flood from it delays the others only by as many renderings as there are waiting networks. Safe for concurrent use.
+// gate bounds how many pictures and sounds are rendered at once and how many requests wait for that. Pictures and sounds take turns,
+// and so do networks in the line for either. When a line is full, the newest waiter of the network with the most waiters is dropped:
+// however much one network asks for, a flood from it delays the others only by as many renderings as there are waiting networks.
+// Safe for concurrent use.
 type gate struct {
-	mu      sync.Mutex
-	free    int
+	mu    sync.Mutex
+	free  int
+	lines [mediumCount]line
+	last  medium // whose turn it was
+
+	queue int // waiters in a line
+	wait  time.Duration
+}
+
+// line is the waiters for a medium.
+type line struct {
 	waiting int
 	rows    map[uint64]*row // by network; only networks with waiters
 	turns   []*row          // the order in which rows are served, each row once
-
-	queue int
-	wait  time.Duration
+	until   time.Time       // it is crowded until then
 }
 
 // row is the waiters of one network, in the order in which they are served.
@@ -26,18 +34,23 @@ type row struct {
 }
 
 func newGate(places, queue int, wait time.Duration) *gate {
-	return &gate{free: places, rows: map[uint64]*row{}, queue: queue, wait: wait}
+	g := &gate{free: places, queue: queue, wait: wait}
+	for m := range g.lines {
+		g.lines[m].rows = map[uint64]*row{}
+	}
+	return g
 }
 
 // enter takes a place for a network, waiting for one within the limits; leave returns it.
-func (g *gate) enter(net uint64) bool {
+func (g *gate) enter(m medium, net uint64) bool {
 	g.mu.Lock()
 	if g.free > 0 {
 		g.free--
 		g.mu.Unlock()
 		return true
 	}
-	turn, ok := g.line(net)
+	l := &g.lines[m]
+	turn, ok := l.join(net, g.queue)
 	g.mu.Unlock()
 	if !ok {
 		return false
@@ -55,17 +68,34 @@ func (g *gate) enter(net uint64) bool {
 	case placed := <-turn: // at the same moment
 		return placed
 	default:
-		g.drop(g.rows[net], turn)
+		l.drop(l.rows[net], turn)
 		return false
 	}
 }
 
-// line adds a waiter at the end of its network's row, if there is room or another row can make some.
-func (g *gate) line(net uint64) (turn chan bool, ok bool) {
-	r := g.rows[net]
-	if g.waiting >= g.queue {
+// A line is crowded once an eighth of those are in it who may be, and for a while after: what is asked for now with keys that were
+// made before has yet to come.
+const (
+	crowdedAt  = 8
+	crowdedFor = 3 * time.Second
+)
+
+// crowded reports whether so many have waited of late for a medium that whoever comes now may wait in vain.
+func (g *gate) crowded(m medium) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Now().Before(g.lines[m].until)
+}
+
+// join adds a waiter at the end of its network's row, if fewer than most wait or another row can make room.
+func (l *line) join(net uint64, most int) (turn chan bool, ok bool) {
+	r := l.rows[net]
+	if l.waiting >= most/crowdedAt {
+		l.until = time.Now().Add(crowdedFor)
+	}
+	if l.waiting >= most {
 		longest := r
-		for _, other := range g.turns {
+		for _, other := range l.turns {
 			if longest == nil || len(other.waiters) > len(longest.waiters) {
 				longest = other
 			}
@@ -78,54 +108,62 @@ func (g *gate) line(net uint64) (turn chan bool, ok bool) {
 			return nil, false
 		}
 		last := longest.waiters[len(longest.waiters)-1]
-		g.drop(longest, last)
+		l.drop(longest, last)
 		last <- false
 	}
 	if r == nil {
 		r = &row{net: net}
-		g.rows[net] = r
-		g.turns = append(g.turns, r)
+		l.rows[net] = r
+		l.turns = append(l.turns, r)
 	}
 	turn = make(chan bool, 1)
 	r.waiters = append(r.waiters, turn)
-	g.waiting++
+	l.waiting++
 	return turn, true
 }
 
 // drop removes a waiter from its row.
-func (g *gate) drop(r *row, turn chan bool) {
+func (l *line) drop(r *row, turn chan bool) {
 	for i, w := range r.waiters {
 		if w != turn {
 			continue
 		}
 		r.waiters = append(r.waiters[:i], r.waiters[i+1:]...)
-		g.waiting--
+		l.waiting--
 		break
 	}
 	if len(r.waiters) > 0 {
 		return
 	}
-	delete(g.rows, r.net)
-	for i := range g.turns {
-		if g.turns[i] == r {
-			g.turns = append(g.turns[:i], g.turns[i+1:]...)
+	delete(l.rows, r.net)
+	for i := range l.turns {
+		if l.turns[i] == r {
+			l.turns = append(l.turns[:i], l.turns[i+1:]...)
 			return
 		}
 	}
 }
 
-// leave returns a place, to the network whose turn it is.
+// leave returns a place, to the medium and the network whose turn it is.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.waiting == 0 {
-		g.free++
-		return
+	for range g.lines {
+		g.last = (g.last + 1) % mediumCount
+		if l := &g.lines[g.last]; l.waiting > 0 {
+			l.serve()
+			return
+		}
 	}
-	r := g.turns[0]
-	copy(g.turns, g.turns[1:])
-	g.turns[len(g.turns)-1] = r
+	g.free++
+}
+
+// serve gives a place to the first waiter of the row whose turn it is.
+func (l *line) serve() {
+	r := l.turns[0]
+	copy(l.turns, l.turns[1:])
+	l.turns[len(l.turns)-1] = r
 	turn := r.waiters[0]
-	g.drop(r, turn)
+	l.drop(r, turn)
 	turn <- true
 }

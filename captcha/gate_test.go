@@ -13,7 +13,7 @@ func TestGate(t *testing.T) {
 		var entered, refused atomic.Int32
 		for range 10 {
 			go func() {
-				if !g.enter(7) {
+				if !g.enter(picture, 7) {
 					refused.Add(1)
 					return
 				}
@@ -33,8 +33,9 @@ func TestGate(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if entered.Load() != 4 || refused.Load() != 6 || g.waiting != 0 || g.free != 2 || len(g.rows)+len(g.turns) != 0 {
-			t.Errorf("in the end %d entered, %d refused, %d wait, %d free, %d rows", entered.Load(), refused.Load(), g.waiting, g.free, len(g.rows))
+		l := &g.lines[picture]
+		if entered.Load() != 4 || refused.Load() != 6 || l.waiting != 0 || g.free != 2 || len(l.rows)+len(l.turns) != 0 {
+			t.Errorf("in the end %d entered, %d refused, %d wait, %d free, %d rows", entered.Load(), refused.Load(), l.waiting, g.free, len(l.rows))
 		}
 	})
 }
@@ -48,7 +49,7 @@ func TestGateNetworksTakeTurns(t *testing.T) {
 		var flood, refused atomic.Int32
 		for range 100 {
 			go func() {
-				if !g.enter(1) {
+				if !g.enter(picture, 1) {
 					refused.Add(1)
 					return
 				}
@@ -65,7 +66,7 @@ func TestGateNetworksTakeTurns(t *testing.T) {
 		for net := range uint64(5) {
 			go func() {
 				began := time.Now()
-				if !g.enter(100 + net) {
+				if !g.enter(picture, 100+net) {
 					t.Error("a person was refused")
 					return
 				}
@@ -81,5 +82,32 @@ func TestGateNetworksTakeTurns(t *testing.T) {
 		if people.Load() != 5 || refused.Load() != 84 || flood.Load() != 16 {
 			t.Errorf("%d people, %d of the flood, %d refused", people.Load(), flood.Load(), refused.Load())
 		}
+	})
+}
+
+// TestGateMediaTakeTurns: a line of sounds that is full, from ever new networks, delays each picture by one sound.
+func TestGateMediaTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, 100, time.Minute)
+		const render = 10 * time.Millisecond
+		make := func(m medium, net uint64) bool {
+			if !g.enter(m, net) {
+				return false
+			}
+			time.Sleep(render)
+			g.leave()
+			return true
+		}
+		for net := range uint64(120) {
+			go make(sound, net)
+		}
+		synctest.Wait()
+		for net := range uint64(3) {
+			began := time.Now()
+			if !make(picture, net) || time.Since(began) > 3*render {
+				t.Errorf("a picture took %v", time.Since(began))
+			}
+		}
+		time.Sleep(time.Minute)
 	})
 }

@@ -93,21 +93,46 @@ func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string
 	if m == picture {
 		voice = "" // the same for all languages
 	}
-	body, fresh, err := c.made.get(mediaKey{k.nonce, m, voice}, c.cfg.RenderWait, func() ([]byte, error) {
-		if !c.gate.enter(identity.NetKey(q.ID.Net)) {
-			return nil, errBusy
-		}
-		defer c.gate.leave()
+	result := "again"
+	render := func() ([]byte, error) {
+		result = "made"
 		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, k.level, voice)
-	})
+	}
+	var body []byte
+	var err error
 	switch {
-	case err != nil:
-	case fresh:
-		c.count.media[m]["made"].Inc()
+	case !k.read():
+		body, err = render() // the part of a check costs less than to wait for a place, or to be kept
+	case m == picture && k.kind == digitsCode:
+		body, err = c.made.get(mediaKey{k.nonce, m, voice}, c.cfg.RenderWait, func() ([]byte, error) {
+			if c.gate.crowded(m) {
+				if body := c.spares.find(k.level, k.secret); body != nil {
+					result = "shared"
+					return body, nil
+				}
+			}
+			body, err := c.placed(q, m, render)
+			if err == nil {
+				c.spares.add(k.level, k.secret, body)
+			}
+			return body, err
+		})
 	default:
-		c.count.media[m]["again"].Inc()
+		body, err = c.made.get(mediaKey{k.nonce, m, voice}, c.cfg.RenderWait, func() ([]byte, error) { return c.placed(q, m, render) })
+	}
+	if err == nil {
+		c.count.media[m][result].Inc()
 	}
 	return body, err
+}
+
+// placed renders when there is a place for q's network.
+func (c *Captcha) placed(q *Request, m medium, render func() ([]byte, error)) ([]byte, error) {
+	if !c.gate.enter(m, identity.NetKey(q.ID.Net)) {
+		return nil, errBusy
+	}
+	defer c.gate.leave()
+	return render()
 }
 
 // tryLater refuses temporarily: 429 or 503 with Retry-After, and a body that says so too.

@@ -209,7 +209,7 @@ func TestPitfall12RenderingIsLimited(t *testing.T) {
 		t.Errorf("another address: %d", a.Status)
 	}
 	for e.c.gate.free > 0 {
-		e.c.gate.enter(0)
+		e.c.gate.enter(picture, 0)
 	}
 	e.c.gate.wait = 0
 	if a := snd(from("203.0.113.8")); a.Status != 200 {

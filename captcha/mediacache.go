@@ -47,13 +47,13 @@ var errBusy = errors.New("too much is rendered at once")
 
 // get returns the medium of k, rendering it if necessary. Concurrent callers wait for that rendering, up to the given time.
 // The result must not be changed.
-func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, error)) (body []byte, fresh bool, err error) {
+func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, error)) (body []byte, err error) {
 	m.mu.Lock()
 	if e, ok := m.made[k]; ok {
 		m.order.MoveToFront(e)
 		body = e.Value.(*rendered).body
 		m.mu.Unlock()
-		return body, false, nil
+		return body, nil
 	}
 	if r, ok := m.under[k]; ok {
 		m.mu.Unlock()
@@ -61,9 +61,9 @@ func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, 
 		defer t.Stop()
 		select {
 		case <-r.done:
-			return r.body, false, r.err
+			return r.body, r.err
 		case <-t.C:
-			return nil, false, errBusy
+			return nil, errBusy
 		}
 	}
 	r := &rendering{done: make(chan struct{}), err: errBusy}
@@ -79,7 +79,7 @@ func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, 
 		close(r.done)
 	}()
 	r.body, r.err = render()
-	return r.body, true, r.err
+	return r.body, r.err
 }
 
 // keep adds an entry and makes room for it.

@@ -17,7 +17,7 @@ func TestMediaCache(t *testing.T) {
 	made := 0
 	get := func(n byte) {
 		t.Helper()
-		body, _, err := m.get(mediaKey{nonce: [16]byte{n}}, 0, func() ([]byte, error) {
+		body, err := m.get(mediaKey{nonce: [16]byte{n}}, 0, func() ([]byte, error) {
 			made++
 			return bytes.Repeat([]byte{n}, 1000), nil
 		})
@@ -41,7 +41,7 @@ func TestMediaCache(t *testing.T) {
 	if made != 12 || m.used > m.most || len(m.made) != 10 || m.order.Len() != 10 {
 		t.Errorf("%d made, %d bytes in %d entries", made, m.used, len(m.made))
 	}
-	_, _, err := m.get(mediaKey{nonce: [16]byte{99}}, 0, func() ([]byte, error) { return nil, errors.New("no") })
+	_, err := m.get(mediaKey{nonce: [16]byte{99}}, 0, func() ([]byte, error) { return nil, errors.New("no") })
 	if err == nil || len(m.under) != 0 || len(m.made) != 10 {
 		t.Errorf("a failure was kept: %v", err)
 	}
@@ -66,7 +66,7 @@ func TestMediaCacheMakesOnce(t *testing.T) {
 					time.Sleep(time.Millisecond)
 					wait = time.Millisecond
 				}
-				_, _, err := m.get(mediaKey{}, wait, func() ([]byte, error) {
+				_, err := m.get(mediaKey{}, wait, func() ([]byte, error) {
 					time.Sleep(time.Second)
 					made++
 					return []byte("x"), nil

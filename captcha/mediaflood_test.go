@@ -2,6 +2,7 @@ package captcha
 
 import (
 	"fmt"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,4 +59,96 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 	over.Store(true)
 	flood.Wait()
 	t.Logf("meanwhile the flood got %d pictures and was refused %d times", answered.Load(), busied.Load())
+}
+
+// TestPitfall12NetworksLeaveEverybodyAPicture: each of many networks asks for a picture of a key that it has got before, more than
+// may wait. People who come then get theirs at once, several of them the same one, and are right with it. Afterwards each
+// challenge has digits of its own again.
+func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) {
+	const robots, queue, ordinary, people = 60, 40, 10, 50
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, queue, time.Minute
+	})
+	image := func(fields url.Values, address string) *Request {
+		return e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key"), from(address))
+	}
+	var asked []*Request
+	for i := range robots {
+		address := fmt.Sprintf("198.51.%d.9", i)
+		_, fields := e.visit("https://example.com/", from(address))
+		asked = append(asked, image(fields, address))
+	}
+	day := func(second, n int) (different int) {
+		t.Helper()
+		shown := map[string]bool{}
+		for i := range n {
+			address := fmt.Sprintf("%d.%d.7.9", 20+i, second) // all strangers to each other
+			_, fields := e.visit("https://example.com/page", from(address))
+			a := e.c.Image(image(fields, address))
+			e.pass(8 * time.Second) // to read it
+			right := e.answerOf(fields.Get("key"))
+			if done := e.submit(fields, right, from(address)); a.Status != 200 || len(a.Body) == 0 || done.Outcome != OutcomeSolved {
+				t.Errorf("person %d gets a picture with status %d, and an answer with %d", i, a.Status, done.Status)
+			}
+			shown[right] = true
+		}
+		return len(shown)
+	}
+	if n := day(1, ordinary); n != ordinary {
+		t.Errorf("%d people see %d pictures though nobody waits", ordinary, n)
+	}
+
+	e.c.gate.enter(picture, 0) // whatever is made now does not end
+	var flood sync.WaitGroup
+	var refused atomic.Int64
+	for _, q := range asked {
+		flood.Go(func() {
+			if e.c.Image(q).Status == 503 {
+				refused.Add(1)
+			}
+		})
+	}
+	for refused.Load() < robots-queue {
+		time.Sleep(time.Millisecond)
+	}
+	if n := day(2, people); n > ordinary {
+		t.Errorf("%d people see %d pictures, and %d were there", people, n, ordinary)
+	}
+	e.c.gate.leave()
+	flood.Wait()
+	e.c.gate.lines[picture].until = time.Time{} // some seconds later
+	if n := day(3, people); refused.Load() != robots-queue || n != people {
+		t.Errorf("%d of the flood were refused; afterwards %d people see %d pictures", refused.Load(), people, n)
+	}
+}
+
+// TestSpares: a picture is shown to a few more and gives way to another then; what is there takes no room twice.
+func TestSpares(t *testing.T) {
+	var s spares
+	s.add(1, []byte{1, 2}, []byte("a"))
+	if s.take(0) != nil || s.find(0, []byte{1, 2}) != nil || s.find(1, []byte{2, 1}) != nil {
+		t.Error("a picture is there that nobody made")
+	}
+	for i := range 2 * spareMost {
+		s.add(1, []byte{byte(i), byte(i >> 8), 3}, []byte("b"))
+	}
+	if n := len(s.rows[1].by); n != spareMost {
+		t.Errorf("%d are there", n)
+	}
+	for range spareShows {
+		if string(s.find(1, []byte{1, 2})) != "a" {
+			t.Fatal("it is gone")
+		}
+	}
+	for range 1000 {
+		if string(s.take(1)) == "\x01\x02" {
+			t.Fatal("it is to be shown once more")
+		}
+	}
+	for range spareMost {
+		s.add(1, []byte{9, 9}, []byte("c"))
+	}
+	if s.find(1, []byte{1, 2}) != nil || string(s.find(1, []byte{9, 9})) != "c" || len(s.rows[1].by) != spareMost {
+		t.Errorf("it does not give way: %d are there", len(s.rows[1].by))
+	}
 }

@@ -1,0 +1,100 @@
+package captcha
+
+import (
+	"math/rand/v2"
+	"sync"
+)
+
+// spares are pictures of digits that were made of late. While more are asked for than can be made, from however many networks, a
+// new challenge asks for the digits of one that is there: nobody waits for their picture, and what is made is shared by a few. An
+// answer is worth the same, since it is given to a key. Safe for concurrent use.
+type spares struct {
+	mu   sync.Mutex
+	rows [maxLevel + 1]spareRow
+}
+
+// spareRow is the spares of a level.
+type spareRow struct {
+	all  []*spare
+	next int // the oldest, which gives way to a new one if it has been shown often enough
+	by   map[string]*spare
+}
+
+type spare struct {
+	digits string
+	body   []byte
+	shown  int
+}
+
+const (
+	spareMost  = 256 // of a level, some 5 kB each
+	spareShows = 64  // times that one is shown besides the first
+	spareTries = 4   // spares that are looked at to find one that may be shown
+)
+
+// add keeps a picture, if there is room for it.
+func (s *spares) add(level uint8, digits, body []byte) {
+	if level > maxLevel {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &s.rows[level]
+	if r.by[string(digits)] != nil {
+		return
+	}
+	one := &spare{digits: string(digits), body: body}
+	if len(r.all) < spareMost {
+		r.all = append(r.all, one)
+	} else {
+		old := r.all[r.next]
+		if old.shown < spareShows {
+			return
+		}
+		delete(r.by, old.digits)
+		r.all[r.next] = one
+		r.next = (r.next + 1) % spareMost
+	}
+	if r.by == nil {
+		r.by = map[string]*spare{}
+	}
+	r.by[string(digits)] = one
+}
+
+// take returns the digits of a picture that may be shown once more, or nil.
+func (s *spares) take(level uint8) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := s.rows[level].all
+	for range min(spareTries, len(all)) {
+		if one := all[rand.IntN(len(all))]; one.shown < spareShows {
+			return []byte(one.digits)
+		}
+	}
+	return nil
+}
+
+// find returns the picture of these digits, or nil.
+func (s *spares) find(level uint8, digits []byte) []byte {
+	if level > maxLevel {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.rows[level].by[string(digits)]
+	if one == nil {
+		return nil
+	}
+	one.shown++
+	return one.body
+}
+
+// digitsFor makes the digits of a new challenge.
+func (c *Captcha) digitsFor(level uint8) []byte {
+	if c.gate.crowded(picture) {
+		if digits := c.spares.take(level); digits != nil {
+			return digits
+		}
+	}
+	return c.kinds.issued.issue(0)
+}
