@@ -333,6 +333,15 @@ func (a *addrCounts) add(addr netip.Addr, limit int) bool {
 	return true
 }
 
+// of is how many an address has.
+func (a *addrCounts) of(addr netip.Addr) int {
+	key := countKey(addr)
+	s := &a.shards[a.shard(key)]
+	s.Lock()
+	defer s.Unlock()
+	return s.n[key]
+}
+
 func (a *addrCounts) remove(addr netip.Addr) {
 	key := countKey(addr)
 	s := &a.shards[a.shard(key)]

@@ -3,6 +3,7 @@ package h1
 import (
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"antirobot/request"
@@ -18,9 +19,10 @@ type HTTP2 interface {
 
 // Origin is where a connection comes from.
 type Origin struct {
-	Peer    netip.Addr // the client; PROXY protocol has been applied
-	Trusted bool       // a balancer holds the socket
-	Counted bool       // the limits of an address apply to the peer
+	Peer    netip.Addr    // the client; PROXY protocol has been applied
+	Trusted bool          // a balancer holds the socket
+	Counted bool          // the limits of an address apply to the peer
+	Own     *atomic.Int64 // requests under way on its connection; nil: each counts as one of many
 	TLS     bool
 	JA4     []byte        // fingerprint of its TLS handshake; nil: not known
 	Client  []byte        // verified name of its certificate; nil: it has none
@@ -90,18 +92,43 @@ func (s *Server) enter(cfg *Config, from *Origin) bool {
 		s.m.limitRequests.Inc()
 		return false
 	}
-	if from.Counted && !s.underWay.add(from.Peer, cfg.MaxRequestsPerAddr) {
-		s.streamed.Add(-1)
-		s.m.limitOfAddr.Inc()
-		return false
+	if !from.Counted {
+		return true
 	}
-	return true
+	most := cfg.MaxRequestsPerAddr
+	if from.Own != nil && from.Own.Add(1) <= OwnRequests {
+		most = 0
+	}
+	if s.underWay.add(from.Peer, most) {
+		return true
+	}
+	if from.Own != nil {
+		from.Own.Add(-1)
+	}
+	s.streamed.Add(-1)
+	s.m.limitOfAddr.Inc()
+	return false
+}
+
+// OwnRequests is how many requests a connection may have under way although its address has as many as it may: those who share an
+// address with a client that takes all of them go on, as over HTTP/1.1.
+const OwnRequests = 8
+
+// Crowded reports whether an address has half of the requests under way that it may have. A connection that begins then is better
+// told to ask for OwnRequests at a time than answered 503 for the others.
+func (s *Server) Crowded(peer netip.Addr, trusted bool) bool {
+	most := s.cfg.Load().MaxRequestsPerAddr
+	return most > 0 && !trusted && s.underWay.of(peer) >= (most+1)/2
 }
 
 func (s *Server) leave(from *Origin) {
 	s.streamed.Add(-1)
-	if from.Counted {
-		s.underWay.remove(from.Peer)
+	if !from.Counted {
+		return
+	}
+	s.underWay.remove(from.Peer)
+	if from.Own != nil {
+		from.Own.Add(-1)
 	}
 }
 

@@ -21,11 +21,17 @@ import (
 type Server struct {
 	cfg      Config
 	front    *h1.Server
-	frames   *frames
-	base     *http.Server
+	usual    speaker
+	few      speaker // has no more streams at a time than an address is left that has many requests under way
 	m        *serverMetrics
 	draining atomic.Bool
 	streams  *streams.Server
+}
+
+// speaker speaks HTTP/2 with certain settings.
+type speaker struct {
+	frames *frames
+	base   *http.Server
 }
 
 // Deps is what a Server works with. Both are required.
@@ -40,12 +46,18 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, front: d.Front, m: newServerMetrics(d.Metrics), streams: streams.New(d.Front, nil)}
-	limits := d.Front.Config()
-	s.base = &http.Server{
+	s.usual, s.few = s.speaker(cfg.MaxStreams), s.speaker(min(cfg.MaxStreams, h1.OwnRequests))
+	return s, nil
+}
+
+// speaker makes one for so many streams of a connection at a time.
+func (s *Server) speaker(most int) speaker {
+	cfg, limits := &s.cfg, s.front.Config()
+	base := &http.Server{
 		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: streams.HeaderRoom(limits), ReadHeaderTimeout: limits.HeaderTimeout,
 		ErrorLog: log.New(io.Discard, "", 0), // its errors are caused by clients, and are counted
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          cfg.MaxStreams,
+			MaxConcurrentStreams:          most,
 			MaxDecoderHeaderTableSize:     max(int(cfg.HeaderTableBytes), firstTable),
 			MaxEncoderHeaderTableSize:     int(cfg.HeaderTableBytes),
 			MaxReadFrameSize:              int(cfg.MaxFrameBytes),
@@ -57,8 +69,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 			CountError:                    s.m.countError,
 		},
 	}
-	s.frames = newFrames(s.base)
-	return s, nil
+	return speaker{newFrames(base), base}
 }
 
 // firstTable is how large a client takes the table of its header fields to be before it has read the server's settings, in bytes
@@ -78,7 +89,12 @@ func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	g, guardedConn := guard(nc, &s.cfg, s.m, from.Trusted, s.front.Config())
 	g.first = s.drainLate
 	c := &conn{srv: s, from: from, guard: g}
-	s.frames.serve(guardedConn, s.base, c)
+	c.from.Own = &c.underWay
+	speak := &s.usual
+	if s.front.Crowded(from.Peer, !from.Counted) {
+		speak = &s.few
+	}
+	speak.frames.serve(guardedConn, speak.base, c)
 	c.awaitHandlers()
 }
 
@@ -98,7 +114,9 @@ func (s *Server) drainLate() {
 func (s *Server) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.base.Shutdown(ctx) // it has no connections of its own: this only makes http2.Server send GOAWAY
+	for _, speak := range []*speaker{&s.usual, &s.few} {
+		_ = speak.base.Shutdown(ctx) // it has no connections of its own: this only makes http2.Server send GOAWAY
+	}
 }
 
 // conn is one connection.
@@ -107,6 +125,7 @@ type conn struct {
 	from     h1.Origin
 	guard    *guarded
 	requests atomic.Int64
+	underWay atomic.Int64
 
 	mu       sync.Mutex
 	handlers int

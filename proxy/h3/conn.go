@@ -41,6 +41,7 @@ type conn struct {
 	late     streams.Allowance
 	flood    sync.Once // of late ones
 	requests atomic.Int64
+	underWay atomic.Int64
 	room     chan struct{} // full while headsAtOnce heads are read
 
 	mu      sync.Mutex
@@ -53,7 +54,7 @@ type conn struct {
 
 func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
 	c := &conn{srv: s, quic: qc, from: from, room: make(chan struct{}, headsAtOnce), heads: make(map[quic.StreamID]struct{}, headsAtOnce)}
-	c.late.Most = lateHeads
+	c.from.Own, c.late.Most = &c.underWay, lateHeads
 	if !from.Trusted { // a balancer carries many clients
 		c.resets.Most = s.cfg.MaxResets
 	}

@@ -89,7 +89,14 @@ func (s *Server) Serve(pc net.PacketConn, o Options) error {
 		return s.greet(ctx, info, &o)
 	}
 	defer tr.Close()
-	ln, err := tr.Listen(o.TLS, s.quicConfig())
+	usual, few := s.quicConfig(s.cfg.MaxStreams), s.quicConfig(min(s.cfg.MaxStreams, h1.OwnRequests))
+	usual.GetConfigForClient = func(info *quic.ClientInfo) (*quic.Config, error) {
+		if addr := h1.AddrOf(info.RemoteAddr); s.deps.Front.Crowded(addr, o.trusts(addr)) {
+			return few, nil
+		}
+		return usual, nil
+	}
+	ln, err := tr.Listen(o.TLS, usual)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
@@ -112,8 +119,8 @@ func (s *Server) Serve(pc net.PacketConn, o Options) error {
 	}
 }
 
-// quicConfig is for connections that begin now.
-func (s *Server) quicConfig() *quic.Config {
+// quicConfig is for connections with so many requests at a time.
+func (s *Server) quicConfig(most int) *quic.Config {
 	return &quic.Config{
 		HandshakeIdleTimeout:           s.deps.Front.Config().HeaderTimeout / 2, // it may take twice that
 		MaxIdleTimeout:                 s.cfg.PingAfter + s.cfg.PingTimeout,
@@ -122,7 +129,7 @@ func (s *Server) quicConfig() *quic.Config {
 		MaxStreamReceiveWindow:         uint64(s.cfg.StreamWindow),                 //nolint:gosec // it is positive
 		InitialConnectionReceiveWindow: uint64(min(s.cfg.ConnWindow, firstWindow)), //nolint:gosec // it is positive
 		MaxConnectionReceiveWindow:     uint64(s.cfg.ConnWindow),                   //nolint:gosec // it is positive
-		MaxIncomingStreams:             int64(s.cfg.MaxStreams),
+		MaxIncomingStreams:             int64(most),
 		MaxIncomingUniStreams:          uniStreams,
 	}
 }
