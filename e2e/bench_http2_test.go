@@ -142,7 +142,7 @@ func startTLSGateway(b *testing.B, upstream, more, cert, key string) process {
 	if err != nil {
 		b.Fatal(err)
 	}
-	dir, addr, private := b.TempDir(), freeAddr(b), freeAddr(b)
+	dir, addr, private := b.TempDir(), freePort(b), freePort(b)
 	// the load comes from one address: no limit may stop it
 	p := startServer(b, "gateway", addr, filepath.Join(dir, "bench.yaml"), fmt.Sprintf(`listen: [{address: %q, tls_cert: %q, tls_key: %q}]
 admin: {listen: %q}
@@ -158,7 +158,7 @@ defaults:
 
 func startTLSNginx(b *testing.B, upstream, cert, key string) process {
 	b.Helper()
-	dir, addr := b.TempDir(), freeAddr(b)
+	dir, addr := b.TempDir(), freePort(b)
 	file := filepath.Join(dir, "nginx.conf")
 	return startServer(b, "nginx", addr, file, fmt.Sprintf(`worker_processes 1; daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/error.log;
 worker_rlimit_nofile 65536;
@@ -174,7 +174,7 @@ http {
 
 func startCaddy(b *testing.B, upstream, cert, key string) process {
 	b.Helper()
-	dir, addr := b.TempDir(), freeAddr(b)
+	dir, addr := b.TempDir(), freePort(b)
 	_, port, _ := net.SplitHostPort(addr)
 	file := filepath.Join(dir, "Caddyfile")
 	return startServer(b, "caddy", addr, file, fmt.Sprintf(`{

@@ -110,7 +110,7 @@ func startHTTP3Gateway(b *testing.B, upstream, cert, key string) process {
 	if err != nil {
 		b.Fatal(err)
 	}
-	dir, addr := b.TempDir(), freeAddr(b)
+	dir, addr := b.TempDir(), freePort(b)
 	file := filepath.Join(dir, "bench.yaml")
 	// the load comes from one address: no limit may stop it
 	return startServer(b, "gateway", addr, file, fmt.Sprintf(`listen: [{address: %q, tls_cert: %q, tls_key: %q, http3: true}]

@@ -42,17 +42,6 @@ func fromScaling(t *testing.T, which string, replace ...string) string {
 // bare is an address without the scheme.
 func bare(url string) string { return strings.TrimPrefix(url, "http://") }
 
-// freeAddr returns an address that nobody listens on.
-func freeAddr(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // announced makes a request over its own connection, for which the PROXY protocol announces a client address.
 func announced(to, client, path string) (status int, err error) {
 	c, err := net.Dial("tcp", to)
@@ -124,7 +113,7 @@ func throughFleet(t *testing.T, run func(t *testing.T, all []*gateway) (addr str
 
 // haproxyBefore runs HAProxy with the lines of the docs.
 func haproxyBefore(t *testing.T, all []*gateway) string {
-	bin, addr := program(t, "haproxy"), freeAddr(t)
+	bin, addr := program(t, "haproxy"), freePort(t)
 	lines := []string{"bind :80", "bind " + addr + " accept-proxy"}
 	for i, g := range all {
 		_, port, _ := net.SplitHostPort(bare(g.admin))
@@ -140,7 +129,7 @@ func TestBalanceByAddress(t *testing.T) {
 	t.Run("HAProxy", func(t *testing.T) { throughFleet(t, haproxyBefore) })
 	t.Run("nginx", func(t *testing.T) {
 		throughFleet(t, func(t *testing.T, all []*gateway) string {
-			bin, addr, dir := program(t, "nginx"), freeAddr(t), t.TempDir()
+			bin, addr, dir := program(t, "nginx"), freePort(t), t.TempDir()
 			lines := []string{"listen 80;", "listen " + addr + " proxy_protocol;\n    set_real_ip_from 127.0.0.1;\n    real_ip_header proxy_protocol;"}
 			for i, g := range all {
 				lines = append(lines, fmt.Sprintf("10.0.0.1%d:8080", i+1), bare(g.url))

@@ -179,7 +179,7 @@ func startSite3(t *testing.T) *site3 {
 	eventually(t, "the processors share the partitions", func() bool {
 		return s.judges[0].metric("antirobot_stream_partitions ") == 8 && s.judges[1].metric("antirobot_stream_partitions ") == 8
 	})
-	addr := freeAddr(t)
+	addr := freePort(t)
 	lines := "defaults\n  mode http\n  timeout connect 5s\n  timeout client 60s\n  timeout server 60s\nlisten site\n  bind " + addr + "\n  balance roundrobin\n"
 	for i, g := range s.gateways {
 		eventually(t, "the gateway hears of processors", func() bool { return g.metric("antirobot_stream_alone ") == 0 })

@@ -96,12 +96,7 @@ func startNginx(b *testing.B, upstream string) (process, bool) {
 			return process{}, false
 		}
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freePort(b)
 	dir := b.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
 	text := fmt.Sprintf(`worker_processes 1; daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/error.log;
@@ -247,18 +242,7 @@ func startGatewayWith(b *testing.B, name, upstream, settings, service string) pr
 	if err != nil {
 		b.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	addr := l.Addr().String()
-	private, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	admin := private.Addr().String()
-	private.Close()
-	l.Close()
+	addr, admin := freePort(b), freePort(b)
 	cmd := exec.Command(bin, "serve", "--config", file, "--listen", addr, "--admin", admin, "--data-dir", dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")

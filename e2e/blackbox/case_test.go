@@ -11,7 +11,7 @@ import (
 // patience is how long anything that must happen may take on a busy machine, and impatience where it is known not to happen.
 // settle is how long a case waits to see that something does not happen.
 const (
-	patience   = 10 * time.Second
+	patience   = 60 * time.Second
 	impatience = time.Second
 	settle     = 25 * time.Millisecond
 )
@@ -52,6 +52,14 @@ type X struct {
 }
 
 type caseEnd struct{}
+
+// within is how long the client waits for what must happen.
+func (x *X) within() time.Duration {
+	if x.known {
+		return impatience
+	}
+	return patience
+}
 
 // Errorf notes a failure.
 func (x *X) Errorf(format string, args ...any) {
@@ -116,7 +124,7 @@ func (x *X) Seen() []Req {
 
 // Await waits until f holds for the requests seen.
 func (x *X) Await(what string, f func([]Req) bool) []Req {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(x.within()); ; time.Sleep(time.Millisecond) {
 		if r := x.Seen(); f(r) {
 			return r
 		}
@@ -135,7 +143,7 @@ func (x *X) Wait(name string) {
 	case <-x.signal(name):
 	case <-x.done:
 		panic(scriptEnd{})
-	case <-time.After(patience):
+	case <-time.After(x.within()):
 		x.Errorf("never signalled: %s", name)
 	}
 }
@@ -172,9 +180,9 @@ func describe(r []Req) string {
 	return s
 }
 
-// run runs one case to its end.
-func (e *env) run(c *Case) (fails []string, first int) {
-	x := &X{Case: c, env: e, done: make(chan struct{}), signals: map[string]chan struct{}{}}
+// run runs one case to its end; known says that it is known to fail.
+func (e *env) run(c *Case, known bool) (fails []string, first int) {
+	x := &X{Case: c, env: e, known: known, done: make(chan struct{}), signals: map[string]chan struct{}{}}
 	e.svc.begin(x)
 	x.guarded(func() {
 		if c.Run != nil {

@@ -43,7 +43,7 @@ func abortCases() []Case {
 			c.Send(send)
 			x.Wait("there")
 			leave(c)
-			if !x.Signalled("gone", patience) {
+			if !x.Signalled("gone", x.within()) {
 				x.Errorf("the service did not learn that the client has left")
 			}
 		}, service)

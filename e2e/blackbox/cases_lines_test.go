@@ -79,7 +79,7 @@ func lineCases() []Case {
 	}
 	add("request line", "HTTP/0.9", "GET /a\r\n", func(x *X, c *Client) {
 		c.CloseWrite()
-		c.SetReadDeadline(time.Now().Add(patience))
+		c.SetReadDeadline(time.Now().Add(x.within()))
 		_, _ = c.R.Peek(1)
 		time.Sleep(settle)
 		if s := x.Seen(); len(s) > 0 {
@@ -87,7 +87,7 @@ func lineCases() []Case {
 		}
 	})
 	add("request line", "HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", func(x *X, c *Client) {
-		c.SetReadDeadline(time.Now().Add(patience))
+		c.SetReadDeadline(time.Now().Add(x.within()))
 		_, _ = c.R.Peek(1)
 		time.Sleep(settle)
 		if s := x.Seen(); len(s) > 0 {
@@ -96,7 +96,7 @@ func lineCases() []Case {
 	})
 	add("request line", "TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", func(x *X, c *Client) {
 		c.CloseWrite()
-		c.SetReadDeadline(time.Now().Add(patience))
+		c.SetReadDeadline(time.Now().Add(x.within()))
 		_, _ = c.R.Peek(1)
 		time.Sleep(settle)
 		if s := x.Seen(); len(s) > 0 {
@@ -248,7 +248,7 @@ func lineCases() []Case {
 		if v.name == "bare CR as line end" {
 			add("lines", v.name, v.raw, func(x *X, c *Client) {
 				c.CloseWrite()
-				c.SetReadDeadline(time.Now().Add(patience))
+				c.SetReadDeadline(time.Now().Add(x.within()))
 				_, _ = c.R.Peek(1)
 				if s := x.Seen(); len(s) > 0 {
 					x.Errorf("the service saw %s", describe(s))

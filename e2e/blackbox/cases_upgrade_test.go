@@ -159,7 +159,7 @@ func upgradeCases() []Case {
 		c.Send("hi")
 		c.ReadN(2)
 		c.Close()
-		if !x.Signalled("gone", patience) {
+		if !x.Signalled("gone", x.within()) {
 			x.Errorf("the service never saw the end")
 		}
 	}, func(s *Svc) {
@@ -174,7 +174,7 @@ func upgradeCases() []Case {
 	add("client resets the tunnel", func(x *X) {
 		c := open(x)
 		c.Abort()
-		if !x.Signalled("gone", patience) {
+		if !x.Signalled("gone", x.within()) {
 			x.Errorf("the service never saw the end")
 		}
 	}, func(s *Svc) {

@@ -78,7 +78,7 @@ func once(x *X, more ...func(x *X, q *Req)) {
 // untouched; otherwise what safe accepts.
 func refusedOr(safe Check) Check {
 	return func(x *X, c *Client) {
-		c.SetReadDeadline(time.Now().Add(patience))
+		c.SetReadDeadline(time.Now().Add(c.x.within()))
 		b, _ := c.R.Peek(12)
 		if len(b) == 12 && (b[9] == '4' || b[9] == '5') {
 			refused(400, 403, 404, 405, 411, 413, 414, 421, 431, 501, 505)(x, c)
@@ -91,7 +91,7 @@ func refusedOr(safe Check) Check {
 // brokenOr accepts neverWhole, or else what safe accepts.
 func brokenOr(safe Check) Check {
 	return func(x *X, c *Client) {
-		c.SetReadDeadline(time.Now().Add(patience))
+		c.SetReadDeadline(time.Now().Add(c.x.within()))
 		b, _ := c.R.Peek(12)
 		if len(b) == 12 && b[9] == '2' {
 			safe(x, c)

@@ -54,7 +54,7 @@ func (x *X) Dial() *Client {
 
 // Send writes bytes; it is not an error if the proxy has already closed.
 func (c *Client) Send(parts ...string) {
-	c.SetWriteDeadline(time.Now().Add(patience))
+	c.SetWriteDeadline(time.Now().Add(c.x.within()))
 	for _, p := range parts {
 		if _, err := io.WriteString(c.Conn, p); err != nil {
 			return
@@ -73,11 +73,11 @@ func (c *Client) CloseWrite() { _ = c.Conn.(*net.TCPConn).CloseWrite() }
 
 // TryHead reads one head, possibly an interim one; nil if the connection ended first.
 func (c *Client) TryHead() *Resp {
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(c.x.within()))
 	if _, err := c.R.Peek(1); err != nil {
 		var ne net.Error
 		if errors.As(err, &ne) && ne.Timeout() {
-			c.x.Fatalf("no answer within %v", patience)
+			c.x.Fatalf("no answer within %v", c.x.within())
 		}
 		return nil
 	}
@@ -148,7 +148,7 @@ func (c *Client) Get() *Resp {
 // Body reads the body of p.
 func (c *Client) Body(p *Resp, method string) {
 	chunked, n, _ := framing(p.Fields)
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(c.x.within()))
 	var b strings.Builder
 	switch {
 	case p.Status < 200 || p.Status == 204 || p.Status == 304 || method == "HEAD":
@@ -171,7 +171,7 @@ func (c *Client) Body(p *Resp, method string) {
 // ReadN reads exactly n bytes.
 func (c *Client) ReadN(n int) string {
 	b := make([]byte, n)
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(c.x.within()))
 	if n, err := io.ReadFull(c.R, b); err != nil {
 		c.x.Fatalf("client wanted %d bytes, got %q: %v", len(b), clip(string(b[:n])), err)
 	}
@@ -181,7 +181,7 @@ func (c *Client) ReadN(n int) string {
 // ReadUntil reads raw bytes until they contain mark.
 func (c *Client) ReadUntil(mark string) string {
 	var b strings.Builder
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(c.x.within()))
 	for !strings.Contains(b.String(), mark) {
 		x, err := c.R.ReadByte()
 		if err != nil {
@@ -194,7 +194,7 @@ func (c *Client) ReadUntil(mark string) string {
 
 // Ended reports whether the proxy closes the connection, and what it sent before.
 func (c *Client) Ended() (rest string, ended bool) {
-	c.SetReadDeadline(time.Now().Add(patience))
+	c.SetReadDeadline(time.Now().Add(c.x.within()))
 	b, err := io.ReadAll(c.R)
 	var ne net.Error
 	return string(b), err == nil || !errors.As(err, &ne) || !ne.Timeout()

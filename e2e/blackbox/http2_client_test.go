@@ -110,15 +110,11 @@ func (c *streams) await(id uint32) *streamed {
 
 // until reads frames until done, or until the connection has ended.
 func (c *streams) until(done func() bool) {
-	long := patience
-	if c.x.known {
-		long = impatience
-	}
-	_ = c.SetReadDeadline(time.Now().Add(long))
+	_ = c.SetReadDeadline(time.Now().Add(c.x.within()))
 	for !c.gone && !done() {
 		f, err := c.ReadFrame()
 		if ne, ok := err.(net.Error); ok && ne.Timeout() {
-			c.x.Fatalf("nothing more comes within %v; streams: %s", long, c.describe())
+			c.x.Fatalf("nothing more comes within %v; streams: %s", c.x.within(), c.describe())
 		}
 		if err != nil {
 			c.gone = true

@@ -247,17 +247,6 @@ func rawInterimCases() []Case {
 	return l
 }
 
-// runRaw runs one case to its end.
-func (e *env) runRaw(c *Case, known bool) []string {
-	impatient := *c
-	impatient.Run = func(x *X) {
-		x.known = known
-		c.Run(x)
-	}
-	fails, _ := e.run(&impatient)
-	return fails
-}
-
 // suiteRaw runs these cases, one after another.
 func suiteRaw(t *testing.T, l launcher, tries int, known map[string]bool) (results []result) {
 	t.Helper()
@@ -272,9 +261,9 @@ func suiteRaw(t *testing.T, l launcher, tries int, known map[string]bool) (resul
 	cases := rawCases()
 	for i := range cases {
 		c := &cases[i]
-		fails := e.runRaw(c, known[c.ID()])
+		fails, _ := e.run(c, known[c.ID()])
 		for again := 1; again < tries && len(fails) > 0 && !known[c.ID()]; again++ {
-			fails = e.runRaw(c, false)
+			fails, _ = e.run(c, false)
 		}
 		results = append(results, result{c: c, fails: fails})
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -27,16 +28,22 @@ import (
 // launcher starts a proxy in front of one service and returns the address on which it listens.
 type launcher func(t *testing.T, serviceURL string) (addr string, stop func())
 
-// freeAddr finds an address to listen on. Another process may take it before it is used; a launcher then fails with an
-// error.
+// ports are given out one after the other, so that none is soon given again.
+var firstPort, ports = rand.Int64N(800), atomic.Int64{}
+
+// freeAddr returns an address on loopback where nobody listens. It is below the ports from which connections go out: the
+// kernel gives those to whoever asks next.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 800 {
+		addr := net.JoinHostPort("127.0.0.1", strconv.FormatInt(31900+(firstPort+ports.Add(1))%800, 10))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no free port")
+	return ""
 }
 
 // awaitListener waits until somebody listens.
@@ -178,7 +185,6 @@ func inProcess(t *testing.T, serviceURL string) (string, func()) {
 		t.Fatal(err)
 	}
 	cfg := h1.DefaultConfig()
-	cfg.HeaderTimeout = 3 * time.Second
 	log := &lockedBuffer{}
 	srv, err := h1.NewServer(cfg, h1.Deps{Handler: &forwarder{g: g}, Log: zerolog.New(log).Level(zerolog.WarnLevel), Metrics: set})
 	if err != nil {
