@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"testing"
 )
@@ -20,11 +22,55 @@ func spellings(name string) []string {
 	}
 }
 
-// TestPitfall08EverySettingHoldsForEveryReading: rules, limits, the largest body, a path's mode and its routes apply to
-// every spelling that a service may read as that path.
+// asker sends requests with a target as it stands, from an address, and returns the status of the answer.
+type asker func(method, target, from, body string) (status int)
+
+// askers starts a gateway behind a balancer at 127.0.0.1, with settings whose listeners are left out, and returns it with ways to ask it for
+// site.example in each protocol.
+func askers(t *testing.T, settings string, args ...any) (*gateway, map[string]asker) {
+	t.Helper()
+	cert, key := certificate(t, t.TempDir(), 1)
+	plain, secure := freePort(t), freePort(t)
+	listen := fmt.Sprintf("listen:\n  - {address: %q, h2c: true}\n  - {address: %q, tls_cert: %q, tls_key: %q, http3: true}\nidentity: {trusted_proxies: [127.0.0.1]}\n", plain, secure, cert, key)
+	g := startWith(t, "serve", "--config", configFile(t, "%s"+settings, append([]any{listen}, args...)...), "--captcha-test-answer", testAnswer)
+	g.url = "http://" + plain
+	over := func(tr http.RoundTripper, scheme, address string) asker {
+		return func(method, target, from, body string) int {
+			t.Helper()
+			req, err := http.NewRequestWithContext(t.Context(), method, scheme+"://"+address, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host, req.URL.Opaque = "site.example", "//site.example"+target
+			req.Header.Set("User-Agent", "t")
+			req.Header.Set("X-Forwarded-For", from)
+			req.Header.Set("Content-Type", form)
+			res, err := tr.RoundTrip(req)
+			if err != nil {
+				t.Fatalf("%s %s: %v", method, target, err)
+			}
+			defer res.Body.Close()
+			_, _ = io.Copy(io.Discard, res.Body)
+			return res.StatusCode
+		}
+	}
+	return g, map[string]asker{
+		"HTTP/1.1": func(method, target, from, body string) int {
+			return g.wire(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: site.example\r\nUser-Agent: t\r\nX-Forwarded-For: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+				method, target, from, form, len(body), body)).StatusCode
+		},
+		"HTTP/2": over(plainHTTP2(t), "http", plain),
+		"HTTP/3": over(dialQUIC(t, secure, "site.example").http, "https", secure),
+	}
+}
+
+// TestPitfall08EverySettingHoldsForEveryReading: rules, limits, the largest body, a path's mode, its routes and a service within another apply
+// to every spelling that a service may read as that path, in every protocol.
 func TestPitfall08EverySettingHoldsForEveryReading(t *testing.T) {
 	t.Parallel()
-	g := configured(t, `
+	book := newGuestbook(t)
+	_, spam, _ := strings.Cut(routesConfig, "\nmessage:")
+	g, ways := askers(t, `
 defaults:
   upstream: {urls: [%q]}
   verdict: {sync: true}
@@ -35,55 +81,69 @@ services:
       - {prefix: /upload, requests: {max_body: 10}}
       - {prefix: /slow, verdict: {limits: [{window: 10m, requests: 5, ban: 10m}]}}
       - {prefix: /free, verdict: {mode: "off"}, rules: {text: ""}}
-identity: {trusted_proxies: [127.0.0.1]}
-`, site(t).URL)
-	ask := func(method, target, from, body string) *response {
-		return g.wire(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: site.example\r\nUser-Agent: t\r\nX-Forwarded-For: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
-			method, target, from, len(body), body))
-	}
-	asked := 0
-	newcomer := func() string { // nobody whom the judge knows from the requests before
-		asked++
-		return fmt.Sprintf("203.0.%d.1", asked)
-	}
-	ask("GET", "/", newcomer(), "").must(t, 200, "site got")
-	ask("GET", "/logins", newcomer(), "").must(t, 200, "site got")
-	for _, way := range append(spellings("login"), "/login", "/login/x") {
-		if r := ask("GET", way, newcomer(), ""); r.StatusCode != 403 {
-			t.Errorf("rules of /login: %s: %d %.200s", way, r.StatusCode, r.body)
-		}
-	}
-	for _, way := range append(spellings("upload"), "/upload") {
-		if r := ask("POST", way, newcomer(), strings.Repeat("x", 11)); r.StatusCode != 413 {
-			t.Errorf("max_body of /upload: %s: %d %.200s", way, r.StatusCode, r.body)
-		}
-		if r := ask("POST", way, newcomer(), "x"); r.StatusCode != 200 {
-			t.Errorf("%s: %d %.200s", way, r.StatusCode, r.body)
-		}
-	}
-	for i, way := range spellings("slow") {
-		from, stopped := fmt.Sprintf("198.51.100.%d", i), false
-		for n := 0; n < 40 && !stopped; n++ {
-			stopped = ask("GET", way, from, "").StatusCode != 200
-		}
-		if !stopped {
-			t.Errorf("limits of /slow: %s: 40 requests passed", way)
-		}
-	}
+    messages:
+      routes:
+        - route: POST /comments/**
+          sources: [{attribute: text, from: form, key: words}]
+          answers: [{decision: OK, action: pass}, {decision: SPAM, action: block}]
+          otherwise: block
+  - {name: inner, prefixes: [/inner], rules: {text: "stop as BLOCK"}}
+message:`+spam, book.URL)
 	const banned = "203.0.113.9"
 	g.ban("ip:"+banned, "10m")
-	ask("GET", "/free/x", banned, "").must(t, 200, "site got")
-	for _, way := range spellings("free") {
-		if way == "/free;v=1" {
-			continue // nobody reads that as another path than /free
+	number := 0
+	for protocol, ask := range ways {
+		number++
+		asked := 0
+		newcomer := func() string { // nobody whom the judge knows from the requests before
+			asked++
+			return fmt.Sprintf("203.%d.%d.1", number, asked)
 		}
-		if r := ask("GET", way, banned, ""); r.StatusCode != 302 {
-			t.Errorf("mode off of /free, which a service may not read there: %s: %d", way, r.StatusCode)
+		wants := func(what string, status int, method, target, from, body string) {
+			t.Helper()
+			if got := ask(method, target, from, body); got != status {
+				t.Errorf("%s: %s: %s: %d, wanted %d", protocol, what, target, got, status)
+			}
 		}
-	}
-	for _, way := range []string{"/free/../x", "/free/%2e%2e/x", "/free/..%2fx", "/free/..;/x", `/free/..\x`, "/free;a/../x", "/free/.%252e/x"} {
-		if r := ask("GET", way, banned, ""); r.StatusCode != 302 {
-			t.Errorf("out of mode off: %s: %d", way, r.StatusCode)
+		wants("no rules", 200, "GET", "/", newcomer(), "")
+		wants("no rules", 200, "GET", "/logins", newcomer(), "")
+		for _, way := range append(spellings("login"), "/login", "/login/x") {
+			wants("rules of /login", 403, "GET", way, newcomer(), "")
+		}
+		for _, way := range append(spellings("inner"), "/inner/x") {
+			wants("rules of the service at /inner", 403, "GET", way, newcomer(), "")
+		}
+		for _, way := range append(spellings("upload"), "/upload") {
+			wants("max_body of /upload", 413, "POST", way, newcomer(), strings.Repeat("x", 11))
+			wants("a body of /upload", 200, "POST", way, newcomer(), "x")
+		}
+		book.take()
+		for _, way := range append(spellings("comments"), "/comments") {
+			wants("messages of /comments", 403, "POST", way, newcomer(), fmt.Sprintf("words=a+casino+of+%d+in+%d", asked, number))
+		}
+		if bodies, _ := book.take(); len(bodies) > 0 {
+			t.Errorf("%s: the service got %q", protocol, bodies)
+		}
+		for i, way := range spellings("slow") {
+			from, stopped := fmt.Sprintf("198.51.%d.%d", number, i), false
+			for n := 0; n < 40 && !stopped; n++ {
+				stopped = ask("GET", way, from, "") != 200
+			}
+			if !stopped {
+				t.Errorf("%s: limits of /slow: %s: 40 requests passed", protocol, way)
+			}
+		}
+		wants("mode off", 200, "GET", "/free/x", banned, "")
+		for _, way := range spellings("free") {
+			if way != "/free;v=1" { // nobody reads that as another path than /free
+				wants("mode off of /free, which a service may not read there", 302, "GET", way, banned, "")
+			}
+		}
+		for _, way := range []string{"/free/../x", "/free/%2e%2e/x", "/free/..%2fx", "/free/..;/x", `/free/..\x`, "/free;a/../x", "/free/.%252e/x"} {
+			wants("out of mode off", 302, "GET", way, banned, "")
+		}
+		for _, way := range []string{"/free/x%00/../../x", "/%00", "/free/%2500"} {
+			wants("a NUL", 400, "GET", way, banned, "")
 		}
 	}
 }
