@@ -347,7 +347,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 			return c.tooLargePage(q, p, templates.ProblemNone, at)
 		}
 		c.follow(q, &l, nil, at)
-		return c.seeOther(q, q.Base+q.Service.showURL(&l, "lang", p.lang, fieldStep, p.step))
+		return c.seeOther(q, q.Base+q.Service.showURL(&l, "lang", p.lang, fieldStep, c.instead(q, p, at)))
 	}
 	r := c.judge(q, channelPage, p, at)
 	to := c.follow(q, &l, r.keyOrNil(), at)
@@ -381,7 +381,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 		if status == string(templates.ProblemUsed) {
 			status = "failed"
 		}
-		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang, "key", next, fieldStay, r.stay()))
+		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang, "key", next, fieldStep, c.instead(q, p, at), fieldStay, r.stay()))
 	}
 	r.note(&a)
 	return a

@@ -16,11 +16,21 @@ import (
 // fieldsOf reads the hidden fields of the page's form as a browser would send them.
 func fieldsOf(t testing.TB, page []byte) url.Values {
 	t.Helper()
+	fields, moving := formOf(t, page)
+	if moving != "" {
+		fields.Set("key", moving)
+	}
+	return fields
+}
+
+// formOf returns the fields of a page as a browser without scripts sends them, and the key that a script puts in their place.
+func formOf(t testing.TB, page []byte) (fields url.Values, moving string) {
+	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(page))
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := url.Values{}
+	fields = url.Values{}
 	for n := range doc.Descendants() {
 		if n.Type != html.ElementNode || n.Data != "input" {
 			continue
@@ -31,9 +41,10 @@ func fieldsOf(t testing.TB, page []byte) url.Values {
 		}
 		if attrs["type"] == "hidden" {
 			fields.Set(attrs["name"], attrs["value"])
+			moving += attrs["data-moving"]
 		}
 	}
-	return fields
+	return fields, moving
 }
 
 func (e *env) submit(fields url.Values, rep string, opts ...opt) Response {

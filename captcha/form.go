@@ -228,7 +228,9 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 		c.noteShown(q, readWay("form", moves), at)
 	}
 	page := c.challenge(q, lang, key)
-	page.Moving = moves
+	if moves {
+		c.showMoving(q, page, lang, asked, "", at)
+	}
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormKept, page.Written = true, q.Written
 	page.CookiesLost = lost
@@ -279,7 +281,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 		if wait := c.exhausted(q, at); wait > 0 {
 			return c.limitedForm(q, p, p.saved, wait, nil)
 		}
-		p.key = ""
+		p.step, p.key = c.instead(q, p, at), ""
 		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
 	}
 	r := c.judge(q, channelPage, p, at)
@@ -288,7 +290,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 		r.note(&a)
 		return a
 	}
-	p.key = ""
+	p.step, p.key = c.instead(q, p, at), ""
 	if r.state == stateNext {
 		p.key = c.seal(q, r.next, "", at)
 	}

@@ -9,6 +9,7 @@ import (
 	"antirobot/captcha/drift"
 	"antirobot/captcha/steps"
 	"antirobot/spravka"
+	"antirobot/templates"
 )
 
 // moving is the dynamic puzzle: moving pictures, of which the next is made when the one before was answered, rightly or not.
@@ -93,6 +94,23 @@ func (c *Captcha) reading(q *Request, p *params, asked question, to string, at t
 		return c.issueDigits(q, asked, to, at), false
 	}
 	return c.seal(q, c.newMoving(q, asked), to, at), true
+}
+
+// showMoving makes page one with a moving picture; in a browser without scripts it has digits, as for who asks for them instead.
+func (c *Captcha) showMoving(q *Request, page *templates.ChallengePage, lang *templates.Language, asked question, to string, at time.Time) {
+	asked.step = max(asked.step, steps.Dynamic)
+	page.Moving, page.Still = true, c.challenge(q, lang, c.issueDigits(q, asked, to, at))
+}
+
+// instead returns what p's visitor has chosen in place of what they were asked for, now or on the page that p comes from: digits, or
+// nothing.
+func (c *Captcha) instead(q *Request, p *params, at time.Time) string {
+	if p.step == "" && p.key != "" {
+		if k, _, err := c.open(q, p.key, at); err == nil && k.kind == digitsCode && k.asked != steps.Digits {
+			return steps.Digits.String()
+		}
+	}
+	return p.step
 }
 
 func (c *Captcha) newMoving(q *Request, asked question) *key {

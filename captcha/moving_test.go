@@ -2,6 +2,7 @@ package captcha
 
 import (
 	"encoding/json"
+	"html"
 	"image/gif"
 	"net/url"
 	"strconv"
@@ -36,7 +37,7 @@ func TestMovingPictures(t *testing.T) {
 		page, fields := e.open(sent.Get("Location"), browser)
 		var a Response
 		for round, wrong := range c.wrong {
-			if !strings.Contains(string(page.Body), `class="moving"`) {
+			if !strings.Contains(string(page.Body), `data-moving="Dots drift`) {
 				t.Fatalf("%s: no moving picture: %s", c.name, page.Body)
 			}
 			rep := e.directions(fields.Get("key"))
@@ -158,11 +159,65 @@ func TestDigitsInPlaceOfMoving(t *testing.T) {
 	sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
 	browser := keeping(&sent)
 	page, fields := e.open(sent.Get("Location")+"&step=digits", browser)
-	if strings.Contains(string(page.Body), `class="moving"`) {
+	if strings.Contains(string(page.Body), "data-moving") {
 		t.Fatal("it still moves")
 	}
 	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved || a.Pass.Allowance != 50 {
 		t.Errorf("%v %+v", a.Outcome, a.Pass)
+	}
+}
+
+// TestMovingWithoutScripts: a browser without scripts finds digits on the page of a moving picture, which cost what they cost whoever
+// asks for them instead, and digits again after an error or for another picture; on a page that carries a form, too. The page is
+// small with either picture, in every language.
+func TestMovingWithoutScripts(t *testing.T) {
+	e := asking(t, "dynamic")
+	sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
+	browser := keeping(&sent)
+	page, _ := e.open(sent.Get("Location"), browser)
+	still := func(page *Response) url.Values {
+		t.Helper()
+		fields, moving := formOf(t, page.Body)
+		if k, _, err := e.c.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now()); err != nil || k.kind != digitsCode || k.level != maxLevel {
+			t.Fatalf("no digits: %v %+v", err, k)
+		}
+		if moving != "" && !strings.Contains(string(page.Body), `<noscript><img src="/captcha/image?key=`+fields.Get("key")) {
+			t.Errorf("the picture is loaded by browsers with scripts, too:\n%s", page.Body)
+		}
+		return fields
+	}
+	fields := still(&page)
+	failed := e.submit(fields, wrong(e.answerOf(fields.Get("key"))), browser)
+	if page, _ = e.open(failed.Get("Location"), browser); strings.Contains(string(page.Body), "data-moving") || !strings.Contains(string(page.Body), `id="problem"`) {
+		t.Errorf("after an error: %s", page.Body)
+	}
+	another := html.UnescapeString(between(t, string(page.Body), `<a class="keep" href="`, `"`))
+	if page, fields = e.open("https://example.com"+another, browser); strings.Contains(string(page.Body), "data-moving") {
+		t.Errorf("another picture: %s", page.Body)
+	}
+	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved || a.Pass.Allowance != 50 || a.Get("Location") != "https://example.com/page" {
+		t.Errorf("%v %+v %s", a.Outcome, a.Pass, a.Get("Location"))
+	}
+
+	own := header("Sec-Fetch-Site", "same-origin")
+	a := e.c.ChallengeForm(e.request("POST", "https://example.com/post", form("text", "x")))
+	browser = keeping(&a)
+	fields = still(&a)
+	a = e.submit(fields, wrong(e.answerOf(fields.Get("key"))), browser, own)
+	if strings.Contains(string(a.Body), "data-moving") {
+		t.Errorf("a form after an error: %s", a.Body)
+	}
+	fields = still(&a)
+	if a = e.submit(fields, e.answerOf(fields.Get("key")), browser, own); a.Outcome != OutcomeSolved {
+		t.Errorf("a form: %d %v", a.Status, a.Outcome)
+	}
+
+	for _, l := range e.set.Languages() {
+		page, fields := e.visit("https://example.com/page", header("Accept-Language", l.Tag))
+		img := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key")))
+		if n := len(page.Body) + len(img.Body); img.Status != 200 || n > 30<<10 {
+			t.Errorf("%s: page and picture have %d bytes", l.Tag, n)
+		}
 	}
 }
 

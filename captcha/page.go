@@ -58,7 +58,9 @@ func (c *Captcha) Page(q *Request) Response {
 	}
 	key, dynamic := c.reading(q, &p, asked, l.url, at)
 	page := c.challenge(q, lang, key)
-	page.Moving = dynamic
+	if dynamic {
+		c.showMoving(q, page, lang, asked, l.url, at)
+	}
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
 	}
@@ -68,7 +70,7 @@ func (c *Captcha) Page(q *Request) Response {
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
-	page.NewURL = q.Service.showURL(&l, "lang", p.lang)
+	page.NewURL = q.Service.showURL(&l, "lang", p.lang, fieldStep, p.step)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)

@@ -36,6 +36,16 @@ func answered(t *testing.T, page, answer string) string {
 	return form.Encode()
 }
 
+// followed returns the answer to a page with a moving picture, as a browser with scripts gives it.
+func followed(t *testing.T, page, answer string) string {
+	t.Helper()
+	form := formOf(t, page)
+	key, _, _ := strings.Cut(after(after(page, `name="key"`), `data-moving="`), `"`)
+	form.Set("key", key)
+	form.Set("rep", answer)
+	return form.Encode()
+}
+
 // origin is scheme and authority of a URL.
 func origin(s string) string {
 	u, err := url.Parse(s)

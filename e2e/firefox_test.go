@@ -100,8 +100,8 @@ type firefox struct {
 	n    int
 }
 
-// launchFirefox starts Debian's Firefox, without a window, which takes any certificate; nil: there is none.
-func launchFirefox(t *testing.T) *firefox {
+// launchFirefox starts Debian's Firefox, without a window, which takes any certificate, with lines of a user.js; nil: there is none.
+func launchFirefox(t *testing.T, prefs ...string) *firefox {
 	t.Helper()
 	path, err := exec.LookPath("firefox-esr")
 	if err != nil {
@@ -109,7 +109,7 @@ func launchFirefox(t *testing.T) *firefox {
 	}
 	dir := profile(t)
 	_, port, _ := net.SplitHostPort(freePort(t))
-	write(t, dir+"/user.js", fmt.Sprintf("user_pref(\"marionette.port\", %s);\n", port))
+	write(t, dir+"/user.js", fmt.Sprintf("user_pref(\"marionette.port\", %s);\n%s\n", port, strings.Join(prefs, "\n")))
 	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-remote", "--profile", dir, "--marionette")
 	cmd.Env = append(os.Environ(), "HOME="+dir)
 	if err := cmd.Start(); err != nil {
@@ -162,6 +162,22 @@ func (f *firefox) say(command string, params map[string]any) (v any) {
 }
 
 func (f *firefox) open(url string) { f.say("WebDriver:Navigate", map[string]any{"url": url}) }
+
+// find returns the first element that a selector fits; it works where pages run no scripts.
+func (f *firefox) find(selector string) (id string) {
+	f.t.Helper()
+	v, _ := f.say("WebDriver:FindElement", map[string]any{"using": "css selector", "value": selector}).(map[string]any)
+	for _, v := range v {
+		id, _ = v.(string)
+	}
+	return id
+}
+
+// keys types into an element.
+func (f *firefox) keys(selector, text string) {
+	f.t.Helper()
+	f.say("WebDriver:ElementSendKeys", map[string]any{"id": f.find(selector), "text": text})
+}
 
 func (f *firefox) eval(script string) any {
 	return f.say("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+	xhtml "golang.org/x/net/html"
 )
 
 // TestStepsOnThePage: the button is pressed by keyboard alone; a moving picture is answered with the arrows' buttons and by
@@ -71,6 +72,90 @@ func TestStepsOnThePage(t *testing.T) {
 	run(t, ctx, "switch JavaScript off", emulation.SetScriptExecutionDisabled(true))
 	open("silent", field)
 	run(t, ctx, "answer", chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), there)
+}
+
+// TestMovingWithoutScripts: where a moving picture is asked for, Chromium without JavaScript and a text browser see digits, and no
+// other picture is made; after an error they see digits again. With JavaScript only the moving picture is made.
+func TestMovingWithoutScripts(t *testing.T) {
+	t.Parallel()
+	made := func(g *gateway) float64 {
+		return g.metric("antirobot_captcha_media_total", `medium="image"`, `result="made"`)
+	}
+	open := func() *gateway {
+		g := configuredFront(t, site(t).URL, "    captcha: {steps: {robot: dynamic}}\n")
+		g.ban("ip:127.0.0.1", "1h")
+		return g
+	}
+
+	g, ctx := open(), browser(t)
+	there := chromedp.WaitVisible(`//pre[contains(.,"site got")]`)
+	run(t, ctx, "with JavaScript", chromedp.Navigate(g.url+"/page"), chromedp.WaitVisible(".arrows button", chromedp.ByQuery),
+		chromedp.WaitVisible(`//p[contains(.,"Dots drift")]`), chromedp.WaitVisible(`//button[@name="step" and contains(.,"digits")]`))
+	if loaded := value[bool](t, ctx, `((i) => i.naturalWidth > 0 && i.naturalWidth === i.naturalHeight)(document.querySelector('img.moving'))`); !loaded || made(g) != 1 {
+		t.Errorf("the picture: moving %v, %v made", loaded, made(g))
+	}
+	wrong := strings.Repeat("2", len(testAnswer))
+	run(t, ctx, "choose digits", chromedp.Click(`[name=step]`, chromedp.ByQuery), chromedp.WaitVisible(`main img:not(.moving)`, chromedp.ByQuery),
+		chromedp.SendKeys(field, wrong+"\r", chromedp.ByQuery), chromedp.WaitVisible("#problem", chromedp.ByQuery), chromedp.WaitVisible(`main img:not(.moving)`, chromedp.ByQuery),
+		chromedp.Click("a.keep", chromedp.ByQuery), chromedp.WaitNotPresent("#problem", chromedp.ByQuery), chromedp.WaitVisible(`main img:not(.moving)`, chromedp.ByQuery))
+
+	g = open()
+	run(t, ctx, "without JavaScript", network.ClearBrowserCookies(), withoutJavaScript(), chromedp.Navigate(g.url+"/page"), chromedp.WaitVisible(`main img[height="80"]`, chromedp.ByQuery),
+		chromedp.WaitVisible(`//p[contains(.,"digits from the picture")]`), chromedp.WaitNotPresent(".arrows", chromedp.ByQuery))
+	run(t, ctx, "a wrong answer", chromedp.SendKeys(field, wrong+"\r", chromedp.ByQuery), chromedp.WaitVisible("#problem", chromedp.ByQuery), chromedp.WaitVisible(`main img[height="80"]`, chromedp.ByQuery),
+		chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), there)
+	if n := made(g); n != 2 {
+		t.Errorf("%v pictures were made for two challenges", n)
+	}
+
+	if f := launchFirefox(t, `user_pref("javascript.enabled", false);`); f != nil {
+		g = open()
+		f.open(g.url + "/page")
+		f.find(`main img[height="80"]`)
+		f.keys(field, testAnswer+"\ue007")
+		eventually(t, "Firefox is there", func() bool {
+			s, _ := f.say("WebDriver:GetPageSource", nil).(string)
+			return strings.Contains(s, "site got")
+		})
+		if n := made(g); n != 1 {
+			t.Errorf("Firefox: %v pictures were made", n)
+		}
+	}
+
+	g = open()
+	text := visitor(t)
+	asked := text.get(g.url+"/page").must(t, 302, "")
+	shown := text.get(asked.Header.Get("Location")).must(t, 200, "Type the digits from the picture")
+	words, pictures := textOf(t, shown.body)
+	if strings.Contains(words, "Dots drift") || strings.Contains(words, "←") || len(pictures) != 1 {
+		t.Errorf("a text browser shows %v and\n%s", pictures, words)
+	}
+	text.get(g.url+pictures[0]).must(t, 200, "PNG")
+	text.do("POST", g.url+"/checkcaptcha", answered(t, shown.body, testAnswer), "Content-Type", "application/x-www-form-urlencoded").must(t, 303, "")
+	text.get(g.url+"/page").must(t, 200, "site got")
+}
+
+// textOf returns what a browser that knows no scripts, styles and attributes such as hidden shows of a page, and its pictures.
+func textOf(t *testing.T, page string) (words string, pictures []string) {
+	t.Helper()
+	nodes, err := xhtml.ParseWithOptions(strings.NewReader(page), xhtml.ParseOptionEnableScripting(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for n := range nodes.Descendants() {
+		switch {
+		case n.Type == xhtml.TextNode && n.Parent.Data != "script" && n.Parent.Data != "style":
+			b.WriteString(n.Data)
+		case n.Type == xhtml.ElementNode && n.Data == "img":
+			for _, a := range n.Attr {
+				if a.Key == "src" {
+					pictures = append(pictures, a.Val)
+				}
+			}
+		}
+	}
+	return b.String(), pictures
 }
 
 // comeFrom makes a browser come from an address, through a proxy before the gateway; empty: from its own.

@@ -97,9 +97,9 @@ func TestServiceAsks(t *testing.T) {
 		}
 
 		v, before = new(), requests.Load()
-		shown := v.do("POST", base+"/checkout", "name=Anna", urlencoded...).must(t, 200, `class="moving"`)
-		next := v.do("POST", base+"/checkcaptcha", answered(t, shown.body, testAnswer), urlencoded...).must(t, 200, `class="moving"`)
-		again = answered(t, next.body, testAnswer)
+		shown := v.do("POST", base+"/checkout", "name=Anna", urlencoded...).must(t, 200, "data-moving")
+		next := v.do("POST", base+"/checkcaptcha", followed(t, shown.body, testAnswer), urlencoded...).must(t, 200, "data-moving")
+		again = followed(t, next.body, testAnswer)
 		to = v.do("POST", base+"/checkcaptcha", again, urlencoded...).must(t, 307, "").Header.Get("Location")
 		v.do("POST", to, again, urlencoded...).must(t, 200, "bought with name=Anna")
 		if n := requests.Load() - before; n != 2 || to != base+"/checkout" {

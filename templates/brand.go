@@ -101,6 +101,7 @@ type Brand struct {
 	Contact string        // a mail address, or a URL; empty: none
 	Head    template.HTML // the styles
 	Script  template.HTML
+	Moving  template.HTML // the script that makes a page with digits one with a moving picture; it comes before Script
 	Steps   template.HTML // the script of a page that checks the browser
 	Wait    template.HTML // the script of a page that says how long to wait
 
@@ -118,10 +119,11 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 		b.Head += safe("<style>" + own + "</style>")
 		styles += " " + sourceHash(own)
 	}
-	scripts := "'none'"
+	b.Moving = safe("<script>" + s.moving + "</script>")
+	scripts := sourceHash(s.moving)
 	if s.script != "" {
 		b.Script = safe("<script>" + s.keys + "</script><script>" + s.script + "</script>")
-		scripts = sourceHash(s.keys) + " " + sourceHash(s.script)
+		scripts += " " + sourceHash(s.keys) + " " + sourceHash(s.script)
 	}
 	if cfg.Logo != "" {
 		raw, err := os.ReadFile(cfg.Logo)

@@ -246,7 +246,7 @@ func sampleChallenge() *ChallengePage {
 	return &ChallengePage{
 		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", CheckURL: "/", Key: "x", Hidden: []HiddenField{{"x", "x"}},
 		ImageURL: "/", AudioURL: "/", NewURL: "/", WorkURL: "/", Problem: ProblemFailed, CookiesOff: true, FormKept: true,
-		Moving: true, FormTooLarge: true, Limit: "x", Test: true,
+		Moving: true, Still: &ChallengePage{}, FormTooLarge: true, Limit: "x", Test: true,
 	}
 }
 

@@ -54,7 +54,9 @@ type ChallengePage struct {
 	WorkURL string
 	Problem Problem
 	Moving  bool // the picture moves, and directions are the answer
-	Reason  Reason
+	// Still, with Moving, is the same page with digits: what a browser without scripts shows.
+	Still  *ChallengePage
+	Reason Reason
 
 	CookiesOff   bool   // the browser seems to keep no cookies: shown before anybody solves anything
 	CookiesLost  bool   // right answers came, but their cookies did not come back

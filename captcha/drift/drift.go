@@ -32,7 +32,7 @@ const (
 	size    = 48 // cells of a side; pages show it larger
 	radius  = 16
 	frames  = 9  // of one direction
-	pause   = 4  // frames without movement after each direction
+	pause   = 4  // times as long as a frame is the rest after each direction
 	delay   = 11 // hundredths of a second between frames
 	density = 45 // percent of the cells that are dots
 )
@@ -52,15 +52,13 @@ func Draw(moves []byte, level uint8, seed string) ([]byte, error) {
 		}
 		inside, around := texture(r), texture(r)
 		away := steps[Directions[r.IntN(len(Directions))]]
-		for f := range frames + pause {
-			n := min(f, frames-1)
-			g.Image = append(g.Image, frame(r, inside, around, step.Mul(n), away.Mul(n), flicker))
+		for f := range frames {
+			g.Image = append(g.Image, frame(r, inside, around, step.Mul(f), away.Mul(f), flicker))
 			g.Delay = append(g.Delay, delay)
 		}
+		g.Delay[len(g.Delay)-1] += pause * delay
 	}
-	for i := range pause { // a longer rest tells the end
-		g.Delay[len(g.Delay)-1-i] *= 2
-	}
+	g.Delay[len(g.Delay)-1] += pause * delay // a longer rest tells the end
 	var buf bytes.Buffer
 	err := gif.EncodeAll(&buf, &g)
 	return buf.Bytes(), err

@@ -26,7 +26,7 @@ func drawn(t testing.TB, moves []byte, level uint8, seed string) *gif.GIF {
 
 // follow is how somebody sees the drift: the shift within the disc that explains the change from frame to frame best.
 func follow(g *gif.GIF) (seen []byte) {
-	for first := 0; first < len(g.Image); first += frames + pause {
+	for first := 0; first < len(g.Image); first += frames {
 		best, most := byte(0), 0
 		for _, d := range Directions {
 			same := 0
