@@ -22,7 +22,7 @@ if not other do eventAdd(event="failed", attribute="ip, body.user", timeout=60)`
 	login := func(user, want string, status int) {
 		t.Helper()
 		v, id := newRequest("192.0.2.1", "POST /login")
-		v.At, v.Posted = w.at, []request.Field{{Name: []byte("user"), Value: []byte(user)}}
+		v.At, v.Posted = w.now(), []request.Field{{Name: []byte("user"), Value: []byte(user)}}
 		r := new(verdict.Ruling)
 		s.Judge(r, v, id, shop, verdict.Human)
 		if r.Decision != want || r.Failed != "" {
@@ -36,7 +36,7 @@ if not other do eventAdd(event="failed", attribute="ip, body.user", timeout=60)`
 	login("ann", "OK", 401)
 	login("ann", "THROTTLE", 429)
 	login("bob", "OK", 200)
-	w.at = w.at.Add(time.Minute)
+	w.pass(time.Minute)
 	login("ann", "OK", 200)
 }
 

@@ -28,7 +28,7 @@ do counterAdd(type=2, attribute="ip")`
 	ask := func(addr, want, method string, over bool, claims ...string) *verdict.Ruling {
 		t.Helper()
 		v, id := newRequest(addr, method+" /a")
-		v.At, v.Overclaims = w.at, over
+		v.At, v.Overclaims = w.now(), over
 		for _, c := range claims {
 			v.Claims = append(v.Claims, []byte(c))
 		}
@@ -68,7 +68,7 @@ stop as OK`)
 		}
 	}
 	v, id := newRequest("192.0.2.9", "POST /a")
-	v.At, v.Claims, v.Posted = w.at, [][]byte{[]byte("PUT")}, []request.Field{}
+	v.At, v.Claims, v.Posted = w.now(), [][]byte{[]byte("PUT")}, []request.Field{}
 	for range 2 {
 		if got := s.Trace(v, id, shop, verdict.Human); got.Decision != "OK" || got.Trace == "" {
 			t.Errorf("%+v", got)

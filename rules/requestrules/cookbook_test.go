@@ -178,12 +178,11 @@ func (w *world) visit(s *Ruleset, of *visit) string {
 	first, night := strings.CutPrefix(lines[0], "night ")
 	lines[0] = first
 	if night {
-		at := w.at
-		w.at = at.Add(12 * time.Hour)
-		defer func() { w.at = at }()
+		w.pass(12 * time.Hour)
+		defer w.pass(-12 * time.Hour)
 	}
 	v, id := newRequest(of.addr, lines...)
-	v.At, v.Posted = w.at, posted
+	v.At, v.Posted = w.now(), posted
 	r := new(verdict.Ruling)
 	s.Judge(r, v, id, shop, verdict.Human)
 	s.Answered(v, id, shop, &verdict.Answer{Status: of.status})

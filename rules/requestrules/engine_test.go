@@ -89,15 +89,15 @@ stop as OK`)
 	ask("192.0.2.2", "/a", "MARK") // a second subject with this agent
 	ask("192.0.2.2", "/a", "FREQUENT")
 	ask("192.0.2.2", "/b", "BLOCK")
-	w.at = w.at.Add(15 * 24 * time.Hour)
+	w.pass(15 * 24 * time.Hour)
 	ask("192.0.2.2", "/a", "OK")
 
 	sh, err := counter.Shingles(nil, []counter.Piece{{Type: 102, Text: "/b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.at = w.at.Add(-15 * 24 * time.Hour)
-	slot := store.TenMinutes.Number(w.at)
+	w.pass(-15 * 24 * time.Hour)
+	slot := store.TenMinutes.Number(w.now())
 	q := store.Query{Counter: store.Counter{Prefix: "rules", Shingle: sh[0].Hash, Type: 102}, From: slot, To: slot}
 	var n [1]uint64
 	if err := w.shingler.Read(t.Context(), n[:], []store.Query{q}); err != nil || n[0] != 1 {
@@ -112,13 +112,12 @@ func TestPeriods(t *testing.T) {
 	w.judge(add, verdict.Human, "192.0.2.1", "GET /a")
 	f := func(after time.Duration, period string, want bool) {
 		t.Helper()
-		from := w.at
-		w.at = w.at.Add(after)
+		w.pass(after)
 		s := w.service(`do counterCheck(type=102, attribute="path", limit=0, period="` + period + `") mark seen if seen stop as SEEN`)
 		if r := w.judge(s, verdict.Human, "192.0.2.1", "GET /a"); r.Failed != "" || (r.Decision == "SEEN") != want {
 			t.Errorf("%s after %v: %s %s", period, after, r.Decision, r.Failed)
 		}
-		w.at = from
+		w.pass(-after)
 	}
 	f(0, "10m", true)
 	f(14*time.Minute, "10m", true) // 12:05 is in the ten minutes before 12:19

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,15 +25,21 @@ import (
 type world struct {
 	*Engine
 	t        testing.TB
-	at       time.Time
+	at       atomic.Int64 // unix nanoseconds; storages read it in goroutines of their own
 	shingler *counter.Shingler
 	set      *metrics.Set
 }
 
+func (w *world) now() time.Time { return time.Unix(0, w.at.Load()).UTC() }
+
+// pass moves the clock, back if d is negative.
+func (w *world) pass(d time.Duration) { w.at.Add(int64(d)) }
+
 func newWorld(t testing.TB, edit ...func(*Deps)) *world {
 	t.Helper()
-	w := &world{t: t, at: time.Date(2026, 3, 4, 12, 5, 0, 0, time.UTC), set: metrics.NewSet()}
-	now := func() time.Time { return w.at }
+	w := &world{t: t, set: metrics.NewSet()}
+	w.at.Store(time.Date(2026, 3, 4, 12, 5, 0, 0, time.UTC).UnixNano())
+	now := w.now
 	cfg := counter.DefaultConfig()
 	cfg.CacheBytes, cfg.MaxBuffered = 4<<20, 1<<12
 	var err error
@@ -99,7 +106,7 @@ func newRequest(addr string, lines ...string) (*request.View, *identity.Identity
 
 func (w *world) judge(s *Ruleset, so verdict.Verdict, addr string, lines ...string) *verdict.Ruling {
 	v, id := newRequest(addr, lines...)
-	v.At = w.at
+	v.At = w.now()
 	r := new(verdict.Ruling)
 	s.Judge(r, v, id, shop, so)
 	return r

@@ -3,19 +3,24 @@ package sources
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"antirobot/store"
 )
 
-// clock is a clock that stands until it is moved.
-type clock struct{ at time.Time }
+// clock is a clock that stands until it is moved. Storages read it in goroutines of their own.
+type clock struct{ at atomic.Int64 } // unix nanoseconds
 
-func newClock() *clock { return &clock{at: time.UnixMilli(1_700_000_123_457)} }
+func newClock() *clock {
+	c := new(clock)
+	c.at.Store(time.UnixMilli(1_700_000_123_457).UnixNano())
+	return c
+}
 
-func (c *clock) now() time.Time          { return c.at }
-func (c *clock) advance(d time.Duration) { c.at = c.at.Add(d) }
+func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
+func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
 // TestStorages runs the same calls over both kinds.
 func TestStorages(t *testing.T) {
