@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -88,7 +87,26 @@ func group(t testing.TB, change func(*Config), urls ...string) *Group {
 	return g
 }
 
-func groupWith(t testing.TB, set *metrics.Set, change func(*Config), urls ...string) (*Group, *bytes.Buffer) {
+// lines is what a Group logs, in goroutines of its own.
+type lines struct {
+	mu  sync.Mutex
+	all []byte
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, p...)
+	return len(p), nil
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.all)
+}
+
+func groupWith(t testing.TB, set *metrics.Set, change func(*Config), urls ...string) (*Group, *lines) {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Service, cfg.URLs = "shop", urls
@@ -96,8 +114,8 @@ func groupWith(t testing.TB, set *metrics.Set, change func(*Config), urls ...str
 	if change != nil {
 		change(&cfg)
 	}
-	var logged bytes.Buffer
-	g, err := New(cfg, Deps{Log: zerolog.New(zerolog.SyncWriter(&logged)), Metrics: set})
+	logged := new(lines)
+	g, err := New(cfg, Deps{Log: zerolog.New(logged), Metrics: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +123,7 @@ func groupWith(t testing.TB, set *metrics.Set, change func(*Config), urls ...str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.Close() })
-	return g, &logged
+	return g, logged
 }
 
 func get(t testing.TB, g *Group) *Conn {
