@@ -18,7 +18,7 @@ func spellings(name string) []string {
 		fmt.Sprintf("/%%%02x%s/../x", first[0], rest), fmt.Sprintf("/x/../%%%02x%s%%2f..%%2fy", first[0], rest), "//h/" + name,
 		"/" + name + ".", "/" + name + "%20", "/" + name + "%3fx", "/" + name + "%23x", "/" + name + "::$DATA", "/x/..%20/" + name, "/" + strings.ToUpper(name) + "%2e",
 		fmt.Sprintf("/%%%02x%%%02x%s", 0xc0|first[0]>>6, 0x80|first[0]&0x3f, rest), "/x%c0%af..%c0%af" + name,
-		"/x%e0%80%af%c0%ae%c0%ae/" + name, "/" + name + "%3f/../x",
+		"/x%e0%80%af%c0%ae%c0%ae/" + name, "/" + name + "%3f/../x", "/index.php/" + name, "/App.PHP/x/..;/" + strings.ToUpper(name), "//index.php/" + name + "/x",
 	}
 }
 
@@ -81,6 +81,7 @@ services:
       - {prefix: /upload, requests: {max_body: 10}}
       - {prefix: /slow, verdict: {limits: [{window: 10m, requests: 5, ban: 10m}]}}
       - {prefix: /free, verdict: {mode: "off"}, rules: {text: ""}}
+      - {prefix: /index.php/open, verdict: {mode: "off"}, rules: {text: ""}}
     messages:
       routes:
         - route: POST /comments/**
@@ -134,6 +135,7 @@ message:`+spam, book.URL)
 			}
 		}
 		wants("mode off", 200, "GET", "/free/x", banned, "")
+		wants("mode off of a script's path", 200, "GET", "/index.php/open/x", banned, "")
 		for _, way := range spellings("free") {
 			if way != "/free;v=1" { // nobody reads that as another path than /free
 				wants("mode off of /free, which a service may not read there", 302, "GET", way, banned, "")
@@ -183,7 +185,7 @@ services:
     paths: [{prefix: /login, requests: {max_body: 10}}]
 `, site(t).URL)
 	for target, want := range map[string]int{
-		"/": 200, "/login": 200, "/Login": 200, "/caf%c3%a9": 200, "/a//b": 200, "/a;x/../b": 200, "/login;jsessionid=1": 200,
+		"/": 200, "/login": 200, "/Login": 200, "/caf%c3%a9": 200, "/a//b": 200, "/a;x/../b": 200, "/login;jsessionid=1": 200, "/index.php/login": 200,
 		"/%6cogin": 400, "//login": 400, "/x/../login": 400, "/login/../x": 400, `/x\..\login`: 400, "/x/..;/login": 400,
 	} {
 		if r := g.wire("GET " + target + " HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n"); r.StatusCode != want {

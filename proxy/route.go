@@ -185,6 +185,36 @@ func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*
 	for _, path := range all { // a service may be careless in more than one way
 		dst = appendService(dst, r.find(host, path, true))
 	}
+	for _, path := range all {
+		if served := behindPHP(path); served != nil {
+			dst = r.appendOwn(dst, host, served)
+		}
+	}
+	return dst
+}
+
+// behindPHP returns the path that a front controller serves for a path such as /index.php/login; nil if there is none. It is /login there.
+func behindPHP(path []byte) []byte {
+	const suffix = ".php"
+	if len(path) == 0 {
+		return nil
+	}
+	end := 1 + bytes.IndexByte(path[1:], '/')
+	if end <= len(suffix) || !request.EqualFold(suffix, path[end-len(suffix):end]) {
+		return nil
+	}
+	return path[end:]
+}
+
+// appendOwn appends what is set for a path itself, and not for the whole host: that a script is exempt says nothing of what it calls
+// its paths, and must not end because nothing is set for those.
+func (r *Router) appendOwn(dst []*Service, host, path []byte) []*Service {
+	root := r.find(host, rootPath, false)
+	for _, fold := range [...]bool{false, true} {
+		if s := r.find(host, path, fold); s != root {
+			dst = appendService(dst, s)
+		}
+	}
 	return dst
 }
 

@@ -135,6 +135,16 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	}
 	f(guarded, verdict.Off, "/")
 	f(guarded, verdict.Off, "/administrator")
+	for _, way := range []string{"/index.php", "/index.php/", "/index.php/administrator", "/x/index.php/admin", "/php/admin", "/index.php5/admin"} {
+		f(guarded, verdict.Off, way)
+	}
+	f(guarded, verdict.Enforce, "/index.php/admin/x")
+	f(guarded, verdict.Enforce, "/App.PHP/%41dmin")
+	f(free, verdict.Enforce, "/index.php/public/a") // a service may not read it that way
+	exempt := routed(t, "site", verdict.Enforce, nil)
+	exempt.Paths = paths(map[string]verdict.Mode{"/files.php": verdict.Off, "/login": verdict.Observe})
+	f(router(t, exempt), verdict.Off, "/files.php/report.pdf") // nothing is set for /report.pdf itself
+	f(router(t, exempt), verdict.Observe, "/files.php/login")
 	for _, way := range []string{
 		"/admin", "/admin/", "/admin/x", "/admin;x=y", "/admin;x=y/z", "//admin", "///admin//x", "/./admin", "/x/../admin", "/x/%2e%2e/admin",
 		"/%61dmin", "/%61%64%6D%69%6e", "/%2561dmin", "/;a/admin", "/x/..;/admin", "/%2fadmin", "/%5Cadmin", "/Admin", "/%41DMIN/x",
