@@ -15,7 +15,7 @@ func (g *gateway) usedBySomebody(t *testing.T, lang string) {
 	g.ban("ip:127.0.0.1", "1h")
 	eventually(t, "a pass of somebody else", func() bool {
 		v := visitor(t).speaks(lang)
-		r := v.get(v.get(g.url + "/page").Header.Get("Location"))
+		r := v.get(v.get(g.url+"/page").Header.Get("Location") + "&step=digits")
 		if r.StatusCode != 200 {
 			return false
 		}
@@ -117,4 +117,62 @@ func TestDialogWaitGoesOn(t *testing.T) {
 		t.Errorf("closed: %+v", r)
 	}
 	b.gone()
+}
+
+// TestCheckWaitGoesOn: where the pass is not due yet, a press and a silent check say so, count down, and are done again by themselves,
+// without digits; those are a button away. An interface of one's own is told how long to wait.
+func TestCheckWaitGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, step := range []string{"press", "silent"} {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: "+step+"}}\ncaptcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 22s}\n")
+			ctx := browser(t)
+			asked := func(options, already string) *app {
+				run(t, ctx, "forget the pass", network.ClearBrowserCookies())
+				a := openApp(t, ctx, g.url+"/app?lang=ru", options)
+				g.usedBySomebody(t, already)
+				a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'b'})); true`, nil)
+				return a
+			}
+			a := asked("", "en")
+			a.until(`!!(` + dialog + `)?.activeElement`)
+			if step == "press" {
+				a.eval(`(`+dialog+`).querySelector('.g').click(); true`, nil)
+			}
+			a.until(`(` + dialog + `).querySelector('[role=alert]').textContent.startsWith('За короткое время')`)
+			a.until(`/^Попробовать снова можно через \d+ секунд.*само\.$/.test((` + dialog + `).querySelector('[role=status]').textContent)`)
+			var seen []string
+			a.eval(`[...(`+dialog+`).querySelectorAll('button, input, [role=alert], [role=status]')].filter((e) => e.checkVisibility()).map((e) => e.localName)`, &seen)
+			if got, want := strings.Join(seen, " "), map[string]string{"press": "button button button p p", "silent": "button button p p"}[step]; got != want {
+				t.Errorf("the dialog shows %s, want %s", got, want)
+			}
+			checkAxe(t, ctx, axe(t), "a check that has to wait")
+			screen(t, ctx, "dialog-wait-"+step)
+			if r := a.result("r"); r.Value.Body != "b" {
+				t.Errorf("got %+v", r)
+			}
+			a.gone()
+
+			g.api("DELETE", "/api/bans?subject=ip:127.0.0.1", nil)
+			b := asked(`{ui: (s) => { window.own = s; }}`, "de")
+			b.until(`window.own`)
+			if step == "press" {
+				b.eval(`own.check('xm9.900.80').then((o) => { window.outcome = o; }); true`, nil)
+				b.until(`window.outcome === 'limited'`)
+			}
+			b.until(`own.retryAfter > 0 && own.retryAfter <= 22`)
+			b.eval(`own.cancel(); true`, nil)
+			g.api("DELETE", "/api/bans?subject=ip:127.0.0.1", nil)
+
+			c := asked("", "fr")
+			c.until(`!!(` + dialog + `)?.activeElement`)
+			if step == "press" {
+				c.eval(`(`+dialog+`).querySelector('.g').click(); true`, nil)
+			}
+			c.until(`/\d/.test((` + dialog + `).querySelector('[role=status]').textContent)`)
+			c.eval(`[...(`+dialog+`).querySelectorAll('button')].find((b) => /цифры/.test(b.textContent)).click(); true`, nil)
+			c.until(`(` + dialog + `).querySelector('input').checkVisibility() && !(` + dialog + `).querySelector('[role=status]').textContent`)
+		})
+	}
 }

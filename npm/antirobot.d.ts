@@ -1,5 +1,7 @@
 /** The dialog's texts, by their keys in the gateway's catalogues. */
-export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'reason_service' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' | 'press_todo' | 'press_button' | 'digits_instead' | 'moving_todo' | 'moving_label' | 'moving_hint';
+export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'reason_service' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' | 'press_todo' | 'press_button' | 'digits_instead';
+/** What is told of a moving picture: fetched when there is one. */
+export type MovingKey = 'moving_todo' | 'moving_label' | 'moving_hint';
 /** What is told of a wait; where it is not built in, it is fetched when somebody has to wait. */
 export type WaitKey = 'goes_on' | `limited_wait_${'seconds' | 'minutes'}_${'zero' | 'one' | 'two' | 'few' | 'many' | 'other'}`;
 /** The gateway's challenge. All URLs are absolute. */
@@ -44,6 +46,8 @@ export interface Session {
     readonly challenge: Challenge;
     /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
     readonly signal: AbortSignal;
+    /** With the outcome limited: seconds until another try makes sense; 0: unknown. */
+    readonly retryAfter: number;
     answer(digits: string): Promise<Outcome>;
     /** Lets the browser work instead, if challenge.work says so. progress gets the share done so far, up to 1. */
     work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
@@ -81,7 +85,7 @@ export interface Options {
     /** Nonce for the dialog's style under a content security policy, in browsers without constructed style sheets. */
     nonce?: string;
     /** Custom texts that replace the dialog's. */
-    text?: Partial<Record<TextKey | WaitKey, string>>;
+    text?: Partial<Record<TextKey | MovingKey | WaitKey, string>>;
     /** URL of work.js, for work instead of the puzzle. Default: the gateway's own if it is on the page's origin. */
     work?: string;
     /** Credentials mode of wrapped requests that specify none. */

@@ -32,7 +32,7 @@ async function ask(url, options) {
       c = json.type === 'captcha' && json.captcha.status !== 'success' ? json.captcha : null; // wrong or expired: a new picture
       said.textContent = c ? 'That was not it. Here is another picture.' : '';
     }
-    if (json.type !== 'captcha') { // 429, or 503: too fast, or the gateway can't say now
+    if (json['retry-after']) { // 429, or 503: too fast, or the gateway can't say now
       said.textContent = `A moment: it goes on by itself in ${json['retry-after']} seconds.`;
       form.hidden = false;
       await seconds(json['retry-after']);

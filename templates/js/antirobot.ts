@@ -20,13 +20,16 @@ import type { Toil } from './work';
 export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'reason_service' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
   'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' |
   'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' |
-  'press_todo' | 'press_button' | 'digits_instead' | 'moving_todo' | 'moving_label' | 'moving_hint';
+  'press_todo' | 'press_button' | 'digits_instead';
+
+/** What is told of a moving picture: fetched when there is one. */
+export type MovingKey = 'moving_todo' | 'moving_label' | 'moving_hint';
 
 /** What is told of a wait; where it is not built in, it is fetched when somebody has to wait. */
 export type WaitKey = 'goes_on' | `limited_wait_${'seconds' | 'minutes'}_${'zero' | 'one' | 'two' | 'few' | 'many' | 'other'}`;
 
 /** @internal */
-export type Texts = Record<TextKey | 'lang' | 'dir', string> & Partial<Record<WaitKey, string>>;
+export type Texts = Record<TextKey | 'lang' | 'dir', string> & Partial<Record<MovingKey | WaitKey, string>>;
 
 /** The gateway's challenge. All URLs are absolute. */
 export interface Challenge {
@@ -71,6 +74,8 @@ export interface Session {
   readonly challenge: Challenge;
   /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
   readonly signal: AbortSignal;
+  /** With the outcome limited: seconds until another try makes sense; 0: unknown. */
+  readonly retryAfter: number;
   answer(digits: string): Promise<Outcome>;
   /** Lets the browser work instead, if challenge.work says so. progress gets the share done so far, up to 1. */
   work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
@@ -80,6 +85,8 @@ export interface Session {
   follow(directions: string): Promise<Outcome>;
   /** Another picture; nothing is lost. */
   renew(): Promise<Outcome>;
+  /** @internal The outcome of the silent check before anybody is asked. */
+  readonly checked?: Outcome;
   /** @internal Counts the wait down in p, and resolves when it is over. */
   wait(t: Texts, p: HTMLElement): Promise<unknown>;
   cancel(): void;
@@ -109,7 +116,7 @@ export interface Options {
   /** Nonce for the dialog's style under a content security policy, in browsers without constructed style sheets. */
   nonce?: string;
   /** Custom texts that replace the dialog's. */
-  text?: Partial<Record<TextKey | WaitKey, string>>;
+  text?: Partial<Record<TextKey | MovingKey | WaitKey, string>>;
   /** URL of work.js, for work instead of the puzzle. Default: the gateway's own if it is on the page's origin. */
   work?: string;
   /** Credentials mode of wrapped requests that specify none. */
@@ -210,15 +217,14 @@ const el = <K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Record<st
   return e;
 };
 
-/** Texts of a language: built in, or of the gateway's catalogue. */
-const textsOf = async (lang: string, check: string): Promise<Texts> => {
-  const near = builtin[lang.toLowerCase().split('-')[0]!];
-  if (near) return near;
+/** Texts of a language: built in, if they are enough, or of the gateway's catalogue. */
+const textsOf = async (lang: string, { check, moving }: Challenge): Promise<Texts> => {
+  if (/^en\b/i.test(lang) && !moving) return builtin;
   try {
     const r = await plain(new URL('captcha/texts?lang=' + encodeURIComponent(lang), check), { signal: AbortSignal.timeout?.(3000), credentials: 'omit' });
-    if (r.ok) return { ...builtin['en']!, ...await r.json() };
+    if (r.ok) return { ...builtin, ...await r.json() };
   } catch { /* English is better than nothing */ }
-  return builtin['en']!;
+  return builtin;
 };
 
 // --b background, --c of buttons, --i ink, --s soft ink, --l lines, --a accent, --o on it, --e errors, --p paper
@@ -301,15 +307,23 @@ class Puzzle {
       this.#moves = !!moves;
       still.hidden = arrows.hidden = !moves;
       this.#image.className = moves ? 'm' : '';
-      [label.textContent, hint.textContent, reason.textContent] = moves ? [t.moving_label, t.moving_hint, why + ' ' + t.moving_todo] : [t.answer_label, t.answer_hint, why + ' ' + t.dialog_todo];
+      [label.textContent, hint.textContent, reason.textContent] = moves ? [t.moving_label!, t.moving_hint!, why + ' ' + t.moving_todo] : [t.answer_label, t.answer_hint, why + ' ' + t.dialog_todo];
       this.#draw();
     };
-    const digits = () => { this.#press = undefined; top.hidden = !(rest.hidden = false); this.#mode(); this.focus(); };
+    const shown = el('div', { class: 'p' }, this.#image);
+    const digits = () => {
+      this.#press = undefined;
+      top.hidden = !(rest.hidden = false);
+      shown.after(this.#error, this.#status);
+      this.#say('', false); // whatever waits stops
+      this.#mode();
+      this.focus();
+    };
     still.onclick = digits;
     const close = el('button', { type: 'button' }, t.cancel);
     const top = el('div', { class: 'b' }, press, instead, ...modal ? [close] : []);
     const rest = el('div', {},
-      el('div', { class: 'p' }, this.#image), this.#error, this.#status,
+      shown, this.#error, this.#status,
       label, hint, arrows, this.#field,
       el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []),
       el('div', { class: 'b' }, other, ...session.challenge.work ? [work] : [], still), this.#audio);
@@ -347,16 +361,26 @@ class Puzzle {
       this.#say('', false);
       this.#draw();
     }, { signal: session.signal });
-    if (session.challenge.step !== 'press') {
+    const waits = session.checked === 'limited';
+    if (session.challenge.step !== 'press' && !waits) {
       top.hidden = true;
       this.#mode(session.challenge.moving);
       return;
     }
     rest.hidden = true;
-    reason.textContent = why + ' ' + t.press_todo;
-    this.#press = press;
+    top.after(this.#error, this.#status);
+    this.#press = waits ? instead : press;
     instead.onclick = digits;
-    pressed(press, async (how) => { if (/^[^po]/.test(await session.check(how))) digits(); });
+    // Who has to wait is told, and checked again then; whatever else goes wrong leads to the digits.
+    const told = (outcome: Outcome, how?: string) => {
+      if (outcome === 'limited') this.#told(outcome, () => check(how));
+      else if (/^[^po]/.test(outcome)) digits();
+    };
+    const check = async (how?: string) => told(await session.check(how), how);
+    pressed(press, check);
+    reason.textContent = waits ? why : why + ' ' + t.press_todo;
+    press.hidden = waits;
+    if (waits) told('limited');
   }
 
   #style(nonce?: string) {
@@ -423,7 +447,6 @@ export function createAntirobot(options: Options = {}): Antirobot {
   const cancels = new Map<string, number>(); // what was sent before shares the fate of what was cancelled
   let asking: Job | null = null;
   let queue: Promise<unknown> = Promise.resolve();
-  let last: any; // what the gateway answered
 
   const covers = (u: URL) => origins.has(u.origin) && !/\/(x?checkcaptcha|showcaptcha|captcha\/[^/]*)$/.test(u.pathname) &&
     !o.exclude?.some((m) => typeof m === 'string' ? u.pathname.startsWith(m) : m instanceof RegExp ? u.href.search(m) >= 0 : m(u));
@@ -466,7 +489,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       method: 'POST', body: new URLSearchParams({ format: 'json', ...fields }), signal, cache: 'no-store', redirect: 'error',
       headers: { Accept: 'application/json' }, credentials: new URL(check).origin === location.origin ? 'same-origin' : 'include',
     });
-    return { body: last = await r.json().catch(nothing), status: r.status };
+    return { body: await r.json().catch(nothing), status: r.status };
   };
 
   const isChallenge = (r: Response) => r.headers.get(HEADER) === 'captcha';
@@ -494,6 +517,8 @@ export function createAntirobot(options: Options = {}): Antirobot {
     readonly signal = this.#over.signal;
     readonly origin: string;
     readonly done: Promise<void>;
+    retryAfter = 0;
+    checked?: Outcome;
     #waiting = 0;
     #settle!: (error?: unknown) => void;
 
@@ -525,7 +550,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     }
 
     async #run() {
-      if (!this.signal.aborted && this.challenge.step === 'silent') await this.check();
+      if (!this.signal.aborted && this.challenge.step === 'silent') this.checked = await this.check();
       if (this.signal.aborted || !emit('challenge', this)) return this.#ended();
       const ui = o.ui;
       if (ui === 'none') return this.cancel();
@@ -553,7 +578,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     async #show(ui: Element | 'dialog') {
       const c = this.challenge;
       const wanted = o.lang || document.documentElement.lang || navigator.language || 'en';
-      const t = await textsOf(wanted, c.check);
+      const t = await textsOf(wanted, c);
       const puzzle = new Puzzle(this, { ...t, ...o.text }, t.lang, ui === 'dialog', o);
       if (ui !== 'dialog') {
         ui.append(puzzle.host);
@@ -597,6 +622,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       try {
         const { body, status } = await ask(check, { new: '1', kind: 'work' }, over.signal);
         const c = body.captcha;
+        this.retryAfter = body['retry-after'] ?? 0;
         why = status === 429 ? 'limited' : 'unable';
         return await this.#post({ key: c.key, rep: await toil(check, c.work, progress, over.signal) });
       } catch {
@@ -612,7 +638,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       }
     }
     renew() { return this.#post({ new: '1' }); }
-    wait(t: Texts, p: HTMLElement) { return toil(this.challenge.check, { t, p, last }, nothing, this.signal, this.challenge.check); }
+    wait(t: Texts, p: HTMLElement) { return toil(this.challenge.check, { t, p, seconds: this.retryAfter }, nothing, this.signal, this.challenge.check); }
     cancel() {
       cancels.set(this.origin, now());
       this.#settle(new AntirobotCancelled(this.challenge));
@@ -634,6 +660,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     async #posted(fields: Record<string, string>): Promise<Outcome> {
       try {
         const { body, status } = await ask(this.challenge.check, { key: this.challenge.key, ...fields }, this.signal);
+        this.retryAfter = body?.['retry-after'] ?? 0;
         if (body?.captcha?.status === 'success') return 'passed';
         if (body?.type === 'blocked') {
           const e = new AntirobotBlocked('blocked', String(body['request-id'] ?? ''));

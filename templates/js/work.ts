@@ -12,8 +12,8 @@ import type { Texts, WaitKey } from './antirobot';
 import { proof } from './keys';
 import { run, sizeOf, type Progress, type Task } from './toil';
 
-/** A wait that is told in p; last is the answer of the gateway that says how long it is. */
-interface Wait { t: Texts; p: HTMLElement; last: { 'retry-after'?: number } | null }
+/** A wait that is told in p. */
+interface Wait { t: Texts; p: HTMLElement; seconds: number }
 export type Toil = (url: string, task: Task | Wait | null, progress: Progress, signal: AbortSignal, part?: string) => Promise<string>;
 
 /** Checks the browser. The challenge's key stands in the part's URL. */
@@ -26,12 +26,12 @@ const checked = async (task: Task | null, progress: Progress, signal: AbortSigna
  * Counts a wait down in p, whose first text is read out and no other one. Resolves when it is over and somebody looks at
  * the tab; rejects once p has another text, or signal is aborted.
  */
-const waited = async ({ t, p, last }: Wait, signal: AbortSignal, check: string) => {
+const waited = async ({ t, p, seconds }: Wait, signal: AbortSignal, check: string) => {
   const texts: Partial<Record<WaitKey, string>> = t.goes_on ? t :
     { ...await (await fetch(new URL('captcha/texts?lang=' + t.lang, check), { credentials: 'omit', signal })).json(), ...t };
   const rules = new Intl.PluralRules(t.lang);
-  const until = Date.now() + last!['retry-after']! * 1000 + Math.random() * 500;
-  if (!(until > 0) || !texts.goes_on) throw t; // nobody knows how long, or how to say it
+  const until = Date.now() + seconds * 1000 + Math.random() * 500;
+  if (!seconds || !texts.goes_on) throw t; // nobody knows how long, or how to say it
   const say = () => {
     const left = Math.max(Math.ceil((until - Date.now()) / 1000), 0);
     const [unit, n] = left < 120 ? ['seconds', left] as const : ['minutes', Math.ceil(left / 60)] as const;
