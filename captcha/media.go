@@ -30,10 +30,6 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 		}
 		return c.own(q, status, "", verdictCaptcha)
 	}
-	rate := c.rates[m]
-	if wait := rate.take(rate.addrKey(q.ID.Addr, 0), at); wait > 0 {
-		return refuse(429, "limited", wait)
-	}
 	p := readParams(q)
 	for _, name := range q.Service.imgParams {
 		if p.key == "" {
@@ -41,6 +37,12 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 		}
 	}
 	k, kd, err := c.open(q, p.key, at)
+	if err != nil || k.read() { // the part of a check costs nothing: an address where many are checked is not led to digits for it
+		rate := c.rates[m]
+		if wait := rate.take(rate.addrKey(q.ID.Addr, 0), at); wait > 0 {
+			return refuse(429, "limited", wait)
+		}
+	}
 	if err != nil {
 		return refuse(404, "refused", 0)
 	}

@@ -251,3 +251,28 @@ func TestSilentCheckCountsLittle(t *testing.T) {
 		t.Errorf("four checks count as %v passes: %v", n.day, err)
 	}
 }
+
+// TestPartsWaitForNothing: an address where many browsers are checked at once, beside a flood for pictures, gets all their parts;
+// only what is asked for again and again for one key ends.
+func TestPartsWaitForNothing(t *testing.T) {
+	e := asking(t, "silent")
+	for e.c.gate.free > 0 {
+		e.c.gate.enter(picture, 0)
+	}
+	e.c.gate.wait = 0
+	var image string
+	status := func() int { return e.c.Image(e.request("GET", image)).Status }
+	for i := range 2 * e.c.cfg.Rates.Images.Burst {
+		sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
+		_, fields := e.open(sent.Get("Location"), keeping(&sent))
+		if image = "https://example.com/captcha/image?key=" + fields.Get("key"); status() != 200 {
+			t.Fatalf("part %d: status %d", i, status())
+		}
+	}
+	for range e.c.cfg.Rates.Key.Burst {
+		status()
+	}
+	if got := status(); got != 429 {
+		t.Errorf("one part, again and again: status %d", got)
+	}
+}
