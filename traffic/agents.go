@@ -137,8 +137,7 @@ func scrapingService(w *world, c *client) {
 			c.gone = true
 			return
 		}
-		c.iCookie, c.session = "", ""
-		clear(c.cached)
+		c.forgets()
 		c.open(w, w.place.item(c.rng.IntN(w.place.items)), "https://www.google.com/", c.between(10*time.Second, 12*time.Minute))
 	}
 }

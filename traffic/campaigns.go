@@ -58,8 +58,7 @@ func manyNames(w *world, c *client) {
 func freshBrowsers(w *world, c *client) {
 	c.at = w.cfg.Begin.Add(c.between(0, 5*time.Hour))
 	c.leaving(2+c.rng.IntN(6), func() time.Duration { return seconds(5 + 240*c.rng.ExpFloat64()) }, func(after time.Duration) {
-		c.iCookie, c.session = "", ""
-		clear(c.cached)
+		c.forgets()
 		c.open(w, w.place.item(c.rng.IntN(w.place.items)), "https://duckduckgo.com/", after)
 	})
 }

@@ -42,6 +42,8 @@ func guestSorts() []sort {
 		{"chatting", false, 30, chatting},           // links of a chat: a page or two, and back later
 		{"gathering", false, 25, gathering},         // what a page elsewhere gathers from many sites
 		{"scrolling", false, 25, scrolling},         // a timeline, each time for something else
+		{"windows", false, 25, windows},             // private windows: nothing is kept once they are closed
+		{"uncached", true, 25, uncached},            // keeps no parts of pages: developers, and a proxy that forbids it
 	}
 }
 
@@ -141,8 +143,7 @@ func library(w *world, c *client) {
 	c.address = fixed(netip.AddrFrom4([4]byte{192, 0, 2, 130}))
 	c.act = func(w *world, c *client) {
 		if c.visit == 0 { // the next person
-			c.iCookie, c.session = "", ""
-			clear(c.cached)
+			c.forgets()
 		}
 		stroll(w, c)
 	}

@@ -119,6 +119,20 @@ func scanned(w *world, c *client) {
 	}
 }
 
+// uncached keeps no parts of pages: developers whose tools forbid it, and the people of a company whose proxy does.
+func uncached(w *world, c *client) {
+	w.guest(c)
+	c.cookies = true
+	if c.number%2 == 0 {
+		c.browser = w.named("chrome-150-windows")
+		c.address = fixed(netip.AddrFrom4([4]byte{192, 0, 2, 140}))
+	}
+	c.act = func(w *world, c *client) {
+		clear(c.cached)
+		stroll(w, c)
+	}
+}
+
 // slowReader has pages read aloud.
 func slowReader(w *world, c *client) {
 	w.guest(c)

@@ -79,3 +79,31 @@ func (c *client) follows(ref string, next func() (page string, more bool), least
 		}
 	}
 }
+
+// windows reads in private windows: whatever a window has kept, cookies and parts of pages, is gone once it is closed. Most people close it
+// at the end of a visit; some have a browser that opens each result of a search in another one, and forgets it with that.
+func windows(w *world, c *client) {
+	w.guest(c)
+	c.cookies = true
+	if c.number%3 == 0 {
+		w.choose(c, func(b *browser) bool { return b.mobile })
+		ref := [...]string{"https://www.google.com/", "https://duckduckgo.com/", ""}[c.rng.IntN(3)]
+		c.follows(ref, func() (page string, more bool) {
+			c.forgets()
+			return w.place.entrance(c.rng), c.rng.IntN(5) < 2
+		}, 20*time.Minute, 9*time.Hour, 0.4)
+		return
+	}
+	c.act = func(w *world, c *client) {
+		if c.visit == 0 {
+			c.forgets()
+		}
+		stroll(w, c)
+	}
+}
+
+// forgets drops what the client's browser has kept.
+func (c *client) forgets() {
+	c.iCookie, c.session = "", ""
+	clear(c.cached)
+}

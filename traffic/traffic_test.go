@@ -185,3 +185,28 @@ func TestEventsAreWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsKept: who reads in private windows loads the parts of all pages again with each window; who keeps none, whenever it opens a page or
+// several at once; readers hardly ever.
+func TestWhatIsKept(t *testing.T) {
+	cfg := DefaultConfig()
+	cfg.Kinds, cfg.WarmUp, cfg.Length = []Kind{Guests}, 24*time.Hour, time.Hour
+	const style = "/static/site.css"
+	pages, styles := map[string]int{}, map[string]int{}
+	err := Run(context.Background(), cfg, nil, nil, func(r *Request, _ *replay.Served) error {
+		if r.Page {
+			pages[r.Habit]++
+		} else if string(r.View.Path) == style {
+			styles[r.Habit]++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for habit, of := range map[string][2]float64{"readers": {0, 0.15}, "windows": {0.05, 0.4}, "uncached": {0.7, 1}} {
+		if got := float64(styles[habit]) / float64(pages[habit]); pages[habit] < 100 || got < of[0] || got > of[1] {
+			t.Errorf("%s load %d style sheets with %d pages", habit, styles[habit], pages[habit])
+		}
+	}
+}
