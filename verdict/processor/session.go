@@ -226,7 +226,7 @@ func (s *session) part(e *verdict.Event) {
 // turn adds a page, or a call that is not a page load.
 func (s *session) turn(e *verdict.Event, load, night bool) {
 	s.seen(e)
-	if e.Browser != 0 { // a cookie is somebody once it comes back for a page
+	if load && e.Browser != 0 { // a cookie is somebody once it comes back for a page: the calls of the page that it came with show nothing
 		s.browsers |= bit(uint64(e.Browser), 64)
 	}
 	inc(&s.pages)
