@@ -56,7 +56,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 			c.service = g
 		}
 	}
-	c.usual = r.people.told()
+	c.usual, c.again = r.people.told(), r.people.again()
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.ranks = unknownStanding
 	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves

@@ -49,7 +49,8 @@ type evidence struct {
 	all     group
 	lost    lost
 	hosting tristate // the address is of a known hosting company
-	usual   float32  // parts of a page of the service's people
+	usual   float32  // parts of a page of the service's people …
+	again   float32  // … and those that they load once more
 	settled int      // subjects that the address has established
 	t       trail    // of the subject; empty if it has none
 	norm    *standing

@@ -24,6 +24,8 @@ type people struct {
 	noneFrom  int64                // since when hardly any of the known networks load parts, likewise; 0: some do
 	median    atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
 	callsOf   [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
+	repeats   [peopleVotes]vote    // parts that are loaded once more with a page, see fetched …
+	repeatsOf atomic.Uint64        // … hundredths of the median, plus one; 0: unknown
 	met0      [peopleBits]uint64
 	met1      [peopleBits]uint64 // of the previous half day
 	half      int64
@@ -269,7 +271,7 @@ const (
 )
 
 // votes lets the subject of a session vote on what people's pages consist of.
-func (r *rates) votes(e *verdict.Event, s *session, established bool) {
+func (p *Processor) votes(e *verdict.Event, r *rates, s *session, established bool) {
 	if s.pages%voteEvery != 0 || s.pages == 0 {
 		return
 	}
@@ -278,7 +280,12 @@ func (r *rates) votes(e *verdict.Event, s *session, established bool) {
 		return
 	}
 	network := networkHash(e.Subjects[e.N-1].ID) | 1
-	r.people.vote(vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads})
+	v := vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads}
+	r.people.vote(v)
+	if t := p.trailOf(e.Subjects[0]); t.loads >= voteLoads && v.value >= fewParts {
+		v.value = float32(t.again) / float32(t.loads)
+		r.people.voteAgain(v)
+	}
 }
 
 const (

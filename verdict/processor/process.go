@@ -74,7 +74,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.arrive(e, r, known)
 	p.follow(e, r, &s, known)
 	if due {
-		r.votes(e, &s, known || p.keeper.Returns(e))
+		p.votes(e, r, &s, known || p.keeper.Returns(e))
 		if known {
 			p.voteOnNorms(e, r)
 		}
@@ -153,6 +153,7 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 // load counts a part of a page; called says that it counts as a call, too.
 func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 	s := p.part(e, known)
+	p.again(e)
 	if called {
 		s.pages = max(s.pages, r.from+2) // scripts are no pages: they are counted from the first on
 		p.pace(e, r, &s, true)

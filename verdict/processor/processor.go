@@ -84,6 +84,7 @@ type Processor struct {
 	circles    *table[circleKey, circle]
 	polls      polls
 	scripts    scripts
+	fetched    fetched
 	hellos     hellos
 	secret     uint64
 	training   *training.Log // nil: no training log is kept
@@ -173,6 +174,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		ready: make(chan struct{}), judged: d.Judged,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject),
 		companies: newCompanies(cfg.MaxSessions),
+		fetched:   newFetched(cfg.MaxSessions),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace),
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),

@@ -27,6 +27,7 @@ type trail struct {
 	visits   uint8
 	days     uint8
 	cameAt   uint8   // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
+	again    uint16  // parts that it has loaded once more, see fetched
 	told     bool    // it has said at least once where it comes from
 	nNumbers uint8   // targets with a number, the base of moveStep
 	known    uint8   // loads of pages in rarity
