@@ -82,3 +82,57 @@ func (k known) raw(t *testing.T) float32 {
 	}
 	return defaultFormula(t).Raw(x)
 }
+
+// TestBeginsAnew: a browser that keeps neither cookies nor parts of pages is told from one that takes no cookies, and from people whose
+// browsers keep no parts. Closing a private window now and then is neither.
+func TestBeginsAnew(t *testing.T) {
+	outside := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "parts_per_page": 4, "session_pages": 4, "referer_foreign_share": 1, "cookie_share": 0, "herald": 0,
+		"target_share": 1, "entry_odd": -1, "cookie_dropped_share": 1, "parts_again": 0,
+	}
+	blocks := outside.raw(t)
+	none := outside.and(known{"cookie_dropped_share": 0, "cookie_share": 1})
+	for name, c := range map[string]struct {
+		who  known
+		by   float32 // what is added
+		than float32
+	}{
+		"begins anew":                    {outside.and(known{"parts_again": 1.8}), 3, blocks},
+		"by odd pages":                   {outside.and(known{"parts_again": 1.8, "entry_odd": 0.5}), 4.5, outside.and(known{"entry_odd": 0.5}).raw(t)},
+		"nobody knows whether":           {outside.and(known{"parts_again": nan}), 2, blocks},
+		"loads no parts":                 {outside.and(known{"parts_per_page": 0}), 5, blocks},
+		"keeps cookies, and no parts":    {none.and(known{"parts_again": 2.3}), 0, none.raw(t)},
+		"closes its windows":             {outside.and(known{"parts_again": 0.25, "cookie_dropped_share": 0.7}), 0, outside.and(known{"cookie_dropped_share": 0.7}).raw(t)},
+		"and begins anew in an own name": {outside.and(known{"parts_again": 1.8, "agent_browser": 0}), 0, outside.and(known{"agent_browser": 0}).raw(t)},
+	} {
+		if by := c.who.raw(t) - c.than; math.Abs(float64(by-c.by)) > 0.01 {
+			t.Errorf("%s: %.2f more, want %.1f", name, by, c.by)
+		}
+	}
+}
+
+// TestNoExcuseBeyondPeople: going on from pages that were opened long ago speaks for people as far as they do so.
+func TestNoExcuseBeyondPeople(t *testing.T) {
+	who := known{"agent_browser": 1, "clients": 1, "agents": 3}
+	plain := who.raw(t)
+	for share, want := range map[float32]float32{0: 0, 0.05: -0.3, 0.2: -0.6, 0.5: 0} {
+		if by := who.and(known{"jump_share": share}).raw(t) - plain; math.Abs(float64(by-want)) > 0.01 {
+			t.Errorf("%.2f of the pages: %.2f, want %.1f", share, by, want)
+		}
+	}
+}
+
+// TestAtHoursOfPeople: that others come as rarely for as rare pages speaks against somebody who comes when people hardly do. By day
+// people follow links to such pages, too.
+func TestAtHoursOfPeople(t *testing.T) {
+	who := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "load_share": 1, "herald": 0, "visits": 2, "visit_pages": 1, "targets": 3, "entry_odd": 0.5,
+		"campaign_addresses": 20, "campaign_rare": 0.9, "campaign_own_rare": 2,
+	}
+	by := func(hours float32) float32 {
+		return who.and(known{"hour_odds": hours}).raw(t) - who.and(known{"hour_odds": nan}).raw(t)
+	}
+	if day, night := by(-0.2), by(0.2); day != 0 || math.Abs(float64(night-2.2)) > 0.01 {
+		t.Errorf("by day %.2f, at other hours %.2f", day, night)
+	}
+}
