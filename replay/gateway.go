@@ -80,7 +80,7 @@ func (s *Served) Asked() bool {
 // Why says briefly why a visitor was stopped or asked.
 func (s *Served) Why() string {
 	if x := &s.Decision.Campaign; s.Decision.Cause == verdict.CauseCampaign {
-		return words.Sprintf(words.English, "arrives like %d {robot|robots} and %d {person|people} in an hour (%s)", x.Robots, x.People, x.Like)
+		return words.Sprintf(words.English, "arrives like %d {robot|robots}, %d who {loads|load} nothing and %d {person|people} (%s)", x.Robots, x.Bare, x.People, x.Like)
 	}
 	if q := &s.Decision.Question; s.Asked() {
 		return fmt.Sprintf("more than %d documents in %s from a network of %d bits", q.Most, q.Window, q.Prefix.Bits)

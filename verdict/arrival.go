@@ -46,20 +46,28 @@ type Campaign struct {
 	Until          time.Time // zero: it is over
 	Share          float32   // of the addresses that are asked
 	Salt           uint64    // decides which
-	Robots, People uint32    // who arrived so in the last hour, and what they turned out to be
+	Robots, People uint32    // who arrived so in the last hours, and what they turned out to be …
+	Bare           uint32    // … and of how many neither loaded anything of their page, nor went on
 }
 
 // Arrival returns what the arrival of a newcomer has in common with others; false if the event is none.
 func (e *Event) Arrival(group uint32) (Arrival, bool) {
-	if e.N != 1 || e.Subjects[0].Kind != identity.KindIP || e.Kind != EventRequest {
+	if !e.Nameless() || e.Kind != EventRequest {
 		return Arrival{}, false
 	}
 	return arrivalOf(&e.Facts, e.Method, e.Agent, e.PathShape, group)
 }
 
+// Nameless reports whether a visitor brings nothing that says who it is, but perhaps a pass.
+func (e *Event) Nameless() bool { return nameless(&e.Subjects, int(e.N)) }
+
+func nameless(list *[6]identity.Subject, n int) bool {
+	return n == 1 && list[0].Kind == identity.KindIP || n == 2 && list[0].Kind == identity.KindSpravka && list[1].Kind == identity.KindIP
+}
+
 func arrivalOf(f *client.Facts, method uint8, agent, shape uint64, group uint32) (a Arrival, ok bool) {
 	if !f.Page || f.Partial || f.Partner || method != 'G' || !f.Claim.Family.Browser() || f.Referer == client.RefererSame ||
-		f.Site == client.SiteSame || f.Cookies&(client.CookieOurs|client.CookiePass) != 0 {
+		f.Site == client.SiteSame || f.Cookies&client.CookieOurs != 0 {
 		return a, false
 	}
 	manner := mix(mix(shape, uint64(group)), uint64(f.Referer)<<8|uint64(f.Cookies&client.CookieAny))
@@ -120,7 +128,7 @@ func (c *Cacher) AskArrivals(x *Campaign) {
 // in d.
 func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
 	m := c.campaigns.by.Load()
-	if m == nil || len(*m) == 0 || s.Campaign == StepNothing || id.N != 1 || id.Subjects[0].Kind != identity.KindIP || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
+	if m == nil || len(*m) == 0 || s.Campaign == StepNothing || !nameless(&id.Subjects, id.N) || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
 		return false
 	}
 	f, agent := d.read(v, id)
@@ -129,8 +137,8 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 		return false
 	}
 	for _, mark := range a {
-		if x, ok := (*m)[mark]; ok && x.Until.After(v.At) && x.asks(&id.Subjects[0].ID) {
-			if c.knowsPlace(id.Subjects[0].ID, v.At) {
+		if x, ok := (*m)[mark]; ok && x.Until.After(v.At) && x.asks(&id.Subjects[id.N-1].ID) {
+			if c.knowsPlace(id.Subjects[id.N-1].ID, v.At) {
 				return false
 			}
 			d.Cause, d.Campaign, d.Step = CauseCampaign, x, s.Campaign
@@ -146,7 +154,7 @@ func (x *Campaign) asks(addr *[16]byte) bool {
 	return float32(h>>40) < x.Share*(1<<24)
 }
 
-// appendCampaign appends a campaign: mark, likeness, until (unix milliseconds, 0: it is over), share, salt, robots, people.
+// appendCampaign appends a campaign: mark, likeness, until (unix milliseconds, 0: it is over), share, salt, robots, people, bare.
 func (c *Cacher) appendCampaign(dst []byte, x *Campaign) []byte {
 	var until uint64
 	if !x.Until.IsZero() {
@@ -157,16 +165,18 @@ func (c *Cacher) appendCampaign(dst []byte, x *Campaign) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(x.Share))
 	dst = binary.BigEndian.AppendUint64(dst, x.Salt)
 	dst = binary.BigEndian.AppendUint32(dst, x.Robots)
-	return binary.BigEndian.AppendUint32(dst, x.People)
+	dst = binary.BigEndian.AppendUint32(dst, x.People)
+	return binary.BigEndian.AppendUint32(dst, x.Bare)
 }
 
 func (c *Cacher) heardCampaign(b []byte) bool {
-	if len(b) != 8+1+8+4+8+4+4 || Likeness(b[8]) >= Likenesses {
+	if len(b) != 8+1+8+4+8+4+4+4 || Likeness(b[8]) >= Likenesses {
 		return false
 	}
 	x := Campaign{
 		Mark: binary.BigEndian.Uint64(b), Like: Likeness(b[8]), Share: math.Float32frombits(binary.BigEndian.Uint32(b[17:])),
 		Salt: binary.BigEndian.Uint64(b[21:]), Robots: binary.BigEndian.Uint32(b[29:]), People: binary.BigEndian.Uint32(b[33:]),
+		Bare: binary.BigEndian.Uint32(b[37:]),
 	}
 	if !(x.Share >= 0 && x.Share <= 1) {
 		return false
@@ -181,8 +191,9 @@ func (c *Cacher) heardCampaign(b []byte) bool {
 // StoryAlike is a Campaign as JSON shows it.
 type StoryAlike struct {
 	Like   string    `json:"like"`   // in what those who arrive are alike: program, library, language or manner
-	Robots uint32    `json:"robots"` // who arrived so in the last hour and turned out to be robots …
+	Robots uint32    `json:"robots"` // who arrived so in the last hours and turned out to be robots …
 	People uint32    `json:"people"` // … and people
+	Bare   uint32    `json:"bare"`   // of those who were looked at, who neither loaded anything of their page, nor went on
 	Until  time.Time `json:"until"`
 }
 
@@ -191,5 +202,5 @@ func (x *Campaign) story() *StoryAlike {
 	if x.Until.IsZero() {
 		return nil
 	}
-	return &StoryAlike{Like: x.Like.String(), Robots: x.Robots, People: x.People, Until: x.Until.UTC()}
+	return &StoryAlike{Like: x.Like.String(), Robots: x.Robots, People: x.People, Bare: x.Bare, Until: x.Until.UTC()}
 }

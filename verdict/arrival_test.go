@@ -67,6 +67,9 @@ func TestNewcomersOfACampaignAreAsked(t *testing.T) {
 	f("a known browser", agentFirefox, Human, func(id *identity.Identity) {
 		id.Subjects[0], id.Subjects[1], id.N = sub(identity.KindI, 1), id.Subjects[0], 2
 	}, s)
+	f("a pass alone, which is spent", agentFirefox, Unsure, func(id *identity.Identity) {
+		id.Subjects[0], id.Subjects[1], id.N = sub(identity.KindSpravka, 1), id.Subjects[0], 2
+	}, s)
 	f("nobody is to be asked", agentFirefox, Human, nil, service(t, func(c *ServiceConfig) { c.Campaign = "nothing" }))
 	w.AskArrivals(&Campaign{Mark: markOf(t, w, s, agentFirefox, LikeLibrary), Like: LikeLibrary, Until: w.now().Add(time.Minute), Share: 1})
 	f("the same library under another name", agentChrome, Unsure, nil, s)
@@ -124,7 +127,7 @@ func TestCampaignsReachGateways(t *testing.T) {
 		st := newStore(true, nil)
 		p := newWorldOver(t, st, nil, part(PartProcessor)).start()
 		g := newWorldOver(t, st, nil, part(PartGateway)).start()
-		x := Campaign{Mark: 9, Like: LikeManner, Until: time.Now().Add(time.Hour), Share: 0.5, Salt: 3, Robots: 20, People: 1}
+		x := Campaign{Mark: 9, Like: LikeManner, Until: time.Now().Add(time.Hour), Share: 0.5, Salt: 3, Robots: 20, People: 1, Bare: 7}
 		p.AskArrivals(&x)
 		p.AskArrivals(&Campaign{Mark: 10, Until: time.Now().Add(time.Hour), Share: 1})
 		p.AskArrivals(&Campaign{Mark: 10})

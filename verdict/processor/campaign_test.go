@@ -124,8 +124,8 @@ func TestWhoIsAskedIsOfTheJob(t *testing.T) {
 			e = newcomer7(at, 1000+i)
 			e.Site, e.Path, e.Mode = client.SiteNone, uint64(hash32(5000+i)), mode
 			e.Verdict, e.Cause = verdict.Unsure, verdict.CauseCampaign
-			p.arrive(e, r, false)
-			p.arrive(e, r, false)
+			p.arrive(e, r, false, false)
+			p.arrive(e, r, false, false)
 		}
 		if n := r.people.views.seen(uint32(e.Path), at); n != 0 {
 			t.Errorf("mode %v: %v have read the page", mode, n)

@@ -35,9 +35,9 @@ func fromOutside(e *verdict.Event) bool {
 
 // enter takes a page load: by whom who may be a herald or follow one, by which page somebody comes in, and where those go
 // on who have come in. s is a copy, which learns of it, too. known says that the site knows the visitor.
-func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) {
+func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) (deep bool) {
 	if !e.Page || e.Partner || !e.Claim.Family.Browser() {
-		return
+		return false
 	}
 	door, odd, stopped := uint8(0), nan, e.Verdict != verdict.Human && e.Mode == verdict.Enforce
 	switch page := uint32(e.Path); {
@@ -46,16 +46,16 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) {
 		pages := r.people.views.known()
 		chance, all := r.people.heralds.entries.come(page, pages, heraldWithin, e.At)
 		p.credit(e, r.people.heralds.ahead(e, may, chance))
-		door = doorOf(page)
+		door, deep = doorOf(page), all >= sharedDoor && !(may && p.precedes(e))
 		if e.Status >= 400 || door == s.door || stopped {
-			return
+			return deep
 		}
 		odd = r.people.doors.odd(page, pages, e.At)
 		if odd == odd && all < sharedDoor {
 			odd = min(odd, all)
 		}
 	case s.door == 0 || stopped: // who is stopped has not gone on
-		return
+		return false
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && e.RefererPath != page && s.nDoors < mostLedOn:
 		if r.people.ledOn.hears(networkHash(e.Subjects[e.N-1].ID), known || p.keeper.Returns(e), e.At) {
 			r.people.doors.note(e.RefererPath, e.At)
@@ -68,6 +68,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) {
 	if known := sh.find(h, e.Subjects[0]); known != nil {
 		known.through(door, odd)
 	}
+	return deep
 }
 
 // ledOn is how often the visitors of each network have shown in this half day by which pages and when people come in. Networks that

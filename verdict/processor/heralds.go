@@ -37,6 +37,7 @@ const (
 	heraldUsual  = 0.4  // share of a herald's loads that is
 	heraldLeast  = 0.06 // chance that is assumed at least: to be followed once is not enough
 	heraldMost   = 8    // log-odds that a network has at most …
+	heraldSure   = 2    // from which on it is taken for one
 	heraldFew    = 4    // … and at least, with the opposite sign
 )
 
@@ -89,6 +90,21 @@ func (h *heralds) followed(e *verdict.Event) (c credited) {
 	}
 	x.follower = math.MaxUint64
 	return credited{x.network, x.odds}
+}
+
+// precedes reports whether people follow who opens pages from the network of an event: it does so for them, and is not asked for
+// arriving like others.
+func (p *Processor) precedes(e *verdict.Event) bool {
+	addr := e.Subjects[e.N-1].ID
+	k := groupKey{role: roleNetwork, id: identity.NetworkOf(addr)}
+	sh, h := p.groups.lock(k)
+	g := sh.find(h, k)
+	is := g != nil && g.herald >= heraldSure
+	sh.mu.Unlock()
+	if is {
+		p.keeper.Meet(addr, e.At)
+	}
+	return is
 }
 
 // credit adds to what is known of a network.

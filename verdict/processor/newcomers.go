@@ -12,13 +12,16 @@ import (
 // newcomers learns, for each way to arrive at a service with nothing of ours (verdict.Arrival), what those turn out to be who
 // arrive so: robots are those whom the judgement bans, people those who load the parts of their page, follow a link with the cookie
 // that they were given, or answer a question, and are not banned later. Where nearly all are robots, from many networks, the next ones are asked with
-// their first page. Only sums are kept, which fade within an hour. Safe for concurrent use; the zero value is ready for use.
+// their first page; also where nearly all load nothing, see bare. Only sums are kept, which fade within hours. Safe for concurrent use; the zero value is ready for use.
 type newcomers struct {
 	mu      sync.Mutex
 	at      int64   // unix milliseconds to which visits have faded
 	visits  float32 // of people, over the day
+	asked   float32 // of these, newcomers who are asked, as of …
+	askedAt int64   // … unix seconds
 	ways    *[wayPlaces]way
 	waiting *[newcomerPlaces]newcomer
+	bare    *bare
 }
 
 const (
@@ -34,7 +37,9 @@ const (
 	fewVisits   = 50        // of people in a day, before anybody is asked
 	askedPeople = 0.01      // newcomers among the people who arrive so, out of all visits of people
 	fewPictures = 2         // parts of pages that a person loads
-	askFor      = 600       // seconds that newcomers are asked after the last of them
+	askFor      = 600       // seconds that newcomers are asked after the last of them, at least …
+	askGaps     = 3         // … this many of the gaps that are usual between them …
+	askMostFor  = 3600      // … and at most
 	usualShare  = 0.5       // of robots, where nothing is known of those who arrive less alike
 	usualWeight = 1.5       // how many newcomers of whom it is known what they are what is usual counts like
 	newSpan     = 3 * 3600
@@ -62,9 +67,15 @@ type way struct {
 	networks  uint64  // a bit for each network of robots in this homeSpan
 	span      uint32
 	before    uint64 // … in the one before
-	like      verdict.Likeness
-	share     float32 // that is asked …
-	until     int64   // … until then, in unix seconds
+
+	// Of those who were watched for whether they are bare.
+	seen, alive       float32
+	seenDay, aliveDay float32
+	nets, netsBefore  uint64
+
+	like  verdict.Likeness
+	share float32 // that is asked …
+	until int64   // … until then, in unix seconds
 }
 
 // newcomer is a client that has arrived, and what it has turned out to be.
@@ -74,6 +85,13 @@ type newcomer struct {
 	arrival     verdict.Arrival
 	parts       uint8 // of pages that it has opened here
 	person, bot bool
+
+	shape   uint64 // of the page
+	network uint8
+	waits   bool  // until it is known whether it is bare
+	seen    uint8 // in how many of its ways it is counted among those of whom that is known, the closest first
+	usual   bool  // nobody was asked who arrived like it
+	alive   bool  // it is not bare
 }
 
 func (w *way) fade(at int64) {
@@ -83,6 +101,9 @@ func (w *way) fade(at int64) {
 			w.before = w.networks
 		}
 		w.networks, w.span = 0, span
+		if w.nets != 0 {
+			w.netsBefore, w.nets = w.nets, 0
+		}
 	}
 	if at <= w.at {
 		return
@@ -92,7 +113,9 @@ func (w *way) fade(at int64) {
 	w.lately *= fading(gap, lateSpan)
 	h := fading(gap, newSpan)
 	w.came, w.robots, w.people, w.all = w.came*h, w.robots*h, w.people*h, w.all*h
-	w.peopleDay *= fading(gap, groupDay)
+	w.seen, w.alive = w.seen*h, w.alive*h
+	d := fading(gap, groupDay)
+	w.peopleDay, w.seenDay, w.aliveDay = w.peopleDay*d, w.seenDay*d, w.aliveDay*d
 }
 
 func spanOf(at int64) uint32 { return uint32(at / (homeSpan * 1000)) } //nolint:gosec // after 1970
@@ -125,52 +148,68 @@ func (n *newcomers) find(who uint64) *newcomer { return &n.waiting[who>>32%newco
 // begin makes the tables, which most services of a gateway with many never need.
 func (n *newcomers) begin() {
 	if n.ways == nil {
-		n.ways, n.waiting = new([wayPlaces]way), new([newcomerPlaces]newcomer)
+		n.ways, n.waiting, n.bare = new([wayPlaces]way), new([newcomerPlaces]newcomer), new(bare)
 	}
 }
 
-// page takes a page that somebody opens, and adds to told what is to be told of campaigns. known says that the site knows the
-// visitor. It returns whether a newcomer arrives with it.
-func (n *newcomers) page(e *verdict.Event, group uint32, known bool, told *toldCampaigns) (comes bool) {
+// page takes a page that somebody opens, or a call, and adds to told what is to be told of campaigns. It returns whether a newcomer
+// arrives with it.
+func (n *newcomers) page(e *verdict.Event, group uint32, is arriving, told *toldCampaigns) (comes bool) {
 	a, arrives := e.Arrival(group)
 	switch {
 	case arrives:
-	case !e.Page || e.Partial:
+	case e.Partial:
 		return false
-	case known:
-		if fromOutside(e) {
+	case is.known:
+		if e.Page && fromOutside(e) {
 			n.mu.Lock()
 			n.visit(e.At)
+			n.resolve(e, told)
 			n.mu.Unlock()
 		}
 		return false
-	case e.Cookies&client.CookieOurs == 0 && !e.Paid:
+	case !e.Page && !e.Nameless():
 		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.ways == nil && !arrives {
+		return false
+	}
 	n.begin()
+	n.resolve(e, told)
 	who, now := whoOf(e), e.At.Unix()
 	x := n.find(who)
 	old := x.who == who && now-x.at < newcomerFor
 	switch comes = arrives && !old; {
 	case comes:
-		*x = newcomer{who: who, at: now, arrival: a}
+		*x = newcomer{who: who, at: now, arrival: a, shape: fold(e.PathShape, uint64(group))}
+		if is.deep {
+			n.watch(x, networkHash(e.Subjects[e.N-1].ID))
+		}
 		n.count(x, e, told, func(w *way, covered bool) {
 			if !covered {
 				w.came++
 				w.lately++
 			}
 		})
-	case !arrives && old && (e.Paid || !fromOutside(e)):
-		n.person(x, e, told)
+	case arrives || !old:
+	case !e.Page:
+		n.lives(x, e, told)
+	default:
+		if e.Referer == client.RefererSame {
+			n.lives(x, e, told)
+		}
+		if e.Paid && (x.alive || !is.parts) || e.Cookies&client.CookieOurs != 0 && !fromOutside(e) {
+			n.person(x, e, told)
+		}
 	}
 	return comes
 }
 
 // part takes a part of a page.
 func (n *newcomers) part(e *verdict.Event, told *toldCampaigns) {
-	if e.N != 1 || e.Referer != client.RefererSame {
+	if !e.Nameless() {
 		return
 	}
 	who := whoOf(e)
@@ -181,6 +220,9 @@ func (n *newcomers) part(e *verdict.Event, told *toldCampaigns) {
 	}
 	x := n.find(who)
 	if x.who != who || x.person || x.bot {
+		return
+	}
+	if n.lives(x, e, told); e.Referer != client.RefererSame {
 		return
 	}
 	if x.parts++; x.parts >= fewPictures {
@@ -212,14 +254,14 @@ func (n *newcomers) person(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 }
 
 // solved takes a question that somebody has answered.
-func (n *newcomers) solved(e *verdict.Event, told *toldCampaigns) {
+func (n *newcomers) solved(e *verdict.Event, parts bool, told *toldCampaigns) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.waiting == nil {
 		return
 	}
 	who := whoOf(e)
-	if x := n.find(who); x.who == who {
+	if x := n.find(who); x.who == who && (x.alive || !parts) {
 		n.person(x, e, told)
 	}
 }
@@ -254,6 +296,12 @@ func (n *newcomers) banned(e *verdict.Event, group uint32, told *toldCampaigns) 
 			w.networks |= 1 << network
 		}
 	})
+	if x.usual && x.seen > 0 {
+		n.wider(x, e, func(w *way) {
+			w.seenDay, w.aliveDay = max(w.seenDay-1, 0), max(w.aliveDay-float32(b2i(x.alive)), 0)
+		})
+		x.usual = false
+	}
 	x.person, x.bot = false, true
 }
 
@@ -270,7 +318,7 @@ func (n *newcomers) count(x *newcomer, e *verdict.Event, told *toldCampaigns, f 
 	}
 	usual := float32(usualShare)
 	for like := len(ways) - 1; like >= 0; like-- {
-		n.judge(ways[like], now, usual, told)
+		n.judge(ways[like], x.shape, now, usual, told)
 		if like > 0 {
 			usual = ways[like].usualIn(ways[like-1], usual)
 		}
@@ -278,23 +326,28 @@ func (n *newcomers) count(x *newcomer, e *verdict.Event, told *toldCampaigns, f 
 }
 
 // judge decides whether newcomers who arrive in a way are asked.
-func (n *newcomers) judge(w *way, now int64, usual float32, told *toldCampaigns) {
-	share := n.ask(w, now, usual)
+func (n *newcomers) judge(w *way, shape uint64, now int64, usual float32, told *toldCampaigns) {
+	share := n.ask(w, shape, now, usual)
 	switch asked := w.until > now; {
-	case share == 0 && !asked, share == w.share && w.until-now > askFor/2:
+	case share == 0 && !asked, share == w.share && w.until-now > w.askedFor()/2:
 		return
 	case share == 0:
 		w.until = 0
 	default:
-		w.until = now + askFor
+		w.until = now + w.askedFor()
 	}
 	w.share = share
-	x := verdict.Campaign{Mark: w.mark, Like: w.like, Share: share, Robots: uint32(w.robots), People: uint32(w.people)}
+	x := verdict.Campaign{Mark: w.mark, Like: w.like, Share: share, Robots: uint32(w.robots), People: uint32(w.people), Bare: uint32(max(w.seen-w.alive, 0))}
 	if w.until != 0 {
 		x.Until = time.Unix(w.until, 0)
 	}
 	told.list[told.n] = x
 	told.n++
+}
+
+// askedFor is how many seconds newcomers are asked after the last of them: until others should have come long ago.
+func (w *way) askedFor() int64 {
+	return int64(min(max(askFor, askGaps*newSpan/max(w.came, 1)), askMostFor))
 }
 
 // estimate is the share of robots among those of whom it is known what they are, as if usualWeight more were known, of whom the usual
@@ -310,12 +363,14 @@ func (w *way) usualIn(closer *way, usual float32) float32 {
 }
 
 // ask returns the share of the newcomers of a way that is to be asked.
-func (n *newcomers) ask(w *way, now int64, usual float32) float32 {
-	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes[w.like] || w.robots < robotsMost*w.came ||
-		w.lately < max(lateLeast*w.came*lateSpan/newSpan, lateLeast) || n.visits < fewVisits {
+func (n *newcomers) ask(w *way, shape uint64, now int64, usual float32) float32 {
+	if w.lately < max(lateLeast*w.came*lateSpan/newSpan, lateLeast) || n.visits < bareVisits {
 		return 0
 	}
-	share := (estimate(w.robots, w.people, w.peopleDay, usual) - askFrom) / (askAll - askFrom)
+	share := n.bareShare(w, shape, w.at)
+	if n.visits >= fewVisits && w.robots >= fewRobots[w.like] && bits.OnesCount64(w.networks|w.before) >= fewHomes[w.like] && w.robots >= robotsMost*w.came {
+		share = max(share, (estimate(w.robots, w.people, w.peopleDay, usual)-askFrom)/(askAll-askFrom))
+	}
 	if share <= 0 || n.peopleAsked(w, now) > askedPeople*n.visits {
 		return 0
 	}
@@ -323,66 +378,18 @@ func (n *newcomers) ask(w *way, now int64, usual float32) float32 {
 	return askMost * float32(int(min(share, 1)*steps+0.5)) / steps
 }
 
-// peopleAsked is how many newcomers in a day are asked although they are people, if those of a way are asked.
+// peopleAsked is how many newcomers in a day are asked although they are people, if those of a way are asked. It is looked at once a second.
 func (n *newcomers) peopleAsked(w *way, now int64) float32 {
-	sum := w.peopleDay
-	for i := range n.ways {
-		if o := &n.ways[i]; o.until > now && o != w {
-			sum += o.peopleDay
+	if n.askedAt != now {
+		n.askedAt, n.asked = now, 0
+		for i := range n.ways {
+			if o := &n.ways[i]; o.until > now {
+				n.asked += o.peopleDay
+			}
 		}
 	}
-	return sum
-}
-
-// toldCampaigns is what is to be told once no lock is held.
-type toldCampaigns struct {
-	met  bool // the newcomer of the event is a person
-	n    int
-	list [verdict.Likenesses]verdict.Campaign
-}
-
-// arrive takes a page for what is learnt of newcomers.
-func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
-	var t toldCampaigns
-	if r.people.newcomers.page(e, r.Group, known, &t) {
-		r.people.attempt(e)
+	if w.until > now {
+		return n.asked
 	}
-	p.arrived(e, r)
-	p.tell(e, &t)
-}
-
-// loads takes a part of a page for what is learnt of newcomers.
-func (p *Processor) loads(e *verdict.Event, r *rates) {
-	var t toldCampaigns
-	r.people.newcomers.part(e, &t)
-	p.tell(e, &t)
-}
-
-// answer takes a right answer to a question.
-func (p *Processor) answer(e *verdict.Event, r *rates) {
-	var t toldCampaigns
-	r.people.newcomers.solved(e, &t)
-	p.tell(e, &t)
-}
-
-// unmask takes a ban.
-func (p *Processor) unmask(e *verdict.Event) {
-	p.keeper.Mistrust(e.Subjects[e.N-1].ID)
-	if r := p.service(e.Service); r != nil {
-		var t toldCampaigns
-		r.people.newcomers.banned(e, r.Group, &t)
-		p.tell(e, &t)
-	}
-}
-
-// tell tells of campaigns that begin, change or are over, and where people were met.
-func (p *Processor) tell(e *verdict.Event, t *toldCampaigns) {
-	if t.met {
-		p.keeper.Meet(e.Subjects[e.N-1].ID, e.At)
-	}
-	for i := range t.n {
-		x := t.list[i] // a copy, so that nothing is allocated where there is nothing to tell
-		x.Salt = p.secret
-		p.keeper.AskArrivals(&x)
-	}
+	return n.asked + w.peopleDay
 }

@@ -19,7 +19,7 @@ func newCrowd(visits int, at time.Time) *crowd {
 	for i := range visits {
 		e := newcomer7(at, i)
 		e.Cookies |= client.CookieOurs
-		c.page(e, 1, true, new(toldCampaigns))
+		c.page(e, 1, arriving{known: true}, new(toldCampaigns))
 	}
 	return c
 }
@@ -40,7 +40,7 @@ func (c *crowd) heard(t *toldCampaigns) {
 // robot arrives, and is banned two minutes later.
 func (c *crowd) robot(e *verdict.Event) {
 	var t toldCampaigns
-	c.page(e, 1, false, &t)
+	c.page(e, 1, arriving{}, &t)
 	c.heard(&t)
 	t = toldCampaigns{}
 	e.At = e.At.Add(2 * time.Minute)
@@ -51,11 +51,11 @@ func (c *crowd) robot(e *verdict.Event) {
 // person arrives, and follows a link with the cookie that it was given.
 func (c *crowd) person(e *verdict.Event) {
 	var t toldCampaigns
-	c.page(e, 1, false, &t)
+	c.page(e, 1, arriving{}, &t)
 	c.heard(&t)
 	t = toldCampaigns{}
 	e.At, e.Cookies, e.Referer = e.At.Add(20*time.Second), client.CookieOurs, client.RefererSame
-	c.page(e, 1, false, &t)
+	c.page(e, 1, arriving{}, &t)
 	c.heard(&t)
 }
 
@@ -102,6 +102,22 @@ func TestCampaignOfNewcomers(t *testing.T) {
 	c.person(newcomer7(at, 9000))
 	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
 		t.Errorf("hours after it has ended %v are asked", share)
+	}
+}
+
+// TestSlowCampaignsGoOn: where robots come every twenty minutes, the next one is asked, too; an hour after the last one nobody is.
+func TestSlowCampaignsGoOn(t *testing.T) {
+	at := time.Unix(1.8e9, 0)
+	c := newCrowd(400, at)
+	for i := range 12 {
+		at = at.Add(20 * time.Minute)
+		c.robot(newcomer7(at, 1000+i))
+	}
+	if share := c.asked(newcomer7(at.Add(20*time.Minute), 1)); share[verdict.LikeProgram] != askMost {
+		t.Errorf("of the next ones %v are asked", share)
+	}
+	if share := c.asked(newcomer7(at.Add(70*time.Minute), 1)); share != [verdict.Likenesses]float32{} {
+		t.Errorf("after an hour %v are asked", share)
 	}
 }
 
@@ -158,7 +174,7 @@ func TestNobodyIsAskedWhoArrivesAsPeopleDo(t *testing.T) {
 			c.robot(newcomer7(at, 1000+i))
 			return
 		}
-		c.page(newcomer7(at, 1000+i), 1, false, new(toldCampaigns))
+		c.page(newcomer7(at, 1000+i), 1, arriving{}, new(toldCampaigns))
 	})
 	f("one network", 4000, func(c *crowd, at time.Time, i int) {
 		e := newcomer7(at, 1000)
@@ -178,10 +194,10 @@ func TestWhoSolvesIsAPerson(t *testing.T) {
 	}
 	for i := range 10 {
 		e := newcomer7(at, 2000+i)
-		c.page(e, 1, false, new(toldCampaigns))
+		c.page(e, 1, arriving{}, new(toldCampaigns))
 		var told toldCampaigns
 		e.Kind = verdict.EventSolved
-		c.solved(e, &told)
+		c.solved(e, false, &told)
 		c.heard(&told)
 	}
 	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
@@ -203,8 +219,8 @@ func TestWherePeopleAreMet(t *testing.T) {
 	know(t, p, []*verdict.Settings{{Name: "shop"}})
 	r, at := p.service(0), time.Unix(1.8e9, 0)
 	reads, answers := newcomer7(at, 1), newcomer7(at, 2)
-	p.arrive(reads, r, false)
-	p.arrive(answers, r, false)
+	p.arrive(reads, r, false, false)
+	p.arrive(answers, r, false, false)
 	if len(keeper.met) != 0 {
 		t.Fatal("whoever arrives is a person")
 	}
@@ -234,9 +250,9 @@ func TestNothingToTellCostsNothing(t *testing.T) {
 	know(t, p, []*verdict.Settings{{Name: "shop"}})
 	r := p.service(0)
 	e := newcomer7(time.Unix(1.8e9, 0), 1)
-	p.arrive(e, r, false)
+	p.arrive(e, r, false, false)
 	if n := testing.AllocsPerRun(100, func() {
-		p.arrive(e, r, false)
+		p.arrive(e, r, false, false)
 		p.loads(e, r)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

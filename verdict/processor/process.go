@@ -70,8 +70,8 @@ func (p *Processor) Process(e *verdict.Event) {
 		}
 	}
 	s, due := p.turn(e, r.Name, is, known)
-	p.enter(e, r, &s, known)
-	p.arrive(e, r, known)
+	deep := p.enter(e, r, &s, known)
+	p.arrive(e, r, known, deep)
 	p.follow(e, r, &s, known)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))

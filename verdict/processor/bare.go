@@ -1,0 +1,177 @@
+package processor
+
+import (
+	"math"
+	"math/bits"
+
+	"antirobot/verdict"
+)
+
+// A newcomer whose browser shows pages loads a part of its page within seconds, or goes on from there. One who does neither is bare:
+// some people's browsers have everything already, or load nothing by choice, and nearly all robots that read from many addresses load
+// nothing. So where newcomers of many networks arrive alike, and far more of them are bare than is usual at this site, they are robots, before any of
+// them has shown another sign. Only arrivals by pages by which hardly anybody comes count: where a link becomes popular, what looks at it
+// for others (mail scanners, previews) is bare, too. A network is heard twice an hour, so that masses say nothing.
+
+const (
+	bareAfter  = 15   // seconds after which an arrival is bare by which nothing was loaded
+	barePlaces = 1024 // arrivals that are waited for
+	bareHears  = 2    // arrivals of a network in an hour
+	bareCells  = 4096
+	bareGoOn   = 0.02 // share of robots that are not bare
+	bareWeight = 8    // how many newcomers count like what is known of others than those who come by such pages; of others, that all are bare
+	bareMost   = 0.9  // share of people who are not bare, at most
+	bareLeast  = 0.15 // where fewer are not, nothing is said
+	bareVisits = 20   // of people in a day, before anybody is asked
+	bareRamp   = 3    // log-odds between nobody and everybody who is asked
+)
+
+// bareSure is how sure it must be that those who arrive in a way are robots, as log-odds, by how much they are alike.
+var bareSure = [verdict.Likenesses]float32{6, 7, 9, 11}
+
+// bareHomes is from how many networks they must come.
+var bareHomes = [verdict.Likenesses]int{6, 6, 8, 10}
+
+// bare are the arrivals that are waited for.
+type bare struct {
+	hour int64
+	said [bareCells]uint8
+	who  [barePlaces]uint64
+	from uint32 // of the first that waits
+	n    uint32
+}
+
+// watch waits for what becomes of an arrival.
+func (n *newcomers) watch(x *newcomer, network uint64) {
+	b := n.bare
+	if hour := x.at / 3600; hour > b.hour {
+		b.hour, b.said = hour, [bareCells]uint8{}
+	}
+	if b.n == barePlaces || !hears(b.said[:], network, bareHears) {
+		return
+	}
+	b.who[(b.from+b.n)%barePlaces] = x.who
+	b.n++
+	x.waits, x.network = true, uint8(network*0x9e3779b97f4a7c15>>40&63)
+}
+
+// resolve looks at arrivals of which it is known by now whether they are bare: two at most, as each adds one.
+func (n *newcomers) resolve(e *verdict.Event, told *toldCampaigns) {
+	for range 2 {
+		b := n.bare
+		if b == nil || b.n == 0 {
+			return
+		}
+		who := b.who[b.from%barePlaces]
+		if x := n.find(who); x.who == who && x.waits {
+			if e.At.Unix()-x.at < bareAfter {
+				return
+			}
+			x.waits = false
+			n.found(x, e, told)
+		}
+		b.from++
+		b.n--
+	}
+}
+
+// found counts an arrival of which it is known whether it is bare.
+func (n *newcomers) found(x *newcomer, e *verdict.Event, told *toldCampaigns) {
+	now := e.At.Unix()
+	x.usual = true
+	for like, mark := range x.arrival {
+		x.usual = x.usual && n.way(mark, verdict.Likeness(like), e.At.UnixMilli()).until <= now //nolint:gosec // there are few
+	}
+	alive := float32(b2i(x.alive))
+	n.count(x, e, told, func(w *way, covered bool) {
+		if covered {
+			return
+		}
+		x.seen++
+		w.seen++
+		w.alive += alive
+		w.nets |= 1 << x.network
+		if x.usual {
+			w.seenDay++
+			w.aliveDay += alive
+		}
+	})
+	if x.usual {
+		n.wider(x, e, func(w *way) {
+			w.came++
+			w.seenDay++
+			w.aliveDay += alive
+		})
+	}
+}
+
+// wider calls f with what is counted of all who arrive by such pages, and of all who arrive.
+func (n *newcomers) wider(x *newcomer, e *verdict.Event, f func(w *way)) {
+	for _, mark := range [...]uint64{x.shape, serviceWay} {
+		f(n.way(mark, verdict.Likenesses, e.At.UnixMilli()))
+	}
+}
+
+// serviceWay is the mark of all who arrive at a service.
+const serviceWay = 0x7d1b5a4c3e2f1901
+
+// lives records that a newcomer is not bare.
+func (n *newcomers) lives(x *newcomer, e *verdict.Event, told *toldCampaigns) {
+	if x.alive {
+		return
+	}
+	x.alive = true
+	if x.seen == 0 {
+		return
+	}
+	left := x.seen
+	n.count(x, e, told, func(w *way, _ bool) {
+		if left == 0 {
+			return
+		}
+		left--
+		w.alive++
+		if x.usual {
+			w.aliveDay++
+		}
+	})
+	if x.usual {
+		n.wider(x, e, func(w *way) { w.aliveDay++ })
+	}
+}
+
+// usually returns the share of the newcomers of other ways who are not bare: of those who come by such pages, as far as they are known,
+// else of all.
+func (n *newcomers) usually(w *way, shape uint64, at int64) float32 {
+	share := float32(0)
+	for _, mark := range [...]uint64{serviceWay, shape} {
+		o := n.way(mark, verdict.Likenesses, at)
+		seen := max(o.seenDay-w.seenDay, 0)
+		alive := min(max(o.aliveDay-w.aliveDay, 0), seen)
+		share = (alive + bareWeight*share) / (seen + bareWeight)
+	}
+	return min(share, bareMost)
+}
+
+// bareShare returns the share of the newcomers of a way that is to be asked because nearly all of them are bare, where usually most are not.
+func (n *newcomers) bareShare(w *way, shape uint64, at int64) float32 {
+	nets := bits.OnesCount64(w.nets | w.netsBefore)
+	if nets < bareHomes[w.like] {
+		return 0
+	}
+	usually := n.usually(w, shape, at)
+	if usually < bareLeast {
+		return 0
+	}
+	alive := max(w.alive, w.peopleDay/2)
+	robots := 1 - (alive+0.5)/(w.seen+1)/usually
+	share := (robots - askFrom) / (askAll - askFrom)
+	if share <= 0 {
+		return 0
+	}
+	// The logarithm of the odds that they are robots; what comes from one network may be one client's.
+	sure := min(1, float32(bareHears*nets)/w.seen) * ((w.seen-alive)*logf((1-bareGoOn)/(1-usually)) + alive*logf(bareGoOn/usually))
+	return min(share, (sure-bareSure[w.like])/bareRamp, 1)
+}
+
+func logf(x float32) float32 { return float32(math.Log(float64(x))) }

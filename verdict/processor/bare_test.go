@@ -1,0 +1,243 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// street is a site at which newcomers arrive. Nobody is ever judged to be a robot.
+type street struct {
+	p    *Processor
+	told *teller
+	at   time.Time
+	n    int // who has come so far, each from another network
+}
+
+// teller keeps what was last told of each way to arrive.
+type teller struct {
+	bench
+	asks   map[uint64]verdict.Campaign
+	silent bool
+}
+
+func (a *teller) AskArrivals(x *verdict.Campaign) {
+	if !a.silent {
+		a.asks[x.Mark] = *x
+	}
+}
+
+// newStreet is a site at which 150 people have arrived, with twenty browsers, by fifty doors; loads says how many in ten have loaded
+// the parts of their page.
+func newStreet(t testing.TB, parts bool, loads int) *street {
+	s := &street{told: &teller{asks: map[uint64]verdict.Campaign{}}, at: time.Unix(1.8e9, 0)}
+	s.p = newProcessorFor(t, s.told, nil)
+	if parts {
+		for i := range fewVotes {
+			s.p.service(0).people.vote(vote{network: uint64(1 + i), at: s.at.Unix(), established: true, value: 5})
+		}
+	}
+	for i := range 150 {
+		s.p.service(0).people.newcomers.visit(s.at)
+		e := s.comes(100+i%20, i%50, time.Minute)
+		if i%10 < loads {
+			s.loads(e)
+		}
+	}
+	return s
+}
+
+// comes lets somebody come who has a browser, after some time.
+func (s *street) comes(browser, door int, after time.Duration) *verdict.Event {
+	s.n++
+	s.at = s.at.Add(after)
+	e := newcomer7(s.at, s.n)
+	e.Agent, e.Shape, e.Path = uint64(browser), uint64(browser), uint64(hash32(door))
+	e.Answered(200, []byte("text/html"), 1000, 0)
+	s.p.Process(e)
+	return e
+}
+
+// loads lets somebody load parts of the page.
+func (s *street) loads(of *verdict.Event) {
+	for range fewPictures {
+		s.at = s.at.Add(time.Second)
+		e := *of
+		e.At, e.Referer = s.at, client.RefererSame
+		s.p.Process(picture(&e))
+	}
+}
+
+// follows lets somebody follow a link.
+func (s *street) follows(of *verdict.Event) {
+	s.at = s.at.Add(time.Second)
+	e := *of
+	e.At, e.Referer, e.Path = s.at, client.RefererSame, e.Path+1
+	s.p.Process(&e)
+}
+
+// asks is the share of those with a browser who are asked when they arrive.
+func (s *street) asks(browser int) (share float32) {
+	e := newcomer7(s.at, 0)
+	e.Agent, e.Shape = uint64(browser), uint64(browser)
+	a, _ := e.Arrival(s.p.service(0).Group)
+	for _, mark := range a {
+		if x := s.told.asks[mark]; x.Until.After(s.at) {
+			share = max(share, x.Share)
+		}
+	}
+	return share
+}
+
+// TestBareNewcomersAreAsked: of newcomers with one browser who open pages that nobody else comes by, and load nothing, the next ones
+// are asked before any was judged; others are not; and that ends.
+func TestBareNewcomersAreAsked(t *testing.T) {
+	s := newStreet(t, true, 9)
+	for i := range 5 {
+		s.comes(7, 1000+i, 20*time.Second)
+	}
+	if share := s.asks(7); share != 0 {
+		t.Errorf("of five, %v are asked", share)
+	}
+	for i := range 10 {
+		s.comes(7, 2000+i, 20*time.Second)
+	}
+	if share := s.asks(7); share != askMost {
+		t.Errorf("of fifteen, %v are asked", share)
+	}
+	if share := s.asks(101); share != 0 {
+		t.Errorf("of the site's people %v are asked", share)
+	}
+	for i := range 10 {
+		s.loads(s.comes(7, 3000+i, 20*time.Second))
+	}
+	if share := s.asks(7); share != 0 {
+		t.Errorf("although ten are people, %v are asked", share)
+	}
+}
+
+// TestWhoIsBareIsNotAlwaysARobot: kinds of newcomers of whom many load nothing, or who come in crowds.
+func TestWhoIsBareIsNotAlwaysARobot(t *testing.T) {
+	f := func(name string, s *street, come func(s *street, i int)) {
+		t.Helper()
+		for i := range 300 {
+			come(s, i)
+			if share := s.asks(7); share != 0 {
+				t.Errorf("%s: after %d, %v are asked", name, i+1, share)
+				return
+			}
+		}
+	}
+	own := func(s *street, i int) *verdict.Event { return s.comes(7, 1000+i, 5*time.Second) }
+	f("a link in the news", newStreet(t, true, 9), func(s *street, i int) {
+		e := s.comes(7, 1000, 100*time.Millisecond)
+		if i%4 > 0 {
+			s.loads(e)
+		}
+	})
+	f("what looks at the links of a mailing", newStreet(t, true, 9), func(s *street, i int) {
+		s.loads(s.comes(101+i%9, 1000, time.Second))
+		s.comes(7, 1000, time.Second)
+	})
+	f("three in ten load the page", newStreet(t, true, 9), func(s *street, i int) {
+		if e := own(s, i); i%10 < 3 {
+			s.loads(e)
+		}
+	})
+	f("who loads nothing, and goes on", newStreet(t, true, 9), func(s *street, i int) {
+		if e := own(s, i); i%2 == 0 {
+			s.follows(e)
+		}
+	})
+	f("one network", newStreet(t, true, 9), func(s *street, i int) {
+		s.n = 5000
+		own(s, i)
+	})
+	f("a site whose parts are elsewhere", newStreet(t, false, 9), func(s *street, i int) { own(s, i) })
+	f("a site whose newcomers load nothing", newStreet(t, true, 0), func(s *street, i int) { own(s, i) })
+	f("a site that has seen nobody yet", &street{told: &teller{asks: map[uint64]verdict.Campaign{}}, at: time.Unix(1.8e9, 0), p: newStreet(t, true, 9).p}, func(s *street, i int) {
+		s.p.service(0).people.newcomers.visits = 0
+		own(s, i)
+	})
+}
+
+// TestNobodyHasPeopleAsked: a hundred networks that send 300,000 times within an hour what newcomers of the site send have none of those asked.
+func TestNobodyHasPeopleAsked(t *testing.T) {
+	s := newStreet(t, true, 9)
+	for i := range 300_000 {
+		s.n = 5000 + i%100
+		e := newcomer7(s.at, s.n)
+		e.Agent, e.Shape, e.Path = uint64(i), 101, uint64(hash32(1000+i))
+		e.Answered(200, []byte("text/html"), 1000, 0)
+		s.at = s.at.Add(12 * time.Millisecond)
+		s.p.Process(e)
+		e.Agent = 101
+		s.p.Process(e)
+		if share := s.asks(101); share != 0 {
+			t.Fatalf("after %d, %v of people are asked", i, share)
+		}
+	}
+}
+
+// TestWhoPassesTheCheckIsAlive: somebody who is asked, answers, and loads the parts with the pass is not bare; who answers and loads
+// nothing is.
+func TestWhoPassesTheCheckIsAlive(t *testing.T) {
+	f := func(loads bool) float32 {
+		s := newStreet(t, true, 9)
+		for i := range 20 {
+			s.comes(7, 1000+i, 20*time.Second)
+		}
+		if share := s.asks(7); share != askMost {
+			t.Fatalf("%v are asked", share)
+		}
+		for i := range 10 {
+			e := s.comes(7, 2000+i, 20*time.Second)
+			e.Kind = verdict.EventSolved
+			s.p.Process(e)
+			e.Kind = verdict.EventRequest
+			e.Subjects[1], e.Subjects[0], e.N = e.Subjects[0], identity.Subject{Kind: identity.KindSpravka, ID: [16]byte{byte(i)}}, 2
+			if e.Paid = true; loads {
+				s.loads(e)
+			}
+		}
+		return s.asks(7)
+	}
+	if share := f(true); share != 0 {
+		t.Errorf("although ten have loaded the page, %v are asked", share)
+	}
+	if share := f(false); share != askMost {
+		t.Errorf("although nobody has loaded anything, %v are asked", share)
+	}
+}
+
+// TestWhomPeopleFollowIsNotAsked: what opens a link before a person does is at a place of people.
+func TestWhomPeopleFollowIsNotAsked(t *testing.T) {
+	s := newStreet(t, true, 9)
+	looks := func(i int) *verdict.Event {
+		s.n = 6000
+		return s.comes(7, 1000+i, 30*time.Minute)
+	}
+	for i := range 12 {
+		at := s.n
+		looks(i)
+		s.n = at + 1
+		s.loads(s.comes(101, 1000+i, 20*time.Second))
+	}
+	if e := looks(100); !s.told.met[e.Subjects[0].ID] {
+		t.Error("it is nobody's")
+	}
+}
+
+// BenchmarkBareNewcomer is the page of a robot that arrives like many.
+func BenchmarkBareNewcomer(b *testing.B) {
+	s := newStreet(b, true, 9)
+	s.told.silent = true
+	b.ReportAllocs()
+	for i := range b.N {
+		s.n %= 1 << 15
+		s.comes(7, 1000+i, 10*time.Millisecond)
+	}
+}
