@@ -72,6 +72,21 @@ func fuidsOfNet(w *world, c *client) {
 	c.address = fixed(netip.AddrFrom4(a))
 }
 
+// fuidsMoved is fuid behind eight addresses of as many networks: first shown at one of them, and then used at all.
+func fuidsMoved(w *world, c *client) {
+	fuid(w, c)
+	home := c.number
+	c.address = func(c *client) netip.Addr {
+		n := home
+		if !c.at.Before(w.cfg.Begin) {
+			n += c.count
+		}
+		a := theHousehold.As4()
+		a[2] += byte(n % 8)
+		return netip.AddrFrom4(a)
+	}
+}
+
 // campus is farmed, on so many days.
 func campus(days int) func(*world, *client) {
 	return func(w *world, c *client) {

@@ -55,7 +55,7 @@ func (c *Cacher) putBan(b *bans.Ban) error {
 	if err := put(); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
-	c.standing.Forget(b.Subject)
+	c.standing.Ban(b.Subject, at)
 	c.bansMade[b.Source].Inc()
 	if c.tell != nil {
 		c.tell(b)
@@ -276,7 +276,7 @@ func (c *Cacher) hearBan(told *bans.Ban) (newer bool) {
 	b := told.Moved(-c.skew.by)
 	newer, _ = c.bans.Merge(b, c.horizon().UnixNano())
 	if !newer && !b.Lifted {
-		c.standing.Forget(b.Subject)
+		c.standing.Ban(b.Subject, c.now())
 	}
 	return newer
 }

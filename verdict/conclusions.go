@@ -245,7 +245,7 @@ func (c *Cacher) heardQuestion(b []byte) bool {
 		return false
 	}
 	if q.Until.After(c.now()) {
-		c.questions.put(&q)
+		c.takeQuestion(&q)
 	}
 	return true
 }

@@ -69,9 +69,17 @@ func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spar
 
 // Ask asks a question from now on.
 func (c *Cacher) Ask(q *Question) {
-	c.questions.put(q)
+	c.takeQuestion(q)
 	if c.said.tells() {
 		c.said.tell(saidQuestion, c.appendQuestion(nil, q))
+	}
+}
+
+// takeQuestion takes a question. Where the clients of an address share nothing, to have been seen there once says nothing of anybody.
+func (c *Cacher) takeQuestion(q *Question) {
+	c.questions.put(q)
+	if q.Apart && !q.All {
+		c.standing.Doubt(q.Prefix.ID, c.now())
 	}
 }
 

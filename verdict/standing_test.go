@@ -88,3 +88,33 @@ func TestStandingSurvivesARestart(t *testing.T) {
 		t.Error("not forgotten after 31 days")
 	}
 }
+
+// TestNobodyComesBackWhereNothingIsShared: where strangers share nothing of what they read, to have been seen once says nothing; who is
+// established, and people at other addresses, are as before.
+func TestNobodyComesBackWhereNothingIsShared(t *testing.T) {
+	c := newClock()
+	w := newWorldOver(t, newStore(false, c.now), c)
+	defer w.Close()
+	known, once, elsewhere := page(c.now(), "192.0.2.1", sub(identity.KindI, 1)), page(c.now(), "192.0.2.1", sub(identity.KindI, 2)), page(c.now(), "192.0.2.2", sub(identity.KindI, 3))
+	for _, e := range []*Event{known, once, elsewhere} {
+		w.Observe(e)
+	}
+	c.advance(oneDay)
+	for _, e := range []*Event{known, once, elsewhere} {
+		e.At = c.now()
+	}
+	w.Observe(known)
+	f := func(what string, want bool) {
+		t.Helper()
+		if got := w.Returns(once); got != want || !w.Returns(known) || !w.Returns(elsewhere) {
+			t.Errorf("%s: seen once: %v, established: %v, elsewhere: %v", what, got, w.Returns(known), w.Returns(elsewhere))
+		}
+	}
+	q := Question{Prefix: identity.Prefix{ID: ip("192.0.2.1").ID, Bits: 128, Group: groupOf("shop")}, Until: c.now().Add(time.Hour)}
+	f("nobody is asked", true)
+	w.Ask(&q)
+	f("it has read much", true)
+	q.Apart = true
+	w.Ask(&q)
+	f("it shares nothing", false)
+}

@@ -3,6 +3,8 @@ package standing
 import (
 	"sync"
 	"time"
+
+	"antirobot/identity"
 )
 
 // homeShard is a part of the table of addresses that subjects are counted for.
@@ -13,8 +15,63 @@ type homeShard struct {
 }
 
 // homeCount is how many subjects an address has: candidates, established ones, and others that are trusted. Those candidates are fresh
-// that were first seen on the given day.
-type homeCount struct{ candidates, established, trusted, fresh, day uint16 }
+// that were first seen on the given day. Lost are those whose standing a ban has taken away; half of them are forgotten each day.
+type homeCount struct{ candidates, established, trusted, fresh, day, lost, lostDay uint16 }
+
+// lostOn returns how many are lost as of a day.
+func (n *homeCount) lostOn(day uint16) int {
+	if day <= n.lostDay {
+		return int(n.lost)
+	}
+	return int(n.lost >> min(day-n.lostDay, 15))
+}
+
+// proves reports whether one page of an earlier day says on a day that somebody of the address is a person: unless too many wait there, or
+// more have turned out to be robots.
+func (n *homeCount) proves(day uint16, perAddress int) bool {
+	return int(n.candidates) <= perAddress && !n.robots(day)
+}
+
+// robots reports whether most of those who were seen at the address, lately or for long, have turned out to be robots.
+func (n *homeCount) robots(day uint16) bool {
+	return n.lostOn(day) > int(n.candidates)+int(n.established)+int(n.trusted)
+}
+
+func (t *Table) robotsAt(addr [16]byte, day uint16) bool {
+	h := t.home(addr)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	n := h.m[addr]
+	return n.robots(day)
+}
+
+// lose notes that so many subjects of an address are lost.
+func (t *Table) lose(addr [16]byte, by int, day uint16) {
+	h := t.home(addr)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.m[addr]
+	n.lost = uint16(min(n.lostOn(day)+by, t.perAddress*candidatesPerPlace)) //nolint:gosec // at most 8 times perAddress
+	n.lostDay = max(n.lostDay, day)
+	h.m[addr] = n
+}
+
+// Ban takes the standing away of a subject that is banned.
+func (t *Table) Ban(s identity.Subject, at time.Time) {
+	sh := t.shard(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if e, known := sh.m[s]; known {
+		t.lose(e.home, 1, dayOf(at))
+		t.drop(sh, s)
+	}
+}
+
+// Doubt takes away what one page of an earlier day is worth at an address: its clients share nothing of what they read, as the
+// cookies of one robot do. It comes back within days.
+func (t *Table) Doubt(addr [16]byte, at time.Time) {
+	t.lose(addr, 2*t.perAddress, dayOf(at))
+}
 
 // ReturnedAt returns how many subjects of the address are established, or count because they were seen on an earlier day; see
 // Counts.
@@ -25,7 +82,7 @@ func (t *Table) ReturnedAt(addr [16]byte, at time.Time) int {
 	n := h.m[addr]
 	count := int(n.established) + int(n.trusted)
 	switch {
-	case int(n.candidates) > t.perAddress:
+	case !n.proves(dayOf(at), t.perAddress):
 		return count
 	case n.day != dayOf(at):
 		return count + int(n.candidates)
@@ -47,4 +104,15 @@ func (t *Table) freshAt(addr [16]byte, day uint16) {
 	}
 	n.fresh++
 	h.m[addr] = n
+}
+
+// sweep drops addresses that have nobody and have lost nobody lately.
+func (h *homeShard) sweep(day uint16) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for a, n := range h.m {
+		if n.candidates+n.established+n.trusted == 0 && n.lostOn(day) == 0 {
+			delete(h.m, a)
+		}
+	}
 }

@@ -130,7 +130,8 @@ func (t *Table) Counts(s identity.Subject, at time.Time) bool {
 	h := t.home(e.home)
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	return int(h.m[e.home].candidates) <= t.perAddress
+	n := h.m[e.home]
+	return n.proves(dayOf(at), t.perAddress)
 }
 
 // Observe records a page that the subject received as a human, at an address.
@@ -181,7 +182,7 @@ func (t *Table) observe(s identity.Subject, addr [16]byte, at time.Time, young b
 		e.first = day
 	default:
 		// A candidate moves to the address where it was last seen: it is established by one address, and counted there.
-		if t.count(addr, change{established: 1}) {
+		if !t.robotsAt(addr, day) && t.count(addr, change{established: 1}) {
 			t.count(e.home, e.counted(-1))
 			e.home, e.established, e.trusted = addr, true, false
 		}
@@ -251,7 +252,7 @@ func (t *Table) count(addr [16]byte, by change) bool {
 		t.nets.add(addr, e-int(n.established))
 	}
 	n.candidates, n.established, n.trusted = uint16(c), uint16(e), uint16(w) //nolint:gosec // at most 32 times perAddress
-	if c+e+w == 0 {
+	if c+e+w+int(n.lost) == 0 {
 		delete(h.m, addr)
 		return true
 	}
@@ -288,7 +289,7 @@ func (t *Table) drop(sh *shard, s identity.Subject) {
 	t.behind.Add(s)
 }
 
-// Forget takes a subject's standing away.
+// Forget forgets a subject.
 func (t *Table) Forget(s identity.Subject) {
 	sh := t.shard(s)
 	sh.mu.Lock()
@@ -310,6 +311,9 @@ func (t *Table) Sweep(at time.Time) {
 			}
 		}
 		sh.mu.Unlock()
+	}
+	for i := range t.homes {
+		t.homes[i].sweep(dayOf(at))
 	}
 }
 

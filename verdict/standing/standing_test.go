@@ -130,6 +130,65 @@ func TestLargeOfficeCounts(t *testing.T) {
 	}
 }
 
+// TestMostlyRobots: where more have turned out to be robots than are known, nobody counts by one page of an earlier day, and none of the
+// others becomes established on the next; where few have, or the operator erased some, everything is as before.
+func TestMostlyRobots(t *testing.T) {
+	home, next := ip("192.0.2.1"), day0.Add(oneDay)
+	f := func(name string, want bool, do func(all *Table)) {
+		t.Helper()
+		all, left := table(nil), sub(identity.KindI, 29)
+		for n := range 30 {
+			all.Observe(sub(identity.KindI, n), home, day0)
+		}
+		do(all)
+		if got := all.Counts(left, next); got != want {
+			t.Errorf("%s: it counts: %v", name, got)
+		}
+		if got := all.ReturnedAt(home, next) > 0; got != want {
+			t.Errorf("%s: somebody has come back: %v", name, got)
+		}
+		if all.Observe(left, home, next); all.Established(left) != want {
+			t.Errorf("%s: it is established: %v", name, !want)
+		}
+		if all.Sweep(day0.Add(40 * oneDay)); all.Len() != 0 || len(all.home(home).m) != 0 {
+			t.Errorf("%s: %d subjects and %d addresses are left", name, all.Len(), len(all.home(home).m))
+		}
+	}
+	ban := func(most int) func(all *Table) {
+		return func(all *Table) {
+			for n := range most {
+				all.Ban(sub(identity.KindI, n), day0)
+				all.Ban(sub(identity.KindI, n), day0) // it is heard twice
+			}
+		}
+	}
+	f("nobody is banned", true, func(*Table) {})
+	f("a third are", true, ban(10))
+	f("half of them on the day before", true, ban(15))
+	f("most of them", false, ban(25))
+	f("most of them are erased", true, func(all *Table) {
+		for n := range 25 {
+			all.Forget(sub(identity.KindI, n))
+		}
+	})
+	f("they share nothing of what they read", false, func(all *Table) { all.Doubt(home, day0.Add(time.Hour)) })
+
+	all := table(nil)
+	for n := range 30 {
+		all.Observe(sub(identity.KindI, n), home, day0)
+	}
+	ban(25)(all)
+	if all.Observe(sub(identity.KindI, 29), home, day0.Add(5*oneDay)); !all.Established(sub(identity.KindI, 29)) {
+		t.Error("nobody becomes established days later")
+	}
+	known := sub(identity.KindI, 28)
+	all.Observe(known, home, day0.Add(5*oneDay))
+	ban(25)(all)
+	if all.Doubt(home, day0.Add(5*oneDay)); !all.Counts(known, day0.Add(5*oneDay)) {
+		t.Error("who is established does not count because of others")
+	}
+}
+
 // TestTrustIsBounded: an address has a bounded number of trusted subjects, and they are not pushed out.
 func TestTrustIsBounded(t *testing.T) {
 	all := table(func(c *Config) { c.PerAddress, c.Max = 2, 80 })
