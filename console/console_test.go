@@ -340,14 +340,6 @@ func TestSignIn(t *testing.T) {
 }
 
 // TestWords: the languages have the same texts, with the same places in them.
-func TestAxis(t *testing.T) {
-	for top, want := range map[float64]float64{1: 2, 2: 2, 2.5: 4, 9: 10, 10: 20, 41: 60, 99: 100, 5021: 6000, 9999: 10000} {
-		if got := axis(top); got != want {
-			t.Errorf("axis to %g ends at %g, want %g", top, got, want)
-		}
-	}
-}
-
 func TestWords(t *testing.T) {
 	all := map[string]map[string]string{}
 	for _, lang := range languages {
