@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,9 @@ const (
 	mostGuestsAskedPercent = 15
 	mostHeldTakenPercent   = 12
 )
+
+// mostEarlyPercent is how many of a hundred people may be asked silently with their first page, since they arrive as a campaign does.
+const mostEarlyPercent = 1
 
 // measure runs made-up traffic through a gateway with all defaults.
 func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome {
@@ -48,7 +52,13 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 		_ = score.Text(os.Stdout)
 	}
 	odd, asked, held := 0, 0, 0
+	early := map[traffic.Kind]int{}
 	for _, h := range score.Hurt() {
+		if h.Kind != traffic.Odd && h.Kind != traffic.Guests && !h.Taken && strings.HasPrefix(h.Reason, "arrives like") {
+			early[h.Kind]++
+			t.Logf("%s %d was asked silently: %s", h.Kind, h.Client, h.Reason)
+			continue
+		}
 		if h.Kind == traffic.Odd {
 			odd++
 			t.Logf("%s %d (%s) was stopped: %s [%s]", h.Kind, h.Client, h.Habit, h.Reason, h.Factors)
@@ -68,6 +78,10 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 	of := map[traffic.Kind]traffic.Outcome{}
 	all, guests, heldOut := 0, 0, 0
 	for _, o := range score.Outcomes() {
+		if 100*early[o.Kind] > mostEarlyPercent*o.Clients {
+			t.Errorf("of %d %s %d were asked for how they arrive", o.Clients, o.Kind, early[o.Kind])
+		}
+		o.Stopped -= early[o.Kind]
 		of[o.Kind] = o
 		switch {
 		case o.Kind == traffic.Odd:
