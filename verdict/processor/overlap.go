@@ -36,6 +36,7 @@ type taste struct {
 	pages  [2]float32 // that were read, likewise
 	pairs  float32    // of views of a page, less those that meet by chance in a place of the table …
 	chance float32    // … out of so many pairs of views
+	spread float32    // the sum of squares of the pairs of each page: what a few pages are read by many may be chance
 }
 
 func (x *taste) all() float32 { return x.views[0] + x.views[1] }
@@ -47,7 +48,8 @@ const (
 	tasteCells   = 1024
 	tasteEach    = 32 // views of a network that count in half a day, of which one in two does: visits begin with what all read
 	tasteFrom    = 100
-	tastePairs   = 16 // from so many on the chance is known well enough
+	tastePairs   = 16 // from so many on something is expected
+	tasteSure    = 2  // by so many standard deviations less than what was seen: it may be the few pages that many happened to read
 	tasteHead    = 3  // everybody reads what is read so many times as often as the pages of its shape on average …
 	tasteHeadMin = 4  // … and at least so often
 )
@@ -83,7 +85,7 @@ func (t *tastes) turn(at time.Time) {
 		for i := range t.shapes {
 			x := &t.shapes[i]
 			x.views, x.pages = [2]float32{1: x.views[0]}, [2]float32{1: x.pages[0]}
-			if x.pairs, x.chance = x.pairs/2, x.chance/2; half > t.half+1 {
+			if x.pairs, x.chance, x.spread = x.pairs/2, x.chance/2, x.spread/2; half > t.half+1 {
 				x.views[1], x.pages[1] = 0, 0
 			}
 		}
@@ -116,6 +118,7 @@ func (t *tastes) note(e *verdict.Event) {
 	if !x.head(before) {
 		x.pairs += before - (t.views[0]+t.views[1])/tastePlaces
 		x.chance += x.all()
+		x.spread += before * before * before // from the square of before*(before-1)/2 to that of before*(before+1)/2
 	}
 	x.views[0]++
 	if before == 0 {
@@ -142,7 +145,8 @@ func (t *tastes) share(e *verdict.Event) (float32, bool) {
 	if x.all() < tasteFrom || x.pairs < tastePairs || x.head(float32(t.by[0][i])+float32(t.by[1][i])) {
 		return 0, false
 	}
-	return x.pairs / x.chance, true
+	least := x.pairs - tasteSure*float32(math.Sqrt(float64(x.spread)))
+	return least / x.chance, least > 0
 }
 
 // circleKey is an address, and whether the clients are those that the service has known before or all others: what is free to make, as
