@@ -103,7 +103,7 @@ func (r *Resolver) browser(id *Identity, j *jar, v *request.View, s *CookieSetti
 		switch {
 		case c.crowded:
 			id.refuse(KindI, RefusedCrowded)
-			return false // it lives for a day; then there is another chance
+			return time.Duration(c.expires-at)*time.Second <= iCrowded-iChance
 		case !aged(c.born, at, s.iMinAge):
 			id.refuse(KindI, RefusedYoung)
 		default:

@@ -137,9 +137,11 @@ func TestKnownOfficeGetsCookies(t *testing.T) {
 	for _, known := range []int{0, 40} {
 		b, s := newBench(t, nil), newService(t, nil)
 		b.visitors = knownOffice(known)
-		n := 0
-		for range 200 {
-			_, cookie := b.visit(t, s, start, "203.0.113.7", "")
+		n, cookies := 0, make([]string, 200)
+		for i := range cookies {
+			_, cookies[i] = b.visit(t, s, start, "203.0.113.7", "")
+		}
+		for _, cookie := range cookies {
 			if id, _ := b.visit(t, s, start.Add(23*time.Hour), "203.0.113.7", cookie); id.Young().Kind == KindI {
 				n++
 			}
@@ -148,6 +150,45 @@ func TestKnownOfficeGetsCookies(t *testing.T) {
 			t.Errorf("with %d known, %d cookies may count, want %d", known, n, want)
 		}
 	}
+}
+
+// TestCrowdedGetAnotherChance: of an office whose people come in the same minute all have a cookie that may count within hours, and each
+// stays the same browser; more than the rate in an hour never do.
+func TestCrowdedGetAnotherChance(t *testing.T) {
+	const people = 200
+	b, s := newBench(t, nil), newService(t, nil)
+	var cookies, ids [people]string
+	rate := int(DefaultConfig().IPerHour)
+	for hour := range 5 {
+		at, counting := start.Add(time.Duration(hour)*time.Hour), 0
+		for i, was := range cookies {
+			var id Identity
+			for range 3 { // pages
+				id, cookies[i] = b.visit(t, s, at, "203.0.113.7", cookies[i])
+			}
+			who, known := id.Browser()
+			if hour > 0 && (!known || string(who[:]) != ids[i]) {
+				t.Fatalf("after %d hours a browser with %q is another one", hour, was)
+			}
+			ids[i] = string(who[:])
+			counting += b2i(id.Young().Kind == KindI)
+		}
+		if want := min(rate*(hour+1), people); counting != want {
+			t.Errorf("after %d hours %d have a cookie that will count, want %d", hour, counting, want)
+		}
+	}
+	for _, cookie := range cookies {
+		if id, _ := b.visit(t, s, start.Add(3*day), "203.0.113.7", cookie); told(&id) != "i ip" {
+			t.Fatalf("three days later: %s", told(&id))
+		}
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // TestCrowdedCookieNeverCounts: not even with a long life or a short age.

@@ -10,7 +10,8 @@ import (
 
 const (
 	iLifetime = 400 * day // the longest that browsers keep a cookie
-	iCrowded  = day       // life of a cookie made above the rate: after it the client gets another chance
+	iCrowded  = day       // life of a cookie made above the rate …
+	iChance   = time.Hour // … of which the client gets another chance after this long
 
 	crowdedMost = 16 // times the rate: beyond it a network receives no cookies at all until the hour is over
 
@@ -23,7 +24,7 @@ type iCookie struct {
 	id      [16]byte
 	born    int64 // unix seconds
 	scope   uint64
-	crowded bool  // made above its network's rate: it never counts
+	crowded bool  // made above its network's rate: it doesn't count
 	expires int64 // unix seconds; the seal's own expiry
 }
 
@@ -53,14 +54,17 @@ func parseICookie(b []byte) (c iCookie, ok bool) {
 // receive none: Resolve, which must have filled id from the same View, found no page load of a browser, or found a
 // cookie that is valid for long. A cookie that is near its end, or sealed by an older key, is renewed as the same
 // identity. A new one beyond the rate of its /24 or /48, with one more for each person whom its address is known to have, is still given, but
-// never counts.
+// doesn't count; an hour later it is made again, as the same identity.
 func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSettings) []byte {
 	if !id.WantI || s.names[KindI] == "" {
 		return nil
 	}
 	c, life, at := id.i, iLifetime, r.at(v)
-	if c.born == 0 {
-		c = iCookie{id: spravka.NewID(), born: at.Unix()}
+	if c.born == 0 || c.crowded {
+		if c.born == 0 {
+			c.id = spravka.NewID()
+		}
+		c.born, c.crowded = at.Unix(), false
 		n, rate := int64(r.mints.add(NetKey(id.Net), uint32(at.Unix()/int64(time.Hour/time.Second)))), r.iPerHour.Load()
 		if n > crowdedMost*max(rate, 1) {
 			r.crowded.Add(1)
