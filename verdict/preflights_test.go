@@ -36,18 +36,24 @@ func TestPreflightsOfTheStopped(t *testing.T) {
 			t.Errorf("%s: %d went on, wanted %d", what, got, want)
 		}
 	}
+	about := func(what string, got, most int) { // addresses may share a place with their network, by a secret
+		t.Helper()
+		if got > most || got < most-5 {
+			t.Errorf("%s: %d went on, wanted %d", what, got, most)
+		}
+	}
 	want("an address", passed("192.0.2.1", 0, 100), 5)
 	want("the same page again", passed("192.0.2.1", 0, 5), 5)
 	got := 0
 	for n := 2; n < 100; n++ {
 		got += passed(fmt.Sprintf("192.0.2.%d", n), 0, 20)
 	}
-	want("a /24, without that address", got, 8*5-5)
+	about("a /24, without that address", got, 8*5-5)
 	got = 0
 	for n := range 1000 {
 		got += passed(fmt.Sprintf("2001:db8:%x:%x::1", n>>8, n&0xff), 0, 1)
 	}
-	want("a /32", got, 8*5)
+	about("a /32", got, 8*5)
 	w.clock.advance(oneDay)
 	want("the next day", passed("192.0.2.1", 0, 100), 5)
 	for i := range 2 {
