@@ -195,15 +195,24 @@ func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*
 
 // behindPHP returns the path that a front controller serves for a path such as /index.php/login; nil if there is none. It is /login there.
 func behindPHP(path []byte) []byte {
-	const suffix = ".php"
 	if len(path) == 0 {
 		return nil
 	}
-	end := 1 + bytes.IndexByte(path[1:], '/')
-	if end <= len(suffix) || !request.EqualFold(suffix, path[end-len(suffix):end]) {
-		return nil
+	if n := phpScript(path[1:]); n > 0 {
+		return path[1+n:]
 	}
-	return path[end:]
+	return nil
+}
+
+// phpScript returns the length of the first segment of a path, which has no slash before it, if that names a script of PHP and a slash
+// follows; otherwise 0.
+func phpScript(path []byte) int {
+	const suffix = ".php"
+	n := bytes.IndexByte(path, '/')
+	if n < len(suffix) || !request.EqualFold(suffix, path[n-len(suffix):n]) {
+		return 0
+	}
+	return n
 }
 
 // appendOwn appends what is set for a path itself, and not for the whole host: that a script is exempt says nothing of what it calls

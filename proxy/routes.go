@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -209,10 +210,11 @@ func (r *messageRoute) fits(method, path []byte, fold bool) bool {
 	if r.method != "*" && !same(r.method, string(method)) {
 		return false
 	}
-	rest := strings.Trim(string(path), "/")
-	if first, after, more := strings.Cut(rest, "/"); fold && more && strings.HasSuffix(strings.ToLower(first), ".php") && !same(r.segments[0], first) {
-		rest = after
+	path = bytes.Trim(path, "/")
+	if n := phpScript(path); fold && n > 0 && !same(r.segments[0], string(path[:n])) {
+		path = path[n+1:]
 	}
+	rest := string(path)
 	for i, want := range r.segments {
 		segment, after, more := strings.Cut(rest, "/")
 		if fold && i == len(r.segments)-1 && !more {
