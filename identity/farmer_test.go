@@ -171,7 +171,9 @@ func TestCrowdedGetAnotherChance(t *testing.T) {
 				t.Fatalf("after %d hours a browser with %q is another one", hour, was)
 			}
 			ids[i] = string(who[:])
-			counting += b2i(id.Young().Kind == KindI)
+			if id.Young().Kind == KindI {
+				counting++
+			}
 		}
 		if want := min(rate*(hour+1), people); counting != want {
 			t.Errorf("after %d hours %d have a cookie that will count, want %d", hour, counting, want)
@@ -182,13 +184,6 @@ func TestCrowdedGetAnotherChance(t *testing.T) {
 			t.Fatalf("three days later: %s", told(&id))
 		}
 	}
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // TestCrowdedCookieNeverCounts: not even with a long life or a short age.

@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"antirobot/identity"
@@ -98,6 +97,5 @@ func (p *people) voteAgain(v vote) {
 		p.repeatsOf.Store(0)
 		return
 	}
-	slices.Sort(list)
-	p.repeatsOf.Store(uint64(list[len(list)/2]*100) + 1)
+	settle(&p.repeatsOf, list)
 }

@@ -219,20 +219,21 @@ func (p *people) tally(at int64) {
 		p.median.Store(1)
 	case bare:
 	case known >= fewVotes:
-		p.settle(ours[:m])
+		settle(&p.median, ours[:m])
 	case n >= firstVotes:
 		for ; n < fewVotes; n++ {
 			all[n] = guess
 		}
-		p.settle(all[:n])
+		settle(&p.median, all[:n])
 	case n == 0 && none >= noneVotes && at-p.since > halfDay/2:
 		p.median.Store(1)
 	}
 }
 
-func (p *people) settle(list []float32) {
+// settle stores the median of votes in hundredths, plus one.
+func settle(to *atomic.Uint64, list []float32) {
 	slices.Sort(list)
-	p.median.Store(uint64(list[len(list)/2]*100) + 1)
+	to.Store(uint64(list[len(list)/2]*100) + 1)
 }
 
 // met records an established visitor's network.
