@@ -22,7 +22,7 @@ const (
 )
 
 // Kinds returns all kinds that appear in tables, people first.
-func Kinds() []Kind { return append(day(), Walkers, Drivers, Campaigns) }
+func Kinds() []Kind { return append(day(), Walkers, Drivers, Campaigns, Timed) }
 
 // day are the kinds of a day, which take part if none are requested.
 func day() []Kind {

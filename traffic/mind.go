@@ -185,6 +185,8 @@ func sortsOf(k Kind) []sort {
 		return walkerSorts()
 	case Drivers:
 		return driverSorts()
+	case Timed:
+		return timedSorts()
 	case Campaigns:
 		return campaignSorts()
 	}

@@ -31,7 +31,7 @@ func (w *world) populate() {
 	add := map[Kind]func(){
 		People: w.addPeople, Office: w.addOffice, Mobile: w.addMobile, Fast: w.addFast, Slow: w.addSlow, Spread: w.addSpread,
 		Headless: w.addHeadless, Liar: w.addLiars, API: w.addAPI, Crawler: w.addCrawlers,
-		Odd: w.addOdd, Evasive: w.addEvasive, Guests: w.addGuests, Agents: w.addAgents, Callers: w.addCallers, Walkers: w.addWalkers, Drivers: w.addDrivers, Campaigns: w.addCampaigns,
+		Odd: w.addOdd, Evasive: w.addEvasive, Guests: w.addGuests, Agents: w.addAgents, Callers: w.addCallers, Walkers: w.addWalkers, Drivers: w.addDrivers, Campaigns: w.addCampaigns, Timed: w.addTimed,
 	}
 	for _, k := range kinds {
 		add[k]()

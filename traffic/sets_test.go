@@ -12,7 +12,7 @@ import (
 // TestSets: about half of the sorts are held out, on both sides; the tuning set has none of them, and the held-out set
 // has no other guests and agents.
 func TestSets(t *testing.T) {
-	for k, list := range map[Kind][]sort{Guests: guestSorts(), Agents: agentSorts(), Walkers: walkerSorts(), Drivers: driverSorts()} {
+	for k, list := range map[Kind][]sort{Guests: guestSorts(), Agents: agentSorts(), Walkers: walkerSorts(), Drivers: driverSorts(), Timed: timedSorts()} {
 		held := 0
 		for _, s := range list {
 			if s.held {

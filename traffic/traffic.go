@@ -18,6 +18,7 @@
 //   - liar claims to be Googlebot, but is not; crawler is Googlebot
 //   - api is a program that asks a JSON list every few seconds
 //   - guests are people of many sorts, agents are present-day robots: see guests.go and agents.go
+//   - timed is people who open pages when real ones did: see timed.go
 //   - evasive is the hard case: a browser that follows links and thinks as people do but never sleeps, and a scraper that
 //     poses as a different browser at each of five hundred addresses
 //
