@@ -1,0 +1,53 @@
+//go:build !race
+
+package cmd
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"antirobot/replay"
+	"antirobot/traffic"
+)
+
+// mostMembersPercent is how many of a hundred members of a panel may be stopped: those who answer surveys or look through
+// galleries are as even as robots. docs/detection.md has the figures; a lower bound is welcome.
+const mostMembersPercent = 2
+
+// TestRealTimes: of people who open pages when real ones did, with the half for tuning, hardly any is stopped, and nobody
+// who reads.
+func TestRealTimes(t *testing.T) {
+	t.Parallel()
+	cfg := traffic.DefaultConfig()
+	cfg.Kinds, cfg.Set, cfg.WarmUp, cfg.Length = []traffic.Kind{traffic.Timed}, traffic.Tuning, 9*time.Hour, 16*24*time.Hour
+	r, err := newTrafficRehearsal("", &cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	score := traffic.Score{Begin: cfg.Begin}
+	err = traffic.Run(context.Background(), cfg, r, nil, func(q *traffic.Request, s *replay.Served) error {
+		score.Add(q, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	sorts := 0
+	for _, o := range score.Outcomes() {
+		sorts++
+		most := 0
+		if o.Habit == "members" {
+			most = mostMembersPercent * o.Clients / 100
+		}
+		if o.Clients < 10 || o.Stopped > most {
+			t.Errorf("of %d %s %d were stopped, at most %d may be", o.Clients, o.Habit, o.Stopped, most)
+		}
+	}
+	if sorts != 3 {
+		t.Errorf("%d sorts took part: %+v", sorts, score.Outcomes())
+	}
+}
