@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,8 +22,8 @@ var timedText string
 // timedVisit is how long a person has to be away for the next page to begin another visit, with a page from outside.
 const timedVisit = 30 * time.Minute
 
-// timedSorts divides the people of each source in two: every second one is held out.
-func timedSorts() []sort {
+// timedSorts divides the people of each source in two: every second one is held out. The tapes are read once.
+var timedSorts = sync.OnceValue(func() []sort {
 	readers, customers, members := tapesOf("encyclopedia"), tapesOf("customers"), tapesOf("members")
 	half := func(name string, held bool, list []tape) sort {
 		from := 0
@@ -43,7 +44,7 @@ func timedSorts() []sort {
 		half("more customers", true, customers),
 		half("more members", true, members),
 	}
-}
+})
 
 func (w *world) addTimed() { w.addSorts(Timed, timedSorts()) }
 
