@@ -250,6 +250,24 @@ func versionAge(c *evidence) float32 {
 // yet, and where the service keeps its parts elsewhere.
 func usualParts(c *evidence) float32 { return c.usual }
 
+// cookieDropped is the share of the navigations after the first that come without the cookie that was given. Each client behind an
+// address is given one.
+func cookieDropped(c *evidence) float32 {
+	offered, loads := c.s.shares[shareOffered], c.s.shares[shareNavigate]
+	if loads < 3 || c.e.Partial || c.lost.cookie {
+		return nan
+	}
+	return max(0, float32(offered)-c.clients()) / max(1, float32(loads)-c.clients())
+}
+
+// refererNone is the share of the pages that come without Referer; unknown where nobody sends one.
+func refererNone(c *evidence) float32 {
+	if c.lost.referer || c.s.sharesOf < 2 {
+		return nan
+	}
+	return float32(c.s.shares[shareRefererNone]) / float32(c.s.sharesOf)
+}
+
 // missingParts says how far the subject is behind others of the service in requesting what pages consist of: 0 requests
 // as much, 1 requests nothing. It is unknown for the first pages, which come before their parts, and for a subject that
 // loads no pages.

@@ -97,7 +97,7 @@ var factors = []factor{
 	{factorInfo{"parts_per_page", Course, "", "Sub-resources (pictures, styles, scripts) for each page.", true}, func(c *evidence) float32 { return over(float32(c.s.parts), float32(c.s.pages)) }},
 	{factorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
 	{factorInfo{"parts_again", Course, "", "Parts that it loads once more with each page, though it has loaded them within the hour, beyond those that the site's people do, for each part that their pages have. Who has a cache has 0. Unknown until eight networks have shown what people do.", true}, partsAgain},
-	{factorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, withReferers(part(shareRefererNone, shareCount, 2))},
+	{factorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, refererNone},
 	{factorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, withReferers(part(shareRefererSame, shareCount, 2))},
 	{factorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, withReferers(part(shareRefererKnown, shareLoad, 2))},
 	{factorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, withReferers(part(shareRefererForeign, shareCount, 2))},
@@ -208,14 +208,7 @@ var factors = []factor{
 	{factorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
 	{factorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *evidence) float32 { return truth(c.e.Cookies&client.CookieAny != 0) })},
 	{factorInfo{"cookie_share", Client, "share", "Pages with our cookie, young or old, of its pages.", true}, withCookies(part(shareCookie, shareFields, 2))},
-	{factorInfo{"cookie_dropped_share", Client, "share", "Page loads of a browser that comes without the cookie it has been given, of its navigations after the first.", true}, func(c *evidence) float32 {
-		offered, loads := c.s.shares[shareOffered], c.s.shares[shareNavigate]
-		if loads < 3 || c.e.Partial || c.lost.cookie {
-			return nan
-		}
-		// Each client behind an address is given one.
-		return max(0, float32(offered)-c.clients()) / max(1, float32(loads)-c.clients())
-	}},
+	{factorInfo{"cookie_dropped_share", Client, "share", "Page loads of a browser that comes without the cookie it has been given, of its navigations after the first.", true}, cookieDropped},
 	{factorInfo{"cookie_age", Client, "hours", "Age of our cookie. Unknown without one.", true}, func(c *evidence) float32 {
 		if c.e.IAge < 0 || c.e.Partial {
 			return nan
@@ -289,7 +282,7 @@ var factors = []factor{
 	{factorInfo{"campaign_own_rare", Company, "doublings", "… than its own pages.", true}, func(c *evidence) float32 { return c.job.own }},
 	{factorInfo{"herald", Company, "log-odds", "How sure it is that others follow it: that somebody elsewhere opens right afterwards what was opened from its network, more often than by chance, as after what looks at links before people do. 0 says nothing; below 0 nobody does.", true}, func(c *evidence) float32 { return c.network.herald }},
 	{factorInfo{"people_much", Company, "share", "The people who read fewer pages a day.", true}, compared(func(s *standing) float32 { return s.much })},
-	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown until forty are established.", true}, compared(func(s *standing) float32 { return s.distance })},
+	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown, like all such comparisons, until forty are established, and for who neither keeps our cookie nor says where it comes from: several visits may run together.", true}, compared(func(s *standing) float32 { return s.distance })},
 	{factorInfo{"people_far", Company, "share", "The people who are nearer to that middle.", true}, compared(func(s *standing) float32 { return s.far })},
 	{factorInfo{"people_even", Company, "share", "The people whose times on pages differ more.", true}, compared(func(s *standing) float32 { return s.even })},
 	{factorInfo{"people_fast", Company, "share", "The people who stay longer on pages.", true}, compared(func(s *standing) float32 { return s.fast })},
