@@ -20,6 +20,7 @@ import (
 //	  - {name: missing, most: 3}  # entries and rules join one by group: missing
 //	  - {name: typed, most: 2, family: entry}    # of the groups of a family, each another sign of one thing, only the one that adds
 //	  - {name: door, most: 2.5, family: entry}   # the most counts, and only the one that takes off the most
+//	  - {name: asks, most: 6, to: -0.4}    # what they add lifts the raw score to this at most, whatever the others add
 //	rules:                        # for what is suspicious only together; may be left out
 //	  - name: many pages and no pictures
 //	    weight: 2
@@ -46,6 +47,7 @@ type card struct {
 	rules   []cardRule
 	most    []float32 // by group, the most that it adds; group 0 is for entries without a group, and has no bound
 	family  []uint8   // by group; 0: none
+	to      []float64 // by group, the raw score to which it lifts at most; +Inf: any
 }
 
 type cardFactor struct {
@@ -152,7 +154,27 @@ func (c *card) parts(sums *[maxCardGroups + 1]float64) (part [maxCardGroups + 1]
 			part[g] = 0
 		}
 	}
+	c.lift(sums, &part)
 	return part
+}
+
+// lift cuts what groups add beyond the raw score to which they lift at most. They count last.
+func (c *card) lift(sums, part *[maxCardGroups + 1]float64) {
+	sum := c.bias
+	for g, to := range c.to {
+		if math.IsInf(to, 1) {
+			sum += sums[g] * part[g]
+		}
+	}
+	for g, to := range c.to {
+		if math.IsInf(to, 1) {
+			continue
+		}
+		if by, room := sums[g]*part[g], max(to-sum, 0); by > room {
+			part[g] *= room / by
+		}
+		sum += sums[g] * part[g]
+	}
 }
 
 // explain cuts what does not count of a group, each entry in proportion.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -45,7 +46,7 @@ func (m *Model) loadCard(data []byte, hash string) error {
 		return errors.New("the file is empty")
 	}
 	r := &cardReader{names: m.names, at: map[string]int{}, why: make([]string, len(m.names)), set: map[int]bool{}, uses: map[int]bool{}, group: map[string]int{}}
-	r.card.most, r.card.family = []float32{0}, []uint8{0}
+	r.card.most, r.card.family, r.card.to = []float32{0}, []uint8{0}, []float64{math.Inf(1)}
 	for i, n := range m.names {
 		r.at[n] = i
 	}
@@ -188,6 +189,7 @@ func (r *cardReader) groups(n *yaml.Node) {
 			var name string
 			var most float32
 			var family uint8
+			to := math.Inf(1)
 			have := r.fields(n, "a group", map[string]field{
 				"name":   func(v *yaml.Node) { name = r.text(v, "name") },
 				"family": func(v *yaml.Node) { family = r.family(v) },
@@ -196,15 +198,20 @@ func (r *cardReader) groups(n *yaml.Node) {
 						r.fail(v, "most: %v is not above 0", most)
 					}
 				},
+				"to": func(v *yaml.Node) { to = float64(r.weight(v, "to")) },
 			})
 			if !have["name"] || !have["most"] {
 				r.fail(n, "a group needs name and most")
+			}
+			if have["to"] && have["family"] {
+				r.fail(n, "a group with to counts after all others, so it is of no family")
 			}
 			if r.group[name] != 0 {
 				r.fail(n, "group %q stands twice", settings.Clip(name))
 			}
 			r.group[name] = len(r.card.most)
 			r.card.most, r.card.family = append(r.card.most, most), append(r.card.family, family)
+			r.card.to = append(r.card.to, to)
 		})
 	}
 }

@@ -189,3 +189,33 @@ factors:
 		t.Errorf("a family without a name: %v", err)
 	}
 }
+
+// TestCardLifts: what a group with to adds lifts the sum to that at most, and counts whatever others take off.
+func TestCardLifts(t *testing.T) {
+	const text = `version: t
+bias: -4
+groups: [{name: asks, most: 8, to: -0.5}, {name: more, most: 1, to: 1}]
+factors:
+  - {name: a, group: asks, bins: [{is: 1, weight: 2}, {is: 2, weight: 9}, {is: 3, weight: -1}]}
+  - {name: b, bins: [{is: 1, weight: -2}, {is: 2, weight: 5}]}
+  - {name: c, group: more, bins: [{is: 1, weight: 3}]}
+`
+	m := mustLoad(t, text, "a", "b", "c")
+	f := func(a, b, c, want float32) {
+		t.Helper()
+		x := []float32{a, b, c}
+		if got := m.Raw(x); abs(got-want) > 1e-5 {
+			t.Errorf("%v: %v, want %v", x, got, want)
+		}
+		sumsUp(t, m, x)
+	}
+	f(1, 0, 0, -2)   // below it
+	f(2, 0, 0, -0.5) // not beyond
+	f(2, 1, 0, -0.5) // from further below
+	f(1, 2, 0, 1)    // others go beyond by themselves
+	f(3, 0, 0, -5)   // what it takes off counts
+	f(2, 0, 1, 0.5)  // one group with to upon another
+	if _, err := Load([]byte(strings.Replace(text, "to: 1}", "to: 1, family: x}", 1)), []string{"a", "b", "c"}); err == nil || !strings.Contains(err.Error(), "of no family") {
+		t.Errorf("a group with to and a family: %v", err)
+	}
+}
