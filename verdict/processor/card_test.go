@@ -136,3 +136,77 @@ func TestAtHoursOfPeople(t *testing.T) {
 		t.Errorf("by day %.2f, at other hours %.2f", day, night)
 	}
 }
+
+// TestFormsAreAsked: who sends one form after the other, each as a newcomer, is asked after a few of them, and not stopped before a class
+// that fills in a survey would have ended.
+func TestFormsAreAsked(t *testing.T) {
+	forms := known{
+		"agent_browser": 1, "post_share": 0.5, "load_share": 1, "revisit_share": 0.9, "targets": 2, "client_pages_1h": 2, "clients": 4, "session_pages": 10,
+		"parts_missing": 0, "referer_known_share": 0.5, "cookie_share": 0.5, "jump_share": 0.1, "entry_odds": -20, "cookie_dropped_share": 0.2,
+	}
+	for pages := float32(10); pages < 60; pages += 10 {
+		if raw := forms.and(known{"session_pages": pages}).raw(t); raw <= unsure || raw > 0 {
+			t.Errorf("after %v pages: %.2f", pages, raw)
+		}
+	}
+	for _, other := range []known{{"post_share": 0.1}, {"clients": 1}, {"targets": 12}, {"session_pages": 6}, {"revisit_share": 0.3}} {
+		if raw := forms.and(other).raw(t); raw > -4 {
+			t.Errorf("%v: %.2f", other, raw)
+		}
+	}
+}
+
+// unsure is the log-odds above which the default settings are unsure.
+var unsure = float32(math.Log(0.3 / 0.7))
+
+// TestMannerAsks: who follows links for shorter, more even times than others is asked, and only asked: the same signs stop nobody.
+func TestMannerAsks(t *testing.T) {
+	reader := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 14, "session_pages": 20, "referer_known_share": 0.9, "cookie_share": 1, "cookie_dropped_share": 0,
+		"entry_share": 0.1, "others_side": 0.35, "people_even": 0.97, "stay_longest": 30, "branch_share": 0.06, "stay_spread_most": 0.8, "stay_typical": 9, "stay_long_share": 0,
+	}
+	alike := known{"others_side": 0.05, "people_even": 0.7, "stay_longest": 200, "stay_spread_most": 1.3, "stay_long_share": 0.2}
+	if raw := reader.raw(t); raw <= unsure || raw > 0 {
+		t.Errorf("on that side and even: %.2f", raw)
+	}
+	if raw := reader.and(alike).raw(t); raw > -3 {
+		t.Errorf("as others: %.2f", raw)
+	}
+	if with, without := reader.and(known{"entry_share": 0.9}).raw(t), reader.raw(t); with >= without {
+		t.Errorf("comes from elsewhere: %.2f, follows links: %.2f", with, without)
+	}
+}
+
+// TestFollowsLinks: that somebody has followed links speaks for it in its first pages, but not for who loads no parts or drops its cookie.
+func TestFollowsLinks(t *testing.T) {
+	first := known{"agent_browser": 1, "clients": 1, "parts_missing": 0.1, "cookie_dropped_share": 0, "session_pages": 5}
+	for name, c := range map[string]struct {
+		who known
+		by  float32
+	}{
+		"so far": {first, -1}, "later": {first.and(known{"session_pages": 9}), 0}, "without parts": {first.and(known{"parts_missing": 1}), 0},
+		"without cookie": {first.and(known{"cookie_dropped_share": 1}), 0}, "nobody knows": {first.and(known{"parts_missing": nan, "cookie_dropped_share": nan}), -1},
+	} {
+		led := c.who.and(known{"referer_known_share": 0.35}).raw(t)
+		if by := led - c.who.and(known{"referer_known_share": 0}).raw(t); math.Abs(float64(by-c.by)) > 0.01 {
+			t.Errorf("%s: %.2f, want %.0f", name, by, c.by)
+		}
+	}
+}
+
+// TestEvennessCountsOnce: a clock shows in the times on pages and in the gaps between them. Pages of a gallery or a survey are left evenly,
+// too, and what redirects is left in less than a second.
+func TestEvennessCountsOnce(t *testing.T) {
+	even := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 14, "session_pages": 20, "load_share": 1, "cookie_dropped_share": 0, "client_loads_1h": 20,
+		"stay_spread_most": 0.35, "stay_typical": 6, "stay_longest": 12, "stay_longest_ratio": 2, "stay_long_share": 0,
+	}
+	if clock, other := even.and(known{"gap_spread": 0.2}).raw(t), even.and(known{"gap_spread": 0.8}).raw(t); clock != other {
+		t.Errorf("even times: %.2f, and even gaps: %.2f", other, clock)
+	}
+	none := known{"stay_spread_most": nan, "stay_longest_ratio": nan}
+	redirected := even.and(known{"stay_typical": 0.2})
+	if with, without := redirected.raw(t), redirected.and(none).raw(t); with != without {
+		t.Errorf("is led on in 0.2 s: %.2f for the evenness of that, %.2f without", with, without)
+	}
+}
