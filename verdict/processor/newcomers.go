@@ -22,6 +22,9 @@ type newcomers struct {
 	ways    *[wayPlaces]way
 	waiting *[newcomerPlaces]newcomer
 	bare    *bare
+
+	half  int64
+	heard [visitCells]uint8 // visits of each network, and of each visitor who is known, that have counted in this half day
 }
 
 const (
@@ -163,7 +166,7 @@ func (n *newcomers) page(e *verdict.Event, group uint32, is arriving, told *told
 	case is.known:
 		if e.Page && fromOutside(e) {
 			n.mu.Lock()
-			n.visit(e.At)
+			n.visit(e, hashID(e.Subjects[0].ID), visitsOfKnown)
 			n.resolve(e, told)
 			n.mu.Unlock()
 		}
@@ -230,23 +233,13 @@ func (n *newcomers) part(e *verdict.Event, told *toldCampaigns) {
 	}
 }
 
-// visit counts a visit of somebody who is a person.
-func (n *newcomers) visit(at time.Time) {
-	ms := at.UnixMilli()
-	if ms > n.at {
-		n.visits *= fading(float64(ms-n.at)/1000, groupDay)
-		n.at = ms
-	}
-	n.visits++
-}
-
 // person records that a newcomer is a person, as far as can be seen.
 func (n *newcomers) person(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 	if x.person || x.bot {
 		return
 	}
 	x.person, told.met = true, true
-	n.visit(e.At)
+	n.visit(e, networkHash(e.Subjects[e.N-1].ID), visitsOfNetwork)
 	n.count(x, e, told, func(w *way, _ bool) {
 		w.people++
 		w.peopleDay++

@@ -184,6 +184,31 @@ func TestNobodyIsAskedWhoArrivesAsPeopleDo(t *testing.T) {
 	f("a new site", 20, func(c *crowd, at time.Time, i int) { c.robot(newcomer7(at, 1000+i)) })
 }
 
+// TestWhoMakesVisitsUpHasNobodyAsked: a hundred networks that pass for people again and again, under a name of its own each time, have no more people
+// asked: those who arrive as robots of these networks do are more than what all visits of the site's people allow.
+func TestWhoMakesVisitsUpHasNobodyAsked(t *testing.T) {
+	at := time.Unix(1.8e9, 0)
+	c := newCrowd(2000, at)
+	for i := range 60 {
+		at = at.Add(4 * time.Minute)
+		c.person(newcomer7(at, 1000+i))
+	}
+	for i := range 20_000 {
+		e := newcomer7(at, 5000+i%100)
+		e.Agent, e.Shape = 1000+uint64(i), 1000+uint64(i)
+		c.person(e)
+	}
+	for i := range 400 {
+		at = at.Add(2 * time.Second)
+		e := newcomer7(at, 5000+i%100)
+		e.Subjects[0].ID[15] = byte(i / 100)
+		c.robot(e)
+		if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+			t.Fatalf("after %d robots, of %v visits, %v of people are asked", i+1, c.visits, share)
+		}
+	}
+}
+
 // TestWhoSolvesIsAPerson: an answer takes newcomers off a campaign as a followed link does; whoever is banned later was none.
 func TestWhoSolvesIsAPerson(t *testing.T) {
 	at := time.Unix(1.8e9, 0)
