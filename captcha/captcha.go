@@ -96,6 +96,7 @@ type Captcha struct {
 	gate   *gate
 	made   *mediaCache
 	spares *spares
+	sounds *spareSounds
 	spent  *spentSet
 	rates  [mediumCount]*limiter
 	perKey *limiter // deliveries of a challenge's media
@@ -129,6 +130,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:    newMediaCache(cfg.MediaCacheBytes),
 		spares:  new(spares),
+		sounds:  new(spareSounds),
 		spent:   newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
 		perKey:  newRateLimiter(cfg.Rates.Key, cfg.RateEntries),
 		rates:   [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
@@ -155,7 +157,7 @@ func (c *Captcha) inherit(p *Captcha) {
 		c.gate = p.gate
 	}
 	if now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles) {
-		c.spares = p.spares
+		c.spares, c.sounds = p.spares, p.sounds
 		if now.MediaCacheBytes == was.MediaCacheBytes {
 			c.made = p.made
 		}

@@ -110,14 +110,14 @@ func parseKey(b []byte) (k key, ok bool) {
 // issue makes a key for who, the user of partner if that is not 0, and returns its token. to is the visitor's destination,
 // empty for a partner's user.
 func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
-	k := key{kind: c.kinds.issued.code(), channel: ch, addr: who, partner: partner, asked: steps.Digits, secret: c.digitsFor(0)}
+	k := key{kind: c.kinds.issued.code(), channel: ch, addr: who, partner: partner, asked: steps.Digits, secret: c.digitsFor(q, 0)}
 	return c.seal(q, &k, to, at)
 }
 
 // issueDigits makes a key for digits on a page or in JSON, whatever step is asked for.
 func (c *Captcha) issueDigits(q *Request, asked question, to string, at time.Time) string {
 	level := asked.level()
-	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, as: asked.as, secret: c.digitsFor(level)}
+	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, as: asked.as, secret: c.digitsFor(q, level)}
 	return c.seal(q, &k, to, at)
 }
 

@@ -105,17 +105,17 @@ func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string
 	switch {
 	case !k.read():
 		body, err = render() // the part of a check costs less than to wait for a place, or to be kept
-	case m == picture && k.kind == digitsCode:
+	case k.kind == digitsCode:
 		body, err = c.made.get(mediaKey{k.nonce, m, voice}, c.cfg.RenderWait, func() ([]byte, error) {
 			if c.gate.crowded(m) {
-				if body := c.spares.find(k.level, k.secret); body != nil {
+				if body := c.spare(m, k, voice); body != nil {
 					result = "shared"
 					return body, nil
 				}
 			}
 			body, err := c.placed(q, m, render)
 			if err == nil {
-				c.spares.add(k.level, k.secret, body)
+				c.keepSpare(m, k, voice, body)
 			}
 			return body, err
 		})
@@ -126,6 +126,22 @@ func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string
 		c.count.media[m][result].Inc()
 	}
 	return body, err
+}
+
+// spare returns a medium of the digits of a challenge that was made for another one, or nil.
+func (c *Captcha) spare(m medium, k *key, voice string) []byte {
+	if m == sound {
+		return c.sounds.find(k.level, voice, k.secret)
+	}
+	return c.spares.find(k.level, k.secret)
+}
+
+func (c *Captcha) keepSpare(m medium, k *key, voice string, body []byte) {
+	if m == sound {
+		c.sounds.add(k.level, voice, k.secret, body)
+		return
+	}
+	c.spares.add(k.level, k.secret, body)
 }
 
 // placed renders when there is a place for q's network.

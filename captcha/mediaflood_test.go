@@ -64,19 +64,29 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 // TestPitfall12NetworksLeaveEverybodyAPicture: each of many networks asks for a picture of a key that it has got before, more than
 // may wait. People who come then get theirs at once, several of them the same one, and are right with it. Afterwards each
 // challenge has digits of its own again.
-func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) {
+func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) { leaveEverybody(t, picture) }
+
+// TestPitfall12NetworksLeaveEverybodyASound: so it is with sounds.
+func TestPitfall12NetworksLeaveEverybodyASound(t *testing.T) { leaveEverybody(t, sound) }
+
+func leaveEverybody(t *testing.T, m medium) {
+	t.Helper()
 	const robots, queue, ordinary, people = 60, 40, 10, 50
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, queue, time.Minute
 	})
-	image := func(fields url.Values, address string) *Request {
-		return e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key"), from(address))
+	handler := e.c.Image
+	if m == sound {
+		handler = e.c.Audio
+	}
+	medium := func(fields url.Values, address string) *Request {
+		return e.request("GET", "https://example.com/captcha/"+m.String()+"?key="+fields.Get("key"), from(address))
 	}
 	var asked []*Request
 	for i := range robots {
 		address := fmt.Sprintf("198.51.%d.9", i)
 		_, fields := e.visit("https://example.com/", from(address))
-		asked = append(asked, image(fields, address))
+		asked = append(asked, medium(fields, address))
 	}
 	day := func(second, n int) (different int) {
 		t.Helper()
@@ -84,26 +94,26 @@ func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) {
 		for i := range n {
 			address := fmt.Sprintf("%d.%d.7.9", 20+i, second) // all strangers to each other
 			_, fields := e.visit("https://example.com/page", from(address))
-			a := e.c.Image(image(fields, address))
+			a := handler(medium(fields, address))
 			e.pass(8 * time.Second) // to read it
 			right := e.answerOf(fields.Get("key"))
 			if done := e.submit(fields, right, from(address)); a.Status != 200 || len(a.Body) == 0 || done.Outcome != OutcomeSolved {
-				t.Errorf("person %d gets a picture with status %d, and an answer with %d", i, a.Status, done.Status)
+				t.Errorf("person %d gets it with status %d, and an answer with %d", i, a.Status, done.Status)
 			}
 			shown[right] = true
 		}
 		return len(shown)
 	}
 	if n := day(1, ordinary); n != ordinary {
-		t.Errorf("%d people see %d pictures though nobody waits", ordinary, n)
+		t.Errorf("%d people get %d different ones though nobody waits", ordinary, n)
 	}
 
-	e.c.gate.enter(picture, 0) // whatever is made now does not end
+	e.c.gate.enter(m, 0) // whatever is made now does not end
 	var flood sync.WaitGroup
 	var refused atomic.Int64
 	for _, q := range asked {
 		flood.Go(func() {
-			if e.c.Image(q).Status == 503 {
+			if handler(q).Status == 503 {
 				refused.Add(1)
 			}
 		})
@@ -111,14 +121,17 @@ func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) {
 	for refused.Load() < robots-queue {
 		time.Sleep(time.Millisecond)
 	}
+	e.c.gate.mu.Lock()
+	e.c.gate.lines[m].until = time.Now().Add(time.Hour) // while the flood goes on, however slow this machine is
+	e.c.gate.mu.Unlock()
 	if n := day(2, people); n > ordinary {
-		t.Errorf("%d people see %d pictures, and %d were there", people, n, ordinary)
+		t.Errorf("%d people get %d different ones, and %d were there", people, n, ordinary)
 	}
 	e.c.gate.leave()
 	flood.Wait()
-	e.c.gate.lines[picture].until = time.Time{} // some seconds later
+	e.c.gate.lines[m].until = time.Time{} // some seconds later
 	if n := day(3, people); refused.Load() != robots-queue || n != people {
-		t.Errorf("%d of the flood were refused; afterwards %d people see %d pictures", refused.Load(), people, n)
+		t.Errorf("%d of the flood were refused; afterwards %d people get %d different ones", refused.Load(), people, n)
 	}
 }
 
@@ -150,5 +163,37 @@ func TestSpares(t *testing.T) {
 	}
 	if s.find(1, []byte{1, 2}) != nil || string(s.find(1, []byte{9, 9})) != "c" || len(s.rows[1].by) != spareMost {
 		t.Errorf("it does not give way: %d are there", len(s.rows[1].by))
+	}
+}
+
+// TestSpareSounds: a sound is played to a few more, in its language and of its level alone, and gives way then; one in a language that has
+// none takes the oldest place.
+func TestSpareSounds(t *testing.T) {
+	var s spareSounds
+	any := func([]byte) bool { return true }
+	s.add(1, "en", []byte{1, 2}, []byte("a"))
+	if s.take(0, "en", any) != nil || s.take(1, "ru", any) != nil || s.find(1, "ru", []byte{1, 2}) != nil || s.take(1, "en", func([]byte) bool { return false }) != nil {
+		t.Error("a sound is there that nobody made, or that does not suit")
+	}
+	for i := range 2 * spareSoundMost {
+		s.add(1, "en", []byte{byte(i), 3}, []byte("b"))
+	}
+	if len(s.all) != spareSoundMost {
+		t.Errorf("%d are there", len(s.all))
+	}
+	for range spareShows {
+		if string(s.find(1, "en", []byte{1, 2})) != "a" {
+			t.Fatal("it is gone")
+		}
+	}
+	for range 1000 {
+		if string(s.take(1, "en", any)) == "\x01\x02" {
+			t.Fatal("it is to be played once more")
+		}
+	}
+	s.add(1, "en", []byte{9, 9}, []byte("c"))
+	s.add(1, "ru", []byte{1, 2}, []byte("d"))
+	if s.find(1, "en", []byte{1, 2}) != nil || string(s.find(1, "en", []byte{9, 9})) != "c" || string(s.take(1, "ru", any)) != "\x01\x02" || len(s.all) != spareSoundMost {
+		t.Errorf("they do not give way: %d are there", len(s.all))
 	}
 }

@@ -89,9 +89,24 @@ func (s *spares) find(level uint8, digits []byte) []byte {
 	return one.body
 }
 
-// digitsFor makes the digits of a new challenge.
-func (c *Captcha) digitsFor(level uint8) []byte {
-	if c.gate.crowded(picture) {
+// has reports whether there is a picture of these digits.
+func (s *spares) has(level uint8, digits []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows[level].by[string(digits)] != nil
+}
+
+// digitsFor makes the digits of a new challenge. What is there of them need not be made: the sound where sounds are asked for too
+// often, which few others want at that time, and the picture.
+func (c *Captcha) digitsFor(q *Request, level uint8) []byte {
+	pictures := c.gate.crowded(picture)
+	if c.gate.crowded(sound) {
+		suit := func(digits []byte) bool { return !pictures || c.spares.has(level, digits) }
+		if digits := c.sounds.take(level, c.language(q, nil).Voice, suit); digits != nil {
+			return digits
+		}
+	}
+	if pictures {
 		if digits := c.spares.take(level); digits != nil {
 			return digits
 		}

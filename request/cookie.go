@@ -1,6 +1,9 @@
 package request
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
 // maxCookies bounds how many cookies of a request are looked at. Browsers send fewer than 200.
 const maxCookies = 300
@@ -80,6 +83,16 @@ func (c *Cookies) split(pair []byte) bool {
 // Cookie returns the value of the first cookie called name. The case of cookie names matters.
 func (v *View) Cookie(name string) (value []byte, ok bool) {
 	for c := v.Cookies(); c.Next(); {
+		if string(c.Name) == name {
+			return c.Value, true
+		}
+	}
+	return nil, false
+}
+
+// EveryCookie is Cookie for those who must not miss what a service may read: it looks at all there are, which the size of a head bounds.
+func (v *View) EveryCookie(name string) (value []byte, ok bool) {
+	for c := (Cookies{fields: v.Fields, left: math.MaxInt}); c.Next(); {
 		if string(c.Name) == name {
 			return c.Value, true
 		}

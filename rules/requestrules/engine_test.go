@@ -17,6 +17,24 @@ import (
 	"antirobot/verdict/counter"
 )
 
+// TestWhatServicesReadIsSeen: a field whose name has an underscore, which many services take for the one with a hyphen, and a cookie behind
+// hundreds of others are seen by rules.
+func TestWhatServicesReadIsSeen(t *testing.T) {
+	w := newWorld(t)
+	f := func(rule string, fields ...string) {
+		t.Helper()
+		s := w.service("do regexpCheck(" + rule + ") mark no if no stop as OK stop as NO")
+		if r := w.judge(s, verdict.Human, "192.0.2.7", append([]string{"GET /"}, fields...)...); r.Decision != "NO" {
+			t.Errorf("%s of %.40s: %s %s", rule, fields, r.Decision, r.Failed)
+		}
+	}
+	f(`regexp=".*evil", attribute="header.x-key"`, "X_Key: evil")
+	f(`regexp=".*evil", attribute="header.x-key"`, "X-Key: good", "x_keY: evil")
+	f(`regexp=".*evil", attribute="header.x_key"`, "X-Key: evil")
+	f(`regexp="admin$", attribute="cookie.role"`, "Cookie: "+strings.Repeat("a=;", 2000)+"role=admin")
+	f(`regexp="admin$", attribute="cookie.role"`, "Cookie: "+strings.Repeat("a=;", 300), "Cookie: role=admin")
+}
+
 // TestAttributes asks for each attribute of a request.
 func TestAttributes(t *testing.T) {
 	w := newWorld(t)
