@@ -77,6 +77,7 @@ func (w *town) hour(meanwhile func(step int)) {
 			}
 			for k := range 3 {
 				part := picture(w.page(n, 1_000_000+k))
+				part.Method = 'G'
 				w.p.Process(part)
 			}
 			for k := range 3 {
@@ -107,9 +108,19 @@ func (w *town) verdicts() (scores [townPeople]float32) {
 	return scores
 }
 
-// foe is an attacker with a hundred addresses, each in a network of its own.
+// foes is how many addresses an attacker has, each in a network of its own.
+const foes = 100
+
+// parted makes nineteen of twenty requests of an address those for parts of a page.
+func parted(e *verdict.Event, n int) {
+	if n/foes%20 != 0 {
+		picture(e).Method = 'G'
+	}
+}
+
+// foe is the attacker.
 func foe(at time.Time, n int) *verdict.Event {
-	e := reading(at, 50_000_000+n, [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: byte(n % 100), 15: 66})
+	e := reading(at, 50_000_000+n, [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: byte(n % foes), 15: 66})
 	e.Secure, e.Direct, e.Agent, e.Shape = true, true, townName, townShape
 	e.Claim = client.Claim{Family: client.FamilyChrome, Major: 150}
 	e.Headers = client.HasUserAgent
@@ -131,14 +142,20 @@ func TestNobodyMovesABaseline(t *testing.T) {
 		holds func(w *town, before, after *baselines) bool
 	}{
 		"parts of a page: many": {
-			func(e *verdict.Event, n int) {
-				if n%20 != 0 {
-					picture(e)
-				}
-			}, func(_ *town, a, b *baselines) bool { return near(a.parts, b.parts, 0.2) },
+			parted, func(_ *town, a, b *baselines) bool { return near(a.parts, b.parts, 0.2) },
 		},
 		"parts of a page: none": {
 			func(*verdict.Event, int) {}, func(_ *town, a, b *baselines) bool { return near(a.parts, b.parts, 0.2) },
+		},
+		"parts that are loaded again: none": {
+			parted, func(_ *town, a, b *baselines) bool { return near(a.again, b.again, 0.2) },
+		},
+		"parts that are loaded again: all": {
+			func(e *verdict.Event, n int) {
+				if parted(e, n); !e.Page {
+					e.Target = uint64(n / foes % 20)
+				}
+			}, func(_ *town, a, b *baselines) bool { return near(a.again, b.again, 0.2) },
 		},
 		"calls in an hour": {
 			func(e *verdict.Event, _ int) { e.Page = false; e.Answered(200, []byte("application/json"), 300, 0) },
@@ -216,7 +233,7 @@ func TestNobodyMovesABaseline(t *testing.T) {
 
 // baselines are what people are compared with.
 type baselines struct {
-	parts, calls        float32
+	parts, again, calls float32
 	settled             bool
 	lost                lost
 	agent, shape, share float32
@@ -232,7 +249,7 @@ func (w *town) baselines() baselines {
 		at[f.Name] = x[i]
 	}
 	return baselines{
-		parts: r.people.told(), calls: r.people.calls(false), settled: r.people.settled(w.at, w.p.cfg.Budget.KnownFrom),
+		parts: r.people.told(), again: r.people.again(), calls: r.people.calls(false), settled: r.people.settled(w.at, w.p.cfg.Budget.KnownFrom),
 		lost: v.scene.lost, agent: agentMissingParts(&v.scene), shape: at["shape_offered_share"], share: at["agent_share"],
 	}
 }
