@@ -124,7 +124,7 @@ func compileRules(patterns []PatternConfig, crawlers []*crawler) (*ruleset, erro
 
 func (rs *ruleset) fieldNamed(name string) int {
 	for i, f := range rs.fields {
-		if strings.EqualFold(f.name, name) {
+		if request.EqualCGI(f.name, name) {
 			return i
 		}
 	}

@@ -127,7 +127,7 @@ func TestPathDifferencesAreJudgedByTheStricter(t *testing.T) {
 	}
 }
 
-// Repeating a header neither evades a block nor gains admission by a white list.
+// Repeating a header, also by a name that services take for it, neither evades a block nor gains admission by a white list.
 func TestRepeatedHeaders(t *testing.T) {
 	l := withPatterns(t,
 		PatternConfig{Name: "bad", Flag: "block", UserAgent: "evil"},
@@ -141,11 +141,13 @@ func TestRepeatedHeaders(t *testing.T) {
 	}
 	f("bad", "User-Agent", "good", "User-Agent", "evil")
 	f("bad", "User-Agent", "evil", "User-Agent", "good")
+	f("bad", "User-Agent", "good", "user_agent", "evil")
 	f("", "User-Agent", "good", "User-Agent", "better")
 	f("key", "X-Monitor", "secret")
 	f("key", "X-Monitor", "secret", "x-monitor", "secret")
 	f("", "X-Monitor", "secret", "x-monitor", "guess")
 	f("", "X-Monitor", "guess", "x-monitor", "secret")
+	f("", "X-Monitor", "secret", "X_Monitor", "guess")
 }
 
 func TestPatternOfAService(t *testing.T) {

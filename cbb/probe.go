@@ -38,7 +38,7 @@ func (p *probe) load(i int) *bitset {
 	f := p.rs.fields[i]
 	n := 0
 	for j := range p.v.Fields {
-		if h := &p.v.Fields[j]; request.EqualFold(h.Name, f.name) {
+		if h := &p.v.Fields[j]; request.EqualCGI(h.Name, f.name) {
 			if n++; n == 1 {
 				p.bits[i] = f.match(h.Value)
 			} else {
@@ -68,7 +68,7 @@ func (p *probe) holds(c *fieldCond, white bool) bool {
 	}
 	f := p.rs.fields[c.field]
 	for j := range p.v.Fields {
-		if h := &p.v.Fields[j]; request.EqualFold(h.Name, f.name) {
+		if h := &p.v.Fields[j]; request.EqualCGI(h.Name, f.name) {
 			if f.match(h.Value).has(c.cond) != white {
 				return !white
 			}

@@ -176,7 +176,7 @@ func (r *run) header(name string) (rules.Value, bool) {
 	first, more := -1, false
 	fields := r.view.Fields
 	for i := range fields {
-		if !sameField(fields[i].Name, name) {
+		if !request.EqualCGI(fields[i].Name, name) {
 			continue
 		}
 		if first < 0 {
@@ -193,7 +193,7 @@ func (r *run) header(name string) (rules.Value, bool) {
 	}
 	from := len(r.joined)
 	for i := first; i < len(fields); i++ {
-		if sameField(fields[i].Name, name) {
+		if request.EqualCGI(fields[i].Name, name) {
 			if len(r.joined) > from {
 				r.joined = append(r.joined, ", "...)
 			}
@@ -201,29 +201,6 @@ func (r *run) header(name string) (rules.Value, bool) {
 		}
 	}
 	return rules.Value{Kind: rules.Text, Text: request.Borrow(r.joined[from:])}, true
-}
-
-// sameField compares names as services do that make variables of fields (CGI, WSGI, Rack): there '_' is '-'.
-func sameField(field []byte, name string) bool {
-	if len(field) != len(name) {
-		return false
-	}
-	for i, c := range field {
-		if a, b := fieldByte(c), fieldByte(name[i]); a != b {
-			return false
-		}
-	}
-	return true
-}
-
-func fieldByte(c byte) byte {
-	switch {
-	case c == '_':
-		return '-'
-	case c >= 'A' && c <= 'Z':
-		return c + 'a' - 'A'
-	}
-	return c
 }
 
 // cookie returns the first cookie of a name, behind however many others.
