@@ -85,6 +85,9 @@ func (h *hellos) see(e *verdict.Event) {
 // helloAgain is how many seconds later a fingerprint is noted again, although nothing else is new.
 const helloAgain = 3600
 
+// helloKept is for how many seconds a fingerprint of several networks gives way to no other of one.
+const helloKept = 2 * 86400
+
 func (h *hellos) add(k helloKey, hash, network uint64, at int64) {
 	if hash == 0 {
 		return
@@ -124,11 +127,20 @@ func (s *helloSet) note(hash, network uint64, at int64) {
 			v.at = max(v.at, at)
 			return
 		}
-		if v.at < s.seen[place].at {
+		if v.weaker(&s.seen[place], at) {
 			place = i
 		}
 	}
 	s.seen[place] = helloSeen{hash: hash, network: network, at: at}
+}
+
+// weaker reports whether a fingerprint gives way to a new one before another does: those of one network first, as who is established makes as
+// many as it likes, and then those not seen for longest.
+func (v *helloSeen) weaker(o *helloSeen, at int64) bool {
+	if a, b := v.shared && at-v.at < helloKept, o.shared && at-o.at < helloKept; a != b {
+		return b
+	}
+	return v.at < o.at
 }
 
 // unseen says whether a browser never comes with a fingerprint: this version of it if enough of those are known, or else

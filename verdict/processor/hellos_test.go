@@ -50,6 +50,11 @@ func TestHellosAreLearnt(t *testing.T) {
 		show(4, chrome, 1, 7)
 	}
 	is(chrome, 1, no)
+	for n := range uint64(1000) { // one client makes as many as it likes, while nobody else comes
+		show(3, chrome, 10_000+n, 7)
+		at = at.Add(time.Second)
+	}
+	is(chrome, 1, no)
 }
 
 // TestHellosInQUICAreLearntApart: a site that turns HTTP/3 on takes nobody's first handshake there for a strange one, and
