@@ -22,16 +22,17 @@ type earned struct {
 	day    float64 // by whichever of its prefixes earned the most in a day
 	prior  float64 // day, without the pass that was just counted
 	n      int     // of levels
-	levels [6]level
+	levels [7]level
 }
 
 // level is one of the prefixes that contain an address.
 type level struct {
 	net    netip.Prefix
 	places float64 // households that it may earn like
-	day    float64 // passes in a day, per place
+	day    float64 // passes in a day (hourly: in an hour), per place
 	added  int64   // what the last pass added to it, in hundredths of a pass
 	share  float64 // in which the level concerns the visitor; 0: wholly
+	hourly bool    // the passes of an hour count, not those of a day
 }
 
 const (
@@ -99,14 +100,15 @@ func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
 	}
 }
 
-// asStranger adds the level of strangers, as far as the service's visitors at the address are like them.
+// asStranger adds the levels of strangers, of an hour and of a day, as far as the service's visitors at the address are like them.
 func (c *Captcha) asStranger(e *earned, service string, a netip.Addr) {
 	if c.manners == nil || c.cfg.StrangeHouseholds == 0 {
 		return
 	}
 	if share := c.manners.Bareness(service, a); share > 0 {
-		e.levels[e.n] = level{net: strangers, places: c.cfg.StrangeHouseholds, share: share}
-		e.n++
+		e.levels[e.n] = level{net: strangers, places: c.cfg.StrangeHouseholds, share: lately(share), hourly: true}
+		e.levels[e.n+1] = level{net: strangers, places: c.cfg.StrangeHouseholds, share: share}
+		e.n += 2
 	}
 }
 
@@ -117,6 +119,10 @@ func (c *Captcha) earned(ctx context.Context, service string, a netip.Addr, at t
 	err = c.add(ctx, &e, at, 0)
 	return e, err
 }
+
+// lately returns the share in which the passes of an hour concern a stranger. One ban may be mistaken, and says half; several within an hour
+// are not, so half is all. Who has hardly anything strange pays as for the day.
+func lately(share float64) float64 { return min(4*share*share, 1) }
 
 // add counts n more hundredths of a pass at all levels.
 func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) error {
@@ -131,7 +137,7 @@ func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) err
 		if l.share > 0 {
 			added = int64(float64(n) * l.share)
 		}
-		if count, err = c.slide(ctx, netKey(l.net, 'd'), day, at, added); err != nil {
+		if count, err = c.slideLevel(ctx, l, at, added); err != nil {
 			return err
 		}
 		l.day, l.added = count/l.places, added
@@ -139,7 +145,7 @@ func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) err
 			l.day *= l.share
 		}
 		e.day, e.prior = max(e.day, l.day), max(e.prior, l.before())
-		if l.day > spill {
+		if l.day > spill && !l.hourly {
 			n = 0
 		}
 	}
@@ -160,10 +166,18 @@ func (c *Captcha) uncount(ctx context.Context, e *earned, at time.Time) error {
 	_, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -e.levels[0].added)
 	for i := range e.n {
 		if l := &e.levels[i]; l.added > 0 && err == nil {
-			_, err = c.slide(ctx, netKey(l.net, 'd'), day, at, -l.added)
+			_, err = c.slideLevel(ctx, l, at, -l.added)
 		}
 	}
 	return err
+}
+
+// slideLevel is slide for what counts at a level.
+func (c *Captcha) slideLevel(ctx context.Context, l *level, at time.Time, n int64) (float64, error) {
+	if l.hourly {
+		return c.slide(ctx, netKey(l.net, 'h'), hour, at, n)
+	}
+	return c.slide(ctx, netKey(l.net, 'd'), day, at, n)
 }
 
 // slide adds hundredths of a pass to a counter, and returns how many passes it counted over the past length of time.

@@ -39,9 +39,12 @@ func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
 // many passes more. An interval that passes while a picture is read is none.
 func (c *Config) interval(e *earned, i int, inHour, inDay float64) time.Duration {
 	var d time.Duration
-	if i == 0 {
+	switch {
+	case e.levels[i].hourly: // nobody waits for it
+		return 0
+	case i == 0:
 		d = c.intervalOf(inHour, inDay)
-	} else {
+	default:
 		d = time.Duration(float64(c.intervalOf(0, inDay)) / e.levels[i].places)
 	}
 	if d <= reading {
