@@ -49,6 +49,7 @@ func (p *Processor) unmask(e *verdict.Event) {
 	if r := p.service(e.Service); r != nil {
 		var t toldCampaigns
 		r.people.newcomers.banned(e, r.Group, &t)
+		p.renewals.put(e)
 		p.tell(e, &t)
 	}
 }

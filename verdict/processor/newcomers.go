@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"math/bits"
 	"sync"
 	"time"
 
@@ -361,8 +360,8 @@ func (n *newcomers) ask(w *way, shape uint64, now int64, usual float32) float32 
 		return 0
 	}
 	share := n.bareShare(w, shape, w.at)
-	if n.visits >= fewVisits && w.robots >= fewRobots[w.like] && bits.OnesCount64(w.networks|w.before) >= fewHomes[w.like] && w.robots >= robotsMost*w.came {
-		share = max(share, (estimate(w.robots, w.people, w.peopleDay, usual)-askFrom)/(askAll-askFrom))
+	if n.visits >= fewVisits {
+		share = max(share, (w.robotShare(usual)-askFrom)/(askAll-askFrom))
 	}
 	if share <= 0 || n.peopleAsked(w, now) > askedPeople*n.visits {
 		return 0

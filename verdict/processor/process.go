@@ -69,6 +69,7 @@ func (p *Processor) Process(e *verdict.Event) {
 			p.hellos.see(e)
 		}
 	}
+	p.renew(e, r)
 	s, due := p.turn(e, r.Name, is, known)
 	deep := p.enter(e, r, &s, known)
 	p.arrive(e, r, known, deep)

@@ -85,6 +85,7 @@ type Processor struct {
 	polls      polls
 	scripts    scripts
 	fetched    fetched
+	renewals   renewals
 	hellos     hellos
 	secret     uint64
 	training   *training.Log // nil: no training log is kept

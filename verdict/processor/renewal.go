@@ -1,0 +1,174 @@
+package processor
+
+import (
+	"math/bits"
+	"sync"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// A pass is a subject of its own, so that whoever earns one begins anew. A robot that answers reads some pages for nothing with each: it is judged
+// once there are as many as of somebody who is new. So while nearly all who arrive as a banned client did are robots, from many networks, the next pass
+// of that client goes on where the judgement ended, for as long as bans are remembered. Who arrives like nobody else, or where more than robots read,
+// begins anew.
+
+const (
+	renewalPlaces = 8192
+	renewalTries  = 4
+	renewalRobots = 0.4 // share of what is read at an address that is robots', at least: one ban says half at first
+)
+
+// renewals remembers the last subject of a client of an address that was banned. Where many are, the oldest of a few gives way. Safe for
+// concurrent use; the zero value is ready for use.
+type renewals struct {
+	mu     sync.Mutex
+	places *[renewalPlaces]renewal
+}
+
+type renewal struct {
+	who     uint64 // address and User-Agent
+	subject identity.Subject
+	many    bool   // it is one of many robots who arrive alike
+	at      uint32 // unix seconds
+}
+
+// find returns the place of a client; nil if there is none. The caller holds the lock.
+func (t *renewals) find(who uint64) *renewal {
+	for i := range uint64(renewalTries) {
+		if x := t.place(who, i); x.who == who {
+			return x
+		}
+	}
+	return nil
+}
+
+func (t *renewals) place(who, i uint64) *renewal { return &t.places[(who>>32+i)%renewalPlaces] }
+
+// put records that the subject of an event is banned.
+func (t *renewals) put(e *verdict.Event) {
+	if e.Subjects[0].Kind.Vouched() || e.Subjects[e.N-1].Kind != identity.KindIP {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.places == nil {
+		t.places = new([renewalPlaces]renewal)
+	}
+	who := whoOf(e)
+	x := t.find(who)
+	if x == nil {
+		x = t.place(who, 0)
+		for i := range uint64(renewalTries) {
+			if o := t.place(who, i); o.at < x.at {
+				x = o
+			}
+		}
+		*x = renewal{who: who}
+	}
+	x.subject, x.at = e.Subjects[0], uint32(e.At.Unix()) //nolint:gosec // until 2106
+}
+
+// last returns a copy of what is remembered of the client of an event; false if it was not banned within so many seconds.
+func (t *renewals) last(e *verdict.Event, within int64) (renewal, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.places == nil {
+		return renewal{}, false
+	}
+	x := t.find(whoOf(e))
+	if x == nil || e.At.Unix()-int64(x.at) >= within {
+		return renewal{}, false
+	}
+	return *x, true
+}
+
+// joins records that a client is one of many.
+func (t *renewals) joins(who uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if x := t.find(who); x != nil {
+		x.many = true
+	}
+}
+
+// renew lets a pass that is used for the first time go on where its client was banned.
+func (p *Processor) renew(e *verdict.Event, r *rates) {
+	pass, addr := e.Subjects[0], e.Subjects[e.N-1]
+	if pass.Kind != identity.KindSpravka || addr.Kind != identity.KindIP {
+		return
+	}
+	x, ok := p.renewals.last(e, int64(p.cfg.Forget.Seconds()))
+	if !ok || x.subject == pass || p.hasRead(pass) {
+		return
+	}
+	if !x.many {
+		if p.robotsAt(addr.ID, r, e.At) < renewalRobots || !r.people.newcomers.areRobots(x.who, e.At.UnixMilli()) {
+			return
+		}
+		p.renewals.joins(x.who)
+	}
+	p.resume(pass, x.subject)
+}
+
+// hasRead reports whether pages of a subject are known.
+func (p *Processor) hasRead(sub identity.Subject) bool {
+	sh, h := p.sessions.lock(sub)
+	defer sh.mu.Unlock()
+	s := sh.find(h, sub)
+	return s != nil && s.pages > 0
+}
+
+// resume gives a subject what is known of another one.
+func (p *Processor) resume(sub, of identity.Subject) {
+	sh, h := p.sessions.lock(of)
+	old := sh.find(h, of)
+	if old == nil {
+		sh.mu.Unlock()
+		return
+	}
+	s := *old
+	sh.mu.Unlock()
+	sh, h = p.sessions.lock(sub)
+	x, _ := p.sessions.open(sh, h, sub)
+	*x = s
+	sh.mu.Unlock()
+	if t := p.trailOf(of); t.loads > 0 {
+		sh, h := p.trails.lock(sub)
+		x, _ := p.trails.open(sh, h, sub)
+		*x = t
+		sh.mu.Unlock()
+	}
+}
+
+// areRobots reports whether a client is one of those who were banned, and nearly all who arrive as it did are robots.
+func (n *newcomers) areRobots(who uint64, at int64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waiting == nil {
+		return false
+	}
+	x := n.find(who)
+	if x.who != who || !x.bot {
+		return false
+	}
+	usual := float32(usualShare)
+	for like := verdict.Likenesses - 1; ; like-- {
+		w := n.way(x.arrival[like], like, at)
+		if w.robotShare(usual) >= askFrom {
+			return true
+		}
+		if like == 0 {
+			return false
+		}
+		usual = w.usualIn(n.way(x.arrival[like-1], like-1, at), usual)
+	}
+}
+
+// robotShare is the share of robots among those of whom it is known what they are; 0 where few are known to be, or most are not known.
+func (w *way) robotShare(usual float32) float32 {
+	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes[w.like] || w.robots < robotsMost*w.came {
+		return 0
+	}
+	return estimate(w.robots, w.people, w.peopleDay, usual)
+}
