@@ -138,7 +138,7 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 	}
 	for _, mark := range a {
 		if x, ok := (*m)[mark]; ok && x.Until.After(v.At) && x.asks(&id.Subjects[id.N-1].ID) {
-			if c.knowsPlace(id.Subjects[id.N-1].ID, v.At) {
+			if c.KnowsPlace(id.Subjects[id.N-1].ID, v.At) {
 				return false
 			}
 			d.Cause, d.Campaign, d.Step = CauseCampaign, x, s.Campaign

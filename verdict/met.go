@@ -91,7 +91,7 @@ func (c *Cacher) heardMet(b []byte) bool {
 	return true
 }
 
-// knowsPlace reports whether people are known at an address: established ones, or newcomers of another visit.
-func (c *Cacher) knowsPlace(addr [16]byte, at time.Time) bool {
+// KnowsPlace reports whether people are known at an address: established ones, or newcomers of another visit.
+func (c *Cacher) KnowsPlace(addr [16]byte, at time.Time) bool {
 	return c.met.has(addr, at) || c.standing.EstablishedAt(addr) > 0
 }

@@ -4,9 +4,10 @@ import "antirobot/verdict"
 
 // arriving is what else must be known of a page load.
 type arriving struct {
-	known bool // the site knows the visitor
-	parts bool // the site's pages have parts
-	deep  bool // hardly anybody comes by the page, and its parts tell something
+	known  bool // the site knows the visitor
+	placed bool // the site knows people at the address
+	parts  bool // the site's pages have parts
+	deep   bool // hardly anybody comes by the page, and its parts tell something
 }
 
 // toldCampaigns is what is to be told once no lock is held.
@@ -19,7 +20,7 @@ type toldCampaigns struct {
 // arrive takes a page for what is learnt of newcomers. deep says that hardly anybody comes in by it.
 func (p *Processor) arrive(e *verdict.Event, r *rates, known, deep bool) {
 	var t toldCampaigns
-	is := arriving{known: known, parts: r.people.parts()}
+	is := arriving{known: known, placed: !known && e.Nameless() && p.keeper.KnowsPlace(e.Subjects[e.N-1].ID, e.At), parts: r.people.parts()}
 	read := e.Verdict == verdict.Human || e.Mode != verdict.Enforce
 	is.deep = deep && is.parts && (read && e.Status < 400 || e.Cause == verdict.CauseCampaign)
 	if r.people.newcomers.page(e, r.Group, is, &t) {

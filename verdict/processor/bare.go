@@ -24,6 +24,7 @@ const (
 	bareLeast  = 0.15 // where fewer are not, nothing is said
 	bareVisits = 20   // of people in a day, before anybody is asked
 	bareRamp   = 3    // log-odds between nobody and everybody who is asked
+	bareRobots = 3    // log-odds, at most, that it adds if others who arrive less alike turned out to be robots; as many networks fewer are enough
 )
 
 // bareSure is how sure it must be that those who arrive in a way are robots, as log-odds, by how much they are alike.
@@ -154,9 +155,10 @@ func (n *newcomers) usually(w *way, shape uint64, at int64) float32 {
 }
 
 // bareShare returns the share of the newcomers of a way that is to be asked because nearly all of them are bare, where usually most are not.
-func (n *newcomers) bareShare(w *way, shape uint64, at int64) float32 {
+func (n *newcomers) bareShare(w *way, shape uint64, at int64, usual float32) float32 {
 	nets := bits.OnesCount64(w.nets | w.netsBefore)
-	if nets < bareHomes[w.like] {
+	before := max(min(logf(usual/(1-usual)), bareRobots), 0)
+	if nets < bareHomes[w.like]-int(before+0.5) {
 		return 0
 	}
 	usually := n.usually(w, shape, at)
@@ -171,7 +173,7 @@ func (n *newcomers) bareShare(w *way, shape uint64, at int64) float32 {
 	}
 	// The logarithm of the odds that they are robots; what comes from one network may be one client's.
 	sure := min(1, float32(bareHears*nets)/w.seen) * ((w.seen-alive)*logf((1-bareGoOn)/(1-usually)) + alive*logf(bareGoOn/usually))
-	return min(share, (sure-bareSure[w.like])/bareRamp, 1)
+	return min(share, (before+sure-bareSure[w.like])/bareRamp, 1)
 }
 
 func logf(x float32) float32 { return float32(math.Log(float64(x))) }

@@ -22,6 +22,7 @@ type bench struct {
 	bans  []bans.Ban
 	paths verdict.Paths
 	met   map[[16]byte]bool
+	known map[[16]byte]bool // places
 }
 
 func (b *bench) BanSoon(ban bans.Ban) error {
@@ -52,6 +53,8 @@ func (*bench) AskArrivals(*verdict.Campaign) {}
 func (*bench) Barely(identity.Prefix, float64, time.Time) {}
 
 func (*bench) Portion(uint32, uint32, time.Time) {}
+
+func (b *bench) KnowsPlace(addr [16]byte, _ time.Time) bool { return b.known[addr] }
 
 func (b *bench) Meet(addr [16]byte, _ time.Time) { b.know(addr, true) }
 

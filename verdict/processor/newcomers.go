@@ -16,8 +16,7 @@ type newcomers struct {
 	mu      sync.Mutex
 	at      int64   // unix milliseconds to which visits have faded
 	visits  float32 // of people, over the day
-	asked   float32 // of these, newcomers who are asked, as of …
-	askedAt int64   // … unix seconds
+	asked   asked
 	ways    *[wayPlaces]way
 	waiting *[newcomerPlaces]newcomer
 	bare    *bare
@@ -37,11 +36,11 @@ const (
 	askAll      = 0.9       // … and all are,
 	askMost     = 1 - 1./64 // but for a few addresses, which show what those who arrive so are
 	fewVisits   = 50        // of people in a day, before anybody is asked
-	askedPeople = 0.01      // newcomers among the people who arrive so, out of all visits of people
+	askedPeople = 0.01      // newcomers among the people who arrive so and would be asked, out of all visits of people
 	fewPictures = 2         // parts of pages that a person loads
 	askFor      = 600       // seconds that newcomers are asked after the last of them, at least …
-	askGaps     = 3         // … this many of the gaps that are usual between them …
-	askMostFor  = 3600      // … and at most
+	askGaps     = 5         // … this many of the gaps that are usual between them …
+	askMostFor  = newSpan   // … and at most
 	usualShare  = 0.5       // of robots, where nothing is known of those who arrive less alike
 	usualWeight = 1.5       // how many newcomers of whom it is known what they are what is usual counts like
 	newSpan     = 3 * 3600
@@ -87,6 +86,7 @@ type newcomer struct {
 	arrival     verdict.Arrival
 	parts       uint8 // of pages that it has opened here
 	person, bot bool
+	placed      bool // people are known at its address, so that it would not be asked
 
 	shape   uint64 // of the page
 	network uint8
@@ -185,7 +185,7 @@ func (n *newcomers) page(e *verdict.Event, group uint32, is arriving, told *told
 	old := x.who == who && now-x.at < newcomerFor
 	switch comes = arrives && !old; {
 	case comes:
-		*x = newcomer{who: who, at: now, arrival: a, shape: fold(e.PathShape, uint64(group))}
+		*x = newcomer{who: who, at: now, arrival: a, placed: is.placed, shape: fold(e.PathShape, uint64(group))}
 		if is.deep {
 			n.watch(x, networkHash(e.Subjects[e.N-1].ID))
 		}
@@ -239,6 +239,9 @@ func (n *newcomers) person(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 	}
 	x.person, told.met = true, true
 	n.visit(e, networkHash(e.Subjects[e.N-1].ID), visitsOfNetwork)
+	if x.placed {
+		return
+	}
 	n.count(x, e, told, func(w *way, _ bool) {
 		w.people++
 		w.peopleDay++
@@ -279,7 +282,7 @@ func (n *newcomers) banned(e *verdict.Event, group uint32, told *toldCampaigns) 
 	}
 	network := networkHash(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40 & 63
 	n.count(x, e, told, func(w *way, covered bool) {
-		if x.person {
+		if x.person && !x.placed {
 			w.people, w.peopleDay = max(w.people-1, 0), max(w.peopleDay-1, 0)
 		}
 		w.all++
@@ -326,6 +329,9 @@ func (n *newcomers) judge(w *way, shape uint64, now int64, usual float32, told *
 	case share == 0:
 		w.until = 0
 	default:
+		if w.until <= now {
+			n.asked.at = 0 // looked for anew
+		}
 		w.until = now + w.askedFor()
 	}
 	w.share = share
@@ -359,29 +365,13 @@ func (n *newcomers) ask(w *way, shape uint64, now int64, usual float32) float32 
 	if w.lately < max(lateLeast*w.came*lateSpan/newSpan, lateLeast) || n.visits < bareVisits {
 		return 0
 	}
-	share := n.bareShare(w, shape, w.at)
+	share := n.bareShare(w, shape, w.at, usual)
 	if n.visits >= fewVisits {
 		share = max(share, (w.robotShare(usual)-askFrom)/(askAll-askFrom))
 	}
-	if share <= 0 || n.peopleAsked(w, now) > askedPeople*n.visits {
+	if share <= 0 || !n.fits(w, now) {
 		return 0
 	}
 	const steps = 8
 	return askMost * float32(int(min(share, 1)*steps+0.5)) / steps
-}
-
-// peopleAsked is how many newcomers in a day are asked although they are people, if those of a way are asked. It is looked at once a second.
-func (n *newcomers) peopleAsked(w *way, now int64) float32 {
-	if n.askedAt != now {
-		n.askedAt, n.asked = now, 0
-		for i := range n.ways {
-			if o := &n.ways[i]; o.until > now {
-				n.asked += o.peopleDay
-			}
-		}
-	}
-	if w.until > now {
-		return n.asked
-	}
-	return n.asked + w.peopleDay
 }

@@ -49,9 +49,12 @@ func (c *crowd) robot(e *verdict.Event) {
 }
 
 // person arrives, and follows a link with the cookie that it was given.
-func (c *crowd) person(e *verdict.Event) {
+func (c *crowd) person(e *verdict.Event) { c.comesBack(e, false) }
+
+// comesBack is person, of whom placed says whether people are known at its address.
+func (c *crowd) comesBack(e *verdict.Event, placed bool) {
 	var t toldCampaigns
-	c.page(e, 1, arriving{}, &t)
+	c.page(e, 1, arriving{placed: placed}, &t)
 	c.heard(&t)
 	t = toldCampaigns{}
 	e.At, e.Cookies, e.Referer = e.At.Add(20*time.Second), client.CookieOurs, client.RefererSame
@@ -105,7 +108,7 @@ func TestCampaignOfNewcomers(t *testing.T) {
 	}
 }
 
-// TestSlowCampaignsGoOn: where robots come every twenty minutes, the next one is asked, too; an hour after the last one nobody is.
+// TestSlowCampaignsGoOn: where robots come every twenty minutes, one who takes an hour longer is asked, too; hours after the last one nobody is.
 func TestSlowCampaignsGoOn(t *testing.T) {
 	at := time.Unix(1.8e9, 0)
 	c := newCrowd(400, at)
@@ -113,11 +116,11 @@ func TestSlowCampaignsGoOn(t *testing.T) {
 		at = at.Add(20 * time.Minute)
 		c.robot(newcomer7(at, 1000+i))
 	}
-	if share := c.asked(newcomer7(at.Add(20*time.Minute), 1)); share[verdict.LikeProgram] != askMost {
+	if share := c.asked(newcomer7(at.Add(80*time.Minute), 1)); share[verdict.LikeProgram] != askMost {
 		t.Errorf("of the next ones %v are asked", share)
 	}
-	if share := c.asked(newcomer7(at.Add(70*time.Minute), 1)); share != [verdict.Likenesses]float32{} {
-		t.Errorf("after an hour %v are asked", share)
+	if share := c.asked(newcomer7(at.Add(3*time.Hour), 1)); share != [verdict.Likenesses]float32{} {
+		t.Errorf("after three hours %v are asked", share)
 	}
 }
 

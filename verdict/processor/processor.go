@@ -61,6 +61,7 @@ type BanKeeper interface {
 	AskArrivals(x *verdict.Campaign)
 	Barely(x identity.Prefix, share float64, at time.Time)
 	Portion(group, docs uint32, at time.Time)
+	KnowsPlace(addr [16]byte, at time.Time) bool
 	Meet(addr [16]byte, at time.Time)
 	Mistrust(addr [16]byte)
 	Paths() *verdict.Paths

@@ -1,0 +1,98 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"antirobot/verdict"
+)
+
+// from is a newcomer who has another program, of a language of its own.
+func from(at time.Time, n, program int) *verdict.Event {
+	e := newcomer7(at, n)
+	e.Agent, e.Shape, e.Language = 100+uint64(program), 100+uint64(program), uint32(100+program)
+	return e
+}
+
+// TestWhoConcernsFewPeopleIsAskedFirst: as long as few people may be asked, ways by which more of them arrive for each robot give way to
+// those by which fewer do, whichever was known first.
+func TestWhoConcernsFewPeopleIsAskedFirst(t *testing.T) {
+	at := time.Unix(1.8e9, 0)
+	c := newCrowd(int(5/askedPeople), at) // five people may be asked
+	arrive := func(program, robots, people int) {
+		for i := range robots {
+			c.robot(from(at, 1000*program+i, program))
+		}
+		for i := range people {
+			c.person(from(at, 1000*program+500+i, program))
+		}
+	}
+	asked := func(program int) bool { return c.asked(from(at, 1, program))[verdict.LikeProgram] > 0 }
+	arrive(1, 60, 4)
+	if !asked(1) {
+		t.Fatal("robots are not asked although few people arrive so")
+	}
+	arrive(2, 120, 4) // eight would be too many: the others give way with their next newcomer
+	if !asked(2) {
+		t.Error("robots are not asked although few people arrive so, as others are asked among whom there are more")
+	}
+	c.robot(from(at, 1, 1))
+	if asked(1) {
+		t.Error("more people are asked than may be")
+	}
+	arrive(3, 10, 0)
+	if !asked(3) {
+		t.Error("robots are not asked by whose way nobody arrives")
+	}
+}
+
+// TestWhereTheyAreKnownPeopleAreNotConcerned: people at whose address the site knows others are never asked, and so don't keep robots from being asked
+// who arrive as they do.
+func TestWhereTheyAreKnownPeopleAreNotConcerned(t *testing.T) {
+	f := func(placed bool) bool {
+		at := time.Unix(1.8e9, 0)
+		c := newCrowd(4000, at)
+		for i := range 60 {
+			at = at.Add(time.Minute)
+			if i%3 == 0 {
+				c.comesBack(newcomer7(at, 1000+i), placed)
+			} else {
+				c.robot(newcomer7(at, 1000+i))
+			}
+		}
+		return c.asked(newcomer7(at, 1))[verdict.LikeProgram] > 0
+	}
+	if f(false) {
+		t.Error("asked although one in three is a person nobody knows")
+	}
+	if !f(true) {
+		t.Error("not asked although all people who arrive so are known where they are")
+	}
+}
+
+// TestFewBareNewcomersAreEnoughAmongRobots: where others who arrive less alike turned out to be robots, four bare newcomers of as many networks
+// are asked for; where nothing is known of others they are not.
+func TestFewBareNewcomersAreEnoughAmongRobots(t *testing.T) {
+	f := func(robots int) float32 {
+		s := newStreet(t, true, 9)
+		var last *verdict.Event
+		for i := range robots {
+			e := s.comes(300+i%5, 3000+i, 20*time.Second)
+			if last != nil {
+				s.p.unmask(last)
+			}
+			last = e
+		}
+		s.at = s.at.Add(3 * time.Hour)
+		for i := range 5 {
+			s.comes(7, 1000+i, 20*time.Second)
+		}
+		return s.asks(7)
+	}
+	if share := f(0); share != 0 {
+		t.Errorf("of four, %v are asked", share)
+	}
+	if share := f(400); share == 0 {
+		t.Error("although others are robots, nobody is asked")
+	}
+}
