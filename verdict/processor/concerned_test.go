@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func from(at time.Time, n, program int) *verdict.Event {
 // those by which fewer do, whichever was known first.
 func TestWhoConcernsFewPeopleIsAskedFirst(t *testing.T) {
 	at := time.Unix(1.8e9, 0)
-	c := newCrowd(int(5/askedPeople), at) // five people may be asked
+	c := newCrowd(int(math.Ceil(5/askedPeople)), at) // five people may be asked
 	arrive := func(program, robots, people int) {
 		for i := range robots {
 			c.robot(from(at, 1000*program+i, program))

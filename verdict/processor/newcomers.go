@@ -36,7 +36,7 @@ const (
 	askAll      = 0.9       // … and all are,
 	askMost     = 1 - 1./64 // but for a few addresses, which show what those who arrive so are
 	fewVisits   = 50        // of people in a day, before anybody is asked
-	askedPeople = 0.01      // newcomers among the people who arrive so and would be asked, out of all visits of people
+	askedPeople = 0.006     // newcomers among the people who arrive so and would be asked, out of all visits of people
 	fewPictures = 2         // parts of pages that a person loads
 	askFor      = 600       // seconds that newcomers are asked after the last of them, at least …
 	askGaps     = 5         // … this many of the gaps that are usual between them …
