@@ -286,6 +286,10 @@ func whoIsAsked(q *verdict.StoryAsked) string {
 	switch {
 	case q.OneClient:
 		return "only the client that has read most of it"
+	case q.Young && q.Strangers:
+		return "whoever has read here for longer is spared"
+	case q.Young:
+		return "those who have come back, but have not read here for long"
 	case q.Apart:
 		return "the established too: its clients share nothing of what they read"
 	case q.Established:

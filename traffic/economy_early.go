@@ -50,6 +50,12 @@ func farmed(w *world, c *client) {
 	w.prepare(c, true, 50*time.Hour, 24*time.Hour)
 }
 
+// farmedInOffice is farmed, at the address of an office.
+func farmedInOffice(w *world, c *client) {
+	farmed(w, c)
+	inOffice(w, c)
+}
+
 // established is a household of its own, whose cookie the site has known for two days.
 func established(w *world, c *client) {
 	household(w, c)

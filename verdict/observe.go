@@ -28,10 +28,11 @@ func (c *Cacher) Observe(e *Event) {
 	}
 }
 
-// Trust learns that the subject of an event has read since an earlier day as the site's people do.
-func (c *Cacher) Trust(e *Event, since time.Time) {
+// Trust learns that the subject of an event has read since an earlier day with nothing against it, and whether as the site's people do, with the
+// parts of its pages.
+func (c *Cacher) Trust(e *Event, since time.Time, parts bool) {
 	if s, addr := e.Subjects[0], e.Subjects[e.N-1]; standing.Earns(s.Kind) && addr.Kind == identity.KindIP {
-		c.standing.Trust(s, addr.ID, since, e.At)
+		c.standing.Trust(s, addr.ID, since, e.At, parts)
 	}
 }
 
@@ -53,6 +54,9 @@ func (c *Cacher) TrustedAt(addr [16]byte) int { return c.standing.TrustedAt(addr
 // EstablishedIn returns how many subjects a network has established: an address, a /24, or an IPv6 /64, /56, /48 or /32. Of
 // any other it is 0.
 func (c *Cacher) EstablishedIn(net netip.Prefix) int { return c.standing.EstablishedIn(net) }
+
+// ProvenAt returns how many subjects of the address have read for longer, with nothing against them.
+func (c *Cacher) ProvenAt(addr [16]byte) int { return c.standing.ProvenAt(addr) }
 
 // ReturnedAt returns how many subjects of the address are established or have come back from an earlier day.
 func (c *Cacher) ReturnedAt(addr [16]byte, at time.Time) int { return c.standing.ReturnedAt(addr, at) }

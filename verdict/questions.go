@@ -16,6 +16,8 @@ type Question struct {
 	Prefix identity.Prefix
 	Until  time.Time
 	All    bool   // established visitors too; otherwise they are spared
+	Young  bool   // instead of strangers: who has come back, but has not read here for long (Cacher.Company) …
+	Both   bool   // … and strangers, too
 	Apart  bool   // … because the clients of the address share nothing of what they read, as parts of one reader would
 	Only   uint32 // the one client that is asked (Event.Client); 0: everybody
 	Read   uint32 // documents counted by the time it was asked …
@@ -29,38 +31,33 @@ type questions struct {
 }
 
 type asked struct {
-	read, most uint32
-	window     string
-	all, apart bool
-	only       uint32
+	read, most              uint32
+	window                  string
+	all, young, both, apart bool
+	only                    uint32
 }
 
 func newQuestions(most int) questions { return questions{newExpiring[identity.Prefix, asked](most)} }
 
 // put asks a question, or replaces it.
 func (q questions) put(x *Question) {
-	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, all: x.All, apart: x.Apart, only: x.Only})
+	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, all: x.All, young: x.Young, both: x.Both, apart: x.Apart, only: x.Only})
 }
 
-// find sets x to the question that applies to an address; spare says that it is not asked for others (Cacher.Returns), client who it is.
-func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool, client func() uint32) bool {
+// find sets x to the question that applies to an address; spare says that a question for strangers, for the young or for both does not concern
+// the visitor (Cacher.spares), client who it is.
+func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func(young, both bool) bool, client func() uint32) bool {
 	if q.n.Load() == 0 {
 		return false
 	}
 	var of [4]identity.Prefix
-	spared := false
 	for _, p := range of[:identity.Prefixes(&of, addr, group)] {
 		a, until, ok := q.expiring.find(p, at)
 		if !ok || a.only != 0 && a.only != client() {
 			continue
 		}
-		if !a.all && !spared {
-			if spare() {
-				spared = true
-			}
-		}
-		if a.all || !spared {
-			*x = Question{Prefix: p, Until: until, All: a.all, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
+		if a.all || !spare(a.young, a.both) {
+			*x = Question{Prefix: p, Until: until, All: a.all, Young: a.young, Both: a.both, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
 			return true
 		}
 	}
@@ -78,7 +75,7 @@ func (c *Cacher) Ask(q *Question) {
 // takeQuestion takes a question. Where the clients of an address share nothing, to have been seen there once says nothing of anybody.
 func (c *Cacher) takeQuestion(q *Question) {
 	c.questions.put(q)
-	if q.Apart && !q.All {
+	if q.Apart && !q.All && !q.Young {
 		c.standing.Doubt(q.Prefix.ID, c.now())
 	}
 }
@@ -103,6 +100,47 @@ func (c *Cacher) Returns(e *Event) bool {
 		}
 	}
 	return false
+}
+
+// Company returns how many there are like the visitor of an event at the address that it belongs to, of whom little more is known than that
+// they were here on an earlier day; 0 if it is not like that: it has not come back (Returns), or stands for itself, or has read here for
+// longer with nothing against it.
+func (c *Cacher) Company(e *Event) (n int) {
+	for i := range e.N {
+		sub := e.Subjects[i]
+		switch {
+		case c.proven(sub):
+			return 0
+		case standing.Earns(sub.Kind):
+			n = max(n, c.standing.Company(sub, e.At))
+		}
+	}
+	return n
+}
+
+// proven reports whether a subject is spared where those are asked who have not read for long.
+func (c *Cacher) proven(sub identity.Subject) bool {
+	switch {
+	case sub.Kind.Vouched():
+		return true
+	case standing.Earns(sub.Kind):
+		return c.standing.Proven(sub)
+	}
+	return false
+}
+
+// spares reports whether a question does not concern a request: as of a visitor who Returns, and where it is for the young, as of one who
+// has read for longer, or, unless it is for both, of a stranger.
+func (c *Cacher) spares(id *identity.Identity, at time.Time, young, both bool) bool {
+	if !young {
+		return c.returns(id, at)
+	}
+	for i := range id.N {
+		if c.proven(id.Subjects[i]) {
+			return true
+		}
+	}
+	return !both && !c.returns(id, at)
 }
 
 // returns is Returns for a request.
@@ -142,7 +180,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 		return false
 	}
 	at := v.At.UnixNano()
-	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.returns(id, v.At) }, func() uint32 { return clientOf(id, v) }) {
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func(young, both bool) bool { return c.spares(id, v.At, young, both) }, func() uint32 { return clientOf(id, v) }) {
 		return false
 	}
 	if c.paths.read(c.pathKey(s, v.Path)) == readingPart {
@@ -163,6 +201,8 @@ type StoryAsked struct {
 	Most        uint32    `json:"most"`
 	Window      string    `json:"window"`
 	Established bool      `json:"established"` // established visitors are asked, too
+	Young       bool      `json:"young"`       // those are asked who have come back, but have not read here for long
+	Strangers   bool      `json:"strangers"`   // strangers are asked
 	Apart       bool      `json:"apart"`       // … for the clients of the address share nothing of what they read
 	OneClient   bool      `json:"one_client"`  // only one client of the network is asked, which has read most of it
 }
@@ -174,6 +214,6 @@ func (q *Question) story() *StoryAsked {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return &StoryAsked{
-		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, Apart: q.Apart, OneClient: q.Only != 0,
+		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, Young: q.Young, Strangers: !q.Young || q.Both, Apart: q.Apart, OneClient: q.Only != 0,
 	}
 }

@@ -29,7 +29,7 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	f := func(addr string, group uint32, after time.Duration, established, want bool) {
 		t.Helper()
 		var x Question
-		if got := q.find(&x, addressID(addr), group, at.Add(after).UnixNano(), func() bool { return established }, func() uint32 { return 1 }); got != want {
+		if got := q.find(&x, addressID(addr), group, at.Add(after).UnixNano(), func(bool, bool) bool { return established }, func() uint32 { return 1 }); got != want {
 			t.Errorf("%s, group %d, after %v, established %v: %v", addr, group, after, established, got)
 		}
 	}

@@ -15,7 +15,10 @@ type asker struct {
 	barely    map[identity.Prefix]float32
 	stands    bool
 	trusted   []identity.Subject
-	returned  int // visitors of each address who have come back; whoever asks is one of them
+	read      []identity.Subject // who have read for long, with the parts of their pages or without
+	company   int                // how many there are like each visitor of whom little is known
+	proven    int                // who have read at each address for longer
+	returned  int                // visitors of each address who have come back; whoever asks is one of them
 }
 
 func (a *asker) Ask(q *verdict.Question) { a.questions = append(a.questions, *q) }
@@ -29,11 +32,19 @@ func (a *asker) Barely(x identity.Prefix, share float64, _ time.Time) {
 
 func (a *asker) Stands(*verdict.Event) bool { return a.stands }
 
-func (a *asker) Trust(e *verdict.Event, _ time.Time) { a.trusted = append(a.trusted, e.Subjects[0]) }
+func (a *asker) Trust(e *verdict.Event, _ time.Time, parts bool) {
+	if a.read = append(a.read, e.Subjects[0]); parts {
+		a.trusted = append(a.trusted, e.Subjects[0])
+	}
+}
 
 func (a *asker) Returns(*verdict.Event) bool { return a.returned > 0 }
 
 func (a *asker) ReturnedAt([16]byte, time.Time) int { return a.returned }
+
+func (a *asker) ProvenAt([16]byte) int { return a.proven }
+
+func (a *asker) Company(*verdict.Event) int { return a.company }
 
 func newAsker(t *testing.T, edit func(*Config)) (*Processor, *asker) {
 	t.Helper()

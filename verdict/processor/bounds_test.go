@@ -34,11 +34,15 @@ func (b *bench) BanSoon(ban bans.Ban) error {
 
 func (*bench) Observe(*verdict.Event) {}
 
-func (*bench) Trust(*verdict.Event, time.Time) {}
+func (*bench) Trust(*verdict.Event, time.Time, bool) {}
 
 func (*bench) EstablishedAt([16]byte) int { return 0 }
 
 func (*bench) ReturnedAt([16]byte, time.Time) int { return 0 }
+
+func (*bench) ProvenAt([16]byte) int { return 0 }
+
+func (*bench) Company(*verdict.Event) int { return 0 }
 
 func (*bench) Stands(*verdict.Event) bool { return false }
 

@@ -39,7 +39,7 @@ type budget struct {
 	recent     [recentPages]uint32
 	turn       uint8
 	alone      bool  // the question is for the heavy client alone
-	everybody  bool  // it is for the established, too
+	level      level // whom it is for
 	told       uint8 // to gateways: in eighths, one more, how barely it is read; 0: nothing, for nobody was asked there
 }
 
@@ -99,8 +99,21 @@ func (b *budget) again(target uint64) bool {
 }
 
 // charged is what is known about whom a charge is for: whether they are established, whether they have come back from an earlier
-// day (verdict.Cacher.Returns), and whether they made the call recently.
-type charged struct{ known, back, polled bool }
+// day (verdict.Cacher.Returns), whether they made the call recently, and, if they have not read for long, how many there are like them.
+type charged struct {
+	known, back, polled bool
+	company             int
+}
+
+// reader is what is known about the visitor of an event.
+func (p *Processor) reader(e *verdict.Event, known, polled bool) charged {
+	back := known || p.keeper.Returns(e)
+	who := charged{known: known, back: back, polled: polled}
+	if back {
+		who.company = p.keeper.Company(e)
+	}
+	return who
+}
 
 // charge counts documents against the budgets of an event, and asks when one is spent.
 func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who charged) {
@@ -124,12 +137,13 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.weight = ch.bare
 		ch.base, ch.alone, ch.again = 1, true, who.polled
 	}
-	ch.known, ch.votes = who.back, who.known
-	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // known visitors vouch for others with a browser
+	ch.known, ch.young, ch.many, ch.votes = who.back, who.company > 0, who.company > fewYoung, who.known
 	settled := r.people.settled(e.At, c.KnownFrom)
 	if !settled && parts {
 		ch.weight /= float32(c.Newcomers)
 	}
+	ch.whole = ch.weight
+	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // known visitors vouch for others with a browser
 	if is.Called() {
 		p.priceCall(&ch, r)
 		ch.again = who.polled
@@ -138,7 +152,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		r.people.met(networkHash(addr.ID), e.At)
 	}
 	if ch.paid = e.Paid; ch.paid { // what was bought counts, but comes from a browser that has answered
-		ch.base, ch.weight, ch.plain, ch.alone, ch.known, ch.votes = 1, 1, true, false, false, false
+		ch.base, ch.weight, ch.plain, ch.alone, ch.known, ch.young, ch.many, ch.votes = 1, 1, true, false, false, false, false, false
 	}
 	p.chargeTree(e, r, &ch, addr.ID)
 }
@@ -175,22 +189,32 @@ type charge struct {
 	is           verdict.Count
 	base         float32 // documents that it is worth
 	weight, bare float32 // what each counts as if it comes with its parts, or without
+	whole        float32 // the first of them where nobody vouches for another
 	cover        float32 // documents that a part stands for
 	repeat       float32
 	target       uint64
 	at           int64
-	known, again bool // they have come back, see charged; it was read a moment ago
-	votes        bool // they are established, and show how much people call
-	plain        bool // its weight is fixed
-	alone        bool // it neither needs parts nor pays for them
-	paid         bool // a pass paid
+	known, again bool       // they have come back, see charged; it was read a moment ago
+	young, many  bool       // … and have not read for long; more of such belong to their address than a family has
+	youth        [2]float32 // what such have read at the address over the hour and the day, if they are many; see youth
+	votes        bool       // they are established, and show how much people call
+	plain        bool       // its weight is fixed
+	alone        bool       // it neither needs parts nor pays for them
+	paid         bool       // a pass paid
 	client       uint32
+	cost         cost // what it has cost
+}
+
+// cost is what a document has cost: what it is worth, how often that counts, whether it may come with its parts, and whether it did; zero: nothing.
+type cost struct {
+	base, weight float32
+	page, whole  bool
 }
 
 // chargeTree charges each prefix that contains an address.
 func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
 	var of [4]identity.Prefix
-	n, apart, all := identity.Prefixes(&of, addr, r.Group), false, false
+	n, apart, who := identity.Prefixes(&of, addr, r.Group), false, askStrangers
 	for i := range n {
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
@@ -198,14 +222,17 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			ch.again = b.again(ch.target) || ch.again
 		}
 		if i == 0 && p.isApart(b, of[0], e, r, ch) {
-			apart, all = true, ch.known || ch.votes
-			ch.weight, ch.known, ch.votes = max(ch.weight, 1), false, false
+			apart, who = true, ch.level()
+			ch.weight, ch.known, ch.young, ch.many, ch.votes = max(ch.weight, 1), false, false, false, false
 		}
 		b.charge(ch)
+		if i == 0 {
+			p.grow(b, of[0], ch)
+		}
 		if i == 0 && ch.votes && ch.is.Called() && !ch.again {
 			p.voteCalls(b, r, ch, networkHash(addr)|1)
 		}
-		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr), apart && i == 0, all)
+		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr), apart && i == 0, who)
 		if over {
 			b.tell()
 		}
@@ -224,6 +251,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 func (b *budget) charge(ch *charge) {
 	b.fade(ch.at)
 	b.behave(ch)
+	ch.cost = cost{}
 	if ch.is == verdict.CountPart && ch.paid {
 		return
 	}
@@ -255,6 +283,7 @@ func (b *budget) charge(ch *charge) {
 		}
 	}
 	b.add(base*weight, ch.known)
+	ch.cost = cost{base: base, weight: weight, whole: whole, page: !ch.again && !ch.alone && !ch.plain}
 	if !ch.known {
 		was := b.heavy.apart(ch)
 		switch {
@@ -302,25 +331,33 @@ func (p *Processor) places(b *budget, x *identity.Prefix, addr [16]byte) float32
 // households there would, and more than a multiple of what those whom the site has seen before have; the latter are asked last,
 // and only at their own address, when they have read more than that many of them would. apart says that those of an address share
 // nothing of what they read: they are one household that loads no parts, whoever they are.
-func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32, apart, established bool) (q verdict.Question, over bool) {
+func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32, apart bool, who level) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
+	at := time.UnixMilli(ch.at)
 	now, home, returned := ch.at/1000, x.Household(), float32(0)
 	if home {
-		returned = 1 + float32(p.keeper.ReturnedAt(x.ID, time.UnixMilli(ch.at)))
+		returned = 1 + float32(p.keeper.ReturnedAt(x.ID, at))
 	}
 	pending := int64(b.askedUntil) > now+leastAsk/2
-	if pending && !b.alone && (b.everybody || !apart || !established) {
+	asked := pending && !b.alone
+	if asked && b.level == askEverybody {
 		return q, false
 	}
 	for i, most := range [...]float32{float32(c.Hour), float32(c.Day)} {
 		limit := max(most*places, float32(c.People)*b.known[i])
-		read, all := b.read[i], false
-		if home && b.known[i] > most*returned*float32(c.Person) {
-			limit, read, all = most*returned*float32(c.Person), b.known[i], true
+		read, whom := b.read[i], askStrangers
+		switch {
+		case home && !asked && b.known[i] > most*returned*float32(c.Person):
+			limit, read, whom = most*returned*float32(c.Person), b.known[i], askEverybody
+		case home && ch.youth[i] > most:
+			limit, read, whom = most, ch.youth[i], askYoung
+			if p.keeper.ProvenAt(x.ID) == 0 { // cookies of a robot that are banned come again as strangers
+				whom |= askStrangers
+			}
 		}
 		if apart { // as much as who reads without the parts of pages; what was read before that was known counts, too
-			limit, all = most/float32(c.Bare), established
-			if established {
+			limit, whom = most/float32(c.Bare), who
+			if who != askStrangers {
 				if read += b.known[i]; i == len(budgetSpans)-1 {
 					read = max(read, b.docs)
 				}
@@ -330,19 +367,23 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 			continue
 		}
 		var only uint32
-		if !all && !apart {
+		if whom == askStrangers && !apart {
 			only = b.heavy.alone(i, read, limit, b.company)
 		}
 		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
 		if apart {
 			wait = min(wait, apartAsk)
 		}
-		if pending && only != 0 {
+		if pending && only != 0 || asked && whom&^b.level == 0 {
 			continue
 		}
-		b.askedUntil, b.alone, b.everybody = uint32(now+int64(wait)), only != 0, all //nolint:gosec // until 2106
+		if asked { // whoever was asked before still is, while both are
+			whom |= b.level
+			wait = min(wait, float64(int64(b.askedUntil)-now))
+		}
+		b.askedUntil, b.alone, b.level = uint32(now+int64(wait)), only != 0, whom //nolint:gosec // until 2106
 		return verdict.Question{
-			Prefix: x, Only: only, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all, Apart: apart,
+			Prefix: x, Only: only, Until: at.Add(time.Duration(wait * float64(time.Second))), All: whom&askKnown != 0, Young: whom&(askKnown|askYoung) == askYoung, Both: whom == askStrangers|askYoung, Apart: apart,
 			Read: uint32(read), Most: uint32(limit), Window: budgetSpans[i].name,
 		}, true
 	}

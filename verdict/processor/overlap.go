@@ -149,11 +149,11 @@ func (t *tastes) share(e *verdict.Event) (float32, bool) {
 	return least / x.chance, least > 0
 }
 
-// circleKey is an address, and whether the clients are those that the service has known before or all others: what is free to make, as
-// names and young cookies are, changes nothing for people who are known.
+// circleKey is an address, and which of its clients are compared: those who have read there for long, others that have come back, or
+// strangers. What is free to make, as names and young cookies are, changes nothing for people who are known.
 type circleKey struct {
-	home  identity.Prefix
-	known bool
+	home identity.Prefix
+	who  level
 }
 
 // circle is what the clients of an address have read lately, and how surely they share nothing.
@@ -222,7 +222,7 @@ func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r
 	if counts {
 		chance, counts = r.people.tastes.share(e)
 	}
-	k := circleKey{home, ch.known || ch.votes}
+	k := circleKey{home, ch.level()}
 	sh, h := p.circles.lock(k)
 	defer sh.mu.Unlock()
 	if !counts {

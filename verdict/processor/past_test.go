@@ -16,9 +16,12 @@ type kept struct {
 	bans, seen, trusted int
 }
 
-func (k *kept) BanSoon(b bans.Ban) error             { k.bans++; return k.BanKeeper.BanSoon(b) }
-func (k *kept) Observe(e *verdict.Event)             { k.seen++; k.BanKeeper.Observe(e) }
-func (k *kept) Trust(e *verdict.Event, at time.Time) { k.trusted++; k.BanKeeper.Trust(e, at) }
+func (k *kept) BanSoon(b bans.Ban) error { k.bans++; return k.BanKeeper.BanSoon(b) }
+func (k *kept) Observe(e *verdict.Event) { k.seen++; k.BanKeeper.Observe(e) }
+func (k *kept) Trust(e *verdict.Event, at time.Time, parts bool) {
+	k.trusted++
+	k.BanKeeper.Trust(e, at, parts)
+}
 
 // TestThePastIsKeptElsewhere: what was judged before a start makes no ban, and counts for nobody's standing; but its robot is known, so
 // that its next page is one too many.

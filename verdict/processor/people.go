@@ -292,6 +292,7 @@ func (p *Processor) votes(e *verdict.Event, r *rates, s *session, established bo
 const (
 	trustFrom    = 16   // pages that somebody who is trusted has read, at least: as many as robots that load parts read before they are banned
 	trustLoads   = 8    // page loads among them, at least
+	provenFrom   = 32   // documents after which somebody is known for longer who loads fewer parts
 	trustRobots  = 0.01 // share of what is read at their address that may be robots', going by the bans
 	trustedParts = 0.5  // share of the parts that people's pages usually have which theirs have, at least
 )
@@ -303,11 +304,12 @@ func (p *Processor) trust(e *verdict.Event, r *rates, s *session) {
 		return
 	}
 	usual, loads := r.people.told(), s.loads()
-	if loads < trustLoads || !(usual >= fewParts) || float32(s.parts) < trustedParts*usual*loads {
+	parts := loads >= trustLoads && usual >= fewParts && float32(s.parts) >= trustedParts*usual*loads
+	if !parts && s.documents < provenFrom {
 		return
 	}
 	if s.bans == 0 && s.score <= r.Unsure && p.robotsAt(e.Subjects[e.N-1].ID, r, e.At) < trustRobots {
-		p.keeper.Trust(e, time.Unix(int64(s.first), 0))
+		p.keeper.Trust(e, time.Unix(int64(s.first), 0), parts)
 	}
 }
 

@@ -57,7 +57,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	if calls || script || unproved(e, is) {
 		rep = p.polls.see(e)
 	}
-	p.charge(e, r, pricedAs(is, script), charged{known, known || p.keeper.Returns(e), rep.again})
+	p.charge(e, r, pricedAs(is, script), p.reader(e, known, rep.again))
 	p.serve(e, r, is, known)
 	if is == verdict.CountPart || is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group) {
 		p.load(e, r, known, script && rep.counts)

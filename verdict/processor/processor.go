@@ -51,11 +51,13 @@ import (
 type BanKeeper interface {
 	BanSoon(b bans.Ban) error
 	Observe(e *verdict.Event)
-	Trust(e *verdict.Event, since time.Time)
+	Trust(e *verdict.Event, since time.Time, parts bool)
 	EstablishedAt(addr [16]byte) int
 	ReturnedAt(addr [16]byte, at time.Time) int
+	ProvenAt(addr [16]byte) int
 	Stands(e *verdict.Event) bool
 	Returns(e *verdict.Event) bool
+	Company(e *verdict.Event) int
 	Ask(q *verdict.Question)
 	Doubt(d *verdict.Doubt)
 	AskArrivals(x *verdict.Campaign)
@@ -83,6 +85,7 @@ type Processor struct {
 	budgets    *table[identity.Prefix, budget]
 	portions   *table[portionKey, portion]
 	circles    *table[circleKey, circle]
+	youths     *table[identity.Prefix, youth]
 	polls      polls
 	scripts    scripts
 	fetched    fetched
@@ -183,6 +186,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
 		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion),
 		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle),
+		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -369,6 +373,7 @@ func (p *Processor) Sweep(at time.Time) {
 	})
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.circles.sweep(func(_ circleKey, c *circle) bool { return now-c.at > circleIdle })
+	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
 	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }

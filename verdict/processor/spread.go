@@ -39,7 +39,7 @@ func (s *seed) prefix(k identity.Prefix) uint64 {
 }
 
 func (s *seed) circle(k circleKey) uint64 {
-	return s.spread(&k.home.ID, uint64(k.home.Group)<<9|uint64(k.home.Bits)<<1|uint64(b2i(k.known))) //nolint:gosec // 0 or 1
+	return s.spread(&k.home.ID, uint64(k.home.Group)<<11|uint64(k.home.Bits)<<3|uint64(k.who))
 }
 
 func (s *seed) pace(k paceKey) uint64 {

@@ -15,8 +15,9 @@ type homeShard struct {
 }
 
 // homeCount is how many subjects an address has: candidates, established ones, and others that are trusted. Those candidates are fresh
-// that were first seen on the given day. Lost are those whose standing a ban has taken away; half of them are forgotten each day.
-type homeCount struct{ candidates, established, trusted, fresh, day, lost, lostDay uint16 }
+// that were first seen on the given day. Lost are those whose standing a ban has taken away; half of them are forgotten each day. Proven
+// are those of the established who have read for longer.
+type homeCount struct{ candidates, established, trusted, fresh, day, lost, lostDay, proven uint16 }
 
 // lostOn returns how many are lost as of a day.
 func (n *homeCount) lostOn(day uint16) int {
@@ -26,10 +27,10 @@ func (n *homeCount) lostOn(day uint16) int {
 	return int(n.lost >> min(day-n.lostDay, 15))
 }
 
-// proves reports whether one page of an earlier day says on a day that somebody of the address is a person: unless too many wait there, or
-// more have turned out to be robots.
+// proves reports whether one page of an earlier day says on a day that somebody of the address is a person: unless too many wait there, with
+// those who waited until they were banned, or more have turned out to be robots.
 func (n *homeCount) proves(day uint16, perAddress int) bool {
-	return int(n.candidates) <= perAddress && !n.robots(day)
+	return int(n.candidates)+n.lostOn(day) <= perAddress && !n.robots(day)
 }
 
 // robots reports whether most of those who were seen at the address, lately or for long, have turned out to be robots.
@@ -81,13 +82,18 @@ func (t *Table) ReturnedAt(addr [16]byte, at time.Time) int {
 	defer h.mu.RUnlock()
 	n := h.m[addr]
 	count := int(n.established) + int(n.trusted)
-	switch {
-	case !n.proves(dayOf(at), t.perAddress):
-		return count
-	case n.day != dayOf(at):
-		return count + int(n.candidates)
+	if n.proves(dayOf(at), t.perAddress) {
+		count += n.waiting(dayOf(at))
 	}
-	return count + max(int(n.candidates)-int(n.fresh), 0)
+	return count
+}
+
+// waiting returns how many candidates were first seen before a day.
+func (n *homeCount) waiting(day uint16) int {
+	if n.day != day {
+		return int(n.candidates)
+	}
+	return max(int(n.candidates)-int(n.fresh), 0)
 }
 
 // freshAt notes that a candidate of an address was first seen on a day. Of earlier days than the last nothing is kept.
@@ -115,4 +121,25 @@ func (h *homeShard) sweep(day uint16) {
 			delete(h.m, a)
 		}
 	}
+}
+
+// change is what becomes of the numbers of an address.
+type change struct{ candidates, established, trusted, proven int }
+
+func one(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// counted is a change by so many subjects of this tenure.
+func (e *tenure) counted(by int) change {
+	switch {
+	case e.established:
+		return change{established: by, proven: by * one(e.proven)}
+	case e.trusted:
+		return change{trusted: by}
+	}
+	return change{candidates: by}
 }

@@ -9,11 +9,14 @@ const recordSize = 21
 const (
 	recordEstablished = 1   // the first day is that on which the subject itself was seen
 	recordTrusted     = 3   // the first day is that on which it was seen, and it is trusted
+	recordProven      = 5   // established, and proven
 	recordYoung       = 254 // only young cookies were seen; smaller even numbers: half of it is the number of days before the first
 )
 
 func (e *tenure) record() (first uint16, says byte) {
 	switch {
+	case e.proven:
+		return e.first, recordProven
 	case e.established:
 		return e.first, recordEstablished
 	case e.trusted:
@@ -25,7 +28,8 @@ func (e *tenure) record() (first uint16, says byte) {
 }
 
 func tenureOf(first, last uint16, says byte) tenure {
-	e := tenure{since: first, first: first, last: last, established: says == recordEstablished, trusted: says == recordTrusted}
+	e := tenure{since: first, first: first, last: last, trusted: says == recordTrusted, proven: says == recordProven}
+	e.established = e.proven || says == recordEstablished
 	switch {
 	case e.established, e.trusted:
 	case says == recordYoung:

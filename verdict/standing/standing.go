@@ -63,6 +63,7 @@ type tenure struct {
 	home        [16]byte // the address that it is counted for
 	established bool
 	trusted     bool // it reads as the site's people do, and has no place
+	proven      bool // it is established, and has read for longer; who is trusted has, too
 }
 
 // New makes a Table. Tell is told of what has become known of a subject, in a form that Merge takes; nil: nobody is told.
@@ -146,7 +147,7 @@ func (t *Table) ObserveYoung(s identity.Subject, addr [16]byte, at time.Time) {
 
 // above reports whether e says more than o.
 func (e *tenure) above(o *tenure) bool {
-	return e.established && !o.established || e.trusted && !o.trusted && !o.established
+	return e.established && (!o.established || e.proven && !o.proven) || e.trusted && !o.trusted && !o.established
 }
 
 // old reports whether a page on a given day adds nothing new.
@@ -182,9 +183,9 @@ func (t *Table) observe(s identity.Subject, addr [16]byte, at time.Time, young b
 		e.first = day
 	default:
 		// A candidate moves to the address where it was last seen: it is established by one address, and counted there.
-		if !t.robotsAt(addr, day) && t.count(addr, change{established: 1}) {
+		if !t.robotsAt(addr, day) && t.count(addr, change{established: 1, proven: one(e.trusted)}) {
 			t.count(e.home, e.counted(-1))
-			e.home, e.established, e.trusted = addr, true, false
+			e.home, e.established, e.trusted, e.proven = addr, true, false, e.trusted
 		}
 	}
 	e.last = max(e.last, day)
@@ -223,20 +224,6 @@ func (t *Table) admit(sh *shard, addr [16]byte, young bool) bool {
 	return true
 }
 
-// change is what becomes of the numbers of an address.
-type change struct{ candidates, established, trusted int }
-
-// counted is a change by so many subjects of this tenure.
-func (e *tenure) counted(by int) change {
-	switch {
-	case e.established:
-		return change{established: by}
-	case e.trusted:
-		return change{trusted: by}
-	}
-	return change{candidates: by}
-}
-
 // count changes the numbers of an address; if a bound is reached, it changes nothing and returns false.
 func (t *Table) count(addr [16]byte, by change) bool {
 	h := t.home(addr)
@@ -252,6 +239,7 @@ func (t *Table) count(addr [16]byte, by change) bool {
 		t.nets.add(addr, e-int(n.established))
 	}
 	n.candidates, n.established, n.trusted = uint16(c), uint16(e), uint16(w) //nolint:gosec // at most 32 times perAddress
+	n.proven = uint16(min(max(int(n.proven)+by.proven, 0), e))               //nolint:gosec // as above
 	if c+e+w+int(n.lost) == 0 {
 		delete(h.m, addr)
 		return true
@@ -382,12 +370,14 @@ func (t *Table) merge(s identity.Subject, e tenure) {
 	if known && !e.above(&old) || !known && t.n.Load() >= t.max {
 		return
 	}
-	if !t.count(e.home, e.counted(1)) {
+	switch {
+	case known && e.established && old.established && e.home == old.home:
+		t.count(e.home, change{proven: 1})
+	case !t.count(e.home, e.counted(1)):
 		return
-	}
-	if known {
+	case known:
 		t.count(old.home, old.counted(-1))
-	} else {
+	default:
 		t.n.Add(1)
 	}
 	if !e.established {

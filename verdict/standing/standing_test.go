@@ -91,7 +91,7 @@ func TestLargeOfficeCounts(t *testing.T) {
 	for n := range 600 {
 		s := sub(identity.KindI, n)
 		all.Observe(s, office, day0)
-		all.Trust(s, office, day0, day0)
+		all.Trust(s, office, day0, day0, true)
 		if n >= 32 && all.Counts(s, day0) {
 			t.Fatalf("visitor %d counts on its first day", n)
 		}
@@ -103,7 +103,7 @@ func TestLargeOfficeCounts(t *testing.T) {
 		t.Fatalf("%d count before anybody is trusted", n)
 	}
 	for n := range 600 {
-		all.Trust(sub(identity.KindI, n), office, day0, later)
+		all.Trust(sub(identity.KindI, n), office, day0, later, true)
 	}
 	for n := range 100 {
 		all.Observe(sub(identity.KindFuid, n), office, later) // somebody's farm
@@ -193,7 +193,7 @@ func TestMostlyRobots(t *testing.T) {
 func TestTrustIsBounded(t *testing.T) {
 	all := table(func(c *Config) { c.PerAddress, c.Max = 2, 80 })
 	for n := range 200 {
-		all.Trust(sub(identity.KindI, n), ip("192.0.2.1"), day0, day0.Add(oneDay))
+		all.Trust(sub(identity.KindI, n), ip("192.0.2.1"), day0, day0.Add(oneDay), true)
 	}
 	if n := all.TrustedAt(ip("192.0.2.1")); n != 2*trustedPerPlace {
 		t.Errorf("%d trusted", n)
@@ -216,7 +216,7 @@ func TestTrustedMayBeEstablished(t *testing.T) {
 			t.Error("a record can't be read")
 		}
 	}
-	all.Trust(s, home, day0, day0.Add(oneDay))
+	all.Trust(s, home, day0, day0.Add(oneDay), true)
 	if !other.Counts(s, day0.Add(oneDay)) || other.Established(s) || other.TrustedAt(home) != 1 {
 		t.Error("the other node does not trust it")
 	}
