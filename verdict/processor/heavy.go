@@ -53,11 +53,13 @@ func (h *heavy) note(client uint32, w float32) {
 	h.by[0] = max(h.by[0], 0)
 }
 
+// others returns what the others have read in a window as no browser of people reads it.
+func (h *heavy) others(i int) float32 { return h.bare[i] - h.by[i] }
+
 // alone returns the client that alone is to be asked for what was read in a window, where its company has read so many whole
 // documents; 0: everybody.
 func (h *heavy) alone(i int, read, limit, company float32) uint32 {
-	others := h.bare[i] - h.by[i]
-	if h.by[i] <= 0 || others > limit/othersShare+company/othersBare || read-h.by[i] > limit {
+	if h.by[i] <= 0 || h.others(i) > limit/othersShare+company/othersBare || read-h.by[i] > limit {
 		return 0
 	}
 	return h.client
@@ -97,5 +99,5 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 // mostly reports whether enough was read in a window as no browser of people reads, and nearly all of it by the client, but for what
 // is usual in its company.
 func (h *heavy) mostly(i int, company float32) bool {
-	return h.by[i] >= heavyFrom && h.bare[i]-h.by[i] <= h.by[i]/othersShare+company/othersBare
+	return h.by[i] >= heavyFrom && h.others(i) <= h.by[i]/othersShare+company/othersBare
 }

@@ -92,7 +92,7 @@ func (y *youth) turn(b *budget, ch *charge) {
 	if ch.many && y.fresh {
 		y.fresh, y.debt = false, max(y.debt, 0)
 		for i := range y.read {
-			y.read[i] = max(y.read[i], b.heavy.bare[i])
+			y.read[i] = max(y.read[i], b.heavy.others(i))
 		}
 	}
 }
