@@ -32,7 +32,7 @@ func TestFirefox(t *testing.T) {
 	g, secure, _ := http2Gateway(t, pages.URL, "")
 	url := "https://" + secure
 	text := func() string {
-		s, _ := f.eval("return document.body.innerText").(string)
+		s, _ := f.eval("return document.body?.innerText ?? ''").(string)
 		return s
 	}
 	f.open(url + "/first")
