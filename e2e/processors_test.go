@@ -64,7 +64,7 @@ func robots(net int) []robot {
 	return []robot{
 		{kind: "library, by its score", address: at("203.0.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), under: "/articles"},
 		{kind: "without cookies, by its score", address: at("198.51.%d.1"), header: browser, under: "/articles"},
-		{kind: "with cookies, by its score", address: at("198.18.%d.1"), header: browser, cookies: true, under: "/articles"},
+		{kind: "library with cookies, by its score", address: at("198.18.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), cookies: true, under: "/articles"},
 		{kind: "without cookies, by its pace", address: at("198.52.%d.1"), header: browser, under: "/pace"},
 		{kind: "with cookies and parts, by its pace", address: at("198.19.%d.1"), header: browser, cookies: true, parts: true, under: "/pace"},
 		{kind: "without cookies, by the budget", address: at("100.65.%d.1"), header: browser, under: "/free"},
@@ -118,9 +118,25 @@ func (r *robot) pause() {
 	time.Sleep(wait + 5*r.took)
 }
 
-// race lets all robots read at once, and returns what each got.
+// peopleRead lets people of many networks read a page and the one behind it, so that every processor knows that cookies and referers
+// arrive: until then who sends none is blamed by those alone that have met somebody who does.
+func peopleRead(t *testing.T, url string, net int) {
+	t.Helper()
+	for i := range 24 {
+		v := visitor(t)
+		at := fmt.Sprintf("198.20.%d.1", 100*net+i)
+		first := url + "/articles/of-people"
+		v.get(first, "X-Forwarded-For", at)
+		if r := v.get(first+"/more", "X-Forwarded-For", at, "Referer", first); r.StatusCode != http.StatusOK {
+			t.Fatalf("a person gets %d", r.StatusCode)
+		}
+	}
+}
+
+// race lets all robots read at once where people have read, and returns what each got.
 func race(t *testing.T, url string, net int) map[string]int {
 	t.Helper()
+	peopleRead(t, url, net)
 	got := map[string]int{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -210,6 +226,8 @@ func TestRobotsThroughThreeGateways(t *testing.T) {
 			t.Errorf("%s: stopped after %d pages by three gateways, want %d ± %d", kind, got[kind], n, slack)
 		}
 	}
+	stoppedBy(t, 1, one)
+	stoppedBy(t, 2, s.gateways...)
 	for i, g := range s.gateways {
 		if g.metric("antirobot_stream_judged_alone_total") > 0 || g.metric("antirobot_processor_bans_total") > 0 {
 			t.Errorf("gateway %d has judged by itself", i)
@@ -220,6 +238,35 @@ func TestRobotsThroughThreeGateways(t *testing.T) {
 	}
 	s.bansEverywhere(t)
 	s.killsAJudge(t, want)
+}
+
+// stoppedBy reads in what the gateways wrote why they stopped each robot: its kind says it.
+func stoppedBy(t *testing.T, net int, gateways ...*gateway) {
+	t.Helper()
+	for _, r := range robots(net) {
+		why := `"cause":"budget"`
+		switch {
+		case strings.HasSuffix(r.kind, "score"):
+			why = `"reason":"formula: `
+		case strings.HasSuffix(r.kind, "pace"):
+			why = `"reason":"pace: `
+		}
+		var addresses []string
+		for i := range mostPages {
+			addresses = append(addresses, fmt.Sprintf(`"client":%q`, r.address(i)))
+		}
+		eventually(t, r.kind+" is written down as stopped with "+why, func() bool {
+			return slices.ContainsFunc(gateways, func(g *gateway) bool {
+				for line := range strings.Lines(g.logs.String()) {
+					if strings.Contains(line, `"message":"decision"`) && strings.Contains(line, why) &&
+						slices.ContainsFunc(addresses, func(a string) bool { return strings.Contains(line, a) }) {
+						return true
+					}
+				}
+				return false
+			})
+		})
+	}
 }
 
 // fewPages is how many pages may be read under /few.
