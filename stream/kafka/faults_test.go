@@ -201,6 +201,7 @@ func TestLogin(t *testing.T) {
 	t.Setenv("KAFKA_PASSWORD_OF_A_TEST", "open")
 	cfg, of := quick(c)
 	cfg.User, cfg.TLS = "gate", TLSConfig{Enabled: true, CAFile: ca}
+	cfg.Timeout = 30 * time.Second // nothing here ends by it: to be refused takes a handshake and a key derived from the password
 	try := func(mechanism string, set func(c *Config)) error {
 		cfg := cfg
 		cfg.Mechanism = mechanism
