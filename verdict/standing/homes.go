@@ -38,12 +38,12 @@ func (n *homeCount) robots(day uint16) bool {
 	return n.lostOn(day) > int(n.candidates)+int(n.established)+int(n.trusted)
 }
 
-func (t *Table) robotsAt(addr [16]byte, day uint16) bool {
+// countAt returns how many subjects the address has at this moment.
+func (t *Table) countAt(addr [16]byte) homeCount {
 	h := t.home(addr)
 	h.mu.RLock()
 	defer h.mu.RUnlock()
-	n := h.m[addr]
-	return n.robots(day)
+	return h.m[addr]
 }
 
 // lose notes that so many subjects of an address are lost.
@@ -77,10 +77,7 @@ func (t *Table) Doubt(addr [16]byte, at time.Time) {
 // ReturnedAt returns how many subjects of the address are established, or count because they were seen on an earlier day; see
 // Counts.
 func (t *Table) ReturnedAt(addr [16]byte, at time.Time) int {
-	h := t.home(addr)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	n := h.m[addr]
+	n := t.countAt(addr)
 	count := int(n.established) + int(n.trusted)
 	if n.proves(dayOf(at), t.perAddress) {
 		count += n.waiting(dayOf(at))

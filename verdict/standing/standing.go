@@ -113,10 +113,7 @@ func (t *Table) Established(s identity.Subject) bool {
 
 // EstablishedAt returns how many subjects the address has established.
 func (t *Table) EstablishedAt(addr [16]byte) int {
-	h := t.home(addr)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return int(h.m[addr].established)
+	return int(t.countAt(addr).established)
 }
 
 // Counts reports whether a ban on its address leaves the subject alone.
@@ -128,10 +125,7 @@ func (t *Table) Counts(s identity.Subject, at time.Time) bool {
 	if !known || e.established || e.trusted || e.since >= dayOf(at) {
 		return known && (e.established || e.trusted)
 	}
-	h := t.home(e.home)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	n := h.m[e.home]
+	n := t.countAt(e.home)
 	return n.proves(dayOf(at), t.perAddress)
 }
 
@@ -183,7 +177,7 @@ func (t *Table) observe(s identity.Subject, addr [16]byte, at time.Time, young b
 		e.first = day
 	default:
 		// A candidate moves to the address where it was last seen: it is established by one address, and counted there.
-		if !t.robotsAt(addr, day) && t.count(addr, change{established: 1, proven: one(e.trusted)}) {
+		if n := t.countAt(addr); !n.robots(day) && t.count(addr, change{established: 1, proven: one(e.trusted)}) {
 			t.count(e.home, e.counted(-1))
 			e.home, e.established, e.trusted, e.proven = addr, true, false, e.trusted
 		}
@@ -204,14 +198,8 @@ func (t *Table) put(sh *shard, s identity.Subject, e *tenure) {
 // admit makes room for a candidate at an address; young ones, which cost nothing to create, get half of it. The caller
 // holds the shard's lock.
 func (t *Table) admit(sh *shard, addr [16]byte, young bool) bool {
-	if young {
-		h := t.home(addr)
-		h.mu.RLock()
-		n := int(h.m[addr].candidates)
-		h.mu.RUnlock()
-		if 2*n >= t.perAddress*candidatesPerPlace {
-			return false
-		}
+	if young && 2*int(t.countAt(addr).candidates) >= t.perAddress*candidatesPerPlace {
+		return false
 	}
 	if !t.count(addr, change{candidates: 1}) {
 		return false

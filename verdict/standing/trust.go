@@ -47,10 +47,7 @@ func (t *Table) Trust(s identity.Subject, addr [16]byte, since, at time.Time, pa
 
 // TrustedAt returns how many subjects of the address are trusted, and have no place among the established.
 func (t *Table) TrustedAt(addr [16]byte) int {
-	h := t.home(addr)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	return int(h.m[addr].trusted)
+	return int(t.countAt(addr).trusted)
 }
 
 // Proven reports whether a subject has read for longer, with nothing against it: it is asked for nothing that others of its address read.
@@ -73,10 +70,7 @@ func (t *Table) Company(s identity.Subject, at time.Time) int {
 	if !known || e.trusted || e.proven || !e.established && e.since >= day {
 		return 0
 	}
-	h := t.home(e.home)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	n := h.m[e.home]
+	n := t.countAt(e.home)
 	if !e.established && !n.proves(day, t.perAddress) {
 		return 0
 	}
@@ -89,9 +83,6 @@ func (t *Table) Company(s identity.Subject, at time.Time) int {
 
 // ProvenAt returns how many subjects of the address have read for longer, with nothing against them.
 func (t *Table) ProvenAt(addr [16]byte) int {
-	h := t.home(addr)
-	h.mu.RLock()
-	defer h.mu.RUnlock()
-	n := h.m[addr]
+	n := t.countAt(addr)
 	return int(n.trusted) + int(n.proven)
 }
