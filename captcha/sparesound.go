@@ -62,7 +62,10 @@ func (s *spareSounds) take(level uint8, voice string, suit func(digits []byte) b
 	from := rand.IntN(len(s.all))
 	for i := range s.all {
 		o := s.all[(from+i)%len(s.all)]
-		if digits := []byte(o.digits); o.shown < spareShows && o.speaks(level, voice) && suit(digits) {
+		if o.shown >= spareShows || !o.speaks(level, voice) {
+			continue
+		}
+		if digits := []byte(o.digits); suit(digits) {
 			return digits
 		}
 	}
