@@ -81,18 +81,14 @@ func (c *Cookies) split(pair []byte) bool {
 }
 
 // Cookie returns the value of the first cookie called name. The case of cookie names matters.
-func (v *View) Cookie(name string) (value []byte, ok bool) {
-	for c := v.Cookies(); c.Next(); {
-		if string(c.Name) == name {
-			return c.Value, true
-		}
-	}
-	return nil, false
-}
+func (v *View) Cookie(name string) (value []byte, ok bool) { return v.cookie(name, maxCookies) }
 
 // EveryCookie is Cookie for those who must not miss what a service may read: it looks at all there are, which the size of a head bounds.
-func (v *View) EveryCookie(name string) (value []byte, ok bool) {
-	for c := (Cookies{fields: v.Fields, left: math.MaxInt}); c.Next(); {
+func (v *View) EveryCookie(name string) (value []byte, ok bool) { return v.cookie(name, math.MaxInt) }
+
+// cookie looks at so many cookies.
+func (v *View) cookie(name string, most int) (value []byte, ok bool) {
+	for c := (Cookies{fields: v.Fields, left: most}); c.Next(); {
 		if string(c.Name) == name {
 			return c.Value, true
 		}
