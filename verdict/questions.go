@@ -51,15 +51,18 @@ func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spar
 		return false
 	}
 	var of [4]identity.Prefix
+	back := false // the visitor has come back: no question for strangers concerns it
 	for _, p := range of[:identity.Prefixes(&of, addr, group)] {
 		a, until, ok := q.expiring.find(p, at)
 		if !ok || a.only != 0 && a.only != client() {
 			continue
 		}
-		if a.all || !spare(a.young, a.both) {
-			*x = Question{Prefix: p, Until: until, All: a.all, Young: a.young, Both: a.both, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
-			return true
+		if !a.all && (back && !a.young || spare(a.young, a.both)) {
+			back = back || !a.young
+			continue
 		}
+		*x = Question{Prefix: p, Until: until, All: a.all, Young: a.young, Both: a.both, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
+		return true
 	}
 	return false
 }

@@ -53,6 +53,31 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	}
 }
 
+// TestReturnIsLookedUpOnce: however many networks around an address are asked, whether the visitor has come back is looked up once;
+// a question for the young is another matter.
+func TestReturnIsLookedUpOnce(t *testing.T) {
+	q := newQuestions(10)
+	var of [4]identity.Prefix
+	for _, p := range of[:identity.Prefixes(&of, addressID("2001:db8::1"), 7)] {
+		q.put(&Question{Prefix: p, Until: day0.Add(time.Hour), Young: p.Bits == 32, Window: "1h"})
+	}
+	for _, want := range []bool{false, true} {
+		returns, proven := 0, 0
+		var x Question
+		asked := q.find(&x, addressID("2001:db8::1"), 7, day0.UnixNano(), func(young, _ bool) bool {
+			if !young {
+				returns++
+				return true
+			}
+			proven++
+			return !want
+		}, func() uint32 { return 1 })
+		if asked != want || returns != 1 || proven != 1 {
+			t.Errorf("asked %v, want %v, after %d looks for whether it has come back and %d for whether it has read for longer", asked, want, returns, proven)
+		}
+	}
+}
+
 // TestQuestionsAreBounded: a full table refuses new questions, and counts that.
 func TestQuestionsAreBounded(t *testing.T) {
 	q := newQuestions(2)
