@@ -261,12 +261,7 @@ func cookieDropped(c *evidence) float32 {
 }
 
 // refererNone is the share of the pages that come without Referer; unknown where nobody sends one.
-func refererNone(c *evidence) float32 {
-	if c.lost.referer || c.s.sharesOf < 2 {
-		return nan
-	}
-	return float32(c.s.shares[shareRefererNone]) / float32(c.s.sharesOf)
-}
+var refererNone = withReferers(part(shareRefererNone, shareCount, 2))
 
 // missingParts says how far the subject is behind others of the service in requesting what pages consist of: 0 requests
 // as much, 1 requests nothing. It is unknown for the first pages, which come before their parts, and for a subject that
