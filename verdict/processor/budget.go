@@ -152,7 +152,8 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		r.people.met(networkHash(addr.ID), e.At)
 	}
 	if ch.paid = e.Paid; ch.paid { // what was bought counts, but comes from a browser that has answered
-		ch.base, ch.weight, ch.plain, ch.alone, ch.known, ch.young, ch.many, ch.votes = 1, 1, true, false, false, false, false, false
+		ch.base, ch.weight, ch.plain, ch.alone = 1, 1, true, false
+		ch.ofStranger()
 	}
 	p.chargeTree(e, r, &ch, addr.ID)
 }
@@ -205,6 +206,9 @@ type charge struct {
 	cost         cost // what it has cost
 }
 
+// ofStranger makes it the charge of somebody of whom nothing is known.
+func (ch *charge) ofStranger() { ch.known, ch.young, ch.many, ch.votes = false, false, false, false }
+
 // cost is what a document has cost: what it is worth, how often that counts, whether it may come with its parts, and whether it did; zero: nothing.
 type cost struct {
 	base, weight float32
@@ -223,7 +227,8 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		}
 		if i == 0 && p.isApart(b, of[0], e, r, ch) {
 			apart, who = true, ch.level()
-			ch.weight, ch.known, ch.young, ch.many, ch.votes = max(ch.weight, 1), false, false, false, false
+			ch.weight = max(ch.weight, 1)
+			ch.ofStranger()
 		}
 		b.charge(ch)
 		if i == 0 {
