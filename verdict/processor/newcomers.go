@@ -26,12 +26,9 @@ type newcomers struct {
 }
 
 const (
-	wayPlaces      = 2048
-	wayTries       = 4 // places where a way may be
 	newcomerPlaces = 4096
 	newcomerFor    = 3600 // seconds in which a client of an address arrives once
 
-	robotsMost  = 0.3       // a way is a campaign's if at least this share of all who arrived so are known to be robots
 	askFrom     = 0.8       // share of robots among those of whom it is known what they are, from which on some are asked …
 	askAll      = 0.9       // … and all are,
 	askMost     = 1 - 1./64 // but for a few addresses, which show what those who arrive so are
@@ -41,43 +38,8 @@ const (
 	askFor      = 600       // seconds that newcomers are asked after the last of them, at least …
 	askGaps     = 5         // … this many of the gaps that are usual between them …
 	askMostFor  = newSpan   // … and at most
-	usualShare  = 0.5       // of robots, where nothing is known of those who arrive less alike
-	usualWeight = 1.5       // how many newcomers of whom it is known what they are what is usual counts like
-	newSpan     = 3 * 3600
-	homeSpan    = newSpan / 2 // in which networks are counted
-	lateSpan    = 600.0
-	lateLeast   = 0.1 // how often they arrive now, at least, out of how often they did on average
+	lateLeast   = 0.1       // how often they arrive now, at least, out of how often they did on average
 )
-
-// How many robots make a way a campaign's, from how many networks, by how much they are alike.
-var (
-	fewRobots = [verdict.Likenesses]float32{3, 4, 6, 12}
-	fewHomes  = [verdict.Likenesses]int{3, 4, 6, 8}
-)
-
-// way is what is known of those who arrive in one way.
-type way struct {
-	mark      uint64
-	at        int64   // unix milliseconds to which the counts have faded
-	lately    float32 // arrivals, over ten minutes
-	came      float32 // over the hour, like the next ones
-	robots    float32
-	people    float32
-	peopleDay float32 // over the day
-	all       float32 // robots, also those who are asked for arriving more alike
-	networks  uint64  // a bit for each network of robots in this homeSpan
-	span      uint32
-	before    uint64 // … in the one before
-
-	// Of those who were watched for whether they are bare.
-	seen, alive       float32
-	seenDay, aliveDay float32
-	nets, netsBefore  uint64
-
-	like  verdict.Likeness
-	share float32 // that is asked …
-	until int64   // … until then, in unix seconds
-}
 
 // newcomer is a client that has arrived, and what it has turned out to be.
 type newcomer struct {
@@ -94,52 +56,6 @@ type newcomer struct {
 	seen    uint8 // in how many of its ways it is counted among those of whom that is known, the closest first
 	usual   bool  // nobody was asked who arrived like it
 	alive   bool  // it is not bare
-}
-
-func (w *way) fade(at int64) {
-	if span := spanOf(at); span > w.span {
-		w.before = 0
-		if span == w.span+1 {
-			w.before = w.networks
-		}
-		w.networks, w.span = 0, span
-		if w.nets != 0 {
-			w.netsBefore, w.nets = w.nets, 0
-		}
-	}
-	if at <= w.at {
-		return
-	}
-	gap := float64(at-w.at) / 1000
-	w.at = at
-	w.lately *= fading(gap, lateSpan)
-	h := fading(gap, newSpan)
-	w.came, w.robots, w.people, w.all = w.came*h, w.robots*h, w.people*h, w.all*h
-	w.seen, w.alive = w.seen*h, w.alive*h
-	d := fading(gap, groupDay)
-	w.peopleDay, w.seenDay, w.aliveDay = w.peopleDay*d, w.seenDay*d, w.aliveDay*d
-}
-
-func spanOf(at int64) uint32 { return uint32(at / (homeSpan * 1000)) } //nolint:gosec // after 1970
-
-// way returns the place of a way, which may have to be made; another one gives way that fewer have come by.
-func (n *newcomers) way(mark uint64, like verdict.Likeness, at int64) *way {
-	var worst *way
-	for i := range uint64(wayTries) {
-		w := &n.ways[(mark>>32+i)%wayPlaces]
-		if w.mark == mark {
-			w.fade(at)
-			return w
-		}
-		if w.mark != 0 {
-			w.fade(at)
-		}
-		if worst == nil || w.came+w.peopleDay < worst.came+worst.peopleDay {
-			worst = w
-		}
-	}
-	*worst = way{mark: mark, like: like, at: at, span: spanOf(at)}
-	return worst
 }
 
 // whoOf names the client of an address by what stays the same when it is given a cookie.
@@ -304,19 +220,15 @@ func (n *newcomers) banned(e *verdict.Event, group uint32, told *toldCampaigns) 
 // robots who arrive in that one say nothing about others who arrive less alike.
 func (n *newcomers) count(x *newcomer, e *verdict.Event, told *toldCampaigns, f func(w *way, covered bool)) {
 	covered, now := false, e.At.Unix()
-	var ways [verdict.Likenesses]*way
+	var ways waysOf
 	for like, mark := range x.arrival {
 		w := n.way(mark, verdict.Likeness(like), e.At.UnixMilli()) //nolint:gosec // there are few
 		f(w, covered)
 		ways[like] = w
 		covered = covered || w.until > now
 	}
-	usual := float32(usualShare)
-	for like := len(ways) - 1; like >= 0; like-- {
-		n.judge(ways[like], x.shape, now, usual, told)
-		if like > 0 {
-			usual = ways[like].usualIn(ways[like-1], usual)
-		}
+	for w, usual := range ways.fromWidest {
+		n.judge(w, x.shape, now, usual, told)
 	}
 }
 
@@ -343,23 +255,6 @@ func (n *newcomers) judge(w *way, shape uint64, now int64, usual float32, told *
 	told.n++
 }
 
-// askedFor is how many seconds newcomers are asked after the last of them: until others should have come long ago.
-func (w *way) askedFor() int64 {
-	return int64(min(max(askFor, askGaps*newSpan/max(w.came, 1)), askMostFor))
-}
-
-// estimate is the share of robots among those of whom it is known what they are, as if usualWeight more were known, of whom the usual
-// share is robots.
-func estimate(robots, people, peopleDay, usual float32) float32 {
-	return (robots + usualWeight*usual) / (robots + max(people, peopleDay/8) + usualWeight)
-}
-
-// usualIn is the estimate for those of a way who don't arrive in a closer one: what is usual there. So three robots are enough where others
-// who arrive less alike are robots, too, and a dozen may not be where those are people.
-func (w *way) usualIn(closer *way, usual float32) float32 {
-	return estimate(max(w.all-closer.all, 0), max(w.people-closer.people, 0), max(w.peopleDay-closer.peopleDay, 0), usual)
-}
-
 // ask returns the share of the newcomers of a way that is to be asked.
 func (n *newcomers) ask(w *way, shape uint64, now int64, usual float32) float32 {
 	if w.lately < max(lateLeast*w.came*lateSpan/newSpan, lateLeast) || n.visits < bareVisits {
@@ -374,4 +269,27 @@ func (n *newcomers) ask(w *way, shape uint64, now int64, usual float32) float32 
 	}
 	const steps = 8
 	return askMost * float32(int(min(share, 1)*steps+0.5)) / steps
+}
+
+// areRobots reports whether a client is one of those who were banned, and nearly all who arrive as it did are robots.
+func (n *newcomers) areRobots(who uint64, at int64) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waiting == nil {
+		return false
+	}
+	x := n.find(who)
+	if x.who != who || !x.bot {
+		return false
+	}
+	var ways waysOf
+	for like, mark := range x.arrival {
+		ways[like] = n.way(mark, verdict.Likeness(like), at) //nolint:gosec // there are few
+	}
+	for w, usual := range ways.fromWidest {
+		if w.robotShare(usual) >= askFrom {
+			return true
+		}
+	}
+	return false
 }

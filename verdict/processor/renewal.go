@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"math/bits"
 	"sync"
 
 	"antirobot/identity"
@@ -139,36 +138,4 @@ func (p *Processor) resume(sub, of identity.Subject) {
 		*x = t
 		sh.mu.Unlock()
 	}
-}
-
-// areRobots reports whether a client is one of those who were banned, and nearly all who arrive as it did are robots.
-func (n *newcomers) areRobots(who uint64, at int64) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.waiting == nil {
-		return false
-	}
-	x := n.find(who)
-	if x.who != who || !x.bot {
-		return false
-	}
-	usual := float32(usualShare)
-	for like := verdict.Likenesses - 1; ; like-- {
-		w := n.way(x.arrival[like], like, at)
-		if w.robotShare(usual) >= askFrom {
-			return true
-		}
-		if like == 0 {
-			return false
-		}
-		usual = w.usualIn(n.way(x.arrival[like-1], like-1, at), usual)
-	}
-}
-
-// robotShare is the share of robots among those of whom it is known what they are; 0 where few are known to be, or most are not known.
-func (w *way) robotShare(usual float32) float32 {
-	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes[w.like] || w.robots < robotsMost*w.came {
-		return 0
-	}
-	return estimate(w.robots, w.people, w.peopleDay, usual)
 }
