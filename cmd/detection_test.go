@@ -5,7 +5,6 @@
 package cmd
 
 import (
-	"context"
 	"os"
 	"reflect"
 	"strings"
@@ -33,21 +32,7 @@ const mostEarlyPercent = 1
 // measure runs made-up traffic through a gateway with all defaults.
 func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome {
 	t.Helper()
-	r, err := newTrafficRehearsal("", &cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	score := traffic.Score{Begin: cfg.Begin}
-	err = traffic.Run(context.Background(), cfg, r, nil, func(q *traffic.Request, s *replay.Served) error {
-		score.Add(q, s)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	score := rehearsed(t, cfg, replay.Deps{})
 	if t.Failed() || testing.Verbose() {
 		_ = score.Text(os.Stdout)
 	}

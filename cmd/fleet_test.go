@@ -5,13 +5,10 @@
 package cmd
 
 import (
-	"context"
-	"errors"
 	"hash/fnv"
 	"testing"
 	"time"
 
-	"antirobot/config"
 	"antirobot/replay"
 	"antirobot/request"
 	"antirobot/traffic"
@@ -53,16 +50,8 @@ func stoppedBehind(t *testing.T, n int, choose func(v *request.View) int, cfg tr
 		})
 		b.gateways = append(b.gateways, r)
 	}
-	score := traffic.Score{Begin: cfg.Begin}
-	err := traffic.Run(context.Background(), cfg, b, nil, func(q *traffic.Request, s *replay.Served) error {
-		score.Add(q, s)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	share := map[traffic.Kind]float64{}
-	for _, o := range score.Outcomes() {
+	for _, o := range scored(t, cfg, b).Outcomes() {
 		share[o.Kind] = float64(o.Stopped) / float64(max(o.Clients, 1))
 		t.Logf("%d gateways: of %d %s %d are stopped", n, o.Clients, o.Kind, o.Stopped)
 	}
@@ -110,20 +99,8 @@ func TestDetectionByTwoProcessors(t *testing.T) {
 	cfg.Length, cfg.WarmUp, cfg.Scale = 3*time.Hour, 6*time.Hour, 0.2
 	var by [2]map[traffic.Kind]int
 	for i := range by {
-		r, err := newEditedRehearsal("", &cfg, replay.Deps{Processors: i + 1}, func(*config.Config) {})
-		if err != nil {
-			t.Fatal(err)
-		}
-		score := traffic.Score{Begin: cfg.Begin}
-		err = traffic.Run(context.Background(), cfg, r, nil, func(q *traffic.Request, s *replay.Served) error {
-			score.Add(q, s)
-			return nil
-		})
-		if err := errors.Join(err, r.Close()); err != nil {
-			t.Fatal(err)
-		}
 		by[i] = map[traffic.Kind]int{}
-		for _, o := range score.Outcomes() {
+		for _, o := range rehearsed(t, cfg, replay.Deps{Processors: i + 1}).Outcomes() {
 			by[i][o.Kind] += o.Stopped
 		}
 	}

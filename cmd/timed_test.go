@@ -3,7 +3,6 @@
 package cmd
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -21,21 +20,7 @@ func TestRealTimes(t *testing.T) {
 	t.Parallel()
 	cfg := traffic.DefaultConfig()
 	cfg.Kinds, cfg.Set, cfg.WarmUp, cfg.Length = []traffic.Kind{traffic.Timed}, traffic.Tuning, 9*time.Hour, 16*24*time.Hour
-	r, err := newTrafficRehearsal("", &cfg, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	score := traffic.Score{Begin: cfg.Begin}
-	err = traffic.Run(context.Background(), cfg, r, nil, func(q *traffic.Request, s *replay.Served) error {
-		score.Add(q, s)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
+	score := rehearsed(t, cfg, replay.Deps{})
 	sorts := 0
 	for _, o := range score.Outcomes() {
 		sorts++
