@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/config"
 	"antirobot/replay"
 	"antirobot/traffic"
 )
@@ -25,7 +26,7 @@ func TestCallersAreLeftInPeace(t *testing.T) {
 	if testing.Short() {
 		cfg.Length, least = 3*time.Hour, 500
 	}
-	r, err := newTrafficRehearsal("", &cfg, nil)
+	r, err := newTrafficRehearsal("", &cfg, replay.Deps{}, func(*config.Config) {})
 	if err != nil {
 		t.Fatal(err)
 	}

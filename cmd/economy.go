@@ -22,7 +22,7 @@ type economyRun struct {
 
 // harvest runs one make through a gateway of its own.
 func harvest(ctx context.Context, file string, cfg traffic.Config, m traffic.Make) (h traffic.Harvest, err error) {
-	r, err := newEditedRehearsal(file, &cfg, replay.Deps{}, func(c *config.Config) {
+	r, err := newTrafficRehearsal(file, &cfg, replay.Deps{}, func(c *config.Config) {
 		if m.Solves {
 			c.Captcha.TestAnswer = traffic.SolverAnswer
 			for i := range c.Resolved {

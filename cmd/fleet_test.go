@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/config"
 	"antirobot/replay"
 	"antirobot/request"
 	"antirobot/traffic"
@@ -39,7 +40,7 @@ func stoppedBehind(t *testing.T, n int, choose func(v *request.View) int, cfg tr
 	t.Helper()
 	b := &behindBalancer{choose: choose}
 	for range n {
-		r, err := newTrafficRehearsal("", &cfg, nil)
+		r, err := newTrafficRehearsal("", &cfg, replay.Deps{}, func(*config.Config) {})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func scored(t *testing.T, cfg traffic.Config, server traffic.Server) *traffic.Sc
 // rehearsed returns what becomes of it at a gateway with all defaults.
 func rehearsed(t *testing.T, cfg traffic.Config, d replay.Deps) *traffic.Score {
 	t.Helper()
-	r, err := newEditedRehearsal("", &cfg, d, func(*config.Config) {})
+	r, err := newTrafficRehearsal("", &cfg, d, func(*config.Config) {})
 	if err != nil {
 		t.Fatal(err)
 	}

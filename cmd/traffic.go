@@ -118,7 +118,7 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 		observer = table.Observe
 		defer func() { err = errors.Join(err, table.close()) }()
 	}
-	r, err := newEditedRehearsal(f.config, &f.cfg, replay.Deps{Observer: observer, Processors: f.processors}, func(*config.Config) {})
+	r, err := newTrafficRehearsal(f.config, &f.cfg, replay.Deps{Observer: observer, Processors: f.processors}, func(*config.Config) {})
 	if err != nil {
 		return err
 	}
@@ -154,14 +154,9 @@ func (f *trafficFlags) score(ctx context.Context, cmd *cobra.Command, r *replay.
 	return nil
 }
 
-// newTrafficRehearsal builds the gateway for made-up traffic: it serves whatever host that is to, and knows where the
-// made-up Googlebot comes from.
-func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Observer) (*replay.Gateway, error) {
-	return newEditedRehearsal(file, t, replay.Deps{Observer: observer}, func(*config.Config) {})
-}
-
-// newEditedRehearsal is newTrafficRehearsal with changes of the configuration.
-func newEditedRehearsal(file string, t *traffic.Config, d replay.Deps, edit func(*config.Config)) (*replay.Gateway, error) {
+// newTrafficRehearsal builds the gateway for made-up traffic, with changes of its configuration: it serves whatever host that
+// is to, and knows where the made-up Googlebot comes from.
+func newTrafficRehearsal(file string, t *traffic.Config, d replay.Deps, edit func(*config.Config)) (*replay.Gateway, error) {
 	cfg, err := readRehearsed(file)
 	if err != nil {
 		return nil, err
