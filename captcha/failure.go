@@ -36,7 +36,7 @@ func (c *Captcha) Failed(q *Request, status int, r Reader) Response {
 	if !known {
 		f = failures[502]
 	}
-	if status != 503 && !q.repeatable() { // it may have been carried out
+	if status != 408 && status != 503 && !q.repeatable() { // it may have been carried out, as what did not come whole or was taken by nobody was not
 		f.wait = 0
 	}
 	var a Response

@@ -18,7 +18,7 @@ func TestFailuresAreReadable(t *testing.T) {
 				return e.request(method, "https://example.com/a?b=c", header("Accept-Language", "ru"), header("Origin", "https://example.com"))
 			}
 			again := ""
-			if f.wait > 0 && (method == "GET" || status == 503) {
+			if f.wait > 0 && (method == "GET" || status == 503 || status == 408) {
 				again = fmt.Sprint(seconds(f.wait))
 			}
 			page, script, xmlUser, part := e.c.Failed(q(), status, ReadsPage), e.c.Failed(q(), status, ReadsJSON), e.c.Failed(q(), status, ReadsXML), e.c.Failed(q(), status, ReadsNothing)
