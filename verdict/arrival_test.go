@@ -140,11 +140,7 @@ func TestCampaignsReachGateways(t *testing.T) {
 		if heard.Until = x.Until; heard != x {
 			t.Errorf("the gateway has %+v, not %+v", heard, x)
 		}
-		for _, w := range []*world{g, p} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, g, p)
 	})
 }
 

@@ -145,17 +145,13 @@ func TestBanOnAnotherNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		st.down.Store(false)
-		time.Sleep(5*time.Minute + time.Second)
+		time.Sleep(afterScan)
 		robot("after the rescan", b, "192.0.2.2", false)
 		c := newWorldOver(t, st, nil).start()
 		a.ban(ip("192.0.2.3"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		d := newWorldOver(t, st, nil).start()
 		robot("a node that starts later", d, "192.0.2.3", true)
-		for _, w := range []*world{a, b, c, d} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, a, b, c, d)
 	})
 }
 

@@ -71,11 +71,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 				t.Errorf("%s has heard of a processor at %v, age %v", name, heard, age)
 			}
 		}
-		for _, w := range []*world{late, g, p} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, late, g, p)
 	})
 }
 

@@ -7,10 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"antirobot/spravka"
-	"antirobot/store"
 	"antirobot/verdict/ledger"
 )
 
@@ -30,31 +27,22 @@ func spendAll(w *world, p *spravka.Pass, most int) (n int) {
 func TestSpentAllowancesAreWrittenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
-		losses := store.NewLosses(zerolog.Nop(), time.Now)
-		told := func(o *options) { o.Losses = losses }
-		a, b := newWorldOver(t, st, nil, told).start(), newWorldOver(t, st, nil, told).start()
+		a, b, losses := newPair(t, st)
 		empty, half := pass(time.Now(), 1, 100, "192.0.2.1"), pass(time.Now(), 2, 100, "192.0.2.1")
 		paid := spendAll(a, &empty, 60) + spendAll(b, &empty, 60) + spendAll(a, &empty, 60)
 		if n := spendAll(a, &half, 20) + spendAll(b, &half, 20); n != 40 {
 			t.Fatalf("the other pass paid for %d", n)
 		}
-		sum := func(id [16]byte) int64 {
-			n, err := st.Incr(ctx, spentKey(id), 0, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		if n := sum(empty.ID); n != 100 || paid != 100 {
+		if n := st.spent(t, empty.ID); n != 100 || paid != 100 {
 			t.Fatalf("the store says that %d of 100 are spent, %d were", n, paid)
 		}
-		before := sum(half.ID)
+		before := st.spent(t, half.ID)
 		st.wipe(t, empty.ID, half.ID)
-		time.Sleep(5*time.Minute + time.Second)
-		if n := sum(empty.ID); n != 100 {
+		time.Sleep(afterScan)
+		if n := st.spent(t, empty.ID); n != 100 {
 			t.Errorf("the store says that %d of 100 are spent", n)
 		}
-		if n := sum(half.ID); n > before || n < 40 {
+		if n := st.spent(t, half.ID); n > before || n < 40 {
 			t.Errorf("of the other pass %d are spent; before the loss, with leases, %d", n, before)
 		}
 		if err := losses.Err(); err == nil || !strings.Contains(err.Error(), "spent allowances") {
@@ -72,15 +60,11 @@ func TestSpentAllowancesAreWrittenBack(t *testing.T) {
 			t.Errorf("the other pass pays for %d more; 60 are left, less what others have leased", n)
 		}
 		st.wipe(t) // the name changes, but no lease was lost: that may only cost the visitor
-		time.Sleep(5*time.Minute + time.Second)
-		if n := sum(empty.ID); n < 100 {
+		time.Sleep(afterScan)
+		if n := st.spent(t, empty.ID); n < 100 {
 			t.Errorf("the store says that %d of 100 are spent", n)
 		}
-		for _, w := range []*world{a, b, late} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, a, b, late)
 	})
 }
 
@@ -102,8 +86,8 @@ func TestSpentAllowancesSurviveARestart(t *testing.T) {
 		b := newWorldOver(t, st, nil, kept).start()
 		defer b.Close()
 		synctest.Wait()
-		if n, err := st.Incr(ctx, spentKey(p.ID), 0, 0); err != nil || n != 100 {
-			t.Errorf("the store says that %d of 100 are spent, %v", n, err)
+		if n := st.spent(t, p.ID); n != 100 {
+			t.Errorf("the store says that %d of 100 are spent", n)
 		}
 		if n := spendAll(b, &p, 20); n != 0 {
 			t.Errorf("the spent pass pays for %d after a restart", n)
@@ -125,9 +109,9 @@ func TestStaleReplicaLosesNoLease(t *testing.T) {
 			t.Fatal(err)
 		}
 		st.masters.Add(1)
-		time.Sleep(5*time.Minute + time.Second)
-		if n, err := st.Incr(ctx, spentKey(p.ID), 0, 0); err != nil || n != 100 {
-			t.Errorf("the store says that %d of 100 are spent, %v", n, err)
+		time.Sleep(afterScan)
+		if n := st.spent(t, p.ID); n != 100 {
+			t.Errorf("the store says that %d of 100 are spent", n)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)

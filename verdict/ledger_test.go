@@ -193,11 +193,7 @@ func TestRevocations(t *testing.T) {
 		if !revoked(c, &p) || revoked(c, &q) {
 			t.Error("by time: forgotten over a restart")
 		}
-		for _, w := range []*world{a, b, c} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, a, b, c)
 	})
 }
 

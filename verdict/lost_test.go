@@ -35,6 +35,27 @@ func (s *sharedStore) wipe(t *testing.T, passes ...[16]byte) {
 	}
 }
 
+// spent is what the store says that a pass has spent.
+func (s *sharedStore) spent(t *testing.T, pass [16]byte) int64 {
+	t.Helper()
+	n, err := s.Memory.Incr(ctx, spentKey(pass), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// newPair is two nodes over a store, and what health knows of its losses.
+func newPair(t *testing.T, st *sharedStore) (a, b *world, losses *store.Losses) {
+	t.Helper()
+	losses = store.NewLosses(zerolog.Nop(), time.Now)
+	told := func(o *options) { o.Losses = losses }
+	return newWorldOver(t, st, nil, told).start(), newWorldOver(t, st, nil, told).start(), losses
+}
+
+// afterScan is when every node has compared the whole store with its memory once more.
+const afterScan = 5*time.Minute + time.Second
+
 func (s *sharedStore) has(prefix string) (n int) {
 	_ = s.Memory.Scan(ctx, []byte(prefix), func(_, _ []byte, _ time.Duration) error { n++; return nil })
 	return n
@@ -45,9 +66,7 @@ func (s *sharedStore) has(prefix string) (n int) {
 func TestLostBansAreWrittenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
-		losses := store.NewLosses(zerolog.Nop(), time.Now)
-		told := func(o *options) { o.Losses = losses }
-		a, b := newWorldOver(t, st, nil, told).start(), newWorldOver(t, st, nil, told).start()
+		a, b, losses := newPair(t, st)
 		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		a.ban(ip("192.0.2.2"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		if n, err := a.Unban(ctx, ip("192.0.2.2"), ""); n != 1 || err != nil {
@@ -63,7 +82,7 @@ func TestLostBansAreWrittenBack(t *testing.T) {
 		}
 		st.wipe(t)
 		late := newWorldOver(t, st, nil).start() // it finds nothing
-		time.Sleep(5*time.Minute + time.Second)
+		time.Sleep(afterScan)
 		s := service(t)
 		for name, w := range map[string]*world{"a": a, "b": b, "late": late} {
 			if w.ask(s, "192.0.2.1").Verdict != Robot {
@@ -83,11 +102,7 @@ func TestLostBansAreWrittenBack(t *testing.T) {
 		if err := losses.Err(); err != nil {
 			t.Errorf("health still says %v", err)
 		}
-		for _, w := range []*world{a, b, late} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, a, b, late)
 	})
 }
 
@@ -110,7 +125,7 @@ func TestOlderBanInTheStore(t *testing.T) {
 		if err := st.Memory.Put(ctx, key, old, time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(5*time.Minute + time.Second)
+		time.Sleep(afterScan)
 		if a.ask(service(t), "192.0.2.1").Verdict != Human {
 			t.Error("the lifted ban is back")
 		}
@@ -139,20 +154,16 @@ func TestBanOfTheFuture(t *testing.T) {
 		if n, err := b.Unban(ctx, ip("192.0.2.1"), ""); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		time.Sleep(5*time.Minute + time.Second) // more than one scan
+		time.Sleep(afterScan)
 		if b.ask(s, "192.0.2.1").Verdict != Human || len(a.Bans(BanFilter{})) != 0 {
 			t.Error("the ban can't be lifted")
 		}
 		b.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(50 * time.Hour) })
-		time.Sleep(5*time.Minute + time.Second)
+		time.Sleep(afterScan)
 		if b.ask(s, "192.0.2.1").Verdict != Robot || len(a.Bans(BanFilter{})) != 1 {
 			t.Error("the subject can't be banned again")
 		}
-		for _, w := range []*world{a, b} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, a, b)
 	})
 }
 
@@ -187,11 +198,7 @@ func TestSkewedNode(t *testing.T) {
 				t.Errorf("%s has %d bans", name, n)
 			}
 		}
-		for _, w := range []*world{a, b} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, a, b)
 	})
 }
 

@@ -100,10 +100,6 @@ func TestGatewaysHearWherePeopleAreMet(t *testing.T) {
 		if !g.met.has(kept, time.Now()) || g.met.has(lost, time.Now()) {
 			t.Error("the gateway has not heard where people are met, or not that a robot is there")
 		}
-		for _, w := range []*world{g, p} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, g, p)
 	})
 }

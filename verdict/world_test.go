@@ -160,6 +160,15 @@ func (w *world) start() *world {
 	return w
 }
 
+func closeAll(t testing.TB, all ...*world) {
+	t.Helper()
+	for _, w := range all {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // service makes the settings of a service called shop.
 func service(t testing.TB, edit ...func(*ServiceConfig)) *Settings {
 	t.Helper()

@@ -47,10 +47,6 @@ func TestYoungAreAskedByThemselves(t *testing.T) {
 		f("who has read for longer, beside strangers", false, known)
 		f("who was there twice, beside strangers", true, young)
 		f("a stranger, with the others", true, sub(identity.KindI, 9))
-		for _, w := range []*world{g, p} {
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		}
+		closeAll(t, g, p)
 	})
 }
