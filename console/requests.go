@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/url"
 	"strconv"
 	"strings"
@@ -60,10 +61,10 @@ func (v *visit) showRequests() {
 		data["Problem"] = err.Error()
 	}
 	args := url.Values{"q": {q}}
-	data["Found"], data["Same"], data["Lost"] = found, args.Encode(), lost(found.Gateways)
+	data["Found"], data["Same"], data["Lost"] = found, argsOf(args), lost(found.Gateways)
 	if found.Next != "" {
 		args.Set("before", found.Next)
-		data["Next"] = args.Encode()
+		data["Next"] = argsOf(args)
 	}
 	data["Live"] = before == ""
 	data["Keys"] = strings.Fields(journal.Keys)
@@ -72,6 +73,9 @@ func (v *visit) showRequests() {
 	}
 	v.page("requests", status, data)
 }
+
+// argsOf returns the arguments of a link as they are: a template would escape their = and & as if they were one value.
+func argsOf(v url.Values) template.URL { return template.URL(v.Encode()) } //nolint:gosec // encoded just now
 
 // page is a page of the journals of all gateways.
 type page struct {
