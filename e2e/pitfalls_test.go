@@ -306,6 +306,9 @@ services:
 		if c.r.StatusCode != c.status || s.Verdict != c.verdict || s.Cause != c.cause || !strings.HasPrefix(s.Subject, c.subject) || said != c.says {
 			t.Errorf("%s: status %d, %+v; wanted %d %s by %s of %s, saying %q", what, c.r.StatusCode, s, c.status, c.verdict, c.cause, c.subject, c.says)
 		}
+		if (s.Mode == "observe") != (what == "observed") {
+			t.Errorf("%s: status %d in mode %s", what, c.r.StatusCode, s.Mode)
+		}
 		if (s.Pass != nil) != (what == "a paid pass") {
 			t.Errorf("%s: pass %+v", what, s.Pass)
 		}

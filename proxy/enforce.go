@@ -15,11 +15,15 @@ import (
 func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.ownPage = true
 	j.Visit()
+	blocked := j.decision.Verdict == verdict.Blocked && j.svc.Verdict.Mode == verdict.Enforce
+	if blocked {
+		j.decision.Mode = verdict.Enforce // it is stopped here, too, and its story says so
+	}
 	j.remember()
 	if e == captcha.EndpointPage || e == captcha.EndpointCheck {
 		j.rememberOwn()
 	}
-	if j.decision.Verdict == verdict.Blocked && j.svc.Verdict.Mode == verdict.Enforce {
+	if blocked {
 		if e == captcha.EndpointPage {
 			j.answer(j.snap.Captcha.BlockedPage(j.request()))
 			return
