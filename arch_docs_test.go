@@ -40,7 +40,7 @@ func eachGoFile(t *testing.T, f func(name string)) {
 
 // forTests are the packages that only tests use; they are no rooms.
 func forTests(pkg string) bool {
-	return strings.HasPrefix(pkg, "e2e") || slices.Contains([]string{"store/storetest", "store/redisstore/redistest", "message/learn/corpus", "proxy/asktest"}, pkg)
+	return strings.HasPrefix(pkg, "e2e") || slices.Contains([]string{"store/storetest", "store/redisstore/redistest", "message/learn/corpus", "proxy/asktest", "servertest"}, pkg)
 }
 
 // drawing is the import table as a graph, without the arrows that follow from others.

@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"store/backlog":     {"store", "store/pebblestore"},
 	"store/behind":      {},
 
-	"store/redisstore/redistest": {},
+	"store/redisstore/redistest": {"servertest"},
 
 	"stream":            {"identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
 	"stream/kafka":      {"settings", "store", "stream"},
@@ -96,6 +96,7 @@ var allowed = map[string][]string{
 	"admin/peers":    {"spravka", "store"},
 	"admin":          {"admin/peers", "alarm", "captcha", "cbb", "config/pushed", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/processor", "verdict/training", "settings", "verdict/label", "verdict/ledger", "lab", "verdict/words"},
 	"demo":           {},
+	"servertest":     {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},
 

@@ -1,14 +1,12 @@
 package admin
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"antirobot/cbb"
+	"antirobot/servertest"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -34,29 +33,12 @@ type live struct {
 	t    *testing.T
 	srv  *Server
 	addr string
-	log  *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log  *servertest.Log
 }
 
 func start(t *testing.T, cfg Config, deps Deps) *live {
 	t.Helper()
-	l := &live{t: t, log: &lockedBuffer{}}
+	l := &live{t: t, log: &servertest.Log{}}
 	deps.Token, deps.Log = testToken, zerolog.New(l.log)
 	if deps.Metrics == nil {
 		deps.Metrics = metrics.NewSet()

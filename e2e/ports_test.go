@@ -1,27 +1,15 @@
 package e2e
 
 import (
-	"math/rand/v2"
-	"net"
-	"strconv"
-	"sync/atomic"
 	"testing"
+
+	"antirobot/servertest"
 )
 
-// ports are given out one after the other, so that none is soon given again.
-var firstPort, ports = rand.Int64N(900), atomic.Int64{}
+var ports = servertest.NewPorts(31000, 900) // the next ones are for package blackbox
 
-// freePort returns an address on loopback where nobody listens. It is below the ports from which connections go out: the
-// kernel gives those to whoever asks next, and between a look and a server's start that is often somebody else.
+// freePort returns an address on loopback where nobody listens.
 func freePort(t testing.TB) string {
 	t.Helper()
-	for range 900 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.FormatInt(31000+(firstPort+ports.Add(1))%900, 10))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
+	return ports.Addr(t)
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"antirobot/identity"
 	"antirobot/proxy/h1"
 	"antirobot/request"
+	"antirobot/servertest"
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/templates"
@@ -59,24 +59,6 @@ func (l written) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// lockedBuffer is a log that several connections write.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.Write(b)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.buf.String()
-}
-
 // checkEnv is a gateway in check mode on a listener, without the rest of the process.
 type checkEnv struct {
 	t      testing.TB
@@ -85,7 +67,7 @@ type checkEnv struct {
 	addr   string
 	events heard
 	access written
-	logs   *lockedBuffer
+	logs   *servertest.Log
 	set    *metrics.Set
 }
 
@@ -97,7 +79,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 			t.Fatal(err)
 		}
 	}
-	e := &checkEnv{t: t, events: make(heard, 64), access: make(written, 64), logs: new(lockedBuffer), set: metrics.NewSet()}
+	e := &checkEnv{t: t, events: make(heard, 64), access: make(written, 64), logs: new(servertest.Log), set: metrics.NewSet()}
 	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(time.Now())})
 	must(err)
 	kv := store.NewMemory(time.Now)

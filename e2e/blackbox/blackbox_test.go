@@ -260,7 +260,7 @@ func TestCases(t *testing.T) {
 
 // TestServiceAway sends a request before the service is up, then starts the service.
 func TestServiceAway(t *testing.T) {
-	addr := freeAddr(t)
+	addr := ports.Addr(t)
 	at, stop := inProcess(t, "http://"+addr)
 	defer stop()
 	ask := func(want int, what string) {

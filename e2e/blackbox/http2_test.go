@@ -18,7 +18,7 @@ const (
 // gatewayHTTP2 starts the product's binary with a listener of HTTP/2 without TLS, so that cases can be raw.
 func gatewayHTTP2(bin string) launcher {
 	return func(t *testing.T, serviceURL string) (string, func()) {
-		addr, dir := freeAddr(t), t.TempDir()
+		addr, dir := ports.Addr(t), t.TempDir()
 		file := filepath.Join(dir, "antirobot.yaml")
 		text := fmt.Sprintf(`listen: [{address: %q, h2c: true}]
 admin: {listen: %q}
@@ -28,7 +28,7 @@ defaults: {upstream: {urls: [%q]}}
 services:
   - {name: one, hosts: [%s]}
   - {name: two, hosts: [%s], upstream: {protocol: h2}}
-`, addr, freeAddr(t), dir, serviceURL, hostHTTP1, hostHTTP2)
+`, addr, ports.Addr(t), dir, serviceURL, hostHTTP1, hostHTTP2)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

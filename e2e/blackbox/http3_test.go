@@ -18,7 +18,7 @@ import (
 // gatewayHTTP3 starts the product's binary with a listener of HTTP/3, and an interpreter before it.
 func gatewayHTTP3(bin string) launcher {
 	return func(t *testing.T, serviceURL string) (string, func()) {
-		addr, dir := freeAddr(t), t.TempDir()
+		addr, dir := ports.Addr(t), t.TempDir()
 		file := filepath.Join(dir, "antirobot.yaml")
 		cert := certify(t, dir)
 		text := fmt.Sprintf(`listen: [{address: %q, tls_cert: %q, tls_key: %q, http3: true}]
@@ -29,7 +29,7 @@ defaults: {upstream: {urls: [%q]}}
 services:
   - {name: one, hosts: [%s]}
   - {name: two, hosts: [%s], upstream: {protocol: h2}}
-`, addr, cert, cert, freeAddr(t), dir, serviceURL, hostHTTP1, hostHTTP2)
+`, addr, cert, cert, ports.Addr(t), dir, serviceURL, hostHTTP1, hostHTTP2)
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

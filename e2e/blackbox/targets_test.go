@@ -1,11 +1,9 @@
 package blackbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -23,28 +21,13 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/request"
+	"antirobot/servertest"
 )
 
 // launcher starts a proxy in front of one service and returns the address on which it listens.
 type launcher func(t *testing.T, serviceURL string) (addr string, stop func())
 
-// ports are given out one after the other, so that none is soon given again.
-var firstPort, ports = rand.Int64N(800), atomic.Int64{}
-
-// freeAddr returns an address on loopback where nobody listens. It is below the ports from which connections go out: the
-// kernel gives those to whoever asks next.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	for range 800 {
-		addr := net.JoinHostPort("127.0.0.1", strconv.FormatInt(31900+(firstPort+ports.Add(1))%800, 10))
-		if l, err := net.Listen("tcp", addr); err == nil {
-			l.Close()
-			return addr
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
+var ports = servertest.NewPorts(31900, 800) // those before are for package e2e
 
 // awaitListener waits until somebody listens.
 func awaitListener(t *testing.T, addr string, died <-chan struct{}, out fmt.Stringer) {
@@ -66,7 +49,7 @@ func awaitListener(t *testing.T, addr string, died <-chan struct{}, out fmt.Stri
 // run starts a process and returns how to stop it.
 func run(t *testing.T, addr string, name string, args ...string) (stop func()) {
 	t.Helper()
-	out := &lockedBuffer{}
+	out := &servertest.Log{}
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
@@ -95,28 +78,11 @@ func end(t *testing.T, cmd *exec.Cmd, died <-chan struct{}, out fmt.Stringer) {
 	}
 }
 
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // gateway starts the product's binary as an operator without a configuration file would.
 func gateway(bin string) launcher {
 	return func(t *testing.T, serviceURL string) (string, func()) {
-		addr := freeAddr(t)
-		return addr, run(t, addr, bin, "serve", "--listen", addr, "--admin", freeAddr(t), "--upstream", serviceURL, "--data-dir", t.TempDir())
+		addr := ports.Addr(t)
+		return addr, run(t, addr, bin, "serve", "--listen", addr, "--admin", ports.Addr(t), "--upstream", serviceURL, "--data-dir", t.TempDir())
 	}
 }
 
@@ -159,7 +125,7 @@ func nginx(bin string) launcher {
 // startNginx starts nginx with a configuration such as nginxConf.
 func startNginx(t *testing.T, bin, text, serviceURL string) (addr string, stop func()) {
 	t.Helper()
-	dir, addr := t.TempDir(), freeAddr(t)
+	dir, addr := t.TempDir(), ports.Addr(t)
 	user := ""
 	if os.Getuid() == 0 {
 		user = "user root;"
@@ -185,7 +151,7 @@ func inProcess(t *testing.T, serviceURL string) (string, func()) {
 		t.Fatal(err)
 	}
 	cfg := h1.DefaultConfig()
-	log := &lockedBuffer{}
+	log := &servertest.Log{}
 	srv, err := h1.NewServer(cfg, h1.Deps{Handler: &forwarder{g: g}, Log: zerolog.New(log).Level(zerolog.WarnLevel), Metrics: set})
 	if err != nil {
 		t.Fatal(err)

@@ -1,41 +1,23 @@
 package pebblestore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
+
+	"antirobot/servertest"
 )
 
 // fullDiskEnv marks the child process of TestStartOnAFullDisk.
 const fullDiskEnv = "ANTIROBOT_TEST_FULL_DISK"
-
-// lines counts log lines.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lines) count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return bytes.Count(l.b.Bytes(), []byte("\n"))
-}
 
 // TestStartOnAFullDisk: a start on a full disk fails soon, says why, and does not flood the log; when there is room it
 // works. The disk is either completely full, or just lacks room for the file that Pebble would retry forever.
@@ -61,7 +43,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			fs.full.Store(true)
-			log := new(lines)
+			log := new(servertest.Log)
 			type end struct {
 				s   *Store
 				err error
@@ -85,7 +67,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 				t.Fatal("the start hangs")
 			}
 			time.Sleep(300 * time.Millisecond) // whatever is left of it must be quiet
-			if n := log.count(); n > 10 {
+			if n := strings.Count(log.String(), "\n"); n > 10 {
 				t.Errorf("%d lines are logged", n)
 			}
 			fs.full.Store(false)

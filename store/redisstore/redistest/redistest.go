@@ -4,17 +4,17 @@ package redistest
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // Server is a redis-server process.
@@ -28,28 +28,8 @@ type Server struct {
 	sentinel string // its configuration file, if it is a sentinel
 
 	cmd   *exec.Cmd
-	out   *output
+	out   *servertest.Log
 	ended chan struct{} // closed when the process has ended
-}
-
-// output is what a server writes.
-type output struct {
-	mu  sync.Mutex
-	all []byte
-}
-
-// Write implements io.Writer.
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.all = append(o.all, p...)
-	return len(p), nil
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return string(o.all)
 }
 
 // path returns the server program, or skips the test with a message; in CI that is a failure.
@@ -100,7 +80,7 @@ func dir(t testing.TB) string {
 func (s *Server) start(t testing.TB) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
-		s.port = freePort(t)
+		s.port = ports.Next(t, busAbove)
 		if s.run(t) {
 			break
 		}
@@ -143,7 +123,7 @@ func (s *Server) run(t testing.TB) bool {
 		args = []string{s.sentinel, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
 		ready = "Sentinel ID is"
 	}
-	cmd, out, ended := exec.Command(path(t), args...), new(output), make(chan struct{})
+	cmd, out, ended := exec.Command(path(t), args...), new(servertest.Log), make(chan struct{})
 	s.cmd, s.out, s.ended = cmd, out, ended
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = endWithUs()
@@ -211,27 +191,10 @@ func (s *Server) tryCLI(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// freePort returns a port on which nobody listens, nor ten thousand above, where a node of a cluster has its bus. Both are below the
-// ports from which connections go out: the kernel gives those to whoever asks next.
-func freePort(t testing.TB) int {
-	t.Helper()
-	for range 200 {
-		p := 12000 + rand.IntN(9000)
-		if free(p) && free(p+10000) {
-			return p
-		}
-	}
-	t.Fatal("no free pair of ports")
-	return 0
-}
+var ports = servertest.NewPorts(12000, 9000)
 
-func free(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err == nil {
-		_ = l.Close()
-	}
-	return err == nil
-}
+// busAbove is how far above its own port a node of a cluster has its bus.
+const busAbove = 10000
 
 // Cluster is a set of masters and their replicas.
 type Cluster struct {
