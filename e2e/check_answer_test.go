@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestBalancerTellsAnswers: nginx and HAProxy tell the gateway what the service has answered, and from then on a script's call is
@@ -41,13 +40,11 @@ func balancerTells(t *testing.T, run func(t *testing.T, gateway, service string)
 			"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin", "Accept", "*/*")...)
 		r.must(t, 200, "")
 		var why string
-		for range 50 { // it is told a moment after the answer
+		eventually(t, "the story says what the request was counted as", func() bool {
 			_, b := g.tryAPI("GET", "/api/decisions/"+r.Header.Get("X-Request-Id"), nil)
-			if why = string(b); strings.Contains(why, `"counted"`) {
-				break
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			why = string(b)
+			return strings.Contains(why, `"counted"`)
+		})
 		return why
 	}
 	if why := counted("/data/1"); !strings.Contains(why, `"as":"page"`) {
@@ -57,16 +54,7 @@ func balancerTells(t *testing.T, run func(t *testing.T, gateway, service string)
 		visitor(t).get(url+"/data/1").must(t, 200, "{}")
 		visitor(t).get(url+"/page/1").must(t, 200, "{}")
 	}
-	learned := false
-	for range 100 {
-		if learned = strings.Contains(counted("/data/1"), `"as":"script call"`); learned {
-			break
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if !learned {
-		t.Errorf("after the balancer has told: %s", counted("/data/1"))
-	}
+	eventually(t, "what the balancer has told is known", func() bool { return strings.Contains(counted("/data/1"), `"as":"script call"`) })
 	if why := counted("/page/1"); !strings.Contains(why, `"as":"page"`) {
 		t.Errorf("a page that a script asks for: %s", why)
 	}
