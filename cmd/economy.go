@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"text/tabwriter"
 
 	"antirobot/config"
@@ -75,6 +76,15 @@ func (f *trafficFlags) runEconomy(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
+// makeNames lists harvesters for people.
+func makeNames(list []traffic.Make) string {
+	var names []string
+	for _, m := range list {
+		names = append(names, m.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // chosenMakes returns the harvesters of the names, or all of the set: what is held out is never among those for tuning.
 func chosenMakes(names []string, set traffic.Set) ([]traffic.Make, error) {
 	all := append(traffic.Makes(), traffic.Solvers()...)
@@ -92,7 +102,7 @@ func chosenMakes(names []string, set traffic.Set) ([]traffic.Make, error) {
 	for _, n := range names {
 		i := slices.IndexFunc(all, func(m traffic.Make) bool { return m.Name == n })
 		if i < 0 {
-			return nil, fmt.Errorf("--make: there is no harvester %q", n)
+			return nil, fmt.Errorf("--make: there is no harvester %q; there are %s", n, makeNames(all))
 		}
 		list = append(list, all[i])
 	}

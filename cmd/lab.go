@@ -38,9 +38,9 @@ type labWish struct {
 
 func (w *labWish) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&w.service, "service", "default", "whose settings are changed (`NAME`)")
-	f.StringVar(&w.threshold, "threshold", "", "verdict.threshold: a score above it is a robot's (`SCORE`)")
-	f.StringVar(&w.unsure, "unsure", "", "verdict.unsure.above: a score above it is in doubt (`SCORE`)")
+	f.StringVar(&w.service, "service", "default", "the service `NAME`, whose settings are changed")
+	f.StringVar(&w.threshold, "threshold", "", "verdict.threshold: a score above this `SCORE` is a robot's")
+	f.StringVar(&w.unsure, "unsure", "", "verdict.unsure.above: a score above this `SCORE` is in doubt")
 	f.StringArrayVar(&w.limits, "limit", nil, "one of verdict.limits, as `WINDOW=PAGES:BAN` such as 1m=300:10m; those that are given replace all")
 	f.StringVar(&w.rules, "rules", "", "`FILE` with the rules of the service")
 	f.StringVar(&w.model, "model", "", "`MODEL` in the place of formula.model, built in or named in the configuration")
@@ -128,7 +128,7 @@ func rehearseCommand() *cobra.Command {
 			return nil
 		})
 	w.register(cmd)
-	cmd.Flags().StringVar(&since, "since", "3d", "how far back, such as 12h or 7d (`TIME`)")
+	cmd.Flags().StringVar(&since, "since", "3d", "`TIME` to look back over, such as 12h or 7d")
 	return cmd
 }
 

@@ -103,9 +103,9 @@ func banCommand() *cobra.Command {
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is banned until %s UTC\n", b.Subject, b.Until.UTC().Format(time.DateTime))
 			return o.whetherStops(cmd)
 		})
-	cmd.Flags().StringVar(&ttl, "for", "1h", "how long, such as 10m, 12h or 7d (`TTL`)")
+	cmd.Flags().StringVar(&ttl, "for", "1h", "how long: a `TTL` such as 10m, 12h or 7d")
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, in a line")
-	cmd.Flags().StringVar(&service, "service", "", "on this service alone (`NAME`)")
+	cmd.Flags().StringVar(&service, "service", "", "on the service `NAME` alone")
 	return cmd
 }
 
@@ -166,9 +166,9 @@ func listCommand(use, short, list, usual, done, example string) *cobra.Command {
 		}
 		return o.whetherStops(cmd)
 	})
-	cmd.Flags().StringVar(&ttl, "for", usual, "how long, such as 10m, 12h or 7d; empty: until it is removed (`TTL`)")
+	cmd.Flags().StringVar(&ttl, "for", usual, "how long: a `TTL` such as 10m, 12h or 7d; empty: until it is removed")
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, in a line")
-	cmd.Flags().StringVar(&service, "service", "", "on this service alone (`NAME`)")
+	cmd.Flags().StringVar(&service, "service", "", "on the service `NAME` alone")
 	return cmd
 }
 
@@ -258,6 +258,6 @@ func topCommand() *cobra.Command {
 		})
 	cmd.Flags().StringVar(&by, "by", "subject", "`WHAT` to count by")
 	cmd.Flags().StringVar(&query, "query", "verdict:robot,blocked,unsure", "`QUERY` as in the console")
-	cmd.Flags().StringVar(&since, "since", "1h", "how far back, such as 10m or 2d (`TIME`)")
+	cmd.Flags().StringVar(&since, "since", "1h", "`TIME` to look back over, such as 10m or 2d")
 	return cmd
 }

@@ -35,11 +35,16 @@ type usageError struct{ error }
 func (e *usageError) Unwrap() error { return e.error }
 
 // markUsage lets a command, and those below it, say that their arguments are wrong as a usageError.
+// A command that only has commands below it refuses what is none of them.
 func markUsage(cmd *cobra.Command) {
+	if cmd.HasParent() && !cmd.Runnable() {
+		cmd.Args = cobra.NoArgs
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			if err := check(cmd, args); err != nil {
-				return &usageError{err}
+				return &usageError{argsError(cmd, args, err)}
 			}
 			return nil
 		}
@@ -47,6 +52,23 @@ func markUsage(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		markUsage(c)
 	}
+}
+
+// argsError says what a command takes where cobra counts arguments. What a command says by itself is left alone.
+func argsError(cmd *cobra.Command, args []string, err error) error {
+	use := strings.TrimSuffix(cmd.UseLine(), " [flags]")
+	said := err.Error()
+	switch {
+	case strings.HasPrefix(said, "unknown command") && cmd.HasSubCommands():
+		return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+	case strings.HasPrefix(said, "unknown command"):
+		return fmt.Errorf("%s takes no arguments, and got %q; see `%[1]s --help`", cmd.CommandPath(), args[0])
+	case strings.HasPrefix(said, "accepts"), strings.HasPrefix(said, "requires"):
+		return fmt.Errorf("usage: %s; see `%s --help`", use, cmd.CommandPath())
+	case strings.HasPrefix(said, "invalid argument"):
+		return fmt.Errorf("%w: %s; see `%s --help`", err, use, cmd.CommandPath())
+	}
+	return err
 }
 
 func rootCommand() *cobra.Command {

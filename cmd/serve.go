@@ -35,7 +35,7 @@ func registerServeFlags(p *pflag.FlagSet) {
 	p.String("store", "", "`URL` of the store: empty for the one in the data directory, memory:, redis://HOST, rediss://HOST or redis-cluster://HOST,HOST (store.url)")
 	p.String("secret-file", "", "`FILE` with the secret that wraps the key ring in a shared store (keys.secret_file)")
 	p.String("data-dir", "", "`DIR` for keys, the store and copies of lists (data_dir)")
-	p.StringSlice("trusted-proxies", nil, "networks, `CIDR,…`, whose X-Forwarded-For is believed (identity.trusted_proxies)")
+	p.StringSlice("trusted-proxies", nil, "`NETWORKS`, with commas between them, whose X-Forwarded-For is believed (identity.trusted_proxies)")
 	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`: for end-to-end tests only (captcha.test_answer)")
 	p.String("log-level", "", "debug, info, warn or error (log.level)")
 }

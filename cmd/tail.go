@@ -53,7 +53,7 @@ func tailCommand() *cobra.Command {
 			}
 		})
 	cmd.Flags().BoolVar(&follow, "follow", true, "go on until it is stopped")
-	cmd.Flags().IntVar(&lines, "lines", 20, "how many to begin with (`N`)")
+	cmd.Flags().IntVar(&lines, "lines", 20, "`N` decisions to begin with")
 	return cmd
 }
 

@@ -2,8 +2,10 @@ package cmd
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +31,7 @@ entry for admin.tokens of the configuration, which keeps its hash alone. It is g
 			cfg := admin.DefaultConfig()
 			cfg.Tokens = []admin.TokenConfig{{Name: args[0], Role: role, Hash: hash, Expires: expires}}
 			if err := cfg.Validate(); err != nil {
-				return err
+				return &usageError{errors.New(strings.ReplaceAll(err.Error(), "tokens[0].", "--"))}
 			}
 			w := cmd.OutOrStdout()
 			if asJSON {

@@ -39,12 +39,13 @@ func trafficCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "traffic",
 		Short: "Make up traffic of people and robots, and measure how well they are told apart",
-		Long: `Make up traffic of people and robots and judge it in simulated time: a day takes some seconds. The output
-shows how many clients of each kind were stopped and after how many requests. The same seed gives the same
-traffic.
+		Long: `Make up traffic of people and robots and judge it in simulated time: with all kinds a day
+takes a minute or less. The output shows how many clients of each kind were stopped and after how many requests. The same
+seed gives the same traffic.
 
-With --out log a combined access log is written instead, to try ` + "`antirobot replay`" + ` with; with
---out visitors its last column says who made the request; with --out events each request with all its header fields and who made it, as lines of JSON.
+With --out log a combined access log is written instead, to try ` + "`antirobot replay`" + ` with; with --out visitors
+its last column says who made the request; with --out events each request is written with all its header fields
+and who made it, as lines of JSON.
 docs/detection.md describes the kinds and has the figures at the default settings.`,
 		Example: `  antirobot traffic
   antirobot traffic --profile office,slow --length 6h
@@ -70,9 +71,9 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.DurationVar(&f.cfg.WarmUp, "warm-up", f.cfg.WarmUp, "`TIME` with only people at first, so that their cookies have aged")
 	p.Float64Var(&f.cfg.Scale, "scale", f.cfg.Scale, "`FACTOR` on the number of people and addresses")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
-	p.StringVar((*string)(&f.cfg.Via), "via", "", "what is in front of the gateway: nothing, or `nginx` (HTTP/1.0, lower-case field names)")
+	p.StringVar((*string)(&f.cfg.Via), "via", "", "`WHAT` is in front of the gateway: nothing, or nginx (HTTP/1.0, lower-case field names)")
 	p.StringVar((*string)(&f.cfg.Site), "site", string(f.cfg.Site), "`SITE` that is visited: shop or course")
-	p.StringVar((*string)(&f.cfg.Set), "set", "", "which of the guests and agents take part: all, `tuning` or held-out (--factors: tuning instead of all)")
+	p.StringVar((*string)(&f.cfg.Set), "set", "", "`WHICH` of the guests and agents take part: all, tuning or held-out; all, and with --factors tuning, by default")
 	p.IntVar(&f.processors, "processors", 1, "among how many processors the judgement is divided, by network (docs/scaling.md), as a `NUMBER`")
 	p.BoolVar(&f.auc, "auc", false, "measure instead how well the scores of a visit tell robots from people: areas under ROC curves, nobody stopped")
 	p.BoolVar(&f.economy, "economy", false, "measure instead how much of a shop harvesters get in a day")

@@ -34,7 +34,7 @@ func unlistCommand(use, short, list, done, example string) *cobra.Command {
 		}
 		return nil
 	})
-	cmd.Flags().StringVar(&service, "service", "", "the entry of this service alone (`NAME`)")
+	cmd.Flags().StringVar(&service, "service", "", "the entry of the service `NAME` alone")
 	return cmd
 }
 

@@ -172,7 +172,7 @@ func (l *Log) end() error {
 	if err := errors.Join(append(l.errs, l.ctx.Err())...); err != nil {
 		return err
 	}
-	if c := l.counted(); c.Bad > 0 && c.Bad == c.Lines {
+	if c := l.counted(); c.Lines > 0 && c.Bad+c.Other == c.Lines {
 		return errAllBad
 	}
 	return io.EOF

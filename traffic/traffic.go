@@ -33,6 +33,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"antirobot/replay"
@@ -72,11 +73,23 @@ func DefaultConfig() Config {
 	}
 }
 
+// namesOf lists kinds for people.
+func namesOf(kinds []Kind) string {
+	var b strings.Builder
+	for i, k := range kinds {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(string(k))
+	}
+	return b.String()
+}
+
 // Validate returns what is wrong with the configuration.
 func (c *Config) Validate() error {
 	for _, k := range c.Kinds {
 		if k != Callers && !slices.Contains(Kinds(), k) {
-			return fmt.Errorf("there is no kind of clients %q; there are %v", k, Kinds())
+			return fmt.Errorf("there is no kind of clients %q; there are %s", k, namesOf(Kinds()))
 		}
 	}
 	if c.Length <= 0 || c.Length > 31*24*time.Hour || c.WarmUp < 0 || c.WarmUp > 31*24*time.Hour {

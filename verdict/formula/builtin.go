@@ -24,7 +24,8 @@ func Builtins() []string {
 	return names
 }
 
-// Builtin returns the file of a model built into the program.
+// Builtin returns the file of a model built into the program. The default one is found by its version, too, so that a
+// configuration can keep to it when a newer one is shipped.
 func Builtin(name string) ([]byte, bool) {
 	for _, ext := range []string{".yaml", ".json"} {
 		if strings.ContainsAny(name, "/.") {
@@ -34,5 +35,25 @@ func Builtin(name string) ([]byte, bool) {
 			return data, true
 		}
 	}
-	return nil, false
+	data, err := builtin.ReadFile("builtin/default.yaml")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	if name != versionOf(data) {
+		return nil, false
+	}
+	return data, true
+}
+
+// versionOf returns the version that a score card names.
+func versionOf(card []byte) string {
+	_, rest, _ := strings.Cut(string(card), "\nversion: ")
+	version, _, _ := strings.Cut(rest, "\n")
+	return version
+}
+
+// DefaultVersion is the version of the model called default.
+func DefaultVersion() string {
+	data, _ := Builtin("default")
+	return versionOf(data)
 }
