@@ -237,7 +237,10 @@ def split(subjects, robot, folds, seed):
 
 def main():
     args = arguments()
-    refuse_held_out(args.data)
+    try:
+        refuse_held_out(args.data)
+    except OSError as e:
+        sys.exit(f"{e.filename}: {e.strerror}; antirobot events export writes such a file")
     if xgb is None:
         sys.exit("numpy and xgboost are needed: apt-get install python3-xgboost")
     names, x, y, subjects, sources, client = read(args)
