@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -39,9 +40,13 @@ func arrivals(a *gateway.Server) string {
 	return "visitors come to " + scheme + "://" + named(a.Config(), a.VisitorAddr())
 }
 
-// named is address by the host whose certificate the first listener obtains, as browsers know it; or address itself.
+// named is address by the host whose certificate the first listener obtains, as browsers know it; or address itself. Where
+// it is every address of this machine, one that can be opened is named.
 func named(c *config.Config, address string) string {
 	if !c.Listen[0].ACME || len(c.TLS.ACME.Hosts) == 0 {
+		if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
+			return net.JoinHostPort("localhost", fmt.Sprint(at.Port())) + " and to this machine's other addresses"
+		}
 		return address
 	}
 	if _, port, err := net.SplitHostPort(address); err == nil && port != "443" {

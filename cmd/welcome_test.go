@@ -47,7 +47,8 @@ func TestNamed(t *testing.T) {
 	}
 	f(true, "[::]:443", "www.example.com")
 	f(true, "127.0.0.1:8443", "www.example.com:8443")
-	f(false, "[::]:443", "[::]:443")
+	f(false, "[::]:443", "localhost:443 and to this machine's other addresses")
+	f(false, "192.0.2.1:443", "192.0.2.1:443")
 }
 
 // TestHealthJSON: programs get the gateway's answer also where it is not ready; people get it in the error alone.
