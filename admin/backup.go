@@ -1,6 +1,10 @@
 package admin
 
-import "path/filepath"
+import (
+	"path/filepath"
+
+	"antirobot/settings"
+)
 
 // backup writes a copy of the data directory into a new directory of the gateway's machine.
 func (s *Server) backup(c *call) (any, error) {
@@ -17,7 +21,7 @@ func (s *Server) backup(c *call) (any, error) {
 		return nil, absentPart("a data directory")
 	}
 	if err := s.deps.Gateway.Backup(q.Dir); err != nil {
-		return nil, badField("dir", "no backup was made: %v", err)
+		return nil, badField("dir", "%s: no backup was made: %v", settings.Clip(q.Dir), err)
 	}
 	return map[string]string{"dir": q.Dir}, nil
 }

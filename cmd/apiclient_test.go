@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,4 +111,30 @@ func TestWhatIsRefused(t *testing.T) {
 			t.Errorf("%v (usage: %v), want %s", err, errors.As(err, &usage), c.want)
 		}
 	}
+}
+
+// TestEmptyListsSaySo: people read that a list is empty; programs, which read the standard output, get an empty one.
+func TestEmptyListsSaySo(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"items":[],"total":0}`)
+	}))
+	defer s.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := func(cmd *cobra.Command, want string, args ...string) {
+		t.Helper()
+		var out, said strings.Builder
+		cmd.SilenceErrors, cmd.SilenceUsage = true, true
+		cmd.SetOut(&out)
+		cmd.SetErr(&said)
+		cmd.SetArgs(append(args, "--admin", s.URL, "--token-file", token))
+		if err := cmd.ExecuteContext(t.Context()); err != nil || out.String() != "" || said.String() != want+"\n" {
+			t.Errorf("%v: %q, %q", err, out.String(), said.String())
+		}
+	}
+	f(topCommand(), "nothing was found")
+	f(queueCommand(), "there is no such message", "list")
+	f(labelCommand(), "there is no label", "list")
 }

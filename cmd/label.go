@@ -65,6 +65,7 @@ func labelListCommand(o *operator) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			labels := 0
 			for after := ""; ; {
 				var page struct {
 					Items []admin.LabelStory `json:"items"`
@@ -83,10 +84,14 @@ func labelListCommand(o *operator) *cobra.Command {
 					}
 					page.Items = nil
 				}
+				labels += len(page.Items)
 				for _, l := range page.Items {
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Subject, l.Label, l.Source, l.At.Format(time.RFC3339), l.Reason)
 				}
 				if page.Next == "" {
+					if !o.raw {
+						sayNone(cmd, labels, "there is no label")
+					}
 					return w.Flush()
 				}
 				after = "&after=" + url.QueryEscape(page.Next)

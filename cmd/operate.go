@@ -233,6 +233,13 @@ func sayLost(w io.Writer, all []admin.GatewayState) {
 	}
 }
 
+// sayNone says on the standard error that a list is empty, so that programs read an empty one.
+func sayNone(cmd *cobra.Command, n int, what string) {
+	if n == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), what)
+	}
+}
+
 func topCommand() *cobra.Command {
 	var o operator
 	var by, query, since string
@@ -253,6 +260,7 @@ func topCommand() *cobra.Command {
 			if err := t.Flush(); err != nil {
 				return err
 			}
+			sayNone(cmd, len(out.Items), "nothing was found")
 			sayLost(cmd.ErrOrStderr(), out.Gateways)
 			return nil
 		})

@@ -72,6 +72,7 @@ func queueListCommand(api *apiClient) *cobra.Command {
 			if left := out.Total - len(out.Items); left > 0 {
 				fmt.Fprintf(w, "and %d more\n", left)
 			}
+			sayNone(cmd, out.Total, "there is no such message")
 			return w.Flush()
 		},
 	}
