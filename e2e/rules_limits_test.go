@@ -20,6 +20,7 @@ services:
           text: |
             do hasAttribute(attribute="ua") mark none
             do regexpCheck(regexp=".*\b(bot|crawler|spider)\b", attribute="ua") mark clean
+            do regexpCheck(regexp=".*\b(scraper|fetcher)\b", attribute="ua") mark fair
             stop as OK
           max_input: 65536
           time: 100us
@@ -39,10 +40,10 @@ func TestRulesThatFailAsk(t *testing.T) {
 		t.Errorf("%+v", s.Rules)
 	}
 	r = v.get(g.url+"/slow", "User-Agent", long).must(t, 302, "")
-	if s := g.why(r); s.Cause != "rule" || !strings.Contains(s.Rules.Error, "line 2: the rules took longer than 100µs, at last regexpCheck") {
+	if s := g.why(r); s.Cause != "rule" || !strings.Contains(s.Rules.Error, "line 3: the rules took longer than 100µs, at last regexpCheck") {
 		t.Errorf("%+v", s.Rules)
 	}
-	if n := g.metric(`antirobot_rules_slow_total{service="shop",line="2",rule="regexpCheck"}`); n != 1 {
+	if n := g.metric(`antirobot_rules_slow_total{service="shop",line="3",rule="regexpCheck"}`); n != 1 {
 		t.Errorf("%v slow rules are counted", n)
 	}
 	if g.logs.find(func(s string) bool { return strings.Contains(s, "more than the limit of 8192") }) == "" {

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,33 @@ func TestTimeLimit(t *testing.T) {
 	var f *Fault
 	if err := p.Run(context.Background(), newWorld().env(), &r); !errors.As(err, &f) || f.Code != codeUnexpected {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestLateOnce: a run that stands still once, as on a busy machine, is finished; one that is late again is not.
+func TestLateOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		still []int // before which readings of the clock it stands still
+		late  bool
+	}{"never": {nil, false}, "once": {[]int{2}, false}, "at the end": {[]int{4}, false}, "twice": {[]int{2, 4}, true}} {
+		at, readings := time.Unix(0, 0), 0
+		o := DefaultOptions()
+		o.Now = func() time.Time {
+			if readings++; slices.Contains(c.still, readings) {
+				at = at.Add(time.Minute)
+			}
+			return at
+		}
+		p, err := Compile(strings.Repeat(`do regexpCheck(regexp="a") `, 3)+"stop as OK", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r Run
+		var f *Fault
+		err = p.Run(context.Background(), newWorld().env(), &r)
+		if late := errors.As(err, &f) && f.Slow; late != c.late || (r.Decision() == "OK") == late {
+			t.Errorf("%s: %s, %v", name, r.Decision(), err)
+		}
 	}
 }
 

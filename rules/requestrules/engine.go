@@ -169,7 +169,7 @@ func (s *Ruleset) judge(r *verdict.Ruling, j *run) {
 	ctx := context.Background()
 	if s.waits {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.time)
+		ctx, cancel = context.WithTimeout(ctx, 2*s.time) // a run that is late has as much time again
 		defer cancel()
 	}
 	err := s.program.Run(ctx, &j.env, &j.run)

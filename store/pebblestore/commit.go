@@ -98,7 +98,12 @@ func (s *Store) submit(ctx context.Context, r *request) (result, error) {
 	case res := <-r.done:
 		return res, nil
 	case <-ctx.Done():
-		return result{}, ctx.Err()
+		select { // who wakes up late finds both
+		case res := <-r.done:
+			return res, nil
+		default:
+			return result{}, ctx.Err()
+		}
 	case <-sick:
 		return result{}, s.refused()
 	case <-s.drained:
