@@ -172,7 +172,8 @@ func TestMannerAsks(t *testing.T) {
 	if raw := reader.and(alike).raw(t); raw > -3 {
 		t.Errorf("as others: %.2f", raw)
 	}
-	if with, without := reader.and(known{"entry_share": 0.9}).raw(t), reader.raw(t); with >= without {
+	tabs := reader.and(known{"branch_share": 0.35}) // below what it is lifted to at most
+	if with, without := tabs.and(known{"entry_share": 0.9}).raw(t), tabs.raw(t); with >= without {
 		t.Errorf("comes from elsewhere: %.2f, follows links: %.2f", with, without)
 	}
 }
@@ -208,5 +209,32 @@ func TestEvennessCountsOnce(t *testing.T) {
 	redirected := even.and(known{"stay_typical": 0.2})
 	if with, without := redirected.raw(t), redirected.and(none).raw(t); with != without {
 		t.Errorf("is led on in 0.2 s: %.2f for the evenness of that, %.2f without", with, without)
+	}
+}
+
+// TestWeakSignsAskTogether: what a person may do as well in one respect or two leads to a question when it comes together, and never to a ban.
+func TestWeakSignsAskTogether(t *testing.T) {
+	reader := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 14, "session_pages": 20, "cookie_dropped_share": 0, "entry_share": 0.1, "others_side": 0.1,
+		"branch_share": 0.02, "stay_longest": 100, "stay_typical": 9, "stay_long_share": 0.1,
+	}
+	signs := known{"people_even": 0.93, "people_far": 0.93, "people_fast": 0.96, "people_straight": 0.9, "gap_spread": 0.7}
+	all := reader.and(signs)
+	if raw := all.raw(t); raw <= unsure || raw > 0 {
+		t.Errorf("all together: %.2f", raw)
+	}
+	for name, x := range signs {
+		if raw := reader.and(known{name: x}).raw(t); raw > unsure {
+			t.Errorf("%s alone: %.2f", name, raw)
+		}
+	}
+	for _, other := range []known{{"session_pages": 8}, {"clients": 4}, {"cookie_dropped_share": 1}, {"parts_missing": 1}, {"targets": 3}} {
+		if raw := all.and(other).raw(t); raw > -2 {
+			t.Errorf("%v: %.2f", other, raw)
+		}
+	}
+	list := reader.and(known{"entry_share": 0.6, "entry_within": 0.6, "gap_spread": 0.7, "entry_odd": 0})
+	if odd, shared := list.raw(t), list.and(known{"entry_odd": -2}).raw(t); odd <= shared+1 {
+		t.Errorf("as from a list, %.2f; by pages that others come in by, too, %.2f", odd, shared)
 	}
 }
