@@ -16,11 +16,8 @@ import (
 // TestEventsConform runs the suite for streams against a real server; each connection is one of its own.
 func TestEventsConform(t *testing.T) {
 	r := redistest.Start(t)
-	n := 0
 	streamtest.Run(t, func(*testing.T) streamtest.Engine {
-		n++
-		own := redisstore.DefaultConfig()
-		own.KeyPrefix += string(rune('a' + n))
+		own := config()
 		cfg := stream.DefaultConfig()
 		cfg.Partitions, cfg.Lease = 4, 500*time.Millisecond
 		links := map[stream.Stream]*streamtest.Link{}
@@ -44,7 +41,7 @@ func TestEventsConform(t *testing.T) {
 // TestReadEndsWithItsContext: who stops does not wait for what it was waiting for, and leaves nothing on the server that waits.
 func TestReadEndsWithItsContext(t *testing.T) {
 	r := redistest.Start(t)
-	e := open(t, "redis://"+r.Addr, redisstore.DefaultConfig()).Events(1, time.Hour)
+	e := open(t, "redis://"+r.Addr, config()).Events(1, time.Hour)
 	blocked := func(n string) func() bool {
 		return func() bool { return strings.Contains(r.CLI(t, "info", "clients"), "blocked_clients:"+n) }
 	}

@@ -56,12 +56,18 @@ func TestMasterKilled(t *testing.T) {
 			}
 		})
 	}
-	time.Sleep(time.Second)
+	spends := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(acked)
+	}
+	eventually(t, "spends", func() bool { return spends() >= 500 })
 	killed := time.Now()
 	victim.Kill()
 	time.Sleep(500 * time.Millisecond)
 	recovered := eventually(t, "health after the failover", func() bool { return s.Healthy() == nil && time.Since(killed) > 3*time.Second })
-	time.Sleep(500 * time.Millisecond)
+	before := spends()
+	eventually(t, "spends after the failover", func() bool { return spends() >= before+500 })
 	close(stop)
 	wg.Wait()
 	var lost atomic.Int64
@@ -84,9 +90,6 @@ func TestMasterKilled(t *testing.T) {
 		len(acked), failed.Load(), time.Duration(up.Load()-down.Load()), recovered, lost.Load(), short)
 	if float64(lost.Load()) > short {
 		t.Errorf("%d acknowledged spends are lost, %v of them were counted as unreplicated", lost.Load(), short)
-	}
-	if len(acked) < 1000 {
-		t.Errorf("only %d spends in all", len(acked))
 	}
 }
 

@@ -13,9 +13,9 @@ func TestSpendLater(t *testing.T) {
 	r := redistest.Start(t)
 	p := redistest.StartProxy(t, r.Addr)
 	cfg := config()
+	b := open(t, "redis://"+r.Addr, cfg)
 	cfg.Timeout, cfg.WaitTimeout = 300*time.Millisecond, 50*time.Millisecond
 	a := open(t, "redis://"+p.Addr, cfg)
-	b := open(t, "redis://"+r.Addr, cfg)
 	p.Cut()
 	if _, err := a.Spend(bg, []byte("k"), time.Hour); err == nil {
 		t.Fatal("Spend works without the servers")

@@ -29,7 +29,7 @@ func config() redisstore.Config {
 	cfg.KeyPrefix = fmt.Sprintf("antirobot-t%d", opened.Add(1))
 	cfg.FeedKeep = 100
 	cfg.ProbeEvery = 100 * time.Millisecond
-	cfg.Timeout = 30 * time.Second // the machine may be busy; tests of outages have their own
+	cfg.Timeout, cfg.DialTimeout = 30*time.Second, 30*time.Second // the machine may be busy; tests of outages have their own
 	return cfg
 }
 
