@@ -126,7 +126,7 @@ func TestShutdownEndsAProfile(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	l.refused(409, "busy", "", "GET", "/debug/pprof/trace?seconds=1", "")
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // before the profile would end by itself
 	defer cancel()
 	if err := l.srv.Shutdown(ctx); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 
 func TestWebSocket(t *testing.T) {
 	addr, stop := running(t, Options{})
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c, _, err := websocket.Dial(ctx, "ws://"+addr+"/live/clock", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"http://" + addr}}})
 	if err != nil {
@@ -68,7 +68,7 @@ func TestWebSocket(t *testing.T) {
 
 func TestWebSocketRefusesForeignPages(t *testing.T) {
 	addr, _ := running(t, Options{})
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	_, resp, err := websocket.Dial(ctx, "ws://"+addr+"/live/clock", &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"http://evil.example"}}})
 	if err == nil || resp.StatusCode != 403 {

@@ -21,7 +21,7 @@ func TestBodiesInSum(t *testing.T) {
 	}})
 	held := func(want string) {
 		t.Helper()
-		for end := time.Now().Add(10 * time.Second); g.metric("antirobot_http_bodies_bytes") != want; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); g.metric("antirobot_http_bodies_bytes") != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s bytes are held, not %s", g.metric("antirobot_http_bodies_bytes"), want)
 			}

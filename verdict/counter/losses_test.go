@@ -129,7 +129,7 @@ func TestCloseFlushes(t *testing.T) {
 	must(t, s.Start(bg))
 	slot := store.TenMinutes.Number(time.Now())
 	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 1})
-	for end := time.Now().Add(10 * time.Second); s.Metrics().Flushed == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.Metrics().Flushed == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("nothing is flushed")
 		}
