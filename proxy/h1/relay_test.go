@@ -272,7 +272,7 @@ func TestHalfClosedClient(t *testing.T) {
 		time.Sleep(800 * time.Millisecond)
 		k.say(okAnswer)
 	})
-	g := newGateway(t, s, setup{})
+	g := newGateway(t, s, setup{cfg: func(c *Config) { c.HalfCloseGrace = 30 * time.Second }}) // the machine may be busy
 	c1 := dial(t, g)
 	c1.say(aGet)
 	_ = c1.Conn.(interface{ CloseWrite() error }).CloseWrite()
