@@ -19,6 +19,7 @@ func quick() stream.Config {
 func TestConformsMemory(t *testing.T) {
 	streamtest.Run(t, func(t *testing.T) streamtest.Engine {
 		cfg := quick()
+		cfg.Lease = streamtest.Lease
 		log, kv := stream.NewMemory(cfg, time.Now), store.NewMemory(nil)
 		t.Cleanup(func() { _ = kv.Close() })
 		links := map[stream.Stream]*streamtest.Link{}

@@ -19,7 +19,7 @@ func TestEventsConform(t *testing.T) {
 	streamtest.Run(t, func(*testing.T) streamtest.Engine {
 		own := config()
 		cfg := stream.DefaultConfig()
-		cfg.Partitions, cfg.Lease = 4, 500*time.Millisecond
+		cfg.Partitions, cfg.Lease = 4, streamtest.Lease
 		links := map[stream.Stream]*streamtest.Link{}
 		return streamtest.Engine{
 			Join: func(t *testing.T) stream.Stream {

@@ -16,6 +16,10 @@ import (
 // patience is how long anything that must happen may take.
 const patience = 60 * time.Second
 
+// Lease is what engines under test have for a lease: who holds what is expected to stay so, and a consumer on a busy machine may get no
+// CPU for seconds.
+const Lease = 4 * time.Second
+
 // Engine is an engine under test, empty when a test begins.
 type Engine struct {
 	// Join opens a connection of its own, as another process would.
