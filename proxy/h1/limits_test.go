@@ -72,19 +72,19 @@ func TestSlowUploadIsNoTimeout(t *testing.T) {
 	results := make(chan outcome, 1)
 	g := newGateway(t, s, setup{
 		results:  results,
-		cfg:      func(c *Config) { c.ReadTimeout = time.Second },
-		upstream: func(c *upstream.Config) { c.ResponseTimeout = time.Second },
+		cfg:      func(c *Config) { c.ReadTimeout = 3 * time.Second }, // more than a busy machine keeps a byte
+		upstream: func(c *upstream.Config) { c.ResponseTimeout = 3 * time.Second },
 	})
 	c1 := dial(t, g)
-	c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 25\r\n\r\n")
-	for range 25 {
+	c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 70\r\n\r\n")
+	for range 70 {
 		time.Sleep(50 * time.Millisecond)
 		c1.say("x")
 	}
 	if resp, _ := c1.answer("POST"); resp.StatusCode != 200 {
 		t.Errorf("got %d", resp.StatusCode)
 	}
-	if o := <-results; o.res.HeadAt < 1200*time.Millisecond || o.res.HeadAt-o.res.Waited < time.Second {
+	if o := <-results; o.res.HeadAt < 3400*time.Millisecond || o.res.HeadAt-o.res.Waited < 3*time.Second {
 		t.Errorf("the head came after %v, of which the service took %v", o.res.HeadAt, o.res.Waited)
 	}
 }

@@ -142,16 +142,16 @@ func TestRefusedUpgrade(t *testing.T) {
 
 func TestTunnelIdleTimeout(t *testing.T) {
 	s := echoing(t)
-	g := newGateway(t, s, setup{upstream: func(c *upstream.Config) { c.TunnelIdleTimeout = time.Second }})
+	g := newGateway(t, s, setup{upstream: func(c *upstream.Config) { c.TunnelIdleTimeout = 3 * time.Second }}) // more than a busy machine keeps a byte
 	c1 := dial(t, g)
 	c1.say(wsAsk)
 	c1.head()
-	for range 25 { // longer than the timeout, but not idle
+	for range 70 { // longer than the timeout, but not idle
 		time.Sleep(50 * time.Millisecond)
 		c1.say("x")
 	}
-	if echoed, err := c1.rest(); isTimeout(err) || !strings.HasSuffix(echoed, strings.Repeat("X", 25)) {
-		t.Errorf("%q came back, then %v; want 25 bytes and the end", echoed, err)
+	if echoed, err := c1.rest(); isTimeout(err) || !strings.HasSuffix(echoed, strings.Repeat("X", 70)) {
+		t.Errorf("%q came back, then %v; want 70 bytes and the end", echoed, err)
 	}
 }
 
