@@ -58,6 +58,7 @@ func TestEvasions(t *testing.T) {
 		{"a long s", "form", "words", form, "words=ok&word%C5%BF=SPAM", true},
 		{"a dotless i", "form", "title", form, "title=ok&t%C4%B1tle=SPAM", true},
 		{"a key of a map in quotes", "form", "comment[body]", form, "comment[body]=ok&comment[%27body%27]=SPAM", true},
+		{"a question mark before", "form", "body", form, "?body=SPAM&body=ok", true},
 		{"elements are read together", "form", "body", form, "body[]=ok&body[]=SPAM", false},
 
 		{"list", "json", "/body", js, `{"body":["SPAM"]}`, true},
@@ -83,6 +84,10 @@ func TestEvasions(t *testing.T) {
 		{"list", "multipart", "body", parts, onePart(`; name="body[]"`, "SPAM"), true},
 		{"name first of two", "multipart", "body", parts, onePart(`; name="body"; name="x"`, "SPAM"), true},
 		{"name second of two", "multipart", "body", parts, onePart(`; name="x"; name="body"`, "SPAM"), true},
+		{"a name in the quotes of another", "multipart", "body", parts, onePart(`; name="x"; filename="a; name=body"`, "SPAM"), true},
+		{"a name in quotes within quotes", "multipart", "body", parts, onePart(`; name="x"; filename="a; name=\"body\"; b"`, "SPAM"), true},
+		{"after quotes that nobody closes", "multipart", "body", parts, onePart(`; x="; name=body`, "SPAM"), true},
+		{"after a comma", "multipart", "body", parts, onePart(`, name="body"`, "SPAM"), true},
 		{"extended name", "multipart", "body", parts, onePart(`; name*=utf-8''b%6fdy`, "SPAM"), true},
 		{"name in pieces", "multipart", "body", parts, onePart(`; name*0="bo"; name*1=dy`, "SPAM"), true},
 		{"name in an encoded word", "multipart", "body", parts, onePart(`; name="=?utf-8?q?b=6Fdy?="`, "SPAM"), true},

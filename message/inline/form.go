@@ -39,6 +39,7 @@ func parseForm(s string, named charsets, charset string) (out fields, err error)
 	if strings.Count(s, "&") >= maxFields {
 		return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
 	}
+	s = strings.TrimPrefix(s, "?") // as URLSearchParams has it
 	for f := range strings.SplitSeq(s, "&") {
 		if f != "" {
 			name, value, _ := strings.Cut(f, "=")

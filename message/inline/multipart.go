@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
@@ -150,17 +151,7 @@ func (p *formPart) texts(named charsets, charset string) (out []string, err erro
 func partNames(dispositions []string) (names []string, file bool) {
 	var pieces strings.Builder // of a name in several
 	for _, d := range dispositions {
-		for d != "" {
-			var piece string
-			piece, d = untilSemicolon(d)
-			key, value, ok := strings.Cut(piece, "=")
-			if !ok {
-				continue
-			}
-			key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
-			if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
-				value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
-			}
+		for key, value := range parameters(d) {
 			switch {
 			case strings.HasPrefix(key, "name*"):
 				if i := strings.LastIndexByte(value, '\''); i >= 0 {
@@ -177,9 +168,35 @@ func partNames(dispositions []string) (names []string, file bool) {
 				file = true
 			}
 		}
+		for key, value := range parameters(strings.NewReplacer(`"`, "", `\`, "", ",", ";").Replace(d)) { // Rack looks for them in quotes, too
+			if key == "name" {
+				names = append(names, value)
+			}
+		}
 	}
 	slices.Sort(names)
 	return slices.Compact(append(names, pieces.String())), file
+}
+
+// parameters are the names, in lower case, and values of the parameters of a field.
+func parameters(s string) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for s != "" {
+			var piece string
+			piece, s = untilSemicolon(s)
+			key, value, ok := strings.Cut(piece, "=")
+			if !ok {
+				continue
+			}
+			key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
+			if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
+				value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+			}
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
 }
 
 // untilSemicolon cuts s at the first semicolon outside of double quotes.
