@@ -28,6 +28,7 @@ type sign uint8
 const (
 	signAgent sign = iota
 	signReferer
+	signOwnReferer // a page of the site
 	signCookie
 	signLanguage
 	signEncoding
@@ -108,6 +109,7 @@ func (a *arrivals) see(e *verdict.Event, established bool) {
 	}
 	note(signAgent, true, e.Agent != 0)
 	note(signReferer, true, e.Referer != client.RefererNone)
+	note(signOwnReferer, true, e.Referer == client.RefererSame)
 	note(signCookie, true, e.Cookies&client.CookieOurs != 0)
 	note(signLanguage, browser, browser && e.Headers&client.HasAcceptLanguage != 0)
 	note(signEncoding, browser, browser && e.Headers&client.HasAcceptEncoding != 0)
@@ -141,8 +143,8 @@ func (a *arrivals) judge() {
 
 // lost is what no client of a service sends, so that its absence means nothing.
 type lost struct {
-	agent, referer, cookie bool
-	misfits                client.Misfits
+	agent, referer, own, cookie bool
+	misfits                     client.Misfits
 }
 
 // lost returns what means nothing at a given time.
@@ -152,7 +154,7 @@ func (a *arrivals) lost(now int64) (l lost) {
 		gone = 1<<signs - 1
 	}
 	is := func(s sign) bool { return gone>>s&1 == 1 }
-	l.agent, l.referer, l.cookie = is(signAgent), is(signReferer), is(signCookie)
+	l.agent, l.referer, l.own, l.cookie = is(signAgent), is(signReferer), is(signOwnReferer), is(signCookie)
 	for _, f := range [...]struct {
 		s   sign
 		bit client.Misfits

@@ -33,6 +33,11 @@ func fromOutside(e *verdict.Event) bool {
 	return e.Method == 'G' && e.Referer != client.RefererSame && e.Site != client.SiteSame
 }
 
+// fromSite reports whether a page of the site has led to an event. Where the site or the browser withholds Referers, Sec-Fetch-Site says so.
+func fromSite(e *verdict.Event) bool {
+	return e.Referer == client.RefererSame || e.Referer == client.RefererNone && e.Site == client.SiteSame
+}
+
 // enter takes a page load: by whom who may be a herald or follow one, by which page somebody comes in, and where those go
 // on who have come in. s is a copy, which learns of it, too. known says that the site knows the visitor.
 func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) (deep bool) {

@@ -34,7 +34,7 @@ const several = 3
 // told reports whether a visitor keeps our cookie or says where it comes from. Of who does neither nobody knows which pages belong to
 // one visit: several that run together look straight, even and far from what people do.
 func (c *evidence) told() bool {
-	return !(cookieDropped(c) >= 0.9 && refererNone(c) >= 0.9)
+	return !(cookieDropped(c) >= 0.9 && !(refererNone(c) < 0.9)) // nor where nobody says where it comes from
 }
 
 // fill adds what memory holds about the company of an event.

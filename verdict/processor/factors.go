@@ -164,6 +164,17 @@ func withReferers(f func(*evidence) float32) func(*evidence) float32 {
 	}
 }
 
+// withOwnReferers is a value that is unknown where nobody names a page of the site as its Referer, as at a site whose Referrer-Policy forbids it: who
+// comes from elsewhere may still say so.
+func withOwnReferers(f func(*evidence) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.lost.own {
+			return nan
+		}
+		return f(c)
+	}
+}
+
 // withCookies is a value that is unknown where nobody brings our cookie: none is given, or a balancer keeps it.
 func withCookies(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
@@ -260,8 +271,8 @@ func cookieDropped(c *evidence) float32 {
 	return max(0, float32(offered)-c.clients()) / max(1, float32(loads)-c.clients())
 }
 
-// refererNone is the share of the pages that come without Referer; unknown where nobody sends one.
-var refererNone = withReferers(part(shareRefererNone, shareCount, 2))
+// refererNone is the share of the pages that come without Referer; unknown where nobody names a page of the site.
+var refererNone = withOwnReferers(part(shareRefererNone, shareCount, 2))
 
 // missingParts says how far the subject is behind others of the service in requesting what pages consist of: 0 requests
 // as much, 1 requests nothing. It is unknown for the first pages, which come before their parts, and for a subject that

@@ -28,9 +28,9 @@ func moves(list ...move) func(*evidence) float32 {
 	}
 }
 
-// led is a value that is unknown for a client that withholds referers, or where nobody sends one.
+// led is a value that is unknown for a client that withholds referers, or where nobody names a page of the site.
 func led(f func(*evidence) float32) func(*evidence) float32 {
-	return withReferers(func(c *evidence) float32 {
+	return withOwnReferers(func(c *evidence) float32 {
 		if 4*int(c.t.moves[moveKept]) > int(c.t.nMoves) {
 			return nan
 		}

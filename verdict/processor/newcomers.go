@@ -115,7 +115,7 @@ func (n *newcomers) page(e *verdict.Event, group uint32, is arriving, told *told
 	case !e.Page:
 		n.lives(x, e, told)
 	default:
-		if e.Referer == client.RefererSame {
+		if fromSite(e) {
 			n.lives(x, e, told)
 		}
 		if e.Paid && (x.alive || !is.parts) || e.Cookies&client.CookieOurs != 0 && !fromOutside(e) {
@@ -140,7 +140,7 @@ func (n *newcomers) part(e *verdict.Event, told *toldCampaigns) {
 	if x.who != who || x.person || x.bot {
 		return
 	}
-	if n.lives(x, e, told); e.Referer != client.RefererSame {
+	if n.lives(x, e, told); !fromSite(e) {
 		return
 	}
 	if x.parts++; x.parts >= fewPictures {

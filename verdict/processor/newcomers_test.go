@@ -246,8 +246,9 @@ func TestWherePeopleAreMet(t *testing.T) {
 	p, keeper := newProcessor(t, nil)
 	know(t, p, []*verdict.Settings{{Name: "shop"}})
 	r, at := p.service(0), time.Unix(1.8e9, 0)
-	reads, answers := newcomer7(at, 1), newcomer7(at, 2)
+	reads, answers, withholds := newcomer7(at, 1), newcomer7(at, 2), newcomer7(at, 3)
 	p.arrive(reads, r, false, false)
+	p.arrive(withholds, r, false, false)
 	p.arrive(answers, r, false, false)
 	if len(keeper.met) != 0 {
 		t.Fatal("whoever arrives is a person")
@@ -258,7 +259,12 @@ func TestWherePeopleAreMet(t *testing.T) {
 		p.loads(&part, r)
 	}
 	p.answer(answers, r)
-	for _, e := range []*verdict.Event{reads, answers} {
+	silent := *withholds // the site wants no Referers of its own
+	silent.Page, silent.Referer, silent.Site = false, client.RefererNone, client.SiteSame
+	for range fewPictures {
+		p.loads(&silent, r)
+	}
+	for _, e := range []*verdict.Event{reads, answers, withholds} {
 		if !keeper.met[e.Subjects[0].ID] {
 			t.Errorf("%v is not known", e.Subjects[0])
 		}
