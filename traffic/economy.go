@@ -32,6 +32,7 @@ type Make struct {
 
 	clients int
 	pace    time.Duration // between two requests of a client
+	vary    bool          // it is between half as long and half as long again
 	parts   bool          // it loads the parts of each page that it does not have yet, as a browser does
 	solves  solves
 	ahead   time.Duration // how long people are known at least, where it prepares for longer than others
@@ -82,6 +83,9 @@ func Makes() []Make {
 		{Name: "aged", Does: "forty-one i cookies behind one address, made the day before", Bar: householdBar, Early: true, clients: 41, pace: 4 * time.Second, dress: aged, ask: pageOf},
 		{Name: "farm", Does: "forty-one i cookies behind one address, each seen with a page and its parts on two days", Bar: householdBar, Early: true, clients: 41, pace: 4 * time.Second, dress: farmed, ask: pageOf},
 		{Name: "farm-office", Does: "twenty of them at the address of an office, beside its people", Bar: householdBar * 1.2, Early: true, clients: 20, pace: 4 * time.Second, dress: farmedInOffice, ask: pageOf},
+		{Name: "jars-office", Does: "twenty cookie jars at the address of an office, beside its people, with the browser that most have there; a page in ten to thirty seconds from each", Bar: householdBar, Long: true, vary: true, clients: 20, pace: 20 * time.Second, dress: jarInOffice, ask: pageOf},
+		{Name: "jars-office-parts", Does: "the same, and loads the parts of each page", Bar: networkBar, Long: true, vary: true, parts: true, clients: 20, pace: 20 * time.Second, dress: jarInOffice, ask: pageOf},
+		{Name: "aged-office", Does: "a hundred i cookies at the address of an office, made the day before", Bar: householdBar, Early: true, Long: true, vary: true, clients: 100, pace: 20 * time.Second, dress: agedInOffice, ask: pageOf},
 		{Name: "aged-parts", Does: "thirty i cookies behind one address, as many as it may have, made the day before with a page and its parts; a page a minute from each, and its parts", Bar: 2.5 * householdBar, Early: true, Long: true, parts: true, clients: 30, pace: time.Minute, dress: agedParts, ask: pageOf},
 		{Name: "campus", Does: "four hundred i cookies behind one address, each seen with a page and its parts on two days; a page in five minutes from each, with its parts", Bar: networkBar, Early: true, Long: true, parts: true, clients: 400, pace: 5 * time.Minute, dress: campus(2), ask: pageOf},
 		{Name: "campus-week", Does: "the same, seen on seven days", Bar: networkBar, Early: true, Long: true, parts: true, clients: 400, pace: 5 * time.Minute, ahead: earliest + 5*24*time.Hour, dress: campus(7), ask: pageOf},
@@ -282,7 +286,7 @@ func (w *world) addHarvesters() {
 func harvest(w *world, c *client) {
 	s := w.cfg.harvest
 	if c.reply == "" {
-		c.at = c.at.Add(s.make.pace)
+		c.at = c.at.Add(c.untilNext(&s.make))
 	}
 	switch {
 	case c.stops == 0:
@@ -321,6 +325,14 @@ func harvest(w *world, c *client) {
 	}
 	c.load(w, p.path)
 	c.plan[0] = p
+}
+
+// untilNext is how long a harvester waits before its next page.
+func (c *client) untilNext(m *Make) time.Duration {
+	if m.vary {
+		return c.between(m.pace/2, m.pace*3/2)
+	}
+	return m.pace
 }
 
 func fixed(a netip.Addr) func(*client) netip.Addr { return func(*client) netip.Addr { return a } }
@@ -363,6 +375,12 @@ func bursts(_ *world, c *client) {
 
 func jar(_ *world, c *client) {
 	c.address, c.cookies = fixed(theHousehold), true
+}
+
+// jarInOffice is a jar at the address of an office, that of another browser's user there.
+func jarInOffice(w *world, c *client) {
+	jar(w, c)
+	inOffice(w, c)
 }
 
 func agents(_ *world, c *client) {

@@ -56,6 +56,12 @@ func farmedInOffice(w *world, c *client) {
 	inOffice(w, c)
 }
 
+// agedInOffice is aged, at the address of an office.
+func agedInOffice(w *world, c *client) {
+	aged(w, c)
+	inOffice(w, c)
+}
+
 // established is a household of its own, whose cookie the site has known for two days.
 func established(w *world, c *client) {
 	household(w, c)
