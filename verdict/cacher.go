@@ -71,27 +71,28 @@ type Cacher struct {
 	losses *store.Losses
 	tell   func(b *bans.Ban)
 
-	bans       *bans.Table
-	banWrites  *behind.Writer[bans.Key]
-	ledger     *ledger.Ledger
-	revoked    *revocations
-	standing   *standing.Table
-	latest     *latest
-	recent     *Recent
-	questions  questions
-	doubts     doubts
-	barely     *expiring[identity.Prefix, float32]
-	portions   *expiring[uint32, uint32] // by group of services
-	campaigns  campaigns
-	met        *met
-	said       *conclusions
-	paths      Paths
-	costs      costs
-	loads      loads
-	attack     attack
-	spared     spared
-	preflights preflights
-	claims     *client.Table
+	bans        *bans.Table
+	banWrites   *behind.Writer[bans.Key]
+	ledger      *ledger.Ledger
+	revoked     *revocations
+	standing    *standing.Table
+	latest      *latest
+	recent      *Recent
+	questions   questions
+	doubts      doubts
+	barely      *expiring[identity.Prefix, float32]
+	portions    *expiring[uint32, uint32] // by group of services
+	bareClients *expiring[uint32, struct{}]
+	campaigns   campaigns
+	met         *met
+	said        *conclusions
+	paths       Paths
+	costs       costs
+	loads       loads
+	attack      attack
+	spared      spared
+	preflights  preflights
+	claims      *client.Table
 
 	attackStep Step
 	skew       skewed
@@ -118,11 +119,12 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
-		doubts: newDoubts(cfg.MaxDoubts),
-		claims: client.NewTable(d.Hash),
-		met:    &met{secret: d.Secret},
-		said:   newConclusions(d.Part),
-		recent: newRecent(&cfg.Decisions, describer(d.Lists)),
+		bareClients: newExpiring[uint32, struct{}](maxBareClients),
+		doubts:      newDoubts(cfg.MaxDoubts),
+		claims:      client.NewTable(d.Hash),
+		met:         &met{secret: d.Secret},
+		said:        newConclusions(d.Part),
+		recent:      newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.ledger = ledger.New(ledger.Options{Store: d.Store, Tariff: cfg.Pass, Most: cfg.MaxPasses, Losses: d.Losses, Now: c.passNow})
 	c.recent.place = d.Place
@@ -279,10 +281,10 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 // that a pass whose allowance is spent may be charged for standing in for the address.
 func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
 	at := v.At.UnixNano()
-	client := func() uint32 { return clientOf(id, v) }
+	isClient := func(only uint32) bool { return c.isClient(only, v, id) }
 	for i := range id.N {
 		sub := id.Subjects[i]
-		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, client) {
+		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, isClient) {
 			if i > 0 {
 				d.noteBan(sub)
 			}
@@ -293,7 +295,7 @@ func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *
 			return true
 		}
 		if c.standsAlone(sub, v.At) {
-			c.excuse(d, sub, id.Subjects[i+1:id.N], s, at, client)
+			c.excuse(d, sub, id.Subjects[i+1:id.N], s, at, isClient)
 			return false
 		}
 	}
@@ -317,9 +319,9 @@ func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 }
 
 // excuse records the identity that bans on something weaker did not stop, and of what kind these are.
-func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64, client func() uint32) {
+func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64, isClient func(only uint32) bool) {
 	for _, sub := range weaker {
-		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, client) {
+		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, isClient) {
 			d.Excused, d.Ban = who, bans.Ban{}
 			d.noteBan(sub)
 		}

@@ -14,21 +14,22 @@ import (
 )
 
 // Where gateways and processors are different processes, the processors' conclusions reach the gateways over the store's
-// feed: bans in their own topic, and questions, doubts, campaigns, standings, where people are met, how barely networks are read and how much people read here. A message holds several of them. Times in it are
+// feed: bans in their own topic, and questions, doubts, campaigns, standings, where people are met, how barely networks are read, which clients load nothing, and how much people read here. A message holds several of them. Times in it are
 // those of the store's clock. What a gateway has missed while the topic still had it, it reads when it starts.
 
 const conclusionTopic = "conclusions"
 
 // What a conclusion is about; each is followed by its length (uvarint) and what its reader says.
 const (
-	saidQuestion = 'q'
-	saidDoubt    = 'd'
-	saidStanding = 's'
-	saidCampaign = 'c'
-	saidMet      = 'm'
-	saidBarely   = 'b'
-	saidPortion  = 'p'
-	saidBeat     = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
+	saidQuestion   = 'q'
+	saidDoubt      = 'd'
+	saidStanding   = 's'
+	saidCampaign   = 'c'
+	saidMet        = 'm'
+	saidBarely     = 'b'
+	saidPortion    = 'p'
+	saidBareClient = 'l'
+	saidBeat       = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
 
 // Part is what a process does of the work.
@@ -191,6 +192,8 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardBarely(body)
 		case saidPortion:
 			ok = c.heardPortion(body)
+		case saidBareClient:
+			ok = c.heardBareClient(body)
 		case saidBeat:
 			ok = c.heardBeat(body)
 		}

@@ -46,7 +46,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		synctest.Wait()
 		for name, w := range map[string]*world{"a gateway": g, "one that starts later": late} {
 			var q Question
-			if !w.questions.find(&q, ip("192.0.2.9").ID, groupOf("shop"), at.UnixNano(), func(bool, bool) bool { return false }, func() uint32 { return 1 }) || q.Read != 99 || q.Window != "1h" || !q.All {
+			if !w.questions.find(&q, ip("192.0.2.9").ID, groupOf("shop"), at.UnixNano(), func(bool, bool) bool { return false }, func(only uint32) bool { return only == 1 }) || q.Read != 99 || q.Window != "1h" || !q.All {
 				t.Errorf("%s has the question %+v", name, q)
 			}
 			var d Doubt

@@ -19,7 +19,7 @@ type Question struct {
 	Young  bool   // instead of strangers: who has come back, but has not read here for long (Cacher.Company) …
 	Both   bool   // … and strangers, too
 	Apart  bool   // … because the clients of the address share nothing of what they read, as parts of one reader would
-	Only   uint32 // the one client that is asked (Event.Client); 0: everybody
+	Only   uint32 // the one client that is asked (Event.Client), or OnlyBare; 0: everybody
 	Read   uint32 // documents counted by the time it was asked …
 	Most   uint32 // … and how many would have been acceptable
 	Window string // the time over which they are counted
@@ -45,8 +45,8 @@ func (q questions) put(x *Question) {
 }
 
 // find sets x to the question that applies to an address; spare says that a question for strangers, for the young or for both does not concern
-// the visitor (Cacher.spares), client who it is.
-func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func(young, both bool) bool, client func() uint32) bool {
+// the visitor (Cacher.spares), isClient whether it is whom Question.Only names.
+func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func(young, both bool) bool, isClient func(only uint32) bool) bool {
 	if q.n.Load() == 0 {
 		return false
 	}
@@ -54,7 +54,7 @@ func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spar
 	back := false // the visitor has come back: no question for strangers concerns it
 	for _, p := range of[:identity.Prefixes(&of, addr, group)] {
 		a, until, ok := q.expiring.find(p, at)
-		if !ok || a.only != 0 && a.only != client() {
+		if !ok || a.only != 0 && !isClient(a.only) {
 			continue
 		}
 		if !a.all && (back && !a.young || spare(a.young, a.both)) {
@@ -183,7 +183,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 		return false
 	}
 	at := v.At.UnixNano()
-	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func(young, both bool) bool { return c.spares(id, v.At, young, both) }, func() uint32 { return clientOf(id, v) }) {
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func(young, both bool) bool { return c.spares(id, v.At, young, both) }, func(only uint32) bool { return c.isClient(only, v, id) }) {
 		return false
 	}
 	if c.paths.read(c.pathKey(s, v.Path)) == readingPart {

@@ -29,7 +29,7 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	f := func(addr string, group uint32, after time.Duration, established, want bool) {
 		t.Helper()
 		var x Question
-		if got := q.find(&x, addressID(addr), group, at.Add(after).UnixNano(), func(bool, bool) bool { return established }, func() uint32 { return 1 }); got != want {
+		if got := q.find(&x, addressID(addr), group, at.Add(after).UnixNano(), func(bool, bool) bool { return established }, func(only uint32) bool { return only == 1 }); got != want {
 			t.Errorf("%s, group %d, after %v, established %v: %v", addr, group, after, established, got)
 		}
 	}
@@ -71,7 +71,7 @@ func TestReturnIsLookedUpOnce(t *testing.T) {
 			}
 			proven++
 			return !want
-		}, func() uint32 { return 1 })
+		}, func(only uint32) bool { return only == 1 })
 		if asked != want || returns != 1 || proven != 1 {
 			t.Errorf("asked %v, want %v, after %d looks for whether it has come back and %d for whether it has read for longer", asked, want, returns, proven)
 		}

@@ -77,6 +77,7 @@ func (c *Cacher) sweepOnce() {
 	c.doubts.sweep(c.now().UnixNano())
 	c.barely.sweep(c.now().UnixNano())
 	c.portions.sweep(c.now().UnixNano())
+	c.bareClients.sweep(c.now().UnixNano())
 	c.ledger.Sweep(c.passTime(at))
 	c.settleClock()
 }
@@ -110,6 +111,8 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.Evicted()) })
 	gauge("antirobot_questions", func() float64 { return float64(c.questions.n.Load()) })
 	gauge("antirobot_questions_refused_full_total", func() float64 { return float64(c.questions.refused.Load()) })
+	gauge("antirobot_bare_clients", func() float64 { return float64(c.bareClients.n.Load()) })
+	gauge("antirobot_bare_clients_refused_full_total", func() float64 { return float64(c.bareClients.refused.Load()) })
 	gauge("antirobot_doubts", func() float64 { return float64(c.doubts.n.Load()) })
 	gauge("antirobot_campaigns", func() float64 { return float64(c.campaigns.count(c.now())) })
 	gauge("antirobot_doubts_refused_full_total", func() float64 { return float64(c.doubts.refused.Load()) })

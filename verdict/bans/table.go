@@ -83,8 +83,9 @@ func (s *shard) first(hash uint64, sub identity.Subject) (place int, i uint32, o
 }
 
 // Lookup sets dst to the ban that stops the subject for longest at a service with this threshold, and reports whether there
-// is one. client says which client of its address it is.
-func (t *Table) Lookup(dst *Ban, sub identity.Subject, service string, threshold float32, at int64, client func() uint32) bool {
+// is one. isClient says whether it is what Ban.Only
+// names.
+func (t *Table) Lookup(dst *Ban, sub identity.Subject, service string, threshold float32, at int64, isClient func(only uint32) bool) bool {
 	hash := t.hash(sub)
 	sh := t.shard(hash)
 	sh.mu.RLock()
@@ -102,7 +103,7 @@ func (t *Table) Lookup(dst *Ban, sub identity.Subject, service string, threshold
 		if r.source == SourceProcessor && !(r.score > threshold) {
 			continue
 		}
-		if r.service != 0 && t.names.text(r.service) != service || r.only != 0 && r.only != client() {
+		if r.service != 0 && t.names.text(r.service) != service || r.only != 0 && !isClient(r.only) {
 			continue
 		}
 		best = r

@@ -13,6 +13,8 @@ type asker struct {
 	bench
 	questions []verdict.Question
 	barely    map[identity.Prefix]float32
+	listed    map[uint32]bool // clients that load no parts, as of …
+	at        time.Time       // … this time
 	stands    bool
 	trusted   []identity.Subject
 	read      []identity.Subject // who have read for long, with the parts of their pages or without
@@ -28,6 +30,13 @@ func (a *asker) Barely(x identity.Prefix, share float64, _ time.Time) {
 		a.barely = map[identity.Prefix]float32{}
 	}
 	a.barely[x] = float32(share)
+}
+
+func (a *asker) ListBare(client uint32, until time.Time) {
+	if a.listed == nil {
+		a.listed = map[uint32]bool{}
+	}
+	a.listed[client] = until.After(a.at)
 }
 
 func (a *asker) Stands(*verdict.Event) bool { return a.stands }

@@ -54,6 +54,8 @@ func (*bench) Doubt(*verdict.Doubt) {}
 
 func (*bench) AskArrivals(*verdict.Campaign) {}
 
+func (*bench) ListBare(uint32, time.Time) {}
+
 func (*bench) Barely(identity.Prefix, float64, time.Time) {}
 
 func (*bench) Portion(uint32, uint32, time.Time) {}

@@ -98,13 +98,6 @@ func (b *budget) again(target uint64) bool {
 	return false
 }
 
-// charged is what is known about whom a charge is for: whether they are established, whether they have come back from an earlier
-// day (verdict.Cacher.Returns), whether they made the call recently, and, if they have not read for long, how many there are like them.
-type charged struct {
-	known, back, polled bool
-	company             int
-}
-
 // reader is what is known about the visitor of an event.
 func (p *Processor) reader(e *verdict.Event, known, polled bool) charged {
 	back := known || p.keeper.Returns(e)
@@ -118,7 +111,11 @@ func (p *Processor) reader(e *verdict.Event, known, polled bool) charged {
 // charge counts documents against the budgets of an event, and asks when one is spent.
 func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who charged) {
 	c := &p.cfg.Budget
-	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid && is.Called() || e.Kind != verdict.EventRequest {
+	if !c.Enabled || e.Partner || e.Paid && is.Called() || e.Kind != verdict.EventRequest {
+		return
+	}
+	if is == verdict.CountNothing {
+		p.stopped(e, r)
 		return
 	}
 	addr := e.Subjects[e.N-1]
@@ -127,7 +124,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	}
 	usual, parts := r.people.usual()
 	ch := charge{is: is, base: 1, weight: 1, bare: float32(c.Bare), at: e.At.UnixMilli(), repeat: float32(c.Repeat)}
-	ch.cover = coverRoom / max(usual, 1)
+	ch.cover, ch.parts = coverRoom/max(usual, 1), parts
 	if !parts { // no pages have parts here
 		ch.bare = float32(math.Sqrt(c.Bare))
 		ch.weight = ch.bare
@@ -185,36 +182,6 @@ func (p *Processor) voteCalls(b *budget, r *rates, ch *charge, network uint64) {
 	}
 }
 
-// charge is what an event costs.
-type charge struct {
-	is           verdict.Count
-	base         float32 // documents that it is worth
-	weight, bare float32 // what each counts as if it comes with its parts, or without
-	whole        float32 // the first of them where nobody vouches for another
-	cover        float32 // documents that a part stands for
-	repeat       float32
-	target       uint64
-	at           int64
-	known, again bool       // they have come back, see charged; it was read a moment ago
-	young, many  bool       // … and have not read for long; more of such belong to their address than a family has
-	youth        [2]float32 // what such have read at the address over the hour and the day, if they are many; see youth
-	votes        bool       // they are established, and show how much people call
-	plain        bool       // its weight is fixed
-	alone        bool       // it neither needs parts nor pays for them
-	paid         bool       // a pass paid
-	client       uint32
-	cost         cost // what it has cost
-}
-
-// ofStranger makes it the charge of somebody of whom nothing is known.
-func (ch *charge) ofStranger() { ch.known, ch.young, ch.many, ch.votes = false, false, false, false }
-
-// cost is what a document has cost: what it is worth, how often that counts, whether it may come with its parts, and whether it did; zero: nothing.
-type cost struct {
-	base, weight float32
-	page, whole  bool
-}
-
 // chargeTree charges each prefix that contains an address.
 func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
 	var of [4]identity.Prefix
@@ -224,6 +191,9 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		b, _ := p.budgets.open(sh, h, of[i])
 		if i == 0 && ch.is.Read() {
 			ch.again = b.again(ch.target) || ch.again
+		}
+		if i == 0 {
+			p.habit(b, e, ch)
 		}
 		if i == 0 && p.isApart(b, of[0], e, r, ch) {
 			apart, who = true, ch.level()
@@ -257,8 +227,11 @@ func (b *budget) charge(ch *charge) {
 	b.fade(ch.at)
 	b.behave(ch)
 	ch.cost = cost{}
-	if ch.is == verdict.CountPart && ch.paid {
+	if ch.is == verdict.CountPart && (ch.paid || ch.listed) {
 		return
+	}
+	if ch.turned > 0 {
+		b.list(ch)
 	}
 	debt := &b.debt
 	if b.heavy.apart(ch) {
@@ -280,6 +253,8 @@ func (b *budget) charge(ch *charge) {
 	case ch.alone:
 		weight = ch.bare
 	case ch.plain:
+	case ch.listed:
+		weight = ch.bare
 	default:
 		*debt += base
 		if whole = *debt <= bareGrace; !whole {
@@ -292,6 +267,8 @@ func (b *budget) charge(ch *charge) {
 	if !ch.known {
 		was := b.heavy.apart(ch)
 		switch {
+		case ch.listed:
+			b.heavy.listed(base * weight)
 		case !whole:
 			b.heavy.note(ch.client, base*weight)
 		case *debt <= 0 && ch.client != b.heavy.client:
@@ -350,10 +327,12 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 	}
 	for i, most := range [...]float32{float32(c.Hour), float32(c.Day)} {
 		limit := max(most*places, float32(c.People)*b.known[i])
-		read, whom := b.read[i], askStrangers
+		read, whom, only := b.read[i], askStrangers, uint32(0)
 		switch {
 		case home && !asked && b.known[i] > most*returned*float32(c.Person):
 			limit, read, whom = most*returned*float32(c.Person), b.known[i], askEverybody
+		case home && !pending && b.heavy.set[i] > most && b.company >= othersWhole:
+			limit, read, only = most, b.heavy.set[i], verdict.OnlyBare
 		case home && ch.youth[i] > most:
 			limit, read, whom = most, ch.youth[i], askYoung
 			if p.keeper.ProvenAt(x.ID) == 0 { // cookies of a robot that are banned come again as strangers
@@ -371,8 +350,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if read <= limit {
 			continue
 		}
-		var only uint32
-		if whom == askStrangers && !apart {
+		if only == 0 && whom == askStrangers && !apart {
 			only = b.heavy.alone(i, read, limit, b.company)
 		}
 		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
@@ -385,6 +363,9 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if asked { // whoever was asked before still is, while both are
 			whom |= b.level
 			wait = min(wait, float64(int64(b.askedUntil)-now))
+		}
+		if only == verdict.OnlyBare {
+			b.heavy.until = max(b.heavy.until, uint32(now+int64(wait))) //nolint:gosec // until 2106
 		}
 		b.askedUntil, b.alone, b.level = uint32(now+int64(wait)), only != 0, whom //nolint:gosec // until 2106
 		return verdict.Question{

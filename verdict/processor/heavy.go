@@ -13,8 +13,10 @@ import (
 type heavy struct {
 	client uint32     // verdict.Event.Client; 0: nobody, or not known
 	by     [2]float32 // over the hour and the day, weighted
-	bare   [2]float32 // the same of all clients
+	bare   [2]float32 // the same of all clients …
+	set    [2]float32 // … but those that are listed, which read this, see habit
 	debt   float32    // its own documents that came without
+	until  uint32     // unix seconds until which those that are listed are asked or banned by themselves
 }
 
 const (
@@ -27,6 +29,7 @@ const (
 func (h *heavy) fade(i int, f float32) {
 	h.by[i] *= f
 	h.bare[i] *= f
+	h.set[i] *= f
 }
 
 // apart reports whether a charge concerns the client, which has debts of its own.
@@ -53,12 +56,49 @@ func (h *heavy) note(client uint32, w float32) {
 	h.by[0] = max(h.by[0], 0)
 }
 
+// listed notes what clients that are listed have read.
+func (h *heavy) listed(w float32) {
+	for i := range h.set {
+		h.set[i] += w
+	}
+}
+
+// list makes a client one of those that are listed, with what it has read: parts that others have loaded do not pay for that. Once those are
+// asked by themselves, it stays what others have read: whoever takes another cookie then makes everybody be asked.
+func (b *budget) list(ch *charge) {
+	w := ch.turned * ch.bare
+	b.debt = max(b.debt-ch.turned, min(b.debt, 0))
+	b.add(w-ch.turned*ch.weight, ch.known)
+	h := &b.heavy
+	if int64(h.until) > ch.at/1000 {
+		for i := range h.bare {
+			h.bare[i] += w + ch.base*ch.bare
+		}
+		return
+	}
+	for i := range h.set {
+		less, more := min(w, h.others(i)), w
+		if h.client == ch.client {
+			less, more = h.by[i], max(w, h.by[i])
+			h.by[i] = 0
+		}
+		h.bare[i] -= less
+		h.set[i] += more
+	}
+	if h.client == ch.client {
+		h.client = 0
+	}
+}
+
 // others returns what the others have read in a window as no browser of people reads it.
 func (h *heavy) others(i int) float32 { return h.bare[i] - h.by[i] }
 
 // alone returns the client that alone is to be asked for what was read in a window, where its company has read so many whole
 // documents; 0: everybody.
 func (h *heavy) alone(i int, read, limit, company float32) uint32 {
+	if h.set[i] > 0 && h.bare[i] <= limit/othersShare+company/othersBare && read-h.set[i] <= limit {
+		return verdict.OnlyBare
+	}
 	if h.by[i] <= 0 || h.others(i) > limit/othersShare+company/othersBare || read-h.by[i] > limit {
 		return 0
 	}
@@ -83,21 +123,35 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 	}
 	x.fade(e.At.UnixMilli())
 	v := &x.heavy
-	if v.client == 0 || !v.mostly(len(v.by)-1, x.company) {
+	only, now := v.mostly(x.company)
+	if only == 0 {
 		return false
 	}
-	if x.company < othersWhole || !v.mostly(0, x.company) {
-		b.Only = v.client
+	if only == verdict.OnlyBare {
+		v.until = max(v.until, uint32(b.Until.Unix())) //nolint:gosec // until 2106
+	}
+	if x.company < othersWhole || !now {
+		b.Only = only
 		return false
 	}
 	p.keeper.Ask(&verdict.Question{
-		Prefix: of[0], Only: v.client, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name,
+		Prefix: of[0], Only: only, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name,
 	})
 	return true
 }
 
-// mostly reports whether enough was read in a window as no browser of people reads, and nearly all of it by the client, but for what
-// is usual in its company.
-func (h *heavy) mostly(i int, company float32) bool {
-	return h.by[i] >= heavyFrom && h.others(i) <= h.by[i]/othersShare+company/othersBare
+// mostly returns who has read in the past day nearly all that was read as no browser of people reads, but for what is usual in its company,
+// if that is enough, and whether so it is in the past hour; 0: nobody. It is the client, or those that are listed.
+func (h *heavy) mostly(company float32) (only uint32, now bool) {
+	nearly := func(by, others float32) bool {
+		return by >= heavyFrom && others <= by/othersShare+company/othersBare
+	}
+	last := len(h.by) - 1
+	switch {
+	case nearly(h.set[last], h.bare[last]):
+		return verdict.OnlyBare, nearly(h.set[0], h.bare[0])
+	case h.client != 0 && nearly(h.by[last], h.others(last)+h.set[last]):
+		return h.client, nearly(h.by[0], h.others(0)+h.set[0])
+	}
+	return 0, false
 }

@@ -218,7 +218,7 @@ func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r
 	if b.docs < circleFrom || p.cfg.Budget.Overlap == 0 {
 		return false
 	}
-	chance, counts := float32(0), ch.is.Read() && !ch.again && e.Status < 400 && !e.Subjects[0].Kind.Vouched()
+	chance, counts := float32(0), ch.is.Read() && !ch.again && e.Status < 400 && (ch.known || !ch.parts || e.Browser == 0 || ch.pays) && !e.Subjects[0].Kind.Vouched()
 	if counts {
 		chance, counts = r.people.tastes.share(e)
 	}

@@ -41,35 +41,10 @@ import (
 	"antirobot/identity"
 	"antirobot/settings"
 	"antirobot/verdict"
-	"antirobot/verdict/bans"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
 	"antirobot/verdict/training"
 )
-
-// BanKeeper is where bans are made and standings are kept: verdict.Cacher. No method except Recall waits for a store.
-type BanKeeper interface {
-	BanSoon(b bans.Ban) error
-	Observe(e *verdict.Event)
-	Trust(e *verdict.Event, since time.Time, parts bool)
-	EstablishedAt(addr [16]byte) int
-	ReturnedAt(addr [16]byte, at time.Time) int
-	ProvenAt(addr [16]byte) int
-	Stands(e *verdict.Event) bool
-	Returns(e *verdict.Event) bool
-	Company(e *verdict.Event) int
-	Ask(q *verdict.Question)
-	Doubt(d *verdict.Doubt)
-	AskArrivals(x *verdict.Campaign)
-	Barely(x identity.Prefix, share float64, at time.Time)
-	Portion(group, docs uint32, at time.Time)
-	KnowsPlace(addr [16]byte, at time.Time) bool
-	Meet(addr [16]byte, at time.Time)
-	Mistrust(addr [16]byte)
-	Paths() *verdict.Paths
-	Forgot() bool
-	Recall(ctx context.Context, s identity.Subject, service string) (int, error)
-}
 
 // Processor is the slow half. It is a verdict.Sink and a verdict.Scorer. Safe for concurrent use.
 type Processor struct {
@@ -86,6 +61,7 @@ type Processor struct {
 	portions   *table[portionKey, portion]
 	circles    *table[circleKey, circle]
 	youths     *table[identity.Prefix, youth]
+	habits     *table[uint32, habit] // by verdict.Event.Client
 	polls      polls
 	scripts    scripts
 	fetched    fetched
@@ -187,6 +163,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion),
 		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle),
 		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix),
+		habits:    newTable[uint32, habit](max(tableShards, cfg.Budget.MaxNetworks/habitsPart), places.client),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -374,6 +351,7 @@ func (p *Processor) Sweep(at time.Time) {
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.circles.sweep(func(_ circleKey, c *circle) bool { return now-c.at > circleIdle })
 	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
+	p.habits.sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
 	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }

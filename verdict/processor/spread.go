@@ -42,6 +42,8 @@ func (s *seed) circle(k circleKey) uint64 {
 	return s.spread(&k.home.ID, uint64(k.home.Group)<<11|uint64(k.home.Bits)<<3|uint64(k.who))
 }
 
+func (s *seed) client(k uint32) uint64 { return fold(uint64(k)^s[0], s[1]|1) }
+
 func (s *seed) pace(k paceKey) uint64 {
 	more := uint64(k.service)<<24 | uint64(k.role)<<16 | uint64(k.kind)<<8
 	if k.calls {

@@ -1,0 +1,105 @@
+package processor
+
+import (
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// A habit is how a client of an address loads the parts of its pages. Robots that keep cookies behind the address of an office are as many
+// clients as they like, and young cookies are judged together with their address. But each of these clients shows by itself that it loads
+// nothing. Those that do are listed (verdict.Cacher.ListBare): their debts are their own, which colleagues' parts pay for no longer, together
+// they have what a household has, and they alone are asked when they have read more, or stopped by a ban that is due to what they read. Whoever
+// is not listed counts as before, so that another name for each page buys nothing.
+
+// habit is what is known of a client. Safe for use under its table's lock.
+type habit struct {
+	at     uint32  // unix seconds to which the debt has faded
+	listed uint32  // until when it is listed, likewise; 0: it is not
+	debt   float32 // its pages that came without their parts, over the day
+	stops  float32 // what counts like such for having been stopped
+}
+
+const (
+	habitFrom  = 8   // documents of an address in a day, from which on it is noted how its clients read
+	habitBare  = 2   // pages for which a browser may not have loaded anything yet; with more it is listed …
+	habitMost  = 6   // … and for so many it has paid in advance, at most
+	habitStop  = 0.5 // pages without their parts that one counts as which was stopped: people answer, or leave
+	habitsPart = 8   // budgets for each habit
+	habitList  = 24 * time.Hour
+	habitRenew = time.Hour // before the end of which it is listed again
+)
+
+// habit notes what a client loads, and whether it is listed. The caller holds the lock of the budget of its address.
+func (p *Processor) habit(b *budget, e *verdict.Event, ch *charge) {
+	page := ch.is.Read() && !ch.again && !ch.alone && !ch.plain
+	if ch.known || !ch.parts || e.Browser == 0 || !page && ch.is != verdict.CountPart || b.docs < habitFrom {
+		return
+	}
+	x, unlock := p.openHabit(e)
+	defer unlock()
+	ch.pays = x.debt < 0
+	was := x.debt
+	if page {
+		x.debt += ch.base
+	} else {
+		x.debt, x.stops = max(x.debt-ch.cover, -habitMost), max(x.stops-ch.cover, 0)
+	}
+	if p.list(x, e) {
+		ch.turned = max(was, 0)
+	}
+	ch.listed = int64(x.listed) > e.At.Unix()
+}
+
+// stopped notes that a client was stopped, and came again without an answer.
+func (p *Processor) stopped(e *verdict.Event, r *rates) {
+	if e.Verdict != verdict.Robot || !e.Page || e.Browser == 0 || p.keeper.Returns(e) {
+		return
+	}
+	if _, parts := r.people.usual(); !parts {
+		return
+	}
+	var of [4]identity.Prefix
+	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
+	sh, h := p.budgets.lock(of[0])
+	defer sh.mu.Unlock()
+	b := sh.find(h, of[0])
+	if b == nil || b.docs < habitFrom {
+		return
+	}
+	x, unlock := p.openHabit(e)
+	defer unlock()
+	if x.stops += habitStop; p.list(x, e) && x.debt > 0 {
+		b.list(&charge{at: e.At.UnixMilli(), client: e.Client, turned: x.debt, bare: float32(p.cfg.Budget.Bare), weight: 1})
+	}
+}
+
+// openHabit returns the habit of an event's client, as of now, and what unlocks it.
+func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
+	sh, h := p.habits.lock(e.Client)
+	x, fresh := p.habits.open(sh, h, e.Client)
+	now := uint32(e.At.Unix()) //nolint:gosec // until 2106
+	if !fresh {
+		f := fading(float64(max(int64(now)-int64(x.at), 0)), budgetSpans[1].seconds)
+		x.debt, x.stops = x.debt*f, x.stops*f
+	}
+	x.at = max(x.at, now)
+	return x, sh.mu.Unlock
+}
+
+// list lists a client, or takes that back, and reports whether it is listed only now. The caller holds the lock of its habit.
+func (p *Processor) list(x *habit, e *verdict.Event) (news bool) {
+	left := time.Duration(int64(x.listed)-e.At.Unix()) * time.Second
+	switch {
+	case left > 0 && x.debt+x.stops <= 0:
+		x.listed = 0
+		p.keeper.ListBare(e.Client, e.At)
+	case left < habitRenew && x.debt+x.stops > habitBare:
+		until := e.At.Add(habitList)
+		x.listed = uint32(until.Unix()) //nolint:gosec // until 2106
+		p.keeper.ListBare(e.Client, until)
+		return left <= 0
+	}
+	return false
+}
