@@ -38,6 +38,9 @@ func TestConclusionsReachGateways(t *testing.T) {
 		p.Barely(gone, 1, at)
 		p.Barely(gone, 0, at)
 		p.Portion(groupOf("shop"), 45, at)
+		p.ListBare(7, at.Add(time.Hour))
+		p.ListBare(8, at.Add(time.Hour))
+		p.ListBare(8, at)
 		p.Beat(3 * time.Second)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -66,6 +69,11 @@ func TestConclusionsReachGateways(t *testing.T) {
 			}
 			if n := w.dailyOf(groupOf("shop"), at); n != 45 {
 				t.Errorf("%s lets spent passes stand in for %d documents", name, n)
+			}
+			for client, want := range map[uint32]bool{7: true, 8: false} {
+				if _, _, got := w.bareClients.find(client, at.UnixNano()); got != want {
+					t.Errorf("%s has listed client %d: %v", name, client, got)
+				}
 			}
 			if heard, age := w.Heard(); at.Sub(heard).Abs() > time.Second || age != 3*time.Second {
 				t.Errorf("%s has heard of a processor at %v, age %v", name, heard, age)
