@@ -68,6 +68,27 @@ func TestRobotsInAnOfficeAreAskedAlone(t *testing.T) {
 	}
 }
 
+// TestOneRobotIsTheHeavyOneStill: a robot without cookies among colleagues of whom one had its pages in a cache is asked and banned as that
+// client, not those that are listed.
+func TestOneRobotIsTheHeavyOneStill(t *testing.T) {
+	o := newOffice(t)
+	for n := range uint32(100) {
+		o.browses(colleagues+n%20, 4)
+	}
+	for range 5 {
+		o.browses(colleagues+50, 0)
+	}
+	for range 200 {
+		o.reads(1, 0)
+	}
+	o.asksTheRobotAlone(t)
+	e := reading(o.at, 1, one(0))
+	if b := (bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}); !o.p.concernsOne(&b, e) {
+		t.Errorf("everybody is banned: %+v", b)
+	}
+	o.asksTheRobotAlone(t)
+}
+
 // TestRobotsBeforeTheOfficeAreBannedAlone: where robots with cookies are alone at an address, the ban is on them, not on whoever comes later; those that
 // come again while they are stopped are listed, too.
 func TestRobotsBeforeTheOfficeAreBannedAlone(t *testing.T) {

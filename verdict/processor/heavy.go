@@ -93,10 +93,10 @@ func (b *budget) list(ch *charge) {
 // others returns what the others have read in a window as no browser of people reads it.
 func (h *heavy) others(i int) float32 { return h.bare[i] - h.by[i] }
 
-// alone returns the client that alone is to be asked for what was read in a window, where its company has read so many whole
-// documents; 0: everybody.
+// alone returns who alone is to be asked for what was read in a window, where their company has read so many whole documents: those that
+// are listed, or the client, if it has read more than they have; 0: everybody.
 func (h *heavy) alone(i int, read, limit, company float32) uint32 {
-	if h.set[i] > 0 && h.bare[i] <= limit/othersShare+company/othersBare && read-h.set[i] <= limit {
+	if h.set[i] > h.by[i] && h.bare[i] <= limit/othersShare+company/othersBare && read-h.set[i] <= limit {
 		return verdict.OnlyBare
 	}
 	if h.by[i] <= 0 || h.others(i) > limit/othersShare+company/othersBare || read-h.by[i] > limit {
@@ -148,7 +148,7 @@ func (h *heavy) mostly(company float32) (only uint32, now bool) {
 	}
 	last := len(h.by) - 1
 	switch {
-	case nearly(h.set[last], h.bare[last]):
+	case h.set[last] > h.by[last] && nearly(h.set[last], h.bare[last]):
 		return verdict.OnlyBare, nearly(h.set[0], h.bare[0])
 	case h.client != 0 && nearly(h.by[last], h.others(last)+h.set[last]):
 		return h.client, nearly(h.by[0], h.others(0)+h.set[0])
