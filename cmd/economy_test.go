@@ -34,7 +34,7 @@ func TestEconomy(t *testing.T) {
 			m.Bar = 0.07
 		}
 		warmUps := map[string]time.Duration{"known": 30 * time.Hour}
-		if slices.Contains([]string{"browser", "image-text", "ipv6-32", "households", "check-image"}, m.Name) {
+		if slices.Contains([]string{"browser", "image-text", "ipv6-32", "households", "check-image", "jars-office"}, m.Name) {
 			warmUps["new"] = 0 // where it makes a difference
 		}
 		most, stopped := 1, 0 // percent of the visits of people that may be asked, and how many stopped
