@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
@@ -8,9 +9,11 @@ import (
 	"time"
 )
 
-// Bounds of the log's buffers: a line waits at most logFlushEvery, and a shard writes by itself when it is full.
+// Bounds of the log's buffers: a line waits at most logFlushEvery, and a shard is written sooner when it has logShardBytes. While nobody takes what
+// is written, as behind a pipe that is not read, a shard keeps logShardMost, and further lines are left out: no request waits for the log.
 const (
 	logShardBytes = 64 << 10
+	logShardMost  = 1 << 20
 	logFlushEvery = 200 * time.Millisecond
 )
 
@@ -21,6 +24,8 @@ type logWriter struct {
 	out    io.Writer
 	outMu  sync.Mutex
 	shards []logShard
+	spare  []byte // what the next shard fills while its own is written; guarded by outMu
+	full   chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
 	once   sync.Once
@@ -29,13 +34,14 @@ type logWriter struct {
 type logShard struct {
 	mu  sync.Mutex
 	buf []byte
+	out int      // lines that were left out
 	_   [64]byte // keeps two shards off one cache line
 }
 
 func newLogWriter(out io.Writer) *logWriter {
 	w := &logWriter{
 		out: out, shards: make([]logShard, max(2*runtime.GOMAXPROCS(0), 4)),
-		stop: make(chan struct{}), done: make(chan struct{}),
+		full: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go w.flushUntilStopped()
 	return w
@@ -45,33 +51,44 @@ func newLogWriter(out io.Writer) *logWriter {
 func (w *logWriter) Write(line []byte) (int, error) {
 	s := &w.shards[rand.IntN(len(w.shards))] //nolint:gosec // spreads load, guards nothing
 	s.mu.Lock()
+	if len(s.buf)+len(line) > logShardMost {
+		s.out++
+		s.mu.Unlock()
+		return len(line), nil
+	}
 	s.buf = append(s.buf, line...)
 	full := len(s.buf) >= logShardBytes
-	if full {
-		w.flush(s)
-	}
 	s.mu.Unlock()
+	if full {
+		select {
+		case w.full <- struct{}{}:
+		default:
+		}
+	}
 	return len(line), nil
 }
 
-// flush writes a shard whose lock is held.
+// flush writes a shard, which takes lines meanwhile.
 func (w *logWriter) flush(s *logShard) {
-	if len(s.buf) == 0 {
-		return
-	}
 	w.outMu.Lock()
-	_, _ = w.out.Write(s.buf) // where logs can't be written there is nobody to tell
-	w.outMu.Unlock()
-	s.buf = s.buf[:0]
+	defer w.outMu.Unlock()
+	s.mu.Lock()
+	lines, out := s.buf, s.out
+	s.buf, s.out = w.spare[:0], 0
+	s.mu.Unlock()
+	if out > 0 {
+		lines = fmt.Appendf(lines, `{"level":"warn","left_out":%d,"message":"nobody took log lines"}`+"\n", out)
+	}
+	if len(lines) > 0 {
+		_, _ = w.out.Write(lines) // where logs can't be written there is nobody to tell
+	}
+	w.spare = lines
 }
 
 // Flush writes out what is buffered.
 func (w *logWriter) Flush() {
 	for i := range w.shards {
-		s := &w.shards[i]
-		s.mu.Lock()
-		w.flush(s)
-		s.mu.Unlock()
+		w.flush(&w.shards[i])
 	}
 }
 
@@ -82,6 +99,8 @@ func (w *logWriter) flushUntilStopped() {
 	for {
 		select {
 		case <-tick.C:
+			w.Flush()
+		case <-w.full:
 			w.Flush()
 		case <-w.stop:
 			w.Flush()
