@@ -18,6 +18,8 @@ type habit struct {
 	at     uint32  // unix seconds to which the debt has faded
 	listed uint32  // until when it is listed, likewise; 0: it is not
 	debt   float32 // its pages that came without their parts, over the day
+	pages  float32 // all that it has read, likewise …
+	loaded float32 // … and for how many its parts were enough
 	stops  float32 // what counts like such for having been stopped
 }
 
@@ -26,6 +28,7 @@ const (
 	habitBare  = 2   // pages for which a browser may not have loaded anything yet; with more it is listed …
 	habitMost  = 6   // … and for so many it has paid in advance, at most
 	habitStop  = 0.5 // pages without their parts that one counts as which was stopped: people answer, or leave
+	habitCache = 4   // who has loaded the parts of one in so many pages has the others in a cache
 	habitsPart = 8   // budgets for each habit
 	habitList  = 24 * time.Hour
 	habitRenew = time.Hour // before the end of which it is listed again
@@ -43,7 +46,9 @@ func (p *Processor) habit(b *budget, e *verdict.Event, ch *charge) {
 	was := x.debt
 	if page {
 		x.debt += ch.base
+		x.pages += ch.base
 	} else {
+		x.loaded += ch.cover
 		x.debt, x.stops = max(x.debt-ch.cover, -habitMost), max(x.stops-ch.cover, 0)
 	}
 	if p.list(x, e) {
@@ -75,6 +80,9 @@ func (p *Processor) stopped(e *verdict.Event, r *rates) {
 	}
 }
 
+// cached reports whether a client has loaded so much that the rest of what its pages want may be in a cache.
+func (x *habit) cached() bool { return x.loaded > 0 && x.loaded >= x.pages/habitCache }
+
 // openHabit returns the habit of an event's client, as of now, and what unlocks it.
 func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 	sh, h := p.habits.lock(e.Client)
@@ -82,7 +90,7 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 	now := uint32(e.At.Unix()) //nolint:gosec // until 2106
 	if !fresh {
 		f := fading(float64(max(int64(now)-int64(x.at), 0)), budgetSpans[1].seconds)
-		x.debt, x.stops = x.debt*f, x.stops*f
+		x.debt, x.stops, x.pages, x.loaded = x.debt*f, x.stops*f, x.pages*f, x.loaded*f
 	}
 	x.at = max(x.at, now)
 	return x, sh.mu.Unlock
@@ -92,10 +100,10 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 func (p *Processor) list(x *habit, e *verdict.Event) (news bool) {
 	left := time.Duration(int64(x.listed)-e.At.Unix()) * time.Second
 	switch {
-	case left > 0 && x.debt+x.stops <= 0:
+	case left > 0 && (x.debt+x.stops <= 0 || x.cached()):
 		x.listed = 0
 		p.keeper.ListBare(e.Client, e.At)
-	case left < habitRenew && x.debt+x.stops > habitBare:
+	case left < habitRenew && x.debt+x.stops > habitBare && !x.cached():
 		until := e.At.Add(habitList)
 		x.listed = uint32(until.Unix()) //nolint:gosec // until 2106
 		p.keeper.ListBare(e.Client, until)
