@@ -124,7 +124,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	}
 	usual, parts := r.people.usual()
 	ch := charge{is: is, base: 1, weight: 1, bare: float32(c.Bare), at: e.At.UnixMilli(), repeat: float32(c.Repeat)}
-	ch.cover, ch.parts = coverRoom/max(usual, 1), parts
+	ch.cover, ch.parts = coverRoom/max(usual, 1), habitual(e, r)
 	if !parts { // no pages have parts here
 		ch.bare = float32(math.Sqrt(c.Bare))
 		ch.weight = ch.bare

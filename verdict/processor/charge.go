@@ -20,7 +20,7 @@ type charge struct {
 	alone        bool       // it neither needs parts nor pays for them
 	paid         bool       // a pass paid
 	client       uint32
-	parts        bool    // pages have parts here
+	parts        bool    // pages have parts here, see habitual
 	pays         bool    // the client has loaded more parts than its pages so far want
 	listed       bool    // the client is one of those that load none, see habit …
 	turned       float32 // … from now on, with so many documents that came without

@@ -34,6 +34,13 @@ const (
 	habitRenew = time.Hour // before the end of which it is listed again
 )
 
+// habitual reports whether who loads no parts of pages has that habit: pages have parts here, and what is one is known. Beside a balancer,
+// which does not say what the answer was, parts may pass for pages until the site's people are known.
+func habitual(e *verdict.Event, r *rates) bool {
+	_, parts := r.people.usual()
+	return parts && (!e.Advised || r.people.parts())
+}
+
 // habit notes what a client loads, and whether it is listed. The caller holds the lock of the budget of its address.
 func (p *Processor) habit(b *budget, e *verdict.Event, ch *charge) {
 	page := ch.is.Read() && !ch.again && !ch.alone && !ch.plain
@@ -62,7 +69,7 @@ func (p *Processor) stopped(e *verdict.Event, r *rates) {
 	if e.Verdict != verdict.Robot || !e.Page || e.Browser == 0 || p.keeper.Returns(e) {
 		return
 	}
-	if _, parts := r.people.usual(); !parts {
+	if !habitual(e, r) {
 		return
 	}
 	var of [4]identity.Prefix
