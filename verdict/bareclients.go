@@ -10,14 +10,11 @@ import (
 )
 
 // Clients of an address that load no parts of their pages, as the site's people do, are listed one by one by the slow half. A question or a
-// ban may be for those that are listed, whoever else is there.
+// ban may be for those that are listed, whoever else is there. One that finds no room (Config.MaxBareClients) counts with the others of its
+// address.
 
 // OnlyBare is each client of the address that is listed, in the place of one client (Question.Only, bans.Ban.Only).
 const OnlyBare uint32 = math.MaxUint32
-
-// maxBareClients is how many are listed at a time. Each has read some documents that were delivered; one that finds no room counts with the
-// others of its address.
-const maxBareClients = 1 << 16
 
 // ListBare lists a client (Event.Client), which names its address as well, until a time; a time that is over takes it back.
 func (c *Cacher) ListBare(client uint32, until time.Time) {

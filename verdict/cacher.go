@@ -119,7 +119,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
-		bareClients: newExpiring[uint32, struct{}](maxBareClients),
+		bareClients: newExpiring[uint32, struct{}](cfg.MaxBareClients),
 		doubts:      newDoubts(cfg.MaxDoubts),
 		claims:      client.NewTable(d.Hash),
 		met:         &met{secret: d.Secret},

@@ -89,11 +89,12 @@ func TestBareClients(t *testing.T) {
 
 // TestBareClientsAreBounded: when too many are listed, the next ones are not, and are counted.
 func TestBareClientsAreBounded(t *testing.T) {
-	w := newWorld(t)
-	for n := range uint32(maxBareClients + 10) {
+	const most = 50
+	w := newWorld(t, func(o *options) { o.Config.MaxBareClients = most })
+	for n := range uint32(most + 10) {
 		w.ListBare(n+1, day0.Add(time.Hour))
 	}
-	if n, refused := w.bareClients.n.Load(), w.bareClients.refused.Load(); n != maxBareClients || refused != 10 {
+	if n, refused := w.bareClients.n.Load(), w.bareClients.refused.Load(); n != most || refused != 10 {
 		t.Errorf("%d are listed, %d were not", n, refused)
 	}
 	w.bareClients.sweep(day0.Add(2 * time.Hour).UnixNano())

@@ -11,13 +11,14 @@ import (
 
 // Config is the verdict section: bounds on what is kept in memory, for all services together.
 type Config struct {
-	MaxBans        int             `mapstructure:"max_bans"`        // live bans; when full, the one that ends soonest makes room
-	MaxPasses      int             `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
-	MaxRevocations int             `mapstructure:"max_revocations"` // passes revoked by ID
-	MaxQuestions   int             `mapstructure:"max_questions"`   // networks that have a question, see Question
-	MaxDoubts      int             `mapstructure:"max_doubts"`      // subjects that are in doubt, see Doubt
-	Preflights     int             `mapstructure:"preflights"`      // targets of a day that preflights of an address which is stopped go on to, where a balancer asks
-	Rescan         time.Duration   `mapstructure:"rescan"`          // how often a shared store is scanned in full
+	MaxBans        int             `mapstructure:"max_bans"`         // live bans; when full, the one that ends soonest makes room
+	MaxPasses      int             `mapstructure:"max_passes"`       // passes that have paid; when full, further ones can't pay
+	MaxRevocations int             `mapstructure:"max_revocations"`  // passes revoked by ID
+	MaxQuestions   int             `mapstructure:"max_questions"`    // networks that have a question, see Question
+	MaxDoubts      int             `mapstructure:"max_doubts"`       // subjects that are in doubt, see Doubt
+	MaxBareClients int             `mapstructure:"max_bare_clients"` // clients that load no parts, see ListBare
+	Preflights     int             `mapstructure:"preflights"`       // targets of a day that preflights of an address which is stopped go on to, where a balancer asks
+	Rescan         time.Duration   `mapstructure:"rescan"`           // how often a shared store is scanned in full
 	Standing       standing.Config `mapstructure:"standing"`
 	Pass           ledger.Tariff   `mapstructure:"pass"`
 	Decisions      RecentConfig    `mapstructure:"decisions"`
@@ -38,6 +39,7 @@ func DefaultConfig() Config {
 		MaxRevocations: 100_000,
 		MaxQuestions:   100_000,
 		MaxDoubts:      100_000,
+		MaxBareClients: 100_000,
 		Preflights:     20,
 		Rescan:         5 * time.Minute,
 		Standing:       standing.DefaultConfig(),
@@ -60,6 +62,7 @@ func (c *Config) Validate() error {
 	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
 	within("max_questions", c.MaxQuestions, 1, 10_000_000)
 	within("max_doubts", c.MaxDoubts, 1, 10_000_000)
+	within("max_bare_clients", c.MaxBareClients, 1, 10_000_000)
 	within("preflights", c.Preflights, 0, 10_000)
 	within("pass.parts", c.Pass.Parts, 0, 100_000)
 	within("pass.calls", c.Pass.Calls, 0, 100_000)

@@ -83,8 +83,7 @@ func (s *shard) first(hash uint64, sub identity.Subject) (place int, i uint32, o
 }
 
 // Lookup sets dst to the ban that stops the subject for longest at a service with this threshold, and reports whether there
-// is one. isClient says whether it is what Ban.Only
-// names.
+// is one. isClient says whether it is whom Ban.Only names.
 func (t *Table) Lookup(dst *Ban, sub identity.Subject, service string, threshold float32, at int64, isClient func(only uint32) bool) bool {
 	hash := t.hash(sub)
 	sh := t.shard(hash)
