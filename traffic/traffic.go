@@ -75,14 +75,11 @@ func DefaultConfig() Config {
 
 // namesOf lists kinds for people.
 func namesOf(kinds []Kind) string {
-	var b strings.Builder
-	for i, k := range kinds {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(k))
+	var names []string
+	for _, k := range kinds {
+		names = append(names, string(k))
 	}
-	return b.String()
+	return strings.Join(names, ", ")
 }
 
 // Validate returns what is wrong with the configuration.

@@ -168,7 +168,7 @@ func partNames(dispositions []string) (names []string, file bool) {
 				file = true
 			}
 		}
-		for key, value := range parameters(strings.NewReplacer(`"`, "", `\`, "", ",", ";").Replace(d)) { // Rack looks for them in quotes, too
+		for key, value := range parameters(bareParameters.Replace(d)) { // Rack looks for them in quotes, too
 			if key == "name" {
 				names = append(names, value)
 			}
@@ -177,6 +177,11 @@ func partNames(dispositions []string) (names []string, file bool) {
 	slices.Sort(names)
 	return slices.Compact(append(names, pieces.String())), file
 }
+
+var (
+	unquoted       = strings.NewReplacer(`\\`, `\`, `\"`, `"`)       // what stands between quotes
+	bareParameters = strings.NewReplacer(`"`, "", `\`, "", ",", ";") // a field for those who know neither quotes nor escapes
+)
 
 // parameters are the names, in lower case, and values of the parameters of a field.
 func parameters(s string) iter.Seq2[string, string] {
@@ -190,7 +195,7 @@ func parameters(s string) iter.Seq2[string, string] {
 			}
 			key, value = strings.ToLower(strings.TrimSpace(key)), strings.TrimSpace(value)
 			if len(value) > 1 && value[0] == '"' && value[len(value)-1] == '"' {
-				value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
+				value = unquoted.Replace(value[1 : len(value)-1])
 			}
 			if !yield(key, value) {
 				return

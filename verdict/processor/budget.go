@@ -189,16 +189,16 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 	for i := range n {
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
-		if i == 0 && ch.is.Read() {
-			ch.again = b.again(ch.target) || ch.again
-		}
 		if i == 0 {
+			if ch.is.Read() {
+				ch.again = b.again(ch.target) || ch.again
+			}
 			p.habit(b, e, ch)
-		}
-		if i == 0 && p.isApart(b, of[0], e, r, ch) {
-			apart, who = true, ch.level()
-			ch.weight = max(ch.weight, 1)
-			ch.ofStranger()
+			if apart = p.isApart(b, of[0], e, r, ch); apart {
+				who = ch.level()
+				ch.weight = max(ch.weight, 1)
+				ch.ofStranger()
+			}
 		}
 		b.charge(ch)
 		if i == 0 {
@@ -250,11 +250,9 @@ func (b *budget) charge(ch *charge) {
 		base /= ch.repeat * ch.repeat
 	case ch.again:
 		base, weight = base/ch.repeat, ch.bare
-	case ch.alone:
+	case ch.alone, ch.listed:
 		weight = ch.bare
 	case ch.plain:
-	case ch.listed:
-		weight = ch.bare
 	default:
 		*debt += base
 		if whole = *debt <= bareGrace; !whole {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"antirobot/verdict"
-	"antirobot/verdict/bans"
 )
 
 // browses is reads by a browser that keeps our cookie.
@@ -61,9 +60,7 @@ func TestRobotsInAnOfficeAreAskedAlone(t *testing.T) {
 			t.Errorf("asked: %+v", q)
 		}
 	}
-	e := reading(o.at, 1, one(0))
-	b := bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
-	if !o.p.concernsOne(&b, e) || o.last().Only != verdict.OnlyBare {
+	if b, asked := o.bans(); !asked || o.last().Only != verdict.OnlyBare {
 		t.Errorf("everybody is banned: %+v, %+v", b, o.last())
 	}
 }
@@ -82,8 +79,7 @@ func TestOneRobotIsTheHeavyOneStill(t *testing.T) {
 		o.reads(1, 0)
 	}
 	o.asksTheRobotAlone(t)
-	e := reading(o.at, 1, one(0))
-	if b := (bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}); !o.p.concernsOne(&b, e) {
+	if b, asked := o.bans(); !asked {
 		t.Errorf("everybody is banned: %+v", b)
 	}
 	o.asksTheRobotAlone(t)
@@ -103,9 +99,7 @@ func TestRobotsBeforeTheOfficeAreBannedAlone(t *testing.T) {
 		e.Client, e.Browser, e.Verdict = 1+n%robots, 1+n%robots, verdict.Robot
 		o.p.Process(e)
 	}
-	e := reading(o.at, 1, one(0))
-	b := bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
-	if o.p.concernsOne(&b, e) || b.Only != verdict.OnlyBare {
+	if b, asked := o.bans(); asked || b.Only != verdict.OnlyBare {
 		t.Errorf("the ban: %+v", b)
 	}
 }

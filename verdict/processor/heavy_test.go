@@ -68,6 +68,13 @@ func TestRobotInAnOfficeIsAskedAlone(t *testing.T) {
 	o.asksTheRobotAlone(t)
 }
 
+// bans is what a ban on the address becomes, and whether it is a question instead.
+func (o *office) bans() (b bans.Ban, asked bool) {
+	e := reading(o.at, 1, one(0))
+	b = bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
+	return b, o.p.concernsOne(&b, e)
+}
+
 // TestRobotAmongManyIsAskedAlone: the more colleagues there are, the more of their pages have their parts in a cache; these make
 // nobody else the robot.
 func TestRobotAmongManyIsAskedAlone(t *testing.T) {
@@ -86,8 +93,7 @@ func TestRobotAmongManyIsAskedAlone(t *testing.T) {
 		o.reads(1, 0)
 	}
 	o.asksTheRobotAlone(t)
-	e := reading(o.at, 1, one(0))
-	if b := (bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}); !o.p.concernsOne(&b, e) {
+	if b, asked := o.bans(); !asked {
 		t.Errorf("everybody is banned: %+v", b)
 	}
 }
@@ -133,9 +139,7 @@ func TestColleaguesAreNotBannedForARobot(t *testing.T) {
 		for n := range uint32(80) {
 			o.reads(1+n%names, 0)
 		}
-		e := reading(o.at, 1, one(0))
-		b := bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
-		if got := o.p.concernsOne(&b, e); got != asked || got && o.last().Only != 1 || b.Only != only {
+		if b, got := o.bans(); got != asked || got && o.last().Only != 1 || b.Only != only {
 			t.Errorf("with %d pages of people and %d names: %v, %+v, %+v", people, names, got, o.last(), b)
 		}
 	}
