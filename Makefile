@@ -63,7 +63,7 @@ unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 alloc: $(BIN)/esbuild $(BIN)/gotestsum ## the tests that the race detector leaves out: allocations, whole simulated days
-	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- -p 4 -shuffle=on -run "$$(tools/norace.sh names)"
+	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- -p 4 -timeout 30m -shuffle=on -run "$$(tools/norace.sh names)"
 
 race: alloc ## unit tests with the race detector (some wait for servers, so more packages at once than there are cores; the longest first)
 	@$(TESTS) --packages="antirobot/store/redisstore antirobot/captcha $$($(GO) list ./... | grep -vE '/e2e|/store/redisstore$$|/captcha$$' | tr '\n' ' ')" -- $(RACE) -p 4 -timeout 20m -shuffle=on
