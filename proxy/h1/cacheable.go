@@ -6,48 +6,65 @@ import (
 	"antirobot/request"
 )
 
-// sharable reports whether a shared cache may keep the answer (RFC 9111 section 3, and the fields that CDN caches obey): if
-// so, nothing that belongs to one visitor must be added to it. Where the fields are silent, a cache may use heuristics; it
-// should not do so with an answer that sets a cookie, and most do not.
+// sharable reports whether a shared cache may keep the answer (RFC 9111 section 3), or adds it to what it keeps: if so, nothing that
+// belongs to one visitor must be added to it. What is said to the caches of a CDN alone (RFC 9213, and the fields that came before it)
+// counts for them whatever Cache-Control says. Where the fields are silent, a cache may use heuristics; it should not do so with an
+// answer that sets a cookie, and most do not. The fields of a 304 become those of the answer that the cache has kept, whose own
+// permission it need not repeat: it belongs to one visitor only if it says so.
 func (h *head) sharable() bool {
-	given, may, expires := false, false, false
+	given, may, refuses, expires := false, h.status == 304, false, false
 	for i := range h.fields {
 		f := &h.fields[i]
-		switch len(f.Name) {
-		case len("Expires"):
+		switch n := len(f.Name); {
+		case n == len("Cache-Control") && request.EqualFold(f.Name, "Cache-Control"):
+			given = true
+			keeps, no := cacheDirectives(f.Value)
+			may, refuses = may || keeps, refuses || no
+		case n == len("Expires") && request.EqualFold(f.Name, "Expires"):
 			// "0" and "-1" are the usual ways to say that the answer is stale already.
-			expires = expires || request.EqualFold(f.Name, "Expires") && len(f.Value) > 2
-		case len("Cache-Control"):
-			if request.EqualFold(f.Name, "Cache-Control") {
-				given = true
-				keeps, refuses := cacheDirectives(f.Value)
-				if refuses {
-					return false
-				}
-				may = may || keeps
+			expires = expires || len(f.Value) > 2
+		case targeted(f.Name):
+			if keeps, no := cacheDirectives(f.Value); keeps && !no {
+				return true
 			}
-		case len("CDN-Cache-Control"), len("Cloudflare-CDN-Cache-Control"): // and Surrogate-Control
-			if request.EqualFold(f.Name, "CDN-Cache-Control") || request.EqualFold(f.Name, "Surrogate-Control") ||
-				request.EqualFold(f.Name, "Cloudflare-CDN-Cache-Control") {
-				keeps, _ := cacheDirectives(f.Value)
-				may = may || keeps
+		case n == len("X-Accel-Expires") && request.EqualFold(f.Name, "X-Accel-Expires"): // nginx
+			if len(f.Value) > 0 && string(f.Value) != "0" && string(f.Value) != "off" {
+				return true
 			}
 		}
 	}
-	return may || expires && !given
+	return !refuses && (may || expires && !given)
 }
 
-// cacheDirectives reports whether a list of directives lets a shared cache keep an answer, or forbids it.
+// targeted reports whether a field speaks to the caches of one CDN, or of one kind.
+func targeted(name []byte) bool {
+	switch len(name) {
+	case len("Edge-Control"):
+		return request.EqualFold(name, "Edge-Control")
+	case len("Surrogate-Control"):
+		if request.EqualFold(name, "Surrogate-Control") {
+			return true
+		}
+	}
+	return len(name) > len("-Cache-Control") && request.HasSuffixFold(name, "-Cache-Control")
+}
+
+// cacheDirectives reports whether a list of directives lets a shared cache keep an answer, or forbids it. A directive with the names of
+// fields (private="x-name") is about these alone.
 func cacheDirectives(value []byte) (keeps, refuses bool) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		name, seconds, _ := bytes.Cut(bytes.TrimSpace(part), []byte{'='})
+		name, argument, of := bytes.Cut(bytes.TrimSpace(part), []byte{'='})
 		switch {
-		case request.EqualFold(name, "no-store"), request.EqualFold(name, "private"):
+		case request.EqualFold(name, "no-store"):
 			refuses = true
-		case request.EqualFold(name, "public"), request.EqualFold(name, "s-maxage"), request.EqualFold(name, "immutable"):
+		case request.EqualFold(name, "private"):
+			refuses = refuses || !of
+		case request.EqualFold(name, "public"), request.EqualFold(name, "s-maxage"), request.EqualFold(name, "immutable"),
+			request.EqualFold(name, "stale-while-revalidate"), request.EqualFold(name, "stale-if-error"),
+			request.EqualFold(name, "cache-maxage"), request.EqualFold(name, "!no-store"): // the last two of Edge-Control
 			keeps = true
 		case request.EqualFold(name, "max-age"):
-			keeps = keeps || string(bytes.Trim(seconds, `" `)) != "0"
+			keeps = keeps || string(bytes.Trim(argument, `" `)) != "0"
 		}
 	}
 	return keeps, refuses

@@ -8,9 +8,10 @@ import (
 )
 
 func TestSharable(t *testing.T) {
+	status := 200
 	f := func(lines string, want bool) {
 		t.Helper()
-		var h head
+		h := head{status: status}
 		for line := range strings.SplitSeq(lines, "\n") {
 			if name, value, ok := strings.Cut(line, ": "); ok {
 				h.fields = append(h.fields, request.Field{Name: []byte(name), Value: []byte(value)})
@@ -33,4 +34,26 @@ func TestSharable(t *testing.T) {
 	f("Expires: Thu, 01 Dec 2033 16:00:00 GMT\nCache-Control: no-cache", false)
 	f("CDN-Cache-Control: max-age=60", true)
 	f("Surrogate-Control: no-store", false)
+	// What is said to the caches of a CDN counts for them alone, and there above all else.
+	f("Cache-Control: no-store\nCDN-Cache-Control: max-age=60", true)
+	f("Surrogate-Control: max-age=60\nCache-Control: private, no-store", true)
+	f("Cache-Control: private\nsurrogate-control: content=\"ESI/1.0\", max-age=60", true)
+	f("CDN-Cache-Control: no-store\nCache-Control: max-age=60", true) // other caches
+	f("Cache-Control: private\nCDN-Cache-Control: private, max-age=60", false)
+	f("Vercel-CDN-Cache-Control: max-age=60", true)
+	f("Netlify-CDN-Cache-Control: max-age=0, stale-while-revalidate=60, durable", true)
+	f("X-LiteSpeed-Cache-Control: max-age=60", true)
+	f("Edge-Control: cache-maxage=5m", true)
+	f("Cache-Control: no-store\nEdge-Control: !no-store", true)
+	f("X-Accel-Expires: 60\nCache-Control: no-store", true)
+	f("X-Accel-Expires: 0", false)
+	f("Cache-Control: max-age=0, stale-while-revalidate=60", true)
+	f(`Cache-Control: private="x-name", max-age=60`, true)
+	f(`Cache-Control: private="x-name"`, false)
+	// A 304 changes what a cache has kept.
+	status = 304
+	f("", true)
+	f("Cache-Control: no-cache", true)
+	f("Cache-Control: private", false)
+	f("Cache-Control: no-store", false)
 }
