@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/valyala/fasthttp"
+
+	"antirobot/terminal"
 )
 
 // problem is an error of the API: what the caller is told.
@@ -49,7 +51,7 @@ func answerJSON(ctx *fasthttp.RequestCtx, status int, v any) {
 	}
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
-	ctx.SetBody(buf.Bytes())
+	ctx.SetBody(terminal.Escape(buf.Bytes()))
 }
 
 // answerProblem writes an error. Anything but a problem is an internal failure; it is reported in full, since the

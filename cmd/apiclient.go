@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
+	"antirobot/terminal"
 )
 
 // apiClient calls the private listener of a running gateway.
@@ -24,7 +25,9 @@ type apiClient struct {
 	located bool // they are of the gateway that is meant, whatever flags and files say
 }
 
+// register adds the flags that say where the gateway is. What it answers holds what visitors have written.
 func (c *apiClient) register(cmd *cobra.Command) {
+	cmd.PersistentPreRun = func(cmd *cobra.Command, _ []string) { cmd.SetOut(terminal.Writer(cmd.OutOrStdout())) }
 	p := cmd.PersistentFlags()
 	p.StringVar(&c.admin, "admin", fromEnvironment("admin.listen", config.Default().Admin.Listen), "`ADDR` of the private listener, or its URL")
 	p.StringVar(&c.dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir), "the data `DIR` of the gateway, where its token is")

@@ -3,6 +3,8 @@ package cmd
 import (
 	"io"
 	"os"
+
+	"antirobot/terminal"
 )
 
 // Colours of a terminal.
@@ -17,7 +19,7 @@ var verdictColours = map[string]string{"human": green, "unsure": yellow, "robot"
 
 // coloured reports whether w is a terminal that shows colours: NO_COLOR and a dumb terminal ask for none.
 func coloured(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := terminal.File(w)
 	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return false
 	}

@@ -131,12 +131,19 @@ func (v *visit) exportCSV() {
 	w.Flush() // into memory
 }
 
-// cell keeps a spreadsheet from taking a visitor's text for a formula.
+// cell keeps a spreadsheet from taking a visitor's text for a formula, also where a semicolon or a tab begins the next cell, as it does
+// in many countries.
 func cell(s string) string {
-	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
-		return "'" + s
+	var b strings.Builder
+	begins := true
+	for _, c := range s {
+		if begins && strings.ContainsRune("=+-@\t\r\n＝＋－＠", c) {
+			b.WriteByte('\'')
+		}
+		b.WriteRune(c)
+		begins = c == ';' || c == '\t' || c == '\n' || begins && (c == ' ' || c == '"')
 	}
-	return s
+	return b.String()
 }
 
 // told is the answer of the API about one ID.

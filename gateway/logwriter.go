@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"antirobot/terminal"
 )
 
 // Bounds of the log's buffers: a line waits at most logFlushEvery, and a shard is written sooner when it has logShardBytes. While nobody takes what
@@ -80,7 +82,7 @@ func (w *logWriter) flush(s *logShard) {
 		lines = fmt.Appendf(lines, `{"level":"warn","left_out":%d,"message":"nobody took log lines"}`+"\n", out)
 	}
 	if len(lines) > 0 {
-		_, _ = w.out.Write(lines) // where logs can't be written there is nobody to tell
+		_, _ = w.out.Write(terminal.Escape(lines)) // where logs can't be written there is nobody to tell
 	}
 	w.spare = lines
 }
