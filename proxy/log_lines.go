@@ -46,9 +46,10 @@ func (l LineLimits) Validate() error {
 	return errors.Join(errs...)
 }
 
-// lines decides which lines are written. Networks are kept in a table of fixed size; the one closest to rest is forgotten,
-// which can only allow it more lines, never fewer. It takes no global lock, and does not allocate. Safe for concurrent use;
-// nil writes everything.
+// lines decides which lines are written. Half of the sum is for networks that have written few lines of late, one in fewLines of what
+// they may: otherwise some hundred networks that each stay within their own limit would leave no line to others. Networks are kept in a
+// table of fixed size; the one closest to rest is forgotten, which can only allow it more lines, never fewer. It takes no global lock,
+// and does not allocate. Safe for concurrent use; nil writes everything.
 type lines struct {
 	step, slack int64 // nanoseconds between two lines of a network; how far ahead of time a burst may run
 	most        uint64
@@ -60,10 +61,14 @@ type lines struct {
 
 const lineSets, lineWays = 1024, 4
 
+// fewLines: one in so many of the lines that a network may write is few.
+const fewLines = 256
+
 type lineSet struct {
 	mu   sync.Mutex
 	keys [lineWays]uint64
 	tat  [lineWays]int64 // when the network would be at rest, unix nanoseconds
+	few  [lineWays]int64 // when it would be if it might write one of fewLines
 	left [lineWays]uint64
 }
 
@@ -91,15 +96,18 @@ func (l *lines) take(key uint64, at time.Time, as int) (left, others uint64, ok 
 		if s.left[i] > 0 {
 			l.forgotten.Add(s.left[i])
 		}
-		s.keys[i], s.tat[i], s.left[i] = key, 0, 0
+		s.keys[i], s.tat[i], s.few[i], s.left[i] = key, 0, 0, 0
 	}
-	tat := max(s.tat[i], now)
-	if tat-now > l.slack || !l.inSum(at, uint64(as)) { //nolint:gosec // positive
+	tat, few, most := max(s.tat[i], now), max(s.few[i], now), (l.most+1)/2
+	if few-now <= l.slack { // one line of fewLines, and of the burst one at least
+		most = l.most
+	}
+	if tat-now > l.slack || !l.inSum(at, uint64(as), most) { //nolint:gosec // positive
 		s.left[i]++
 		l.out.Inc()
 		return 0, 0, false
 	}
-	s.tat[i] = tat + l.step*int64(as)
+	s.tat[i], s.few[i] = tat+l.step*int64(as), few+fewLines*l.step*int64(as)
 	left, s.left[i] = s.left[i], 0
 	if l.forgotten.Load() > 0 {
 		others = l.forgotten.Swap(0)
@@ -121,8 +129,8 @@ func (s *lineSet) find(key uint64) int {
 	return rest
 }
 
-// inSum counts a line as so many in this second, unless there are too many already.
-func (l *lines) inSum(at time.Time, as uint64) bool {
+// inSum counts a line as so many in this second, unless there are as many as there may be already.
+func (l *lines) inSum(at time.Time, as, most uint64) bool {
 	second := uint64(at.Unix()) << 32
 	for {
 		was := l.now.Load()
@@ -130,7 +138,7 @@ func (l *lines) inSum(at time.Time, as uint64) bool {
 		switch {
 		case was>>32 < second>>32:
 			next = second + as
-		case was&(1<<32-1) >= l.most:
+		case was&(1<<32-1) >= most:
 			return false
 		}
 		if l.now.CompareAndSwap(was, next) {

@@ -29,8 +29,15 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	if left, _, ok := l.take(2, at, 1); !ok || left != 0 {
 		t.Errorf("another network: %t, %d left out", ok, left)
 	}
-	if n := written(3, 1000) + written(4, 1000) + written(5, 1000) + written(6, 1000); n != 39 {
-		t.Errorf("%d lines in sum", n+11)
+	if n := written(3, 1000) + written(4, 1000) + written(5, 1000) + written(6, 1000); n != 25-11+2 {
+		t.Errorf("%d lines of networks that write many", n+11)
+	}
+	few := 0 // the other half of the sum is for those who write few
+	for key := range uint64(100) {
+		few += written(300+key, 1)
+	}
+	if few != 50-27 {
+		t.Errorf("%d lines of networks that write few", few)
 	}
 	if _, _, ok := l.take(7, at, 1); ok {
 		t.Error("more lines than in sum")
@@ -42,7 +49,7 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	if left, _, ok := l.take(7, at, 1); !ok || left != 1 {
 		t.Errorf("who was above the sum: %t, %d left out", ok, left)
 	}
-	if n := c.Get(); n != 990+1+4000-39 {
+	if n := c.Get(); n != 990+1+4000-16+100-23 {
 		t.Errorf("%d are counted", n)
 	}
 	// Whoever needs the place of a network takes over what it has to tell.
@@ -63,6 +70,34 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	}
 	if _, _, ok := (*lines)(nil).take(1, at, 1); !ok {
 		t.Error("a line without limits is left out")
+	}
+}
+
+// TestPitfall12FloodFromManyNetworksLeavesLines: whoever has few lines to write has them also while some thousand networks write as many as
+// each of them may.
+func TestPitfall12FloodFromManyNetworksLeavesLines(t *testing.T) {
+	const networks, seconds = 1500, 300
+	l := newLines(DefaultDecisionLines(), metrics.NewSet().NewCounter("w"))
+	at := time.Unix(1_000_000, 0)
+	lost, others := 0, uint64(1<<40)
+	for s := range seconds {
+		for n := range uint64(networks) { // each within its own limit
+			l.take(n*lineSets/networks+n<<20, at, 1)
+		}
+		if s < 180 {
+			at = at.Add(time.Second)
+			continue // until they are known
+		}
+		for range 5 {
+			if _, _, ok := l.take(others, at, 1); !ok {
+				lost++
+			}
+			others += 7
+		}
+		at = at.Add(time.Second)
+	}
+	if all := 5 * (seconds - 180); lost > all/20 {
+		t.Errorf("%d of %d others have no line", lost, all)
 	}
 }
 
