@@ -90,6 +90,19 @@ func TestFormGoesOnFromItsOriginAlone(t *testing.T) {
 		"no origin":  {"Origin", "null"},
 		"other port": {"Origin", "http://127.0.0.1:1"},
 		"over tls":   {"Origin", strings.Replace(g.url, "http:", "https:", 1)},
+		"typed":      {"Sec-Fetch-Site", "none", "Origin", g.url},
+		"in a row":   {"Sec-Fetch-Site", "same-origin, cross-site", "Origin", g.url},
+		"case":       {"Sec-Fetch-Site", "Same-Origin", "Origin", g.url}, // no browser writes so
+		"two":        {"Origin", g.url + ", http://evil.example"},
+		"userinfo":   {"Origin", strings.Replace(g.url, "//", "//evil.example@", 1)},
+		"host of":    {"Origin", g.url + "@evil.example"},
+		"dot":        {"Origin", strings.Replace(g.url, "127.0.0.1", "127.0.0.1.", 1)},
+		"below":      {"Origin", strings.Replace(g.url, "127.0.0.1", "127.0.0.1.evil.example", 1)},
+		"no port":    {"Origin", "http://127.0.0.1"},
+		"referer":    {"Referer", "http://evil.example/" + g.url + "/"},
+		"as host":    {"Referer", g.url + "@evil.example/"},
+		"no scheme":  {"Referer", strings.TrimPrefix(g.url, "http:") + "/"},
+		"file":       {"Origin", "file://"},
 	} {
 		if r := answer(header...); r.StatusCode != 410 || len(arrived) > 0 {
 			t.Fatalf("%s: status %d, at the service %v", what, r.StatusCode, arrived)
