@@ -95,8 +95,10 @@ func (a *Server) openProcessor() error {
 		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Config().DataDir), Labels: a.labels,
 		Log: a.Logger("processor"), Metrics: a.set,
 	}
+	a.turns = proxy.NewTurns(a.Config().Role != config.RoleAll)
+	d.Judged = a.turns.Judged
 	if a.diary != nil {
-		d.Judged, d.Waits = a.diary.Add, true
+		d.Judged, d.Waits = func(e *verdict.Event) { a.turns.Judged(e); a.diary.Add(e) }, true
 	}
 	a.proc, err = processor.New(a.Config().Processor, d)
 	if err != nil {
@@ -198,7 +200,7 @@ func (a *Server) openGateway() error {
 	}
 	deps.Traces = a.traces
 	if a.Config().Processor.Enabled {
-		deps.Sink = a.sink()
+		deps.Sink, deps.Turns, deps.Spared = a.sink(), a.turns, a.proc.Spares
 		deps.Crawlers = a.proc.Learns()
 	}
 	deps.DecisionLines, deps.AccessLines = a.Config().Log.DecisionLines, a.Config().Log.AccessLines

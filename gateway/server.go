@@ -81,6 +81,7 @@ type Server struct {
 	places       *geo.Places
 	labels       *label.Table
 	proc         *processor.Processor
+	turns        *proxy.Turns
 	stream       stream.Stream     // nil: this process does everything
 	publisher    *stream.Publisher // of a gateway that does not judge by itself
 	consumer     *stream.Consumer  // of a processor

@@ -74,6 +74,7 @@ type Case struct {
 	event    verdict.Event
 	ask      captcha.Request
 	idText   [26]byte      // the request's ID
+	turn     [2]uint16     // that the request has taken, if any
 	paths    request.Paths // the possible readings of the path
 	under    readings      // the settings of all these readings
 	scratch  []byte
@@ -89,6 +90,9 @@ func (c *Case) Open(core *Core, v *request.View) {
 
 // Close forgets what was borrowed. Large parts stay as they are: each request overwrites them.
 func (c *Case) Close() {
+	if c.core != nil {
+		c.endTurn()
+	}
 	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
 	c.ask = captcha.Request{}
 	c.xml, c.sorted = false, false
@@ -345,7 +349,12 @@ func (c *Case) Tell(f *Facts) bool {
 		d.Decider.Delivered(&c.decision, e)
 	}
 	if told {
-		d.Sink.Offer(e)
+		if t := d.Turns; t != nil && !t.apart {
+			e.Turn = c.turn
+		}
+		if d.Sink.Offer(e) && e.Turn != ([2]uint16{}) {
+			c.turn = [2]uint16{} // until it is judged
+		}
 	}
 	return told
 }

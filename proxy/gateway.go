@@ -16,6 +16,7 @@
 package proxy
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,6 +46,7 @@ type Decider interface {
 	Took(v *request.View, s *verdict.Settings, took time.Duration, waiting int64)
 	Required(rid request.ID, d *verdict.Decision, step string)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
+	NoDocument(v *request.View, s *verdict.Settings) bool
 }
 
 // Snapshot is one configuration of the gateway: immutable, built by the caller, swapped as a whole.
@@ -60,15 +62,17 @@ type Snapshot struct {
 type Deps struct {
 	Resolver     *identity.Resolver
 	Decider      Decider
-	Sink         verdict.Sink    // nil: events are discarded
-	Messages     Messages        // nil: there is no message firewall
-	Queue        Queue           // nil: no message can wait for a person
-	Seconds      Seconds         // nil: nobody is asked for a second opinion
-	Journal      verdict.Journal // nil: none is kept
-	Traces       *traces.Tracer  // nil: nothing is traced
-	Crawlers     bool            // verified crawlers, which are not judged, become events too: for training data
-	Log          zerolog.Logger  // decisions about those who are not human
-	Access       *zerolog.Logger // a line for each request; nil: none
+	Sink         verdict.Sink               // nil: events are discarded
+	Turns        *Turns                     // nil: nobody waits until what came before is judged
+	Spared       func(addr netip.Addr) bool // addresses that never wait for it; nil: there are none
+	Messages     Messages                   // nil: there is no message firewall
+	Queue        Queue                      // nil: no message can wait for a person
+	Seconds      Seconds                    // nil: nobody is asked for a second opinion
+	Journal      verdict.Journal            // nil: none is kept
+	Traces       *traces.Tracer             // nil: nothing is traced
+	Crawlers     bool                       // verified crawlers, which are not judged, become events too: for training data
+	Log          zerolog.Logger             // decisions about those who are not human
+	Access       *zerolog.Logger            // a line for each request; nil: none
 	Metrics      *metrics.Set
 	AccessFields bool // a request's line quotes its User-Agent and Referer
 	// DecisionLines and AccessLines limit the lines written during a flood. The zero values write every line.
@@ -151,6 +155,7 @@ func (j *journey) serve() {
 		return
 	}
 	j.decide()
+	j.await()
 	if len(j.svc.routes) > 0 {
 		j.judgeMessage()
 	}

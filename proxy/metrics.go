@@ -21,6 +21,7 @@ type coreMetrics struct {
 	decided latency // how long the decision took
 
 	badLabels *metrics.Counter // answers of services whose label was not understood
+	waited    *metrics.Counter // requests that waited for their turn
 
 	mu       sync.Mutex
 	services map[string]*serviceMetrics
@@ -54,6 +55,7 @@ func newCoreMetrics(set *metrics.Set) *coreMetrics {
 	m := &coreMetrics{
 		set: set, services: map[string]*serviceMetrics{}, moded: map[modedService]*verdictCounters{},
 		badLabels: set.GetOrCreateCounter("antirobot_service_labels_not_understood_total"),
+		waited:    set.GetOrCreateCounter("antirobot_requests_waited_total"),
 	}
 	set.RegisterMetricsWriter(func(w io.Writer) {
 		m.decided.write(w, "antirobot_verdict_seconds", "")

@@ -48,11 +48,12 @@ func (j *journey) watching(o *h1.ForwardOptions) {
 
 // begun counts a document whose answer begins, and tells of it at once if others of its network are under way.
 func (j *journey) begun(r h1.Result) {
-	if verdict.IsPart(r.ContentType) {
+	if verdict.IsPart(r.ContentType) || r.Upgraded {
+		j.endTurn()
 		return
 	}
 	j.under = j.core.underWay.of(j.id.Addr)
-	if j.under.Add(1) <= fewUnderWay {
+	if j.under.Add(1) <= fewUnderWay && !(j.core.deps.Turns != nil && j.core.deps.Turns.busy(j.turn)) {
 		return
 	}
 	j.status, j.result = r.Status, r

@@ -57,7 +57,7 @@ func randomEvent(r *rand.Rand) verdict.Event {
 	if e.Young = randomSubject(r); r.IntN(2) == 0 {
 		e.Young = identity.Subject{}
 	}
-	e.Service, e.Again, e.Past = 0, false, false // set by who reads it
+	e.Service, e.Again, e.Past, e.Turn = 0, false, false, [2]uint16{} // set by who reads it, or known to this process alone
 	return e
 }
 

@@ -158,6 +158,18 @@ func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType 
 	c.paths.answered(c.pathKey(s, v.Path), is)
 }
 
+// NoDocument reports whether answers have shown that what is asked for is no document: a part of pages, or data for a script or a program.
+func (c *Cacher) NoDocument(v *request.View, s *Settings) bool {
+	switch c.paths.proved(c.pathKey(s, v.Path)) {
+	case readingPart:
+		return true
+	case readingData:
+		k := v.Kind()
+		return k == request.KindScript || k == request.KindAPI
+	}
+	return false
+}
+
 // key is the key of the event's path.
 func (e *Event) key(group uint32) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15

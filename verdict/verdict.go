@@ -168,6 +168,7 @@ type Event struct {
 	Work      bool             // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
 	Again     bool             // it was judged before, by a processor that has ended: it is counted in memory alone
 	Past      bool             // and by one whose bans and standings are in the store: it changes none of these
+	Turn      [2]uint16        // what the request has taken of who is being judged; it ends when the event is
 	client.Facts
 }
 

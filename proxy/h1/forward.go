@@ -222,6 +222,7 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		l.h.note(o, res)
 		if l.h.status == 101 {
 			res.Upgraded = true
+			o.begin(res)
 			return false, x.tunnel(o, orDefault(o.TunnelTimeout, gc.TunnelIdleTimeout))
 		}
 		l.limit = orDefault(o.StreamTimeout, gc.StreamIdleTimeout)

@@ -21,6 +21,9 @@ func (p *Processor) spares(addr [16]byte) bool {
 	return false
 }
 
+// Spares reports whether an address is exempt.
+func (p *Processor) Spares(addr netip.Addr) bool { return p.spares(addr.As16()) }
+
 // spareEvery is how often, in seconds, an operator is told that an exempt address would have been banned.
 const spareEvery = 60
 
