@@ -20,7 +20,8 @@ func TestPitfall06ForwardedFieldsAreOurs(t *testing.T) {
 		"X-Original-URI: /admin", "X-Original-URL: /admin", "X-Rewrite-URL: /admin", "X-Accel-Redirect: /secret", "X-Accel-Buffering: no",
 		"X-Antirobot-Verdict: human", "X-Antirobot-Anything: x", "True-Client-IP: 203.0.113.6", "X-Client-IP: 203.0.113.7", "x-forwarded-for: 203.0.113.8",
 		"Client-IP: 203.0.113.9", "CF-Connecting-IP: 203.0.113.9", "X-Cluster-Client-IP: 203.0.113.9", "X_Remote_Addr: 203.0.113.9", "Proxy: http://evil.example:80",
-		"X-HTTP-Method-Override: EVIL-evil", "X-HTTP-Method: evil", "X-Method-Override: evil",
+		"X-HTTP-Method-Override: EVIL-evil", "X-HTTP-Method: evil", "X-Method-Override: evil", "Proxy-Client-IP: 203.0.113.9", "WL_Proxy_Client_IP: 203.0.113.9",
+		"X-ProxyUser-Ip: 203.0.113.9", "Incap-Client-IP: 203.0.113.9", "X-Azure-ClientIP: 203.0.113.9", "X-Appengine-User-Ip: 203.0.113.9", "X-Envoy-External-Address: 203.0.113.9",
 	}
 	r := g.wire("GET /path HTTP/1.1\r\nHost: site.example\r\nConnection: close, X-Real-IP\r\n" + strings.Join(spoofed, "\r\n") + "\r\n\r\n")
 	header, uri := r.mirrored(t)

@@ -22,7 +22,8 @@ var ownNames = [...]string{"forwarded", "x-real-ip", "x-request-id", "x-rewrite-
 func defaultDropFields() []string {
 	return []string{
 		"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
-		"Fastly-Client-IP", "X-Remote-IP", "X-Remote-Addr", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "Proxy",
+		"Fastly-Client-IP", "X-Remote-IP", "X-Remote-Addr", "Proxy-Client-IP", "WL-Proxy-Client-IP", "X-ProxyUser-IP", "Incap-Client-IP",
+		"X-Azure-ClientIP", "X-AppEngine-User-IP", "X-Envoy-External-Address", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "Proxy",
 	}
 }
 
