@@ -20,6 +20,8 @@ func spellings(name string) []string {
 		"/" + name + ".", "/" + name + "%20", "/" + name + "%3fx", "/" + name + "%23x", "/" + name + "::$DATA", "/x/..%20/" + name, "/" + strings.ToUpper(name) + "%2e",
 		fmt.Sprintf("/%%%02x%%%02x%s", 0xc0|first[0]>>6, 0x80|first[0]&0x3f, rest), "/x%c0%af..%c0%af" + name,
 		"/x%e0%80%af%c0%ae%c0%ae/" + name, "/" + name + "%3f/../x", "/index.php/" + name, "/App.PHP/x/..;/" + strings.ToUpper(name), "//index.php/" + name + "/x",
+		"/" + name + ".json", "/x/app.cgi/" + name, "/index.phtml/" + name + ".html", "///h/" + name, `/\\/h\` + name, "/%20" + name, "/" + name + "%c2%a0", "/" + name + "\xa0",
+		"/%EF%BB%BF" + name, "/" + name + ":$I30:$INDEX_ALLOCATION", "/(S(x))/" + name, "/x/(A(b)f(c))/../" + name,
 	}
 }
 

@@ -113,7 +113,7 @@ func (c *Case) Decision() *verdict.Decision { return &c.decision }
 // ambiguous. With a service the status is 0.
 func (c *Case) Route() (status int, problem string) {
 	c.paths.Read(c.view.Path)
-	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths)
+	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, c.asksForPart())
 	if c.svc == nil {
 		return 421, "No service is configured for this host.\n"
 	}
@@ -125,6 +125,11 @@ func (c *Case) Route() (status int, problem string) {
 		ReadClaims(c.view)
 	}
 	return 0, ""
+}
+
+// asksForPart reports whether the path is the name of a part of a page, and no other method than a page's is used.
+func (c *Case) asksForPart() bool {
+	return (string(c.view.Method) == "GET" || string(c.view.Method) == "HEAD") && c.view.NamesPart()
 }
 
 // Identify identifies the client. An XML partner asks on behalf of its user, whom it names.

@@ -252,7 +252,7 @@ func (j *journey) resend(a *captcha.Response) {
 	paths.Read([]byte(path))
 	p := posted{query: query, body: r.Body, header: carriedHeader(r)}
 	var route *messageRoute
-	if svc := of.find(j.snap.Router, j.view.Host, &paths); svc != nil && j.decision.Cause != verdict.CauseOff {
+	if svc := of.find(j.snap.Router, j.view.Host, &paths, false); svc != nil && j.decision.Cause != verdict.CauseOff {
 		if at, own := svc.routeAt([]byte(r.Method), &paths); at != nil {
 			route = j.routeOf(svc, at, own, &paths, &p)
 		}

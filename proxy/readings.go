@@ -21,12 +21,16 @@ type readings struct {
 	list   []*Service
 	merged Service // of list, if it has several
 	charge *verdict.Settings
+	joined []byte // a path without the script in it
 }
 
-// find fills s with the settings of a path, and returns the service of the request; nil if there is none. It allocates
-// nothing once s has been used before, unless several message routes match.
-func (s *readings) find(r *Router, host []byte, paths *request.Paths) *Service {
+// find fills s with the settings of a path, and returns the service of the request; nil if there is none. part says that a part of a page is
+// asked for. It allocates nothing once s has been used before, unless several message routes match.
+func (s *readings) find(r *Router, host []byte, paths *request.Paths, part bool) *Service {
 	s.list = r.readings(s.list[:0], host, paths)
+	if len(s.list) > 0 && !r.single {
+		s.addAliases(r, host, paths, part)
+	}
 	switch len(s.list) {
 	case 0:
 		return nil

@@ -50,6 +50,7 @@ type Router struct {
 	suffix   map[string][]*Service // "example.com" of "*.example.com"
 	anywhere []*Service
 	services []*Service
+	bare     []extensionless
 	single   bool // one service without path rules: all readings of a path mean the same
 }
 
@@ -66,6 +67,7 @@ func NewRouter(services []*Service) (*Router, error) {
 	var errs []error
 	for _, s := range services {
 		s.prepare()
+		r.bare = append(r.bare, s.extensionless()...)
 		hosts := s.Hosts
 		if len(hosts) == 0 {
 			hosts = []string{"*"}
@@ -185,45 +187,6 @@ func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*
 	for _, path := range all { // a service may be careless in more than one way
 		dst = appendService(dst, r.find(host, path, true))
 	}
-	for _, path := range all {
-		if served := behindPHP(path); served != nil {
-			dst = r.appendOwn(dst, host, served)
-		}
-	}
-	return dst
-}
-
-// behindPHP returns the path that a front controller serves for a path such as /index.php/login; nil if there is none. It is /login there.
-func behindPHP(path []byte) []byte {
-	if len(path) == 0 {
-		return nil
-	}
-	if n := phpScript(path[1:]); n > 0 {
-		return path[1+n:]
-	}
-	return nil
-}
-
-// phpScript returns the length of the first segment of a path, which has no slash before it, if that names a script of PHP and a slash
-// follows; otherwise 0.
-func phpScript(path []byte) int {
-	const suffix = ".php"
-	n := bytes.IndexByte(path, '/')
-	if n < len(suffix) || !request.EqualFold(suffix, path[n-len(suffix):n]) {
-		return 0
-	}
-	return n
-}
-
-// appendOwn appends what is set for a path itself, and not for the whole host: that a script is exempt says nothing of what it calls
-// its paths, and must not end because nothing is set for those.
-func (r *Router) appendOwn(dst []*Service, host, path []byte) []*Service {
-	root := r.find(host, rootPath, false)
-	for _, fold := range [...]bool{false, true} {
-		if s := r.find(host, path, fold); s != root {
-			dst = appendService(dst, s)
-		}
-	}
 	return dst
 }
 
@@ -248,8 +211,16 @@ func appendService(dst []*Service, s *Service) []*Service {
 var rootPath = []byte("/")
 
 func (r *Router) find(host, path []byte, fold bool) *Service {
-	if s := longest(r.exact[string(host)], path, fold); s != nil {
+	if s := r.site(host, path, fold); s != nil {
 		return s.at(path, fold)
+	}
+	return nil
+}
+
+// site returns the service of a host and path, whatever is set for parts of it.
+func (r *Router) site(host, path []byte, fold bool) *Service {
+	if s := longest(r.exact[string(host)], path, fold); s != nil {
+		return s
 	}
 	for rest := host; ; {
 		dot := bytes.IndexByte(rest, '.')
@@ -258,13 +229,10 @@ func (r *Router) find(host, path []byte, fold bool) *Service {
 		}
 		rest = rest[dot+1:]
 		if s := longest(r.suffix[string(rest)], path, fold); s != nil {
-			return s.at(path, fold)
+			return s
 		}
 	}
-	if s := longest(r.anywhere, path, fold); s != nil {
-		return s.at(path, fold)
-	}
-	return nil
+	return longest(r.anywhere, path, fold)
 }
 
 // longest returns the service with the longest prefix of path; with fold, one in the same case as the path wins.

@@ -50,7 +50,7 @@ func TestRouter(t *testing.T) {
 	)
 	f := func(want, host, path string) {
 		t.Helper()
-		if got := name(strictest(r.readings(nil, []byte(host), read(path)))); got != want {
+		if got := name(strictest(found(r, host, path))); got != want {
 			t.Errorf("%s%s: %q, wanted %q", host, path, got, want)
 		}
 	}
@@ -76,11 +76,11 @@ func TestRouter(t *testing.T) {
 func TestRouterAnywhere(t *testing.T) {
 	r := router(t, routed(t, "rest", verdict.Enforce, nil), routed(t, "one", verdict.Enforce, []string{"one.example"}, "/only"))
 	for host, want := range map[string]string{"one.example": "rest", "x": "rest", "": "rest"} {
-		if got := name(strictest(r.readings(nil, []byte(host), read("/")))); got != want {
+		if got := name(strictest(found(r, host, "/"))); got != want {
 			t.Errorf("%q: %q", host, got)
 		}
 	}
-	if got := name(strictest(r.readings(nil, []byte("one.example"), read("/only/a")))); got != "one" {
+	if got := name(strictest(found(r, "one.example", "/only/a"))); got != "one" {
 		t.Errorf("/only: %q", got)
 	}
 }
@@ -113,7 +113,7 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	free, guarded := router(t, lax), router(t, strict)
 	f := func(r *Router, want verdict.Mode, path string) {
 		t.Helper()
-		if got := strictest(r.readings(nil, []byte("h"), read(path))).Verdict.Mode; got != want {
+		if got := strictest(found(r, "h", path)).Verdict.Mode; got != want {
 			t.Errorf("%s: mode %v, wanted %v", path, got, want)
 		}
 	}
@@ -135,16 +135,33 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	}
 	f(guarded, verdict.Off, "/")
 	f(guarded, verdict.Off, "/administrator")
-	for _, way := range []string{"/index.php", "/index.php/", "/index.php/administrator", "/x/index.php/admin", "/php/admin", "/index.php5/admin"} {
+	for _, way := range []string{"/index.php", "/index.php/", "/index.php/administrator", "/php/admin", "/index.php.bak/admin", "/index.do/admin", "/admin.css", "/x.admin", "/admin.2", "/admin.json/x"} {
 		f(guarded, verdict.Off, way)
 	}
 	f(guarded, verdict.Enforce, "/index.php/admin/x")
-	f(guarded, verdict.Enforce, "/App.PHP/%41dmin")
+	for _, way := range []string{
+		"/App.PHP/%41dmin", "/index.php5/admin", "/a.phtml/admin/x", "/cgi-bin/app.cgi/admin", "/x/app.fcgi/admin.json", "/index.aspx/admin", "/index.cfm/Admin",
+		"/admin.json", "/Admin.XML/", "/admin.old", "/%61dmin.do", "/index.py/admin.html", "/admin.css;x",
+	} {
+		f(guarded, verdict.Enforce, way)
+	}
 	f(free, verdict.Enforce, "/index.php/public/a") // a service may not read it that way
 	exempt := routed(t, "site", verdict.Enforce, nil)
 	exempt.Paths = paths(map[string]verdict.Mode{"/files.php": verdict.Off, "/login": verdict.Observe})
 	f(router(t, exempt), verdict.Off, "/files.php/report.pdf") // nothing is set for /report.pdf itself
 	f(router(t, exempt), verdict.Observe, "/files.php/login")
+	files := routed(t, "site", verdict.Off, nil)
+	files.Paths = paths(map[string]verdict.Mode{
+		"/login.php": verdict.Enforce, "/about.html": verdict.Enforce, "/shop/search": verdict.Enforce, "/shop/off.php": verdict.Off, "/shop/search.csv": verdict.Off,
+		"/free.php": verdict.Enforce, "/free": verdict.Off,
+	})
+	for path, want := range map[string]verdict.Mode{
+		"/login": verdict.Enforce, "/Login/x": verdict.Enforce, "/logins": verdict.Off, "/about": verdict.Enforce, "/about/": verdict.Enforce, "/about/x": verdict.Off,
+		"/shop/index.php/search": verdict.Enforce, "/shop/off.php/x": verdict.Off, "/shop/search.json": verdict.Enforce, "/shop/search.csv": verdict.Off,
+		"/free": verdict.Off, "/free.php": verdict.Enforce,
+	} {
+		f(router(t, files), want, path)
+	}
 	for _, way := range []string{
 		"/admin", "/admin/", "/admin/x", "/admin;x=y", "/admin;x=y/z", "//admin", "///admin//x", "/./admin", "/x/../admin", "/x/%2e%2e/admin",
 		"/%61dmin", "/%61%64%6D%69%6e", "/%2561dmin", "/;a/admin", "/x/..;/admin", "/%2fadmin", "/%5Cadmin", "/Admin", "/%41DMIN/x",
@@ -182,13 +199,13 @@ func TestFindAllocatesNothing(t *testing.T) {
 	s.Paths = []PathRule{{"/public", routed(t, "site", verdict.Off, nil)}}
 	r := router(t, s, routed(t, "other", verdict.Enforce, []string{"other.test"}))
 	host := []byte("www.deep.example")
-	for _, path := range []string{"/public/a", "/x//%2e%2e/public/y"} {
+	for _, path := range []string{"/public/a", "/x//%2e%2e/public/y", "/x/index.php/public.json"} {
 		p := []byte(path)
 		var paths request.Paths
 		var found readings
 		if n := testing.AllocsPerRun(100, func() {
 			paths.Read(p)
-			found.find(r, host, &paths)
+			found.find(r, host, &paths, false)
 			found.forget()
 		}); n != 0 {
 			t.Errorf("%s: %v allocations", path, n)
@@ -209,7 +226,7 @@ func BenchmarkFind(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		paths.Read(path)
-		found.find(r, host, &paths)
+		found.find(r, host, &paths, false)
 		found.forget()
 	}
 }
@@ -245,6 +262,13 @@ func TestConfigSaysAllErrors(t *testing.T) {
 }
 
 // strictest returns the service among several that lets the least through, judging by its mode; nil for none.
+// found returns the settings of all readings of a path.
+func found(r *Router, host, path string) []*Service {
+	var s readings
+	s.find(r, []byte(host), read(path), (&request.View{Path: []byte(path)}).NamesPart())
+	return s.list
+}
+
 func strictest(services []*Service) (found *Service) {
 	for _, s := range services {
 		if found == nil || s.Verdict.Mode < found.Verdict.Mode { // Enforce < Observe < Off

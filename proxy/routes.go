@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -206,21 +205,32 @@ func newMessageRoutes(c MessagesConfig) []*messageRoute {
 // fits reports whether the route matches a method and one reading of a path; with fold, in any case, behind a front controller
 // (/index.php/comments) and with a format (/comments.json), since many frameworks take these for the same.
 func (r *messageRoute) fits(method, path []byte, fold bool) bool {
-	same := func(want, got string) bool { return want == got || fold && request.EqualFold(want, got) }
-	if r.method != "*" && !same(r.method, string(method)) {
+	if r.method != "*" && !same(r.method, string(method), fold) {
 		return false
 	}
-	path = bytes.Trim(path, "/")
-	if n := phpScript(path); fold && n > 0 && !same(r.segments[0], string(path[:n])) {
-		path = path[n+1:]
+	if r.leads(string(path), fold) {
+		return true
 	}
-	rest := string(path)
+	if !fold {
+		return false
+	}
+	begin, end := script(path)
+	return end > 0 && (r.leads(string(path[end:]), true) || begin > 1 && r.leads(string(path[:begin-1])+string(path[end:]), true))
+}
+
+func same(want, got string, fold bool) bool {
+	return want == got || fold && request.EqualFold(want, got)
+}
+
+// leads reports whether the path of the route matches.
+func (r *messageRoute) leads(path string, fold bool) bool {
+	rest := strings.Trim(path, "/")
 	for i, want := range r.segments {
 		segment, after, more := strings.Cut(rest, "/")
 		if fold && i == len(r.segments)-1 && !more {
 			segment = withoutFormat(want, segment)
 		}
-		if want != "*" && !same(want, segment) || want == "*" && segment == "" {
+		if want != "*" && !same(want, segment, fold) || want == "*" && segment == "" {
 			return false
 		}
 		if !more && i < len(r.segments)-1 {

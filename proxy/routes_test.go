@@ -47,6 +47,9 @@ func TestMessageRoutes(t *testing.T) {
 	f("POST", "/comments.json", "POST /comments") // as Rails does
 	f("POST", "/index.php/comments", "POST /comments")
 	f("POST", "/Index.PHP/Comments.xml/", "POST /comments")
+	f("POST", "/index.cgi/comments", "POST /comments")
+	f("POST", "/cgi-bin/app.fcgi/comments.json", "POST /comments")
+	f("PUT", "/articles/index.phtml/7/comments", "PUT /articles/*/comments")
 	f("PUT", "/articles/7.5/comments.js", "PUT /articles/*/comments")
 	f("POST", "/x/comments", "")
 	f("POST", "/.json", "")

@@ -138,7 +138,7 @@ func survey(raw []byte) (normal, odd bool) {
 				return false, true
 			}
 		default:
-			odd = odd || c >= 0xc0 || c <= ' ' || c == ':' || c == '?' || c == '#'
+			odd = odd || c >= 0x80 || c <= ' ' || c == ':' || c == '?' || c == '#' || c == '('
 		}
 		prev = c
 	}

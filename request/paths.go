@@ -12,8 +12,8 @@ const MaxReadings = 9
 //
 //   - decodes, and resolves no dots: /%61dmin/../x is below /admin;
 //   - resolves dots before it decodes, once or twice: /x/..%2f..%2fadmin;
-//   - takes what follows two slashes for a host: //x/admin;
-//   - reads loosely: /login%20, /l%c1%afgin, /login%3fx.
+//   - takes what follows two slashes or more for a host: //x/admin, ///x/admin;
+//   - reads loosely: /login%20, /%20login, /l%c1%afgin, /login%3fx, /(S(x))/login.
 //
 // The zero value is ready for Read, and may be used again. The slices are valid until the next Read, the first as long
 // as the View.
@@ -73,9 +73,10 @@ func (p *Paths) Read(raw []byte) {
 		}
 	}
 	if len(raw) > 1 && raw[0] == '/' && (raw[1] == '/' || raw[1] == '\\') {
-		if i := bytes.IndexAny(raw[2:], `/\`); i >= 0 {
+		host := bytes.TrimLeft(raw, `/\`) // as URL in browsers and Node has it, however many there are
+		if i := bytes.IndexAny(host, `/\`); i >= 0 {
 			from := len(b)
-			b = NormalPath(b, raw[2+i:])
+			b = NormalPath(b, host[i:])
 			p.add(b[from:])
 		}
 	}

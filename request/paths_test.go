@@ -41,6 +41,9 @@ func TestPaths(t *testing.T) {
 		"/login.", "/login..", "/login%20", "/login%2e", "/login%09", "/login%20.", "/login%3fx", "/login%23", "/login::$DATA", "/login%3f/../x",
 		"/lo%c1%a7in", "/%c1%acogin", "/%e0%81%acogin", "/%f0%80%81%acogin", "/%u006cogin", "/%U006Cogin", "/x/%c0%ae%c0%ae/login", "/%c0%aflogin",
 		"/x%c0%af..%c0%aflogin", "/x/..%20/login", "/.%20/login", "/l%6fgin%2e%2e", "/x%5c..%20%5clogin.", "/login%20;x",
+		"///x/login", "////x/login", `/\/x/login`, `/\\x\login`, "//x;y/login", "/%20login", "/%09login%0b", "/x/%20../login", "/login%c2%a0", "/login\xa0",
+		"/login%85", "/%ef%bb%bflogin", "/login%e2%80%83", "/login%1c", "/login:$DATA", "/login:$I30:$INDEX_ALLOCATION", "/x/..:$i30:$INDEX_ALLOCATION/login", "/(S(x))/login",
+		"/(a(x)F(y))/login", "/lo/(S(x))gin", "/%28S%28x%29%29/login", "/x/(S(x))/../login",
 	} {
 		if p.Read([]byte(way)); !slices.ContainsFunc(p.All(), func(r []byte) bool { return string(r) == "/login" }) {
 			t.Errorf("%q: %q", way, p.All())
@@ -49,6 +52,10 @@ func TestPaths(t *testing.T) {
 	f("/login.", "/login.", "/login")
 	f("/a.b/c.d", "/a.b/c.d")
 	f("/a:b/$", "/a:b/$")
+	f("/(a)/b c", "/(a)/b c")
+	f("/(S(x)/login", "/(S(x)/login")
+	f("/caf\xc3\xa0", "/caf\xc3\xa0")
+	f("/login:x", "/login:x") // another stream of that file, and another method of that resource
 	f("/caf\xc3\xa9", "/caf\xc3\xa9")
 	f("/100%", "/100%")
 	f("*", "*", "/*")
@@ -77,7 +84,7 @@ func TestPathsAllocatesNothing(t *testing.T) {
 }
 
 func FuzzPaths(f *testing.F) {
-	for _, s := range []string{"/", "//a/b", "/%2561/..%252f%5c..;x/b", "/%2%35", "/a%00/../b", "*", "", "/a.%20/b%3f/..%5c%c1%ac::$x", "/%u002e%u002e/%e0%80%af", "/" + strings.Repeat("%25", 20) + "2e/../a"} {
+	for _, s := range []string{"/", "//a/b", "/%2561/..%252f%5c..;x/b", "/%2%35", "/a%00/../b", "*", "", "/a.%20/b%3f/..%5c%c1%ac::$x", "/%u002e%u002e/%e0%80%af", "/(S(x))/%20a%c2%a0\xa0/(F(", "///\\x/a:$b", "/" + strings.Repeat("%25", 20) + "2e/../a"} {
 		f.Add([]byte(s))
 	}
 	var p Paths
