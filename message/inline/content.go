@@ -22,8 +22,8 @@ func readContent(contentType string) (c content) {
 	}
 	lower := strings.ToLower(contentType)
 	c.media = media
-	if strings.Count(lower, "boundary") == 1 {
-		c.boundary = params["boundary"]
+	if strings.Count(lower, "boundary") == 1 && !strings.Contains(lower, "boundary*") && !strings.Contains(lower, `\`) {
+		c.boundary = params["boundary"] // where no service could read another one
 	}
 	c.named = namedCharsets(contentType)
 	return c

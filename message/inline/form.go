@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"antirobot/request"
 )
@@ -66,6 +67,9 @@ func (f fields) decoded(named charsets, charset string) (out fields, err error) 
 		names, err := readings(x.name, named, charset)
 		if err != nil {
 			return nil, err
+		}
+		if !utf8.ValidString(x.name) {
+			names = append(names, x.name) // in which folded leaves out what is no letter
 		}
 		values, err := readings(x.value, named, charset)
 		if err != nil {

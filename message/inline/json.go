@@ -5,15 +5,20 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"antirobot/message/jsonvalue"
 )
 
-// parseReadings parses a body in each charset that it may be in.
+// parseReadings parses a body in each charset that it may be in, and without the bytes that are none of UTF-8, as services read it that leave
+// these out.
 func parseReadings(body []byte, named charsets, charset string) (out []any, err error) {
 	texts, err := readings(string(body), named, charset)
 	if err != nil {
 		return nil, err
+	}
+	if !utf8.Valid(body) {
+		texts = append(texts, strings.ToValidUTF8(string(body), ""))
 	}
 	var wrong error
 	for _, text := range texts {

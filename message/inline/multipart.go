@@ -2,6 +2,7 @@ package inline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"mime/quotedprintable"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -97,18 +99,22 @@ func cutParts(body []byte, boundary string) (parts []formPart, err error) {
 }
 
 // boundaryBytes are those of which a boundary consists by RFC 2046, on which all services agree.
-const boundaryBytes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'()+_,-./:=? "
+// A comma is none: for Rack a boundary ends there.
+const boundaryBytes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'()+_-./:=? "
 
 func validBoundary(b string) bool {
 	return b != "" && len(b) <= 70 && b[len(b)-1] != ' ' && strings.TrimLeft(b, boundaryBytes) == ""
 }
 
-// head reads the fields before a part, whatever is written around their names.
+// head reads the fields before a part, whatever is written around their names. Rack takes a part's Content-ID for its name if it has none.
 func (p *formPart) head(fields textproto.MIMEHeader) {
+	var ids []string
 	for name, values := range fields {
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "content-disposition":
 			p.names, p.file = partNames(values)
+		case "content-id":
+			ids = values
 		case "content-type":
 			for _, v := range values {
 				p.charsets = append(p.charsets, namedCharsets(v)...)
@@ -122,6 +128,7 @@ func (p *formPart) head(fields textproto.MIMEHeader) {
 			p.encoding = strings.ToLower(strings.Join(values, " "))
 		}
 	}
+	p.names = append(p.names, ids...)
 }
 
 // texts returns what the part says, in each way that a service may read it.
@@ -149,7 +156,7 @@ func (p *formPart) texts(named charsets, charset string) (out []string, err erro
 // partNames returns all names in the dispositions of a part, and whether it says that it is a file. Services differ in
 // which name they take, in what quotes mean, and in what they decode.
 func partNames(dispositions []string) (names []string, file bool) {
-	var pieces strings.Builder // of a name in several
+	var pieces nameInPieces
 	for _, d := range dispositions {
 		for key, value := range parameters(d) {
 			switch {
@@ -158,7 +165,7 @@ func partNames(dispositions []string) (names []string, file bool) {
 					value = value[i+1:]
 				}
 				names = append(names, unescape(value))
-				pieces.WriteString(unescape(value))
+				pieces.add(key, unescape(value))
 			case key == "name":
 				names = append(names, value, strings.ReplaceAll(value, `\`, ""), unescape(value))
 				if word, err := new(mime.WordDecoder).DecodeHeader(value); err == nil {
@@ -175,7 +182,34 @@ func partNames(dispositions []string) (names []string, file bool) {
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(append(names, pieces.String())), file
+	return slices.Compact(append(names, pieces.came, pieces.counted())), file
+}
+
+// nameInPieces is a name in several parameters (RFC 2231), of which some services take one after the other as they come, and others by
+// their numbers.
+type nameInPieces struct {
+	came  string
+	pairs []numbered
+}
+
+type numbered struct {
+	n    int
+	text string
+}
+
+func (p *nameInPieces) add(key, text string) {
+	p.came += text
+	if n, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(key, "name"), "*")); err == nil {
+		p.pairs = append(p.pairs, numbered{n, text})
+	}
+}
+
+func (p *nameInPieces) counted() (name string) {
+	slices.SortStableFunc(p.pairs, func(a, b numbered) int { return cmp.Compare(a.n, b.n) })
+	for _, pair := range p.pairs {
+		name += pair.text
+	}
+	return name
 }
 
 var (

@@ -17,7 +17,12 @@ func HasFields(contentType string) bool {
 // Overrides returns the methods that a request claims to be of, beside its own: frameworks take them from the head, the
 // query or the body, and some take the first of a list. The errors are those of a body that can't be read.
 func (c Config) Overrides(in Input) (methods []string, err error) {
-	sources := []Source{{From: "query", Key: overrideField}}
+	query, err := parseForm(in.Query, nil, c.Charset)
+	if err != nil {
+		return nil, err
+	}
+	found := query.of(overrideField).values
+	var sources []Source
 	for _, name := range OverrideFields {
 		sources = append(sources, Source{From: "header", Key: name})
 	}
@@ -31,10 +36,11 @@ func (c Config) Overrides(in Input) (methods []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, v := range f.values {
-			for m := range strings.SplitSeq(v, ",") {
-				methods = append(methods, strings.ToUpper(strings.TrimSpace(m)))
-			}
+		found = append(found, f.values...)
+	}
+	for _, v := range found {
+		for m := range strings.SplitSeq(v, ",") {
+			methods = append(methods, strings.ToUpper(strings.TrimSpace(m)))
 		}
 	}
 	return methods, nil

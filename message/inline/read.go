@@ -37,8 +37,7 @@ func (r *reader) read(s Source) (f found, err error) {
 		}
 		return f, nil
 	case "query":
-		v, err := parseForm(r.in.Query, nil, r.limits.Charset)
-		return v.of(s.Key), err
+		return r.query(s.Key)
 	case "header":
 		if r.in.Header != nil {
 			for _, v := range r.in.Header(s.Key) {
@@ -65,6 +64,32 @@ func (r *reader) read(s Source) (f found, err error) {
 		f.point(v, s.Key)
 	}
 	return f, nil
+}
+
+// query reads a field of the query. Many services look it up in the body, too, and some prefer that.
+func (r *reader) query(key string) (f found, err error) {
+	for _, from := range [...]string{"form", "multipart", "json"} {
+		if len(r.in.Body) == 0 || !r.content.speaks(from) {
+			continue
+		}
+		if err := r.parse(from); err != nil {
+			return f, err
+		}
+		switch from {
+		case "form":
+			return r.form.of(key), nil
+		case "multipart":
+			return r.multipart.of(key), nil
+		}
+	}
+	v, err := parseForm(r.in.Query, nil, r.limits.Charset)
+	f = v.of(key)
+	of := len(f.values)
+	for _, v := range r.json {
+		f.point(v, "/"+strings.NewReplacer("~", "~0", "/", "~1").Replace(key))
+	}
+	f.twice = f.twice || of > 0 && len(f.values) > of
+	return f, err
 }
 
 func newReader(in Input, limits Config) *reader {
