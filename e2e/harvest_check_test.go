@@ -17,20 +17,7 @@ import (
 // preflights go on even for who is asked.
 func TestHarvestBesideABalancer(t *testing.T) {
 	t.Parallel()
-	for name, b := range map[string]struct {
-		settings string
-		run      func(t *testing.T, g *checker, service string) string
-	}{
-		"nginx": {"", func(t *testing.T, g *checker, service string) string {
-			return runNginx(t, "auth_request.conf", strings.TrimPrefix(g.check, "http://"), service)
-		}},
-		"HAProxy SPOE": {"spoe: [\"127.0.0.1:0\"]", func(t *testing.T, g *checker, service string) string {
-			return runHAProxySPOE(t, strings.TrimPrefix(g.check, "http://"), g.listening("SPOE"), service)
-		}},
-		"Envoy": {"grpc: [\"127.0.0.1:0\"]", func(t *testing.T, g *checker, service string) string {
-			return runEnvoy(t, strings.TrimPrefix(g.check, "http://"), g.listening("ext_authz"), service)
-		}},
-	} {
+	for name, b := range balancers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const (

@@ -43,10 +43,15 @@ func sendHTTP2(t *testing.T, addr string, head, trailer []string, pad int, frame
 	if trailer != nil {
 		fields(true, trailer...)
 	}
+	return statusHTTP2(f)
+}
+
+// statusHTTP2 reads frames until there is the status of an answer; 0: the stream was reset, or the connection ended.
+func statusHTTP2(f *http2.Framer) int {
 	for {
 		frame, err := f.ReadFrame()
 		if err != nil {
-			t.Fatal(err)
+			return 0
 		}
 		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
@@ -57,6 +62,27 @@ func sendHTTP2(t *testing.T, addr string, head, trailer []string, pad int, frame
 			return 0
 		}
 	}
+}
+
+// headHTTP2 asks with these fields as they are, and returns the status of the answer; 0: there is none.
+func headHTTP2(t *testing.T, addr string, pairs ...string) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	var block bytes.Buffer
+	enc, f := hpack.NewEncoder(&block), http2.NewFramer(conn, conn)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	for i := 0; i < len(pairs); i += 2 {
+		_ = enc.WriteField(hpack.HeaderField{Name: pairs[i], Value: pairs[i+1]})
+	}
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	_ = f.WriteSettings()
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true})
+	return statusHTTP2(f)
 }
 
 // TestMessagesOverHTTP2: however a body comes over HTTP/2, its message is judged as over HTTP/1.

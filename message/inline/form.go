@@ -75,8 +75,10 @@ func (f fields) decoded(named charsets, charset string) (out fields, err error) 
 		if err != nil {
 			return nil, err
 		}
-		for i := range max(len(names), len(values)) {
-			out = append(out, field{names[min(i, len(names)-1)], values[min(i, len(values)-1)]})
+		for _, name := range names { // services decode each by itself
+			for _, value := range values {
+				out = append(out, field{name, value})
+			}
 		}
 		if len(out) > maxFields {
 			return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)

@@ -12,6 +12,7 @@ import (
 	"mime/multipart"
 	"mime/quotedprintable"
 	"net/textproto"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,7 +113,9 @@ func (p *formPart) head(fields textproto.MIMEHeader) {
 	for name, values := range fields {
 		switch strings.ToLower(strings.TrimSpace(name)) {
 		case "content-disposition":
-			p.names, p.file = partNames(values)
+			var odd string
+			p.names, p.file, odd = partNames(values)
+			p.odd = cmp.Or(p.odd, odd)
 		case "content-id":
 			ids = values
 		case "content-type":
@@ -153,14 +156,18 @@ func (p *formPart) texts(named charsets, charset string) (out []string, err erro
 	return out, nil
 }
 
-// partNames returns all names in the dispositions of a part, and whether it says that it is a file. Services differ in
-// which name they take, in what quotes mean, and in what they decode.
-func partNames(dispositions []string) (names []string, file bool) {
+// partNames returns all names in the dispositions of a part, whether it says that it is a file, and why services may differ in a name. They
+// differ in which name they take, in what quotes mean, and in what they decode.
+func partNames(dispositions []string) (names []string, file bool, odd string) {
 	var pieces nameInPieces
+	filename := ""
 	for _, d := range dispositions {
 		for key, value := range parameters(d) {
 			switch {
 			case strings.HasPrefix(key, "name*"):
+				if charset, _, ok := strings.Cut(value, "'"); ok && !plainCharset(charset) {
+					odd = "a name in another charset"
+				}
 				if i := strings.LastIndexByte(value, '\''); i >= 0 {
 					value = value[i+1:]
 				}
@@ -168,11 +175,13 @@ func partNames(dispositions []string) (names []string, file bool) {
 				pieces.add(key, unescape(value))
 			case key == "name":
 				names = append(names, value, strings.ReplaceAll(value, `\`, ""), unescape(value))
-				if word, err := new(mime.WordDecoder).DecodeHeader(value); err == nil {
-					names = append(names, word)
+				word, err := new(mime.WordDecoder).DecodeHeader(value)
+				if err != nil {
+					odd = "a name in a word that is encoded in another way"
 				}
+				names = append(names, word)
 			case key == "filename" && value != "": // some read filename* and an empty name as none
-				file = true
+				file, filename = true, value
 			}
 		}
 		for key, value := range parameters(bareParameters.Replace(d)) { // Rack looks for them in quotes, too
@@ -180,9 +189,23 @@ func partNames(dispositions []string) (names []string, file bool) {
 				names = append(names, value)
 			}
 		}
+		for _, m := range wherever.FindAllStringSubmatch(d, -1) {
+			names = append(names, m[1]+m[2])
+		}
+	}
+	if len(names) == 0 && file { // as Rack calls it then
+		names = append(names, filename)
 	}
 	slices.Sort(names)
-	return slices.Compact(append(names, pieces.came, pieces.counted())), file
+	return slices.Compact(append(names, pieces.came, pieces.counted())), file, odd
+}
+
+// wherever is a name as formidable finds it, whatever stands before.
+var wherever = regexp.MustCompile(`(?i)\bname=(?:"([^"]*)"|([^()<>@,;:\\"/\[\]?={}\s]+))`)
+
+// plainCharset reports whether a charset is one of those of which services have the same letters of ASCII, and all of them.
+func plainCharset(name string) bool {
+	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1"}, strings.ToLower(strings.Trim(name, `" `)))
 }
 
 // nameInPieces is a name in several parameters (RFC 2231), of which some services take one after the other as they come, and others by
