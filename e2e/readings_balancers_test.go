@@ -64,6 +64,11 @@ func TestPitfall08BesideBalancers(t *testing.T) {
 					t.Errorf("%s: %d", way, got)
 				}
 			}
+			for _, field := range []string{"X-Original-URL: /login", "X-Rewrite-URL: /x/../%6cogin?a", "X-Rewrite-URL: http://site.example/login"} { // the service may believe it
+				if got := rawly(t, addr, "POST /", field+"\r\nContent-Length: 0\r\n"); got == 200 {
+					t.Errorf("%s: %d", field, got)
+				}
+			}
 			if bodies, _ := book.take(); len(bodies) > 0 {
 				t.Errorf("the service got %d requests", len(bodies))
 			}

@@ -113,7 +113,7 @@ func (c *Case) Decision() *verdict.Decision { return &c.decision }
 // ambiguous. With a service the status is 0.
 func (c *Case) Route() (status int, problem string) {
 	c.paths.Read(c.view.Path)
-	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, c.asksForPart())
+	c.svc = c.under.addRewritten(c.snap.Router, c.view, c.under.find(c.snap.Router, c.view.Host, &c.paths, c.asksForPart()))
 	if c.svc == nil {
 		return 421, "No service is configured for this host.\n"
 	}

@@ -170,6 +170,33 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	}
 }
 
+// TestPathsThatFieldsName: the settings of a path that a field names for services which believe it join those of the request's.
+func TestPathsThatFieldsName(t *testing.T) {
+	site := routed(t, "site", verdict.Off, nil)
+	site.Paths = []PathRule{{"/admin", routed(t, "site", verdict.Enforce, nil)}}
+	r := router(t, site, routed(t, "other", verdict.Observe, []string{"o"}))
+	for _, c := range []struct {
+		field, value string
+		want         verdict.Mode
+	}{
+		{"X-Other", "/admin", verdict.Off},
+		{"X-Rewrite-URL", "/administrator", verdict.Off},
+		{"X-Rewrite-URL", "admin", verdict.Off},
+		{"X-Original-URL", "", verdict.Off},
+		{"X-Original-URL", "https://h", verdict.Off},
+		{"X-Rewrite-URL", "/admin", verdict.Enforce},
+		{"x_original_url", "https://h/x/../%61dmin?a", verdict.Enforce},
+		{"X-Original-URL", "/index.php/admin.json", verdict.Enforce},
+	} {
+		v := &request.View{Host: []byte("h"), Path: []byte("/"), Fields: []request.Field{{Name: []byte("X-Rewrite-URL"), Value: []byte("/")}, {Name: []byte(c.field), Value: []byte(c.value)}}}
+		var s readings
+		s.addRewritten(r, v, s.find(r, v.Host, read("/"), false))
+		if got := strictest(s.list).Verdict.Mode; got != c.want {
+			t.Errorf("%s: %s: %v", c.field, c.value, got)
+		}
+	}
+}
+
 func TestPathPrefix(t *testing.T) {
 	f := func(want bool, path, prefix string) {
 		t.Helper()

@@ -1,0 +1,57 @@
+package proxy
+
+import (
+	"bytes"
+
+	"antirobot/request"
+)
+
+// rewriteFields are the fields from which some services take the path instead of the request's (IIS with a rewriting module, Symfony and Zend
+// before 2018). The gateway drops them on the way to a service; beside a balancer they may arrive there.
+var rewriteFields = [...]string{"X-Original-URL", "X-Rewrite-URL"}
+
+// rewritten returns the path that a field names for such services; nil if it names none.
+func rewritten(f *request.Field) []byte {
+	if len(f.Name) != len(rewriteFields[0]) && len(f.Name) != len(rewriteFields[1]) {
+		return nil
+	}
+	for _, name := range rewriteFields {
+		if !request.EqualCGI(f.Name, name) {
+			continue
+		}
+		path := bytes.TrimSpace(f.Value)
+		if i := bytes.Index(path, []byte("://")); i > 0 {
+			path = path[i+len("://"):]
+			path = path[max(0, bytes.IndexByte(path, '/')):]
+		}
+		if i := bytes.IndexByte(path, '?'); i >= 0 {
+			path = path[:i]
+		}
+		return path
+	}
+	return nil
+}
+
+// addRewritten adds the settings of the paths that fields of the head name, and returns the service of the request.
+func (s *readings) addRewritten(r *Router, v *request.View, svc *Service) *Service {
+	if r.single || svc == nil {
+		return svc
+	}
+	for i := range v.Fields {
+		path := rewritten(&v.Fields[i])
+		if len(path) == 0 || path[0] != '/' || bytes.Equal(path, v.Path) {
+			continue
+		}
+		var paths request.Paths
+		paths.Read(path)
+		for _, found := range r.readings(nil, v.Host, &paths) {
+			s.list = appendService(s.list, found)
+		}
+		s.addAliases(r, v.Host, &paths, false)
+		if len(s.list) > 1 {
+			s.merge()
+			svc = &s.merged
+		}
+	}
+	return svc
+}
