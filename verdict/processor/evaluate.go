@@ -65,8 +65,9 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.usual, c.again = r.people.told(), r.people.again()
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.ranks = unknownStanding
+	c.settled = p.keeper.EstablishedAt(addr)
 	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
-		if c.s.agentCount() < several && c.told() { // cookies that are dropped make nobody several people
+		if c.s.agentCount() < several && c.unnamed() < several && c.told() { // cookies that are dropped make nobody several people
 			c.ranks = r.people.compare(c.e, &c.t)
 		}
 		c.hello.unseen = p.hellos.unseen(c.e.Claim, carrier(&c.e.Facts), c.e.JA4)
@@ -79,7 +80,6 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	if c.e.N == 1 {
 		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)
 	}
-	c.settled = p.keeper.EstablishedAt(addr)
 	c.hosting = p.hosting.has(addr)
 	c.lost = r.arrivals(c.e).lost(c.e.At.Unix())
 }

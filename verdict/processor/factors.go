@@ -90,10 +90,22 @@ func pages(span int) func(*evidence) float32 {
 	return func(c *evidence) float32 { return c.s.faded[span] }
 }
 
+// keepCookies is for how many people who are known at an address by their cookies somebody is expected who keeps none, and who cannot be
+// told from others with the same browser.
+const keepCookies = 8
+
+// unnamed estimates how many people without cookies read behind an address at which people are known; of any other subject it is none.
+func (c *evidence) unnamed() float32 {
+	if c.e.Subjects[0].Kind != identity.KindIP {
+		return 0
+	}
+	return float32(c.settled) / keepCookies
+}
+
 // clients estimates how many people use the subject. Names cost nothing: those behind an address count as people only
 // as far as they load the parts of pages as the site's people do.
 func (c *evidence) clients() float32 {
-	n := c.s.clients()
+	n := max(c.s.clients(), c.unnamed())
 	loads := c.s.loads()
 	if n <= 1 || loads < 2 || !(c.usual > 0) {
 		return n

@@ -235,7 +235,7 @@ var factors = []factor{
 	})},
 
 	// company
-	{factorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more, as far as they load the parts of pages.", true}, func(c *evidence) float32 { return c.clients() }},
+	{factorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more, or, without cookies at an address, one for eight people who are known there; as far as they load the parts of pages.", true}, func(c *evidence) float32 { return c.clients() }},
 	{factorInfo{"addresses", Company, "", "Addresses that the subject came from, up to about 100.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.addresses), 32)) }},
 	{factorInfo{"networks", Company, "", "Networks (/24, /48) that the subject came from, up to about 40.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.networks), 16)) }},
 	{factorInfo{"address_subjects", Company, "", "Subjects with cookies at its address, in this hour or the one before.", true}, func(c *evidence) float32 { return c.address.membership() }},

@@ -35,6 +35,7 @@ func withCompany(t *testing.T, company int) (*Processor, *asker) {
 	t.Helper()
 	p, a := newAsker(t, nil)
 	a.returned, a.company = 100, company
+	p.service(0).people.median.Store(301)
 	return p, a
 }
 
@@ -53,6 +54,22 @@ func TestYoungShareABudget(t *testing.T) {
 	f("twenty of a farm", 20, 40, 60)
 	f("a family", fewYoung, 0, 0)
 	f("people who have read for longer", 0, 0, 0)
+}
+
+// TestPartsThatNobodyHasShown: as long as nobody has shown how many parts a page has, one without them is one page, or an office with fewer
+// than other sites would be asked on a gateway's first morning.
+func TestPartsThatNobodyHasShown(t *testing.T) {
+	for _, x := range []struct {
+		known uint64
+		least int
+		most  int
+	}{{0, 170, 200}, {301, 40, 60}} {
+		p, a := newAsker(t, nil)
+		p.service(0).people.median.Store(x.known)
+		if _, n := atOffice(p, a, time.Unix(1.8e9, 0), 400, false); n < x.least || n > x.most {
+			t.Errorf("known %v: asked after %d pages, want %d to %d", x.known > 0, n, x.least, x.most)
+		}
+	}
 }
 
 // TestYoungReadWhatTheyHaveShown: pages with their parts that were read at an address on an earlier day are read there again without a question.
