@@ -129,7 +129,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	case !parts: // no pages have parts here
 		ch.bare = float32(math.Sqrt(c.Bare))
 		ch.weight = ch.bare
-	case !r.people.parts(): // nobody has shown yet how many
+	case !r.people.parts() && is.Read() && e.Claim.Family.Browser(): // nobody has shown yet how many
 		ch.bare = 1
 	}
 	ch.target, ch.client = e.Target, e.Client

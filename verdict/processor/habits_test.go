@@ -75,7 +75,7 @@ func TestOneRobotIsTheHeavyOneStill(t *testing.T) {
 	for range 5 {
 		o.browses(colleagues+50, 0)
 	}
-	for range 300 {
+	for range 200 {
 		o.reads(1, 0)
 	}
 	o.asksTheRobotAlone(t)

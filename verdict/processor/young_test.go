@@ -6,6 +6,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // atOffice lets cookies of an address read in turn, each time with parts or without, until somebody is asked, and returns the question and
@@ -35,7 +36,6 @@ func withCompany(t *testing.T, company int) (*Processor, *asker) {
 	t.Helper()
 	p, a := newAsker(t, nil)
 	a.returned, a.company = 100, company
-	p.service(0).people.median.Store(301)
 	return p, a
 }
 
@@ -56,18 +56,30 @@ func TestYoungShareABudget(t *testing.T) {
 	f("people who have read for longer", 0, 0, 0)
 }
 
-// TestPartsThatNobodyHasShown: as long as nobody has shown how many parts a page has, one without them is one page, or an office with fewer
-// than other sites would be asked on a gateway's first morning.
+// TestPartsThatNobodyHasShown: as long as nobody has shown how many parts a page has, one that a browser opens without them is one page, or an
+// office with fewer than other sites would be asked on a gateway's first morning. Who calls itself something else gains nothing by it.
 func TestPartsThatNobodyHasShown(t *testing.T) {
 	for _, x := range []struct {
-		known uint64
-		least int
-		most  int
-	}{{0, 170, 200}, {301, 40, 60}} {
+		name   string
+		known  uint64
+		family client.Family
+		least  int
+		most   int
+	}{
+		{"a browser", 0, client.FamilyChrome, 170, 200},
+		{"a library", 0, client.FamilyLibrary, 40, 60},
+		{"a browser where pages have three parts", 301, client.FamilyChrome, 40, 60},
+	} {
 		p, a := newAsker(t, nil)
 		p.service(0).people.median.Store(x.known)
-		if _, n := atOffice(p, a, time.Unix(1.8e9, 0), 400, false); n < x.least || n > x.most {
-			t.Errorf("known %v: asked after %d pages, want %d to %d", x.known > 0, n, x.least, x.most)
+		n := 0
+		for ; n < 400 && len(a.questions) == 0; n++ {
+			e := reading(time.Unix(1.8e9+int64(n), 0), n, one(0))
+			e.Claim.Family = x.family
+			p.Process(e)
+		}
+		if n < x.least || n > x.most {
+			t.Errorf("%s: asked after %d pages, want %d to %d", x.name, n, x.least, x.most)
 		}
 	}
 }
