@@ -3,12 +3,9 @@ package traffic
 import (
 	"context"
 	"fmt"
-	"net/netip"
-	"slices"
 	"time"
 
 	"antirobot/replay"
-	"antirobot/request"
 )
 
 // Harvester robots want every page of a shop, once: what they get in a day shows the economics of the gateway.
@@ -33,7 +30,9 @@ type Make struct {
 	clients int
 	pace    time.Duration // between two requests of a client
 	vary    bool          // it is between half as long and half as long again
-	parts   bool          // it loads the parts of each page that it does not have yet, as a browser does
+	parts   bool          // it loads the parts of each page that it does not have yet, as a browser does …
+	oneIn   int           // … but only one in so many; 0: all
+	fresh   int           // it throws its cookies away after so many pages, and when it is stopped; 0: never
 	solves  solves
 	ahead   time.Duration // how long people are known at least, where it prepares for longer than others
 	// dress equips a client, ask fills in what it requests.
@@ -85,6 +84,8 @@ func Makes() []Make {
 		{Name: "farm-office", Does: "twenty of them at the address of an office, beside its people", Bar: householdBar * 1.2, Early: true, clients: 20, pace: 4 * time.Second, dress: farmedInOffice, ask: pageOf},
 		{Name: "jars-office", Does: "twenty cookie jars at the address of an office, beside its people, with the browser that most have there; a page in ten to thirty seconds from each", Bar: 1.2 * householdBar, vary: true, clients: 20, pace: 20 * time.Second, dress: jarInOffice, ask: pageOf},
 		{Name: "jars-office-parts", Does: "the same, and loads the parts of each page", Bar: networkBar, Long: true, vary: true, parts: true, clients: 20, pace: 20 * time.Second, dress: jarInOffice, ask: pageOf},
+		{Name: "jars-office-quarter", Does: "the same, and loads a quarter of the parts", Bar: networkBar, Long: true, vary: true, parts: true, oneIn: 4, clients: 20, pace: 20 * time.Second, dress: jarInOffice, ask: pageOf},
+		{Name: "jars-office-fresh", Does: "the same with all parts, and another jar after twelve pages, or when it is stopped", Bar: networkBar, Long: true, vary: true, parts: true, fresh: 12, clients: 20, pace: 20 * time.Second, dress: jarInOffice, ask: pageOf},
 		{Name: "aged-office", Does: "a hundred i cookies at the address of an office, made the day before", Bar: 2 * householdBar, Early: true, Long: true, vary: true, clients: 100, pace: 20 * time.Second, dress: agedInOffice, ask: pageOf},
 		{Name: "aged-parts", Does: "thirty i cookies behind one address, as many as it may have, made the day before with a page and its parts; a page a minute from each, and its parts", Bar: 2.5 * householdBar, Early: true, Long: true, parts: true, clients: 30, pace: time.Minute, dress: agedParts, ask: pageOf},
 		{Name: "campus", Does: "four hundred i cookies behind one address, each seen with a page and its parts on two days; a page in five minutes from each, with its parts", Bar: networkBar, Early: true, Long: true, parts: true, clients: 400, pace: 5 * time.Minute, dress: campus(2), ask: pageOf},
@@ -311,6 +312,7 @@ func harvest(w *world, c *client) {
 		return
 	}
 	c.count++
+	c.renewJar(&s.make)
 	if s.make.solves.shared {
 		c.pass = s.pass
 	}
@@ -325,6 +327,7 @@ func harvest(w *world, c *client) {
 	}
 	c.load(w, p.path)
 	c.plan[0] = p
+	c.thin(s.make.oneIn)
 }
 
 // untilNext is how long a harvester waits before its next page.
@@ -333,67 +336,4 @@ func (c *client) untilNext(m *Make) time.Duration {
 		return c.between(m.pace/2, m.pace*3/2)
 	}
 	return m.pace
-}
-
-func fixed(a netip.Addr) func(*client) netip.Addr { return func(*client) netip.Addr { return a } }
-
-// theHousehold is the location of harvesters with one address.
-var theHousehold = netip.AddrFrom4([4]byte{93, 184, 40, 7})
-
-func oneAddress(_ *world, c *client) { c.address = fixed(theHousehold) }
-
-func app(_ *world, c *client) {
-	c.address = fixed(theHousehold)
-	c.browser = tool("Accept", "*/*", "Accept-Language", "en-GB,en;q=0.9", "Connection", "keep-alive", "Accept-Encoding", "gzip, deflate, br",
-		"User-Agent", "Shop/412 CFNetwork/1568.200.51 Darwin/24.1.0")
-}
-
-// rotating gives each request another address of a single network.
-func rotating(bits int) func(*world, *client) {
-	return func(_ *world, c *client) {
-		c.nomad = bits < 64
-		c.address = func(c *client) netip.Addr {
-			b := [16]byte{0x2a, 0x05, 0xd0, 0x14, 0x00, 0x20, 0x31, 0x40}
-			n := uint64(c.count) * 0x9e3779b97f4a7c15 // spread over the network
-			for bit := bits; bit < 128; bit++ {
-				mask := byte(0x80 >> (bit % 8))
-				b[bit/8] &^= mask
-				if n>>(63-(bit-bits)%64)&1 == 1 {
-					b[bit/8] |= mask
-				}
-			}
-			return netip.AddrFrom16(b)
-		}
-	}
-}
-
-// bursts requests forty pages from one address of a /24, and continues from the next.
-func bursts(_ *world, c *client) {
-	c.nomad = true
-	c.address = func(c *client) netip.Addr { return netip.AddrFrom4([4]byte{93, 184, 41, byte(c.count / 40 % 256)}) }
-}
-
-func jar(_ *world, c *client) {
-	c.address, c.cookies = fixed(theHousehold), true
-}
-
-// jarInOffice is a jar at the address of an office, that of another browser's user there.
-func jarInOffice(w *world, c *client) {
-	jar(w, c)
-	inOffice(w, c)
-}
-
-func agents(_ *world, c *client) {
-	c.address = fixed(theHousehold)
-	c.fields = slices.Clone(c.fields)
-	for i, f := range c.fields {
-		if string(f.Name) == "User-Agent" {
-			c.fields[i] = request.Field{Name: f.Name, Value: append(slices.Clip(f.Value), fmt.Sprintf(" Build/%d", c.number)...)}
-		}
-	}
-}
-
-// household is an address of its own, in a network of its own.
-func household(_ *world, c *client) {
-	c.address = fixed(netip.AddrFrom4([4]byte{byte(31 + c.number%50), byte(17 + c.number/50), byte(c.number * 53), 44}))
 }

@@ -70,6 +70,14 @@ func HeldMakes() []Make {
 			}, ask: pageOf,
 		},
 		{
+			Name: "held-office-third", Does: "thirty cookie jars at the address of an office that load one in three parts, a page in forty seconds from each", Bar: networkBar, Held: true, Long: true,
+			clients: 30, pace: 40 * time.Second, vary: true, parts: true, oneIn: 3, dress: jarInOffice, ask: pageOf,
+		},
+		{
+			Name: "held-office-fresh", Does: "ten there that load all parts, and take another jar after five pages", Bar: networkBar, Held: true, Long: true,
+			clients: 10, pace: 10 * time.Second, vary: true, parts: true, fresh: 5, dress: jarInOffice, ask: pageOf,
+		},
+		{
 			Name: "held-street", Does: "forty IPv6 households of a /40, a page in two minutes from each", Bar: networkBar, Held: true, clients: 40, pace: 2 * time.Minute,
 			dress: func(_ *world, c *client) {
 				c.address = fixed(netip.AddrFrom16([16]byte{0x2a, 0x0c, 0x11, 0x20, 0x40, byte(c.number), 0, 0x31, 15: 1}))

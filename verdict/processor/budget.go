@@ -34,6 +34,7 @@ type budget struct {
 	docs, owed float32    // over the day, whoever paid: different documents, and those whose parts are missing
 	company    float32    // over the day: documents of others than the heavy client, with all their parts
 	judged     float32    // over the day: bans of its visitors
+	gleaners   float32    // likewise: clients of the address that became gleaners
 	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
 	askedUntil uint32     // unix seconds
 	recent     [recentPages]uint32
@@ -54,7 +55,8 @@ const (
 	vouched    = 8    // established visitors of an address at which a document with its parts counts half
 	surplus    = 4096 // parts beyond the expected ones that count as one document
 	coverRoom  = 1.5  // how many times better than the usual visitor's parts may be cached
-	dueAgain   = 0.9  // a question ends when the count has faded to this share of the budget
+	dueAgain   = 0.9  // a question ends when the count has faded to this share of the budget …
+	dueListed  = 0.5  // … of clients that are listed, to this
 	leastAsk   = 300  // seconds
 )
 
@@ -76,6 +78,7 @@ func (b *budget) fade(at int64) {
 		b.company *= day
 		b.judged *= day
 		b.alike *= day
+		b.gleaners *= day
 		f := fading(gap, budgetSpans[0].seconds)
 		b.said[0] *= f
 		b.said[1] *= f
@@ -138,8 +141,8 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.base, ch.alone, ch.again = 1, true, who.polled
 	}
 	ch.known, ch.young, ch.many, ch.votes = who.back, who.company > 0, who.company > fewYoung, who.known
-	settled := r.people.settled(e.At, c.KnownFrom)
-	if !settled && parts {
+	ch.settled = r.people.settled(e.At, c.KnownFrom)
+	if !ch.settled && parts {
 		ch.weight /= float32(c.Newcomers)
 	}
 	ch.whole = ch.weight
@@ -196,7 +199,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			if ch.is.Read() {
 				ch.again = b.again(ch.target) || ch.again
 			}
-			p.habit(b, e, ch)
+			p.habit(b, e, r, ch)
 			if apart = p.isApart(b, of[0], e, r, ch); apart {
 				who = ch.level()
 				ch.weight = max(ch.weight, 1)
@@ -263,7 +266,9 @@ func (b *budget) charge(ch *charge) {
 			weight = ch.bare
 		}
 	}
-	b.add(base*weight, ch.known)
+	if !ch.aside {
+		b.add(base*weight, ch.known)
+	}
 	ch.cost = cost{base: base, weight: weight, whole: whole, page: !ch.again && !ch.alone && !ch.plain}
 	if !ch.known {
 		was := b.heavy.apart(ch)
@@ -310,6 +315,14 @@ func (p *Processor) places(b *budget, x *identity.Prefix, addr [16]byte) float32
 	return float32(most) + float32(p.keeper.EstablishedAt(addr))
 }
 
+// due returns to which share of the budget a count must have faded before a question ends that is for one client, or for everybody (0).
+func due(only uint32) float32 {
+	if only == verdict.OnlyBare {
+		return dueListed
+	}
+	return dueAgain
+}
+
 // overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than the
 // households there would, and more than a multiple of what those whom the site has seen before have; the latter are asked last,
 // and only at their own address, when they have read more than that many of them would. apart says that those of an address share
@@ -354,7 +367,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if only == 0 && whom == askStrangers && !apart {
 			only = b.heavy.alone(i, read, limit, b.company)
 		}
-		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
+		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*due(only)))), leastAsk)
 		if apart {
 			wait = min(wait, apartAsk)
 		}
@@ -366,7 +379,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 			wait = min(wait, float64(int64(b.askedUntil)-now))
 		}
 		if only == verdict.OnlyBare {
-			b.heavy.until = max(b.heavy.until, uint32(now+int64(wait))) //nolint:gosec // until 2106
+			b.heavy.holds(now, now+int64(wait))
 		}
 		b.askedUntil, b.alone, b.level = uint32(now+int64(wait)), only != 0, whom //nolint:gosec // until 2106
 		return verdict.Question{

@@ -20,10 +20,13 @@ type charge struct {
 	alone        bool       // it neither needs parts nor pays for them
 	paid         bool       // a pass paid
 	client       uint32
+	settled      bool    // the site knows its people
 	parts        bool    // pages have parts here, see habitual
 	pays         bool    // the client has loaded more parts than its pages so far want
 	listed       bool    // the client is one of those that load none, see habit …
-	turned       float32 // … from now on, with so many documents that came without
+	aside        bool    // … which concerns nobody else: as long as the site does not know its people, any of them may look like one
+	turned, owed float32 // … from now on, with so many documents, of which so many came without
+	from         int64   // … and has read since then, in unix seconds
 	cost         cost    // what it has cost
 }
 

@@ -21,8 +21,12 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
 	if told {
 		r.people.others.vote(e, &x, normOthers)
 	}
-	if fresh && (known || p.keeper.Returns(e)) {
+	switch {
+	case !fresh:
+	case known || p.keeper.Returns(e):
 		r.people.tastes.note(e)
+	case !r.people.settled(e.At, p.cfg.Budget.KnownFrom):
+		r.people.anybody().noteAnybody(e)
 	}
 }
 

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"time"
 
 	"antirobot/identity"
@@ -16,11 +17,15 @@ import (
 // habit is what is known of a client. Safe for use under its table's lock.
 type habit struct {
 	at     uint32  // unix seconds to which the debt has faded
+	from   uint32  // since when it is known, likewise
 	listed uint32  // until when it is listed, likewise; 0: it is not
 	debt   float32 // its pages that came without their parts, over the day
 	pages  float32 // all that it has read, likewise …
 	loaded float32 // … and for how many its parts were enough
 	stops  float32 // what counts like such for having been stopped
+	odds   float32 // that it reads what nobody else wants, as a logarithm, see glean
+
+	gleaner bool
 }
 
 const (
@@ -42,7 +47,7 @@ func habitual(e *verdict.Event, r *rates) bool {
 }
 
 // habit notes what a client loads, and whether it is listed. The caller holds the lock of the budget of its address.
-func (p *Processor) habit(b *budget, e *verdict.Event, ch *charge) {
+func (p *Processor) habit(b *budget, e *verdict.Event, r *rates, ch *charge) {
 	page := ch.is.Read() && !ch.again && !ch.alone && !ch.plain
 	if ch.known || !ch.parts || e.Browser == 0 || !page && ch.is != verdict.CountPart || b.docs < habitFrom {
 		return
@@ -50,18 +55,25 @@ func (p *Processor) habit(b *budget, e *verdict.Event, ch *charge) {
 	x, unlock := p.openHabit(e)
 	defer unlock()
 	ch.pays = x.debt < 0
-	was := x.debt
+	was, read := x.debt, x.pages
 	if page {
 		x.debt += ch.base
 		x.pages += ch.base
+		if chance, wanted, known := r.people.wants(e, ch.settled); known && e.Status < 400 {
+			x.glean(float32(p.cfg.Budget.Overlap)*chance, wanted)
+		}
 	} else {
 		x.loaded += ch.cover
 		x.debt, x.stops = max(x.debt-ch.cover, -habitMost), max(x.stops-ch.cover, 0)
 	}
-	if p.list(x, e) {
-		ch.turned = max(was, 0)
+	if p.list(b, x, e, ch.settled) {
+		ch.turned, ch.owed, ch.from = max(was, 0), max(was, 0), math.MaxInt64
+		if x.gleaner {
+			ch.turned, ch.from = read, int64(x.from)
+		}
 	}
 	ch.listed = int64(x.listed) > e.At.Unix()
+	ch.aside = ch.listed && x.gleaner && !ch.settled
 }
 
 // stopped notes that a client was stopped, and came again without an answer.
@@ -82,8 +94,8 @@ func (p *Processor) stopped(e *verdict.Event, r *rates) {
 	}
 	x, unlock := p.openHabit(e)
 	defer unlock()
-	if x.stops += habitStop; p.list(x, e) && x.debt > 0 {
-		b.list(&charge{at: e.At.UnixMilli(), client: e.Client, turned: x.debt, bare: float32(p.cfg.Budget.Bare), weight: 1})
+	if x.stops += habitStop; p.list(b, x, e, r.people.settled(e.At, p.cfg.Budget.KnownFrom)) && x.debt > 0 {
+		b.list(&charge{at: e.At.UnixMilli(), client: e.Client, turned: x.debt, owed: x.debt, from: math.MaxInt64, bare: float32(p.cfg.Budget.Bare), weight: 1})
 	}
 }
 
@@ -95,7 +107,9 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 	sh, h := p.habits.lock(e.Client)
 	x, fresh := p.habits.open(sh, h, e.Client)
 	now := uint32(e.At.Unix()) //nolint:gosec // until 2106
-	if !fresh {
+	if fresh {
+		x.from = now
+	} else {
 		f := fading(float64(max(int64(now)-int64(x.at), 0)), budgetSpans[1].seconds)
 		x.debt, x.stops, x.pages, x.loaded = x.debt*f, x.stops*f, x.pages*f, x.loaded*f
 	}
@@ -103,14 +117,19 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 	return x, sh.mu.Unlock
 }
 
-// list lists a client, or takes that back, and reports whether it is listed only now. The caller holds the lock of its habit.
-func (p *Processor) list(x *habit, e *verdict.Event) (news bool) {
+// list lists a client, or takes that back, and reports whether it is listed only now. The caller holds the locks of its habit and of the budget
+// of its address.
+func (p *Processor) list(b *budget, x *habit, e *verdict.Event, settled bool) (news bool) {
 	left := time.Duration(int64(x.listed)-e.At.Unix()) * time.Second
+	debt, gleans := x.debt+x.stops, x.gleans(b, settled)
+	if x.cached() {
+		debt = x.stops
+	}
 	switch {
-	case left > 0 && (x.debt+x.stops <= 0 || x.cached()):
+	case left > 0 && debt <= 0 && !gleans:
 		x.listed = 0
 		p.keeper.ListBare(e.Client, e.At)
-	case left < habitRenew && x.debt+x.stops > habitBare && !x.cached():
+	case left < habitRenew && (debt > habitBare || gleans):
 		until := e.At.Add(habitList)
 		x.listed = uint32(until.Unix()) //nolint:gosec // until 2106
 		p.keeper.ListBare(e.Client, until)

@@ -16,7 +16,8 @@ type heavy struct {
 	bare   [2]float32 // the same of all clients …
 	set    [2]float32 // … but those that are listed, which read this, see habit
 	debt   float32    // its own documents that came without
-	until  uint32     // unix seconds until which those that are listed are asked or banned by themselves
+	since  uint32     // unix seconds since which those that are listed are asked or banned by themselves …
+	until  uint32     // … and until which
 }
 
 const (
@@ -67,17 +68,21 @@ func (h *heavy) listed(w float32) {
 // asked by themselves, it stays what others have read: whoever takes another cookie then makes everybody be asked.
 func (b *budget) list(ch *charge) {
 	w := ch.turned * ch.bare
-	b.debt = max(b.debt-ch.turned, min(b.debt, 0))
-	b.add(w-ch.turned*ch.weight, ch.known)
+	b.debt = max(b.debt-ch.owed, min(b.debt, 0))
 	h := &b.heavy
-	if int64(h.until) > ch.at/1000 {
+	if ch.aside {
+		h.listed(w)
+		return
+	}
+	b.add(w-ch.turned*ch.weight, ch.known)
+	if int64(h.until) > ch.at/1000 && ch.from > int64(h.since) {
 		for i := range h.bare {
-			h.bare[i] += w + ch.base*ch.bare
+			h.bare[i] += ch.owed*ch.bare + (ch.turned - ch.owed) + ch.base*ch.bare
 		}
 		return
 	}
 	for i := range h.set {
-		less, more := min(w, h.others(i)), w
+		less, more := min(ch.owed*ch.bare, h.others(i)), w
 		if h.client == ch.client {
 			less, more = h.by[i], max(w, h.by[i])
 			h.by[i] = 0
@@ -88,6 +93,14 @@ func (b *budget) list(ch *charge) {
 	if h.client == ch.client {
 		h.client = 0
 	}
+}
+
+// holds notes that those that are listed are asked or banned until some time.
+func (h *heavy) holds(now, until int64) {
+	if int64(h.until) <= now {
+		h.since = uint32(now) //nolint:gosec // until 2106
+	}
+	h.until = max(h.until, uint32(until)) //nolint:gosec // until 2106
 }
 
 // others returns what the others have read in a window as no browser of people reads it.
@@ -128,7 +141,7 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 		return false
 	}
 	if only == verdict.OnlyBare {
-		v.until = max(v.until, uint32(b.Until.Unix())) //nolint:gosec // until 2106
+		v.holds(e.At.Unix(), b.Until.Unix())
 	}
 	if x.company < othersWhole || !now {
 		b.Only = only

@@ -36,6 +36,8 @@ type taste struct {
 	pages  [2]float32 // that were read, likewise
 	pairs  float32    // of views of a page, less those that meet by chance in a place of the table …
 	chance float32    // … out of so many pairs of views
+	wanted float32    // share of the last views that were of a page which others had read, see wanted …
+	tries  float32    // … of so many
 	spread float32    // the sum of squares of the pairs of each page: what a few pages are read by many may be chance
 }
 
@@ -106,9 +108,13 @@ func (t *tastes) note(e *verdict.Event) {
 	if fold(e.Path^hashID(e.Subjects[0].ID), 0xd1b54a32d192ed03)&1 == 0 {
 		return
 	}
-	if !hears(t.said[:], networkHash(e.Subjects[e.N-1].ID), tasteEach) {
-		return
+	if hears(t.said[:], networkHash(e.Subjects[e.N-1].ID), tasteEach) {
+		t.view(e)
 	}
+}
+
+// view counts a view. The caller holds the lock.
+func (t *tastes) view(e *verdict.Event) {
 	if t.by == nil {
 		t.by, t.shapes = new([2][tastePlaces]uint8), new([tasteShapes]taste)
 	}
@@ -116,6 +122,7 @@ func (t *tastes) note(e *verdict.Event) {
 	before := float32(t.by[0][i]) + float32(t.by[1][i])
 	inc(&t.by[0][i])
 	if !x.head(before) {
+		x.meets(before)
 		x.pairs += before - (t.views[0]+t.views[1])/tastePlaces
 		x.chance += x.all()
 		x.spread += before * before * before // from the square of before*(before-1)/2 to that of before*(before+1)/2
@@ -218,7 +225,7 @@ func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r
 	if b.docs < circleFrom || p.cfg.Budget.Overlap == 0 {
 		return false
 	}
-	chance, counts := float32(0), ch.is.Read() && !ch.again && e.Status < 400 && (ch.known || !ch.parts || e.Browser == 0 || ch.pays) && !e.Subjects[0].Kind.Vouched()
+	chance, counts := float32(0), ch.is.Read() && !ch.again && e.Status < 400 && (ch.known || !ch.parts || e.Browser == 0 || ch.pays && !ch.listed) && !e.Subjects[0].Kind.Vouched()
 	if counts {
 		chance, counts = r.people.tastes.share(e)
 	}

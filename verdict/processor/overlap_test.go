@@ -13,7 +13,7 @@ import (
 // village is a service whose people want what others want, too.
 type village struct {
 	p   *Processor
-	a   *asker
+	a   *villageKeeper
 	at  time.Time
 	rnd *rand.Rand
 }
@@ -24,13 +24,18 @@ func newVillage(t *testing.T, seed uint64, edit func(*Config)) *village {
 	t.Helper()
 	v := &village{at: time.Unix(1.8e9, 0), rnd: rand.New(rand.NewPCG(seed, 9))}
 	keeper := &villageKeeper{}
-	v.p, v.a = newProcessorFor(t, keeper, edit), &keeper.asker
+	v.p, v.a = newProcessorFor(t, keeper, edit), keeper
 	v.a.returned = 1000 // no other question interferes
 	return v
 }
 
 // villageKeeper knows everybody who has a cookie.
-type villageKeeper struct{ asker }
+type villageKeeper struct {
+	asker
+	established int // visitors of each address
+}
+
+func (k *villageKeeper) EstablishedAt([16]byte) int { return k.established }
 
 func (*villageKeeper) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
 

@@ -41,7 +41,8 @@ type people struct {
 	heralds   heralds
 	newcomers newcomers
 	appetite  appetite
-	tastes    tastes // what they read in common
+	tastes    tastes                 // what they read in common …
+	strangers atomic.Pointer[tastes] // … and what everybody does, as long as it is not known who they are
 }
 
 const (
