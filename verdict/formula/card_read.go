@@ -198,18 +198,28 @@ func (r *cardReader) groups(n *yaml.Node) {
 						r.fail(v, "most: %v is not above 0", most)
 					}
 				},
-				"to": func(v *yaml.Node) { to = float64(r.weight(v, "to")) },
+				"to":   func(v *yaml.Node) { to = float64(r.weight(v, "to")) },
+				"asks": func(v *yaml.Node) { to = float64(r.weight(v, "asks")) },
 			})
 			if !have["name"] || !have["most"] {
 				r.fail(n, "a group needs name and most")
 			}
-			if have["to"] && have["family"] {
-				r.fail(n, "a group with to counts after all others, so it is of no family")
+			if (have["to"] || have["asks"]) && have["family"] {
+				r.fail(n, "a group with to or asks counts after all others, so it is of no family")
+			}
+			if have["to"] && have["asks"] {
+				r.fail(n, "a group has to or asks, not both")
+			}
+			if have["asks"] && r.card.asks != 0 {
+				r.fail(n, "one group asks, not several")
 			}
 			if r.group[name] != 0 {
 				r.fail(n, "group %q stands twice", settings.Clip(name))
 			}
 			r.group[name] = len(r.card.most)
+			if have["asks"] {
+				r.card.asks = len(r.card.most)
+			}
 			r.card.most, r.card.family = append(r.card.most, most), append(r.card.family, family)
 			r.card.to = append(r.card.to, to)
 		})

@@ -219,3 +219,42 @@ factors:
 		t.Errorf("a group with to and a family: %v", err)
 	}
 }
+
+// TestCardAsks: a group that asks is no part of what adds up, whatever it says; Raw and the explanation have it, up to its bound.
+func TestCardAsks(t *testing.T) {
+	const text = `version: t
+bias: -4
+groups: [{name: asks, most: 8, asks: -0.5}, {name: more, most: 1, to: 1}]
+factors:
+  - {name: a, group: asks, bins: [{is: 1, weight: 2}, {is: 2, weight: 9}, {is: 3, weight: -1}]}
+  - {name: b, bins: [{is: 1, weight: 4.5}]}
+  - {name: c, group: more, bins: [{is: 1, weight: 3}]}
+`
+	m, err := Load([]byte(text), []string{"a", "b", "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(a, b, c, adds, raw float32) {
+		t.Helper()
+		x := []float32{a, b, c}
+		if got, ask := m.Judge(x); abs(got-adds) > 1e-6 || abs(ask.Lift(got)-raw) > 1e-6 {
+			t.Errorf("%v: %v, with what asks %v, want %v and %v", x, got, ask.Lift(got), adds, raw)
+		}
+		sum := m.Bias()
+		for _, part := range m.Explain(nil, x) {
+			sum += part
+		}
+		if got := m.Raw(x); abs(got-raw) > 1e-6 || abs(sum-raw) > 1e-6 {
+			t.Errorf("%v: raw %v, explained %v, want %v", x, got, sum, raw)
+		}
+	}
+	f(0, 0, 0, -4, -4)
+	f(1, 0, 0, -4, -2)
+	f(2, 0, 0, -4, -0.5) // as far as it asks
+	f(2, 1, 0, 0.5, 0.5) // what is beyond without it stays
+	f(3, 0, 0, -4, -4)   // what speaks against asking takes off nothing else
+	f(2, 0, 1, -3, -0.5) // after a group with to
+	if _, err := Load([]byte(strings.Replace(text, "to: 1}", "asks: 1}", 1)), m.Names()); err == nil || !strings.Contains(err.Error(), "one group asks") {
+		t.Errorf("two groups that ask: %v", err)
+	}
+}

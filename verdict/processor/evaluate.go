@@ -135,8 +135,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 // weigh returns the score of the visit with the factors of this moment, and records it.
 func (p *Processor) weigh(c *evidence, m *formula.Model, x []float32) float32 {
 	e := c.e
-	weight, span := c.s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
-	score := m.Share(weight)
+	raw, ask := m.Judge(x)
+	weight, span := c.s.weigh(&p.cfg.Visit, m, raw, e.At)
+	score := m.Share(ask.Lift(weight))
 	p.companies.put(e.Subjects[0], companyOf(c))
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -257,8 +258,9 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 		return m.Score(x)
 	}
 	known.pages++
-	weight, _ := known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At)
-	return m.Share(weight)
+	raw, ask := m.Judge(x)
+	weight, _ := known.weigh(&p.cfg.Visit, m, raw, v.At)
+	return m.Share(ask.Lift(weight))
 }
 
 func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agents int) bool {
