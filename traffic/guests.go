@@ -42,6 +42,7 @@ func guestSorts() []sort {
 		{"chatting", false, 30, chatting},           // links of a chat: a page or two, and back later
 		{"gathering", false, 25, gathering},         // what a page elsewhere gathers from many sites
 		{"scrolling", false, 25, scrolling},         // a timeline, each time for something else
+		{"ticker", false, 20, ticker},               // a page with scores that reloads itself, and quick looks at others
 		{"windows", false, 25, windows},             // private windows: nothing is kept once they are closed
 		{"uncached", true, 25, uncached},            // keeps no parts of pages: developers, and a proxy that forbids it
 	}
@@ -161,6 +162,30 @@ func auction(w *world, c *client) {
 			c.open(w, page, "https://"+w.cfg.Host+page, c.between(3*time.Second, time.Duration(4+left/4)*time.Second))
 		}
 		c.visit = 0
+	}
+}
+
+// ticker follows scores on a page that reloads itself, leaves it for a few others, and comes back.
+func ticker(w *world, c *client) {
+	w.guest(c)
+	every := time.Duration(15+15*c.rng.IntN(4)) * time.Second
+	c.act = func(w *world, c *client) {
+		if c.visit <= 0 {
+			stroll(w, c)
+			return
+		}
+		page := w.place.list(c.number % 5)
+		c.open(w, page, "https://"+w.cfg.Host+c.page, c.mind.pause(c, c.page))
+		for left := 8 + c.rng.IntN(40); left > 0; left-- {
+			c.open(w, page, "https://"+w.cfg.Host+page, every)
+		}
+		c.enter(page)
+		for left := 2 + c.rng.IntN(6); left > 0; left-- {
+			from := c.page
+			c.open(w, c.pick(w, from), "https://"+w.cfg.Host+from, c.mind.pause(c, from)/2)
+			c.enter(c.page)
+		}
+		c.visit -= 4
 	}
 }
 

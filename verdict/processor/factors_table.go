@@ -29,13 +29,13 @@ var factors = []factor{
 	{factorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
 	{factorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
 	{factorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *evidence) float32 { return c.s.burst }},
-	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out.", true}, func(c *evidence) float32 {
+	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour and those that end with the same page left out.", true}, func(c *evidence) float32 {
 		if c.s.stable < 2 {
 			return nan
 		}
 		return float32(math.Exp(float64(c.s.gapMean)))
 	}},
-	{factorInfo{"gap_spread", Pace, "", "How much the gaps differ: the standard deviation of their logarithm. A clock has 0, people 1 or more.", true}, func(c *evidence) float32 {
+	{factorInfo{"gap_spread", Pace, "", "How much these gaps differ: the standard deviation of their logarithm. A clock has 0, people 1 or more.", true}, func(c *evidence) float32 {
 		if c.s.stable < 4 {
 			return nan
 		}

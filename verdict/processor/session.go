@@ -278,6 +278,7 @@ func (s *session) pace(at time.Time) {
 
 // loaded counts a page load.
 func (s *session) loaded(e *verdict.Event) {
+	again := s.reloads(e)
 	s.shares[shareLoad]++
 	s.count(shareLoadRefers, e.Referer != client.RefererNone)
 	s.count(shareSited, e.Site != client.SiteUnknown)
@@ -293,8 +294,9 @@ func (s *session) loaded(e *verdict.Event) {
 	gap := max(float64(ms-s.load)/1000, 0)
 	first := s.load == 0
 	s.load = max(s.load, ms)
-	// The gap between two loads, by its logarithm, from a millisecond to an hour: a later load is another visit.
-	if first || gap > 3600 {
+	// The gap between two loads, by its logarithm, from a millisecond to an hour: a later load is another visit. Who loads a page again
+	// has not left it, and a page that reloads itself does so by the clock, whoever reads it.
+	if first || again || gap > 3600 {
 		return
 	}
 	if g := float32(gap); s.stable == 0 || g < s.gapMin {
@@ -307,6 +309,15 @@ func (s *session) loaded(e *verdict.Event) {
 	s.gapMean += d / n
 	s.gapVar += (d*(l-s.gapMean) - s.gapVar) / n
 }
+
+// reloads reports whether the page before was the same one, as far as is known: a page of a list that only the query names has another
+// number, or is new.
+func (s *session) reloads(e *verdict.Event) bool {
+	return s.recent[(s.pages-1)%recentPages] == shortPath(e) && s.targets&bit(e.Target, 64) != 0 &&
+		(e.Series == 0 || e.Number == s.number && e.Series == s.series)
+}
+
+func shortPath(e *verdict.Event) uint16 { return uint16(e.Path>>16) | 1 }
 
 // fade brings a copy of the page counts forward to a later time.
 func (s *session) fade(at time.Time) {
@@ -321,7 +332,7 @@ func (s *session) fade(at time.Time) {
 
 // course counts what the subject requests.
 func (s *session) course(e *verdict.Event, load bool) {
-	short := uint16(e.Path>>16) | 1
+	short := shortPath(e)
 	known := false
 	if e.Referer == client.RefererSame {
 		ref := e.RefererPath
