@@ -8,8 +8,7 @@ import (
 
 // A gleaner is a client that reads what nobody else wants. People want what others want: of the pages that somebody reads whom the service
 // knows, some share was read by others within a day, and that share is learnt. Who takes a whole catalogue reads such pages a
-// fraction as often. The odds add up page by page (Wald's sequential test, as a cumulative sum), for each client with a young cookie. And who
-// reads more in a day than an identity may that the site knows is one, too.
+// fraction as often. The odds add up page by page (Wald's sequential test, as a cumulative sum), for each client with a young cookie.
 //
 // One such client may have a rare taste. Several of them at one address are one robot, or as good as one: they are listed, as those that load nothing
 // are (habit), and have together what a household has.
