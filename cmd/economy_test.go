@@ -56,9 +56,6 @@ func TestEconomy(t *testing.T) {
 				if strings.HasSuffix(name, "all the people") {
 					cfg.Scale = 1
 				}
-				if m.Name == "jars-office" && warmUp == 0 {
-					m.Bar = 0.015 // with a tenth of the people it takes longer until somebody has shown how many parts a page has
-				}
 				h, err := harvest(t.Context(), "", cfg, m)
 				if err != nil {
 					t.Fatal(err)

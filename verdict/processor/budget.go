@@ -128,12 +128,9 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	usual, parts := r.people.usual()
 	ch := charge{is: is, base: 1, weight: 1, bare: float32(c.Bare), at: e.At.UnixMilli(), repeat: float32(c.Repeat)}
 	ch.cover, ch.parts = coverRoom/max(usual, 1), habitual(e, r)
-	switch {
-	case !parts: // no pages have parts here
+	if !parts { // no pages have parts here
 		ch.bare = float32(math.Sqrt(c.Bare))
 		ch.weight = ch.bare
-	case !r.people.parts() && is.Read() && e.Claim.Family.Browser(): // nobody has shown yet how many
-		ch.bare = 1
 	}
 	ch.target, ch.client = e.Target, e.Client
 	if unproved(e, is) { // its kind is unknown, and colleagues load the same

@@ -6,7 +6,6 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
-	"antirobot/verdict/client"
 )
 
 // atOffice lets cookies of an address read in turn, each time with parts or without, until somebody is asked, and returns the question and
@@ -54,34 +53,6 @@ func TestYoungShareABudget(t *testing.T) {
 	f("twenty of a farm", 20, 40, 60)
 	f("a family", fewYoung, 0, 0)
 	f("people who have read for longer", 0, 0, 0)
-}
-
-// TestPartsThatNobodyHasShown: as long as nobody has shown how many parts a page has, one that a browser opens without them is one page, or an
-// office with fewer than other sites would be asked on a gateway's first morning. Who calls itself something else gains nothing by it.
-func TestPartsThatNobodyHasShown(t *testing.T) {
-	for _, x := range []struct {
-		name   string
-		known  uint64
-		family client.Family
-		least  int
-		most   int
-	}{
-		{"a browser", 0, client.FamilyChrome, 170, 200},
-		{"a library", 0, client.FamilyLibrary, 40, 60},
-		{"a browser where pages have three parts", 301, client.FamilyChrome, 40, 60},
-	} {
-		p, a := newAsker(t, nil)
-		p.service(0).people.median.Store(x.known)
-		n := 0
-		for ; n < 400 && len(a.questions) == 0; n++ {
-			e := reading(time.Unix(1.8e9+int64(n), 0), n, one(0))
-			e.Claim.Family = x.family
-			p.Process(e)
-		}
-		if n < x.least || n > x.most {
-			t.Errorf("%s: asked after %d pages, want %d to %d", x.name, n, x.least, x.most)
-		}
-	}
 }
 
 // TestYoungReadWhatTheyHaveShown: pages with their parts that were read at an address on an earlier day are read there again without a question.
