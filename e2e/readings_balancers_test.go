@@ -60,6 +60,9 @@ func TestPitfall08BesideBalancers(t *testing.T) {
 			}
 			book.take()
 			for _, way := range append(spellings("login"), "/login", "/login/x", "http://site.example/login", "http://SITE.example:80/%6cogin", "http://site.example/x/../login") {
+				if name == "Envoy" && way == `/\\/h\login` {
+					continue // Envoy escapes the backslashes: the service gets /%5C%5C/h%5Clogin
+				}
 				if got := rawly(t, addr, "POST "+way, "Content-Length: 0\r\n"); got == 200 {
 					t.Errorf("%s: %d", way, got)
 				}
