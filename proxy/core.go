@@ -90,9 +90,7 @@ func (c *Case) Open(core *Core, v *request.View) {
 
 // Close forgets what was borrowed. Large parts stay as they are: each request overwrites them.
 func (c *Case) Close() {
-	if c.core != nil {
-		c.endTurn()
-	}
+	c.endTurn()
 	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
 	c.ask = captcha.Request{}
 	c.xml, c.sorted = false, false
@@ -113,7 +111,10 @@ func (c *Case) Decision() *verdict.Decision { return &c.decision }
 // ambiguous. With a service the status is 0.
 func (c *Case) Route() (status int, problem string) {
 	c.paths.Read(c.view.Path)
-	c.svc = c.under.addRewritten(c.snap.Router, c.view, c.under.find(c.snap.Router, c.view.Host, &c.paths, c.asksForPart()))
+	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, c.asksForPart())
+	if c.svc != nil && c.under.addRewritten(c.snap.Router, c.view) {
+		c.svc = c.under.service()
+	}
 	if c.svc == nil {
 		return 421, "No service is configured for this host.\n"
 	}

@@ -31,6 +31,11 @@ func (s *readings) find(r *Router, host []byte, paths *request.Paths, part bool)
 	if len(s.list) > 0 && !r.single {
 		s.addAliases(r, host, paths, part)
 	}
+	return s.service()
+}
+
+// service returns the service of a request with all that applies to it; nil if there is none.
+func (s *readings) service() *Service {
 	switch len(s.list) {
 	case 0:
 		return nil

@@ -32,26 +32,23 @@ func rewritten(f *request.Field) []byte {
 	return nil
 }
 
-// addRewritten adds the settings of the paths that fields of the head name, and returns the service of the request.
-func (s *readings) addRewritten(r *Router, v *request.View, svc *Service) *Service {
-	if r.single || svc == nil {
-		return svc
+// addRewritten adds the settings of the paths that fields of the head name, and reports whether there are such fields.
+func (s *readings) addRewritten(r *Router, v *request.View) (named bool) {
+	if r.single {
+		return false
 	}
 	for i := range v.Fields {
 		path := rewritten(&v.Fields[i])
 		if len(path) == 0 || path[0] != '/' || bytes.Equal(path, v.Path) {
 			continue
 		}
+		named = true
 		var paths request.Paths
 		paths.Read(path)
 		for _, found := range r.readings(nil, v.Host, &paths) {
 			s.list = appendService(s.list, found)
 		}
 		s.addAliases(r, v.Host, &paths, false)
-		if len(s.list) > 1 {
-			s.merge()
-			svc = &s.merged
-		}
 	}
-	return svc
+	return named
 }

@@ -50,9 +50,6 @@ func endsLoose(name []byte) bool {
 
 // blankAtEnd returns the length of the blank that b ends in, 0 if it ends in none. A byte that is a blank in Latin-1 alone is one, too.
 func blankAtEnd(b []byte) int {
-	if len(b) == 0 || b[len(b)-1] < utf8.RuneSelf {
-		return blank(rune(lastByte(b)), 1)
-	}
 	r, n := utf8.DecodeLastRune(b)
 	if r == utf8.RuneError && n == 1 {
 		r = rune(b[len(b)-1])
@@ -62,21 +59,11 @@ func blankAtEnd(b []byte) int {
 
 // blankAtStart is blankAtEnd for the beginning.
 func blankAtStart(b []byte) int {
-	if len(b) == 0 {
-		return 0
-	}
 	r, n := utf8.DecodeRune(b)
 	if r == utf8.RuneError && n == 1 {
 		r = rune(b[0])
 	}
 	return blank(r, n)
-}
-
-func lastByte(b []byte) byte {
-	if len(b) == 0 {
-		return 0
-	}
-	return b[len(b)-1]
 }
 
 // blank returns n if r is a blank, a control character or a byte order mark, and 0 if not.

@@ -187,10 +187,10 @@ func (c *card) lift(sums, part *[maxCardGroups + 1]float64) {
 		sum += sums[g] * part[g]
 	}
 	if g := c.asks; g != 0 {
-		part[g] *= roomFor(max(sums[g]*part[g], 0), c.to[g]-sum)
 		if sums[g] < 0 {
 			part[g] = 0
 		}
+		part[g] *= roomFor(sums[g]*part[g], c.to[g]-sum)
 	}
 }
 
