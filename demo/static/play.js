@@ -9,7 +9,8 @@
       const answer = await fetch('/play/score', { cache: 'no-store' });
       if (!answer.ok) return;
       const now = await answer.json();
-      for (const name of ['pages', 'parts', 'role', 'reason']) put(name, now[name]);
+      for (const name of ['pages', 'parts', 'role']) put(name, now[name]);
+      put('reason', now.reason || '–');
       put('score', now.judged ? now.score.toFixed(2) : '–');
       box.querySelector('meter').value = now.judged ? now.score : 0;
       box.dataset.running = now.running;
