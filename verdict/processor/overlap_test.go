@@ -138,6 +138,36 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// TestOverlapAtASmallSite: forty people who each read five pages on two days are enough to tell forty cookies of one address that were
+// seen on the same days, with all parts of their pages, from people.
+func TestOverlapAtASmallSite(t *testing.T) {
+	const items, clients = 150, 40
+	farm := [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: 0, 14: 113, 15: 9}
+	for seed := range uint64(4) {
+		v := newVillage(t, seed, nil)
+		first := v.at.Truncate(24 * time.Hour)
+		for day := range 2 {
+			v.at = first.Add(time.Duration(24*day+1) * time.Hour)
+			for n := range clients {
+				v.read(cookie(10_000+n), farm, anItem, v.rnd.IntN(items))
+			}
+			for i := range clients * 5 {
+				v.read(cookie(i%clients), villageHome(i%clients), anItem, v.rnd.IntN(items))
+			}
+		}
+		v.at, v.a.questions = first.Add(49*time.Hour), nil
+		pages := 0
+		for ; pages < 1500 && len(v.a.questions) == 0; pages++ { // a page in 13 minutes from each; people go on, too
+			v.at = v.at.Add(20 * time.Second)
+			v.read(cookie(10_000+pages%clients), farm, anItem, 1000+pages)
+			v.read(cookie(pages%clients), villageHome(pages%clients), anItem, v.rnd.IntN(items))
+		}
+		if pages > 400 || !v.a.questions[0].Apart || v.a.questions[0].Prefix.ID != farm {
+			t.Errorf("seed %d: they have read %d pages, asked: %+v", seed, pages, v.a.questions)
+		}
+	}
+}
+
 // TestOverlapOfPeopleBesideARobot: a robot at the address of an office that reads a list, under many names or with a cookie, does not make
 // people there share less.
 func TestOverlapOfPeopleBesideARobot(t *testing.T) {
