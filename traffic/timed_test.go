@@ -1,3 +1,7 @@
+//go:build !race
+
+// Traffic is made in one goroutine, where the race detector finds nothing, and takes a minute.
+
 package traffic
 
 import (

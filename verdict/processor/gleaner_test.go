@@ -1,3 +1,7 @@
+//go:build !race
+
+// A village lives in one goroutine, where the race detector finds nothing, and takes a minute.
+
 package processor
 
 import (
