@@ -31,13 +31,13 @@ const prove = async (check: URL, key: string) => {
   return '~' + btoa(String.fromCharCode(...point.subarray(1), ...signature)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '');
 };
 
-export type Proof = (check: string, key: string) => Promise<string>;
+export type Proof = (check: string, key: string, ready?: Promise<unknown>) => Promise<string>;
 
 /**
  * What is added to the answer to a challenge with that key: the public key and a signature; nothing where the browser has no
- * keys (no https, nothing may be stored) or takes longer than a second.
+ * keys (no https, nothing may be stored) or takes a second longer than what it is sent with.
  */
-export const proof: Proof = (check, key) => Promise.race([
+export const proof: Proof = (check, key, ready = Promise.resolve()) => Promise.race([
   prove(new URL(check, location.href), key).catch(() => ''),
-  new Promise<string>((resolve) => { setTimeout(resolve, 1000, ''); }),
+  ready.then(() => new Promise<string>((resolve) => { setTimeout(resolve, 1000, ''); })),
 ]);

@@ -9,7 +9,7 @@ const form = document.getElementById('challenge') as HTMLFormElement | null;
 const key = form?.elements.namedItem('key') as HTMLInputElement | null;
 
 if (form && key) {
-  proof(form.action, key.value).then((signed) => {
+  proof(form.action, key.value, new Promise(() => {})).then((signed) => { // however long it takes: somebody types meanwhile
     const i = document.createElement('input');
     i.type = 'hidden';
     i.name = 'proof';

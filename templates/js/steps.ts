@@ -26,6 +26,7 @@ const press = (b: HTMLButtonElement) => new Promise<string>((resolve) => {
   b.hidden = false;
 });
 
-Promise.all([run(JSON.parse(work) as Task, () => {}, new AbortController().signal), sizeOf(part), button ? press(button) : '', proof(form.action, (form.elements.namedItem('key') as HTMLInputElement).value)])
-  .then((parts) => send('rep', parts.join('')))
+const answer = Promise.all([run(JSON.parse(work) as Task, () => {}, new AbortController().signal), sizeOf(part), button ? press(button) : '']);
+Promise.all([answer, proof(form.action, (form.elements.namedItem('key') as HTMLInputElement).value, answer)])
+  .then(([parts, signed]) => send('rep', parts.join('') + signed))
   .catch(() => send('step', 'digits'));

@@ -18,8 +18,9 @@ export type Toil = (url: string, task: Task | Wait | null, progress: Progress, s
 
 /** Checks the browser. The challenge's key stands in the part's URL. */
 const checked = async (task: Task | null, progress: Progress, signal: AbortSignal, part: string) => {
-  const signed = proof(String(new URL('../checkcaptcha', part)), new URL(part).searchParams.get('key')!);
-  return (await Promise.all(task ? [run(task, progress, signal), sizeOf(part), signed] : [signed])).join('');
+  const answer = Promise.all(task ? [run(task, progress, signal), sizeOf(part)] : []);
+  const [parts, signed] = await Promise.all([answer, proof(String(new URL('../checkcaptcha', part)), new URL(part).searchParams.get('key')!, answer)]);
+  return parts.join('') + signed;
 };
 
 /**
