@@ -48,6 +48,7 @@ type Campaign struct {
 	Salt           uint64    // decides which
 	Robots, People uint32    // who arrived so in the last hours, and what they turned out to be …
 	Bare           uint32    // … and of how many neither loaded anything of their page, nor went on
+	Client         uint32    // if not 0, this client of an address (Event.Client) alone is asked, which arrived so and loaded nothing
 }
 
 // Arrival returns what the arrival of a newcomer has in common with others; false if the event is none.
@@ -104,6 +105,26 @@ func (t *campaigns) put(x *Campaign, now time.Time) {
 	t.by.Store(&next)
 }
 
+// of returns the campaign like whose newcomers one at an address arrives who is asked.
+func (t *campaigns) of(a *Arrival, at time.Time, addr *[16]byte) (x Campaign, ok bool) {
+	m := t.by.Load()
+	if m == nil {
+		return x, false
+	}
+	for _, mark := range a {
+		if x, ok = (*m)[mark]; ok && x.Until.After(at) && x.asks(addr) {
+			return x, true
+		}
+	}
+	return x, false
+}
+
+// any reports whether there may be a campaign.
+func (t *campaigns) any() bool {
+	m := t.by.Load()
+	return m != nil && len(*m) > 0
+}
+
 // count is how many campaigns there are at a time.
 func (t *campaigns) count(now time.Time) (n int) {
 	if m := t.by.Load(); m != nil {
@@ -118,6 +139,10 @@ func (t *campaigns) count(now time.Time) (n int) {
 
 // AskArrivals asks from now on whoever arrives like a campaign.
 func (c *Cacher) AskArrivals(x *Campaign) {
+	if x.Client != 0 {
+		c.askBack(x)
+		return
+	}
 	c.campaigns.put(x, c.now())
 	if c.said.tells() {
 		c.said.tell(saidCampaign, c.appendCampaign(nil, x))
@@ -127,8 +152,7 @@ func (c *Cacher) AskArrivals(x *Campaign) {
 // arrives reports whether the request is the arrival of a newcomer like those of a campaign, and says so
 // in d.
 func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
-	m := c.campaigns.by.Load()
-	if m == nil || len(*m) == 0 || s.Campaign == StepNothing || !nameless(&id.Subjects, id.N) || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
+	if !c.campaigns.any() && c.back.n.Load() == 0 || s.Campaign == StepNothing || !nameless(&id.Subjects, id.N) || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
 		return false
 	}
 	f, agent := d.read(v, id)
@@ -136,16 +160,15 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 	if !ok {
 		return false
 	}
-	for _, mark := range a {
-		if x, ok := (*m)[mark]; ok && x.Until.After(v.At) && x.asks(&id.Subjects[id.N-1].ID) {
-			if c.KnowsPlace(id.Subjects[id.N-1].ID, v.At) {
-				return false
-			}
-			d.Cause, d.Campaign, d.Step = CauseCampaign, x, s.Campaign
-			return true
-		}
+	x, ok := c.campaigns.of(&a, v.At, &id.Subjects[id.N-1].ID)
+	if !ok {
+		x, ok = c.comesBack(v, id)
 	}
-	return false
+	if !ok || c.KnowsPlace(id.Subjects[id.N-1].ID, v.At) {
+		return false
+	}
+	d.Cause, d.Campaign, d.Step = CauseCampaign, x, s.Campaign
+	return true
 }
 
 // asks reports whether an address is among those that are asked; it stays so as long as the share does not change.
@@ -170,22 +193,29 @@ func (c *Cacher) appendCampaign(dst []byte, x *Campaign) []byte {
 }
 
 func (c *Cacher) heardCampaign(b []byte) bool {
-	if len(b) != 8+1+8+4+8+4+4+4 || Likeness(b[8]) >= Likenesses {
-		return false
+	x, ok := c.readCampaign(b)
+	if ok {
+		c.campaigns.put(&x, c.now())
 	}
-	x := Campaign{
+	return ok
+}
+
+func (c *Cacher) readCampaign(b []byte) (x Campaign, ok bool) {
+	if len(b) != 8+1+8+4+8+4+4+4 || Likeness(b[8]) >= Likenesses {
+		return x, false
+	}
+	x = Campaign{
 		Mark: binary.BigEndian.Uint64(b), Like: Likeness(b[8]), Share: math.Float32frombits(binary.BigEndian.Uint32(b[17:])),
 		Salt: binary.BigEndian.Uint64(b[21:]), Robots: binary.BigEndian.Uint32(b[29:]), People: binary.BigEndian.Uint32(b[33:]),
 		Bare: binary.BigEndian.Uint32(b[37:]),
 	}
 	if !(x.Share >= 0 && x.Share <= 1) {
-		return false
+		return x, false
 	}
 	if binary.BigEndian.Uint64(b[9:]) != 0 {
 		x.Until = c.heardTime(b[9:])
 	}
-	c.campaigns.put(&x, c.now())
-	return true
+	return x, true
 }
 
 // StoryAlike is a Campaign as JSON shows it.

@@ -29,6 +29,7 @@ const (
 	saidBarely     = 'b'
 	saidPortion    = 'p'
 	saidBareClient = 'l'
+	saidBack       = 'a' // a newcomer who is asked when it comes back
 	saidBeat       = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
 
@@ -194,6 +195,8 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardPortion(body)
 		case saidBareClient:
 			ok = c.heardBareClient(body)
+		case saidBack:
+			ok = c.heardBack(body)
 		case saidBeat:
 			ok = c.heardBeat(body)
 		}

@@ -78,6 +78,7 @@ func (c *Cacher) sweepOnce() {
 	c.barely.sweep(c.now().UnixNano())
 	c.portions.sweep(c.now().UnixNano())
 	c.bareClients.sweep(c.now().UnixNano())
+	c.back.sweep(c.now().UnixNano())
 	c.ledger.Sweep(c.passTime(at))
 	c.settleClock()
 }

@@ -7,14 +7,20 @@ type arriving struct {
 	known  bool // the site knows the visitor
 	placed bool // the site knows people at the address
 	parts  bool // the site's pages have parts
-	deep   bool // hardly anybody comes by the page, and its parts tell something
+	shown  bool // its parts would be loaded
+	deep   bool // … and hardly anybody comes by it
 }
 
 // toldCampaigns is what is to be told once no lock is held.
 type toldCampaigns struct {
 	met  bool // the newcomer of the event is a person
 	n    int
-	list [4 * verdict.Likenesses]verdict.Campaign
+	list [6 * verdict.Likenesses]verdict.Campaign
+}
+
+func (t *toldCampaigns) add(x *verdict.Campaign) {
+	t.list[t.n] = *x
+	t.n++
 }
 
 // arrive takes a page for what is learnt of newcomers. deep says that hardly anybody comes in by it.
@@ -22,7 +28,8 @@ func (p *Processor) arrive(e *verdict.Event, r *rates, known, deep bool) {
 	var t toldCampaigns
 	is := arriving{known: known, placed: !known && e.Nameless() && p.keeper.KnowsPlace(e.Subjects[e.N-1].ID, e.At), parts: r.people.parts()}
 	read := e.Verdict == verdict.Human || e.Mode != verdict.Enforce
-	is.deep = deep && is.parts && (read && e.Status < 400 || e.Cause == verdict.CauseCampaign)
+	is.shown = is.parts && (read && e.Status < 400 || e.Cause == verdict.CauseCampaign)
+	is.deep = deep && is.shown
 	if r.people.newcomers.page(e, r.Group, is, &t) {
 		r.people.attempt(e)
 	}

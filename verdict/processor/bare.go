@@ -14,6 +14,7 @@ import (
 // for others (mail scanners, previews) is bare, too. A network is heard twice an hour, so that masses say nothing.
 
 const (
+	againFor   = 900  // seconds for which one who is bare is looked at again
 	bareAfter  = 15   // seconds after which an arrival is bare by which nothing was loaded
 	barePlaces = 1024 // arrivals that are waited for
 	bareHears  = 2    // arrivals of a network in an hour
@@ -33,27 +34,30 @@ var bareSure = [verdict.Likenesses]float32{6, 7, 9, 11}
 // bareHomes is from how many networks they must come.
 var bareHomes = [verdict.Likenesses]int{6, 6, 8, 10}
 
-// bare are the arrivals that are waited for.
+// bare are the arrivals that are waited for, and before them those that were found bare and may come back.
 type bare struct {
-	hour int64
-	said [bareCells]uint8
-	who  [barePlaces]uint64
-	from uint32 // of the first that waits
-	n    uint32
+	hour  int64
+	said  [bareCells]uint8
+	who   [barePlaces]uint64
+	from  uint32 // of the first that waits
+	n     uint32
+	old   uint32 // of the first that may come back …
+	again uint32 // … and of the next that is looked at again
 }
 
-// watch waits for what becomes of an arrival.
-func (n *newcomers) watch(x *newcomer, network uint64) {
+// watch waits for what becomes of an arrival. deep says that it may say something of others who arrive so.
+func (n *newcomers) watch(x *newcomer, network uint64, deep bool) {
 	b := n.bare
 	if hour := x.at / 3600; hour > b.hour {
 		b.hour, b.said = hour, [bareCells]uint8{}
 	}
-	if b.n == barePlaces || !hears(b.said[:], network, bareHears) {
+	if b.n == barePlaces/2 || !deep && b.n >= barePlaces/4 {
 		return
 	}
+	x.waits, x.tells = true, deep && hears(b.said[:], network, bareHears)
+	x.network = uint8(network * 0x9e3779b97f4a7c15 >> 40 & 63)
 	b.who[(b.from+b.n)%barePlaces] = x.who
 	b.n++
-	x.waits, x.network = true, uint8(network*0x9e3779b97f4a7c15>>40&63)
 }
 
 // resolve looks at arrivals of which it is known by now whether they are bare: two at most, as each adds one.
@@ -68,12 +72,39 @@ func (n *newcomers) resolve(e *verdict.Event, told *toldCampaigns) {
 			if e.At.Unix()-x.at < bareAfter {
 				return
 			}
-			x.waits = false
-			n.found(x, e, told)
+			if x.waits = false; x.tells {
+				n.found(x, e, told)
+			}
+			n.doubt(x, e, told)
 		}
 		b.from++
 		b.n--
 	}
+}
+
+// again looks again at some who were found bare a while ago, as more may be known by now of those who arrive as they did.
+func (n *newcomers) again(e *verdict.Event, told *toldCampaigns) {
+	b := n.bare
+	for range 4 {
+		for b.old != b.from && (b.from-b.old > barePlaces/2 || !n.stays(b.who[b.old%barePlaces], e)) {
+			b.old++
+		}
+		if b.old == b.from {
+			return
+		}
+		if b.again++; b.again-b.old >= b.from-b.old {
+			b.again = b.old
+		}
+		if who := b.who[b.again%barePlaces]; n.stays(who, e) {
+			n.doubt(n.find(who), e, told)
+		}
+	}
+}
+
+// stays reports whether somebody arrived so lately as to be looked at again.
+func (n *newcomers) stays(who uint64, e *verdict.Event) bool {
+	x := n.find(who)
+	return x.who == who && e.At.Unix()-x.at < againFor
 }
 
 // found counts an arrival of which it is known whether it is bare.
@@ -122,6 +153,7 @@ func (n *newcomers) lives(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 		return
 	}
 	x.alive = true
+	n.leave(x, told)
 	if x.seen == 0 {
 		return
 	}

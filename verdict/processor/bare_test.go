@@ -21,11 +21,16 @@ type street struct {
 type teller struct {
 	bench
 	asks   map[uint64]verdict.Campaign
+	back   map[uint32]verdict.Campaign
 	silent bool
 }
 
 func (a *teller) AskArrivals(x *verdict.Campaign) {
-	if !a.silent {
+	switch {
+	case a.silent:
+	case x.Client != 0:
+		a.back[x.Client] = *x
+	default:
 		a.asks[x.Mark] = *x
 	}
 }
@@ -33,7 +38,7 @@ func (a *teller) AskArrivals(x *verdict.Campaign) {
 // newStreet is a site at which 150 people have arrived, with twenty browsers, by fifty doors; loads says how many in ten have loaded
 // the parts of their page.
 func newStreet(t testing.TB, parts bool, loads int) *street {
-	s := &street{told: &teller{asks: map[uint64]verdict.Campaign{}}, at: time.Unix(1.8e9, 0)}
+	s := &street{told: &teller{asks: map[uint64]verdict.Campaign{}, back: map[uint32]verdict.Campaign{}}, at: time.Unix(1.8e9, 0)}
 	s.p = newProcessorFor(t, s.told, nil)
 	if parts {
 		for i := range fewVotes {
@@ -55,6 +60,7 @@ func (s *street) comes(browser, door int, after time.Duration) *verdict.Event {
 	s.n++
 	s.at = s.at.Add(after)
 	e := newcomer7(s.at, s.n)
+	e.Client = uint32(s.n) //nolint:gosec // few come
 	e.Agent, e.Shape, e.Path = uint64(browser), uint64(browser), uint64(hash32(door))
 	e.Answered(200, []byte("text/html"), 1000, 0)
 	s.p.Process(e)

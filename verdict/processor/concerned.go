@@ -14,7 +14,8 @@ type asked struct {
 	ways [mostAsked]uint16 // places
 }
 
-// fits reports whether a way may be asked beside all others that are asked and cost no more.
+// fits reports whether a way may be asked beside all others that are asked and cost no more. Who arrives in several of them is counted
+// once, in the widest.
 func (n *newcomers) fits(w *way, now int64) bool {
 	a := &n.asked
 	if a.at != now {
@@ -26,13 +27,30 @@ func (n *newcomers) fits(w *way, now int64) bool {
 			}
 		}
 	}
+	if a.n == mostAsked && w.until <= now {
+		return false
+	}
+	if n.within(w, w, now) {
+		return true
+	}
 	people := w.peopleDay
 	for _, i := range a.ways[:a.n] {
-		if o := &n.ways[i]; o != w && o.until > now && !w.cheaper(o) {
+		if o := &n.ways[i]; o != w && o.until > now && !w.cheaper(o) && !n.within(o, w, now) {
 			people += o.peopleDay
 		}
 	}
-	return people <= askedPeople*n.visits && (a.n < mostAsked || w.until > now)
+	return people <= askedPeople*n.visits
+}
+
+// within reports whether all who arrive in a way are asked anyhow, if w is: they arrive in w, too, or in a wider way that is asked and
+// costs no more than w.
+func (n *newcomers) within(o, w *way, now int64) bool {
+	for p := n.known(o.wider); p != nil; p = n.known(p.wider) {
+		if p == w || p.until > now && !w.cheaper(p) {
+			return true
+		}
+	}
+	return false
 }
 
 // cheaper reports whether a question concerns fewer people for each newcomer of a way than of another one.

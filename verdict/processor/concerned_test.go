@@ -97,3 +97,26 @@ func TestFewBareNewcomersAreEnoughAmongRobots(t *testing.T) {
 		t.Error("although others are robots, nobody is asked")
 	}
 }
+
+// TestWhoArrivesInSeveralWaysCountsOnce: people who arrive in a way that is asked, and so in a wider one, don't keep that from being asked.
+func TestWhoArrivesInSeveralWaysCountsOnce(t *testing.T) {
+	at := time.Unix(1.8e9, 0)
+	c := newCrowd(int(math.Ceil(5/askedPeople)), at) // five people may be asked
+	named := func(n, agent int) *verdict.Event {
+		e := from(at, n, 1)
+		e.Agent = 500 + uint64(agent)
+		return e
+	}
+	for i := range 60 {
+		c.robot(named(1000+i, 0))
+	}
+	for i := range 3 {
+		c.person(named(2000+i, 0))
+	}
+	for i := range 60 {
+		c.robot(named(3000+i, 1+i))
+	}
+	if share := c.asked(named(1, 0)); share[verdict.LikeProgram] == 0 || share[verdict.LikeLibrary] == 0 {
+		t.Errorf("of those who arrive so %v are asked", share)
+	}
+}

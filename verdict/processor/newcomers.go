@@ -16,6 +16,7 @@ type newcomers struct {
 	mu      sync.Mutex
 	at      int64   // unix milliseconds to which visits have faded
 	visits  float32 // of people, over the day
+	back    float32 // people who were asked when they came back, over the day
 	asked   asked
 	ways    *[wayPlaces]way
 	waiting *[newcomerPlaces]newcomer
@@ -33,7 +34,7 @@ const (
 	askAll      = 0.9       // … and all are,
 	askMost     = 1 - 1./64 // but for a few addresses, which show what those who arrive so are
 	fewVisits   = 50        // of people in a day, before anybody is asked
-	askedPeople = 0.006     // newcomers among the people who arrive so and would be asked, out of all visits of people
+	askedPeople = 0.008     // newcomers among the people who arrive so and would be asked, out of all visits of people
 	fewPictures = 2         // parts of pages that a person loads
 	askFor      = 600       // seconds that newcomers are asked after the last of them, at least …
 	askGaps     = 5         // … this many of the gaps that are usual between them …
@@ -53,9 +54,13 @@ type newcomer struct {
 	shape   uint64 // of the page
 	network uint8
 	waits   bool  // until it is known whether it is bare
+	tells   bool  // its being bare says something of others
 	seen    uint8 // in how many of its ways it is counted among those of whom that is known, the closest first
 	usual   bool  // nobody was asked who arrived like it
 	alive   bool  // it is not bare
+	asked   bool  // with the page with which it arrived
+	back    bool  // it is to be asked when it comes back
+	client  uint32
 }
 
 // whoOf names the client of an address by what stays the same when it is given a cookie.
@@ -96,14 +101,18 @@ func (n *newcomers) page(e *verdict.Event, group uint32, is arriving, told *told
 	}
 	n.begin()
 	n.resolve(e, told)
+	n.again(e, told)
 	who, now := whoOf(e), e.At.Unix()
 	x := n.find(who)
 	old := x.who == who && now-x.at < newcomerFor
 	switch comes = arrives && !old; {
 	case comes:
-		*x = newcomer{who: who, at: now, arrival: a, placed: is.placed, shape: fold(e.PathShape, uint64(group))}
-		if is.deep {
-			n.watch(x, networkHash(e.Subjects[e.N-1].ID))
+		*x = newcomer{
+			who: who, at: now, arrival: a, placed: is.placed, shape: fold(e.PathShape, uint64(group)), client: e.Client,
+			asked: e.Cause == verdict.CauseCampaign && e.Verdict == verdict.Unsure,
+		}
+		if is.shown {
+			n.watch(x, networkHash(e.Subjects[e.N-1].ID), is.deep)
 		}
 		n.count(x, e, told, func(w *way, covered bool) {
 			if !covered {
@@ -172,7 +181,15 @@ func (n *newcomers) solved(e *verdict.Event, parts bool, told *toldCampaigns) {
 		return
 	}
 	who := whoOf(e)
-	if x := n.find(who); x.who == who && (x.alive || !parts) {
+	x := n.find(who)
+	if x.who != who {
+		return
+	}
+	if x.back {
+		n.back++
+		n.leave(x, told)
+	}
+	if x.alive || !parts {
 		n.person(x, e, told)
 	}
 }
@@ -226,6 +243,9 @@ func (n *newcomers) count(x *newcomer, e *verdict.Event, told *toldCampaigns, f 
 		f(w, covered)
 		ways[like] = w
 		covered = covered || w.until > now
+		if like > 0 {
+			ways[like-1].wider = mark
+		}
 	}
 	for w, usual := range ways.fromWidest {
 		n.judge(w, x.shape, now, usual, told)
@@ -251,8 +271,7 @@ func (n *newcomers) judge(w *way, shape uint64, now int64, usual float32, told *
 	if w.until != 0 {
 		x.Until = time.Unix(w.until, 0)
 	}
-	told.list[told.n] = x
-	told.n++
+	told.add(&x)
 }
 
 // ask returns the share of the newcomers of a way that is to be asked.

@@ -19,7 +19,8 @@ func (n *newcomers) visit(e *verdict.Event, of uint64, most uint8) {
 		return
 	}
 	if ms := e.At.UnixMilli(); ms > n.at {
-		n.visits *= fading(float64(ms-n.at)/1000, groupDay)
+		d := fading(float64(ms-n.at)/1000, groupDay)
+		n.visits, n.back = n.visits*d, n.back*d
 		n.at = ms
 	}
 	n.visits++

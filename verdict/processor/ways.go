@@ -27,6 +27,7 @@ var (
 // way is what is known of those who arrive in one way.
 type way struct {
 	mark      uint64
+	wider     uint64  // the way of those who arrive less alike, in which all of these arrive, too; 0: none
 	at        int64   // unix milliseconds to which the counts have faded
 	lately    float32 // arrivals, over ten minutes
 	came      float32 // over the hour, like the next ones
@@ -92,6 +93,19 @@ func (n *newcomers) way(mark uint64, like verdict.Likeness, at int64) *way {
 	}
 	*worst = way{mark: mark, like: like, at: at, span: spanOf(at)}
 	return worst
+}
+
+// known returns the place of a way; nil if it has none.
+func (n *newcomers) known(mark uint64) *way {
+	if mark == 0 {
+		return nil
+	}
+	for i := range uint64(wayTries) {
+		if w := &n.ways[(mark>>32+i)%wayPlaces]; w.mark == mark {
+			return w
+		}
+	}
+	return nil
 }
 
 // robotShare is the share of robots among those of whom it is known what they are; 0 where few are known to be, or most are not known.
