@@ -135,7 +135,7 @@ func TestOfficeIsLeftInPeace(t *testing.T) {
 	for name, w := range map[string]struct {
 		site traffic.Site
 		seed uint64
-	}{"course": {traffic.Course, 2}, "shop": {traffic.Shop, 2}} {
+	}{"course": {traffic.Course, 2}, "course, the first morning": {traffic.Course, 1}, "shop": {traffic.Shop, 2}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := traffic.DefaultConfig()

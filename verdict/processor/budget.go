@@ -41,6 +41,7 @@ type budget struct {
 	turn       uint8
 	alone      bool  // the question is for the heavy client alone
 	level      level // whom it is for
+	loaders    loaders
 	told       uint8 // to gateways: in eighths, one more, how barely it is read; 0: nothing, for nobody was asked there
 }
 
@@ -196,7 +197,13 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			if ch.is.Read() {
 				ch.again = b.again(ch.target) || ch.again
 			}
+			if ch.is == verdict.CountPart && e.Browser != 0 {
+				b.loaders.see(e)
+			}
 			p.habit(b, e, r, ch)
+			if ch.is.Read() && !r.people.parts() && b.loaders.crowd() && !ch.listed && !ch.owes && !b.heavy.apart(ch) { // nobody has shown yet how many parts a page has
+				ch.bare = 1
+			}
 			if apart = p.isApart(b, of[0], e, r, ch); apart {
 				who = ch.level()
 				ch.weight = max(ch.weight, 1)

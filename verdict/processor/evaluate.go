@@ -126,6 +126,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	}
 	strongest(&b.Factors, x, model.Explain(v.amounts[:], x))
 	b.Reason = reason(&b.Factors)
+	if p.askCrowd(&b, e, r) {
+		return
+	}
 	p.ban(b, e)
 	if b.Subject.Kind == identity.KindSpravka {
 		p.banPlace(b, e, r)

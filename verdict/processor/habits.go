@@ -29,14 +29,16 @@ type habit struct {
 }
 
 const (
-	habitFrom  = 8   // documents of an address in a day, from which on it is noted how its clients read
-	habitBare  = 2   // pages for which a browser may not have loaded anything yet; with more it is listed …
-	habitMost  = 6   // … and for so many it has paid in advance, at most
-	habitStop  = 0.5 // pages without their parts that one counts as which was stopped: people answer, or leave
-	habitCache = 4   // who has loaded the parts of one in so many pages has the others in a cache
-	habitsPart = 8   // budgets for each habit
-	habitList  = 24 * time.Hour
-	habitRenew = time.Hour // before the end of which it is listed again
+	habitFrom   = 8   // documents of an address in a day, from which on it is noted how its clients read
+	habitBare   = 2   // pages for which a browser may not have loaded anything yet; with more it is listed …
+	habitMost   = 6   // … and for so many it has paid in advance, at most
+	habitStop   = 0.5 // pages without their parts that one counts as which was stopped: people answer, or leave …
+	habitCrowd  = 0.7 // … and in a crowd, where nothing else is held against it
+	habitCache  = 4   // who has loaded the parts of one in so many pages has the others in a cache
+	habitBeside = 12  // … but for so many pages beside others who are asked by themselves
+	habitsPart  = 8   // budgets for each habit
+	habitList   = 24 * time.Hour
+	habitRenew  = time.Hour // before the end of which it is listed again
 )
 
 // habitual reports whether who loads no parts of pages has that habit: pages have parts here, and what is one is known. Beside a balancer,
@@ -49,11 +51,18 @@ func habitual(e *verdict.Event, r *rates) bool {
 // habit notes what a client loads, and whether it is listed. The caller holds the lock of the budget of its address.
 func (p *Processor) habit(b *budget, e *verdict.Event, r *rates, ch *charge) {
 	page := ch.is.Read() && !ch.again && !ch.alone && !ch.plain
-	if ch.known || !ch.parts || e.Browser == 0 || !page && ch.is != verdict.CountPart || b.docs < habitFrom {
+	answered := ch.paid && ch.is.Read()
+	if ch.known || !ch.parts || e.Browser == 0 || !page && !answered && ch.is != verdict.CountPart || b.docs < habitFrom {
 		return
 	}
 	x, unlock := p.openHabit(e)
 	defer unlock()
+	if answered {
+		if x.stops = 0; x.listed != 0 {
+			p.list(b, x, e, ch.settled)
+		}
+		return
+	}
 	ch.pays = x.debt < 0
 	was, read := x.debt, x.pages
 	if page {
@@ -64,15 +73,15 @@ func (p *Processor) habit(b *budget, e *verdict.Event, r *rates, ch *charge) {
 		}
 	} else {
 		x.loaded += ch.cover
-		x.debt, x.stops = max(x.debt-ch.cover, -habitMost), max(x.stops-ch.cover, 0)
+		x.debt = max(x.debt-ch.cover, -habitMost)
 	}
 	if p.list(b, x, e, ch.settled) {
-		ch.turned, ch.owed, ch.from = max(was, 0), max(was, 0), math.MaxInt64
+		ch.turned, ch.owed, ch.from = max(was, 0), max(was, 0), x.since(b)
 		if x.gleaner {
 			ch.turned, ch.from = read, int64(x.from)
 		}
 	}
-	ch.listed = int64(x.listed) > e.At.Unix()
+	ch.listed, ch.owes = int64(x.listed) > e.At.Unix(), x.debt > habitMost
 	ch.aside = ch.listed && x.gleaner && !ch.settled
 }
 
@@ -94,9 +103,22 @@ func (p *Processor) stopped(e *verdict.Event, r *rates) {
 	}
 	x, unlock := p.openHabit(e)
 	defer unlock()
-	if x.stops += habitStop; p.list(b, x, e, r.people.settled(e.At, p.cfg.Budget.KnownFrom)) && x.debt > 0 {
-		b.list(&charge{at: e.At.UnixMilli(), client: e.Client, turned: x.debt, owed: x.debt, from: math.MaxInt64, bare: float32(p.cfg.Budget.Bare), weight: 1})
+	stop := float32(habitStop)
+	if b.loaders.crowd() {
+		stop = habitCrowd
 	}
+	if x.stops += stop; p.list(b, x, e, r.people.settled(e.At, p.cfg.Budget.KnownFrom)) && x.debt > 0 {
+		b.list(&charge{at: e.At.UnixMilli(), client: e.Client, turned: x.debt, owed: x.debt, from: int64(x.from), bare: float32(p.cfg.Budget.Bare), weight: 1})
+	}
+}
+
+// since returns since when what a client has read before it is listed is its own, in unix seconds: since it is known, if in a crowd it had been
+// excused; else it is not.
+func (x *habit) since(b *budget) int64 {
+	if b.loaders.crowd() && x.cached() {
+		return int64(x.from)
+	}
+	return math.MaxInt64
 }
 
 // cached reports whether a client has loaded so much that the rest of what its pages want may be in a cache.
@@ -122,7 +144,7 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 func (p *Processor) list(b *budget, x *habit, e *verdict.Event, settled bool) (news bool) {
 	left := time.Duration(int64(x.listed)-e.At.Unix()) * time.Second
 	debt, gleans := x.debt+x.stops, x.gleans(b, settled)
-	if x.cached() {
+	if x.cached() && (int64(b.heavy.until) <= e.At.Unix() || debt < habitBeside) {
 		debt = x.stops
 	}
 	switch {

@@ -59,8 +59,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	p.charge(e, r, pricedAs(is, script), p.reader(e, known, rep.again))
 	p.serve(e, r, is, known)
-	if is == verdict.CountPart || is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group) {
-		p.load(e, r, known, script && rep.counts)
+	if p.isNoPage(e, r, is, known, script && rep.counts) {
 		return
 	}
 	if !e.Partner {
@@ -88,6 +87,19 @@ func (p *Processor) Process(e *verdict.Event) {
 	if due {
 		p.evaluate(e, r, &s)
 	}
+}
+
+// isNoPage takes what is no page or counts as none: parts, and what is stopped where that is held against nobody.
+func (p *Processor) isNoPage(e *verdict.Event, r *rates, is verdict.Count, known, called bool) bool {
+	switch {
+	case is == verdict.CountPart, is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group):
+		p.load(e, r, known, called)
+	case is == verdict.CountNothing && p.bystands(e, r):
+		p.overlook(e, r, known)
+	default:
+		return false
+	}
+	return true
 }
 
 // pricedAs is what an event costs as: a script that nobody has loaded before may be data, and is a call.
@@ -177,12 +189,7 @@ func (p *Processor) part(e *verdict.Event, known bool) session {
 
 // captcha counts what happened at the captcha, and re-evaluates subjects that ignore or fail it.
 func (p *Processor) captcha(e *verdict.Event, r *rates) {
-	sh, h := p.sessions.lock(e.Subjects[0])
-	s, _ := p.sessions.open(sh, h, e.Subjects[0])
-	s.captcha(e)
-	due := e.Kind != verdict.EventSolved && s.pages > 2
-	c := *s
-	sh.mu.Unlock()
+	c, due := p.challenged(e, r)
 	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
 	p.price(e, r)
 	if e.Kind == verdict.EventSolved && (!e.Again || e.Past) {
@@ -199,6 +206,18 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 		c.fade(e.At)
 		p.evaluate(e, r, &c)
 	}
+}
+
+// challenged counts what happened at the captcha, and returns a copy of its subject's session and whether the subject is due for an evaluation.
+func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool) {
+	if e.Kind == verdict.EventShown && p.bystands(e, r) {
+		return c, false
+	}
+	sh, h := p.sessions.lock(e.Subjects[0])
+	defer sh.mu.Unlock()
+	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	s.captcha(e)
+	return *s, e.Kind != verdict.EventSolved && s.pages > 2
 }
 
 // inGroups calls f with each group of the event, including its service's.
