@@ -9,7 +9,8 @@ import (
 )
 
 // A crowd is an address with many clients that load parts of pages, as an office has. Those with young cookies are judged together, so what
-// some robots among them do would ban the others, who are stopped then and leave, which looks like what robots do: such a ban would feed itself. So
+// some robots among them do would ban the others, who are stopped then and leave, which looks like what robots do: such a ban would feed itself. So,
+// while the site does not know its people, who are judged by themselves,
 //
 //  1. a crowd is asked at first, not banned, where no ban on some of its clients alone will do (concernsOne). It is judged anew from then on: whoever
 //     goes on without an answer is listed (habit);
@@ -41,9 +42,9 @@ func (l *loaders) see(e *verdict.Event) {
 // crowd reports whether the address is one.
 func (l *loaders) crowd() bool { return max(bits.OnesCount16(l.set), int(l.before)) >= crowdFrom }
 
-// askCrowd asks the strangers of a crowd instead of banning its address, and reports whether it did.
+// askCrowd asks the strangers of a crowd instead of banning its address, while the site knows nobody, and reports whether it did.
 func (p *Processor) askCrowd(b *bans.Ban, e *verdict.Event, r *rates) bool {
-	if b.Subject.Kind != identity.KindIP || !p.offendsFirst(b.Subject) {
+	if b.Subject.Kind != identity.KindIP || r.people.settled(e.At, p.cfg.Budget.KnownFrom) || !p.offendsFirst(b.Subject) {
 		return false
 	}
 	var of [4]identity.Prefix
@@ -97,7 +98,7 @@ func (s *session) anew() {
 // bystands reports whether what the client of an event does while it is stopped is held against nobody: it is judged together with the others of
 // a crowd.
 func (p *Processor) bystands(e *verdict.Event, r *rates) bool {
-	if e.Subjects[0].Kind != identity.KindIP {
+	if e.Subjects[0].Kind != identity.KindIP || r.people.settled(e.At, p.cfg.Budget.KnownFrom) {
 		return false
 	}
 	var of [4]identity.Prefix

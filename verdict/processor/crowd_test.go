@@ -185,3 +185,14 @@ func TestPartsThatNobodyHasShown(t *testing.T) {
 		}
 	}
 }
+
+// TestCrowdIsBannedWherePeopleAreKnown: a site that knows its people judges those of a crowd by themselves, and bans what is left.
+func TestCrowdIsBannedWherePeopleAreKnown(t *testing.T) {
+	o := fullOffice(t, 40)
+	for n := range o.p.cfg.Budget.KnownFrom {
+		o.p.service(0).people.met(fold(uint64(n+1), 0x9e3779b97f4a7c15), o.at)
+	}
+	if _, asked := o.convicted(); asked {
+		t.Error("it is asked")
+	}
+}
