@@ -23,8 +23,9 @@ const crowdFrom = 8
 
 // loaders are our cookies with which parts of pages are loaded at an address. Safe for use under its table's lock.
 type loaders struct {
-	hour, set uint16 // one bit for each of the hour
-	before    uint8  // bits of the hour before
+	set    uint64 // one bit for each of the hour
+	hour   uint16
+	before uint8 // bits of the hour before
 }
 
 // see takes a part of a page.
@@ -32,15 +33,15 @@ func (l *loaders) see(e *verdict.Event) {
 	switch hour := uint16(e.At.Unix() / 3600); hour { //nolint:gosec // they are compared only with those before
 	case l.hour:
 	case l.hour + 1:
-		*l = loaders{hour: hour, before: uint8(bits.OnesCount16(l.set))} //nolint:gosec // at most 16
+		*l = loaders{hour: hour, before: uint8(bits.OnesCount64(l.set))} //nolint:gosec // at most 64
 	default:
 		*l = loaders{hour: hour}
 	}
-	l.set |= uint16(bit(uint64(e.Browser), 16)) //nolint:gosec // one of 16 bits
+	l.set |= bit(uint64(e.Browser), 64)
 }
 
 // crowd reports whether the address is one.
-func (l *loaders) crowd() bool { return max(bits.OnesCount16(l.set), int(l.before)) >= crowdFrom }
+func (l *loaders) crowd() bool { return max(bits.OnesCount64(l.set), int(l.before)) >= crowdFrom }
 
 // askCrowd asks the strangers of a crowd instead of banning its address, while the site knows nobody, and reports whether it did.
 func (p *Processor) askCrowd(b *bans.Ban, e *verdict.Event, r *rates) bool {
