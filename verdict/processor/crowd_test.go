@@ -197,20 +197,20 @@ func TestCrowdIsBannedWherePeopleAreKnown(t *testing.T) {
 	}
 }
 
-// TestTwelveBrowsersAreACrowd: whatever their cookies are called; six are none.
-func TestTwelveBrowsersAreACrowd(t *testing.T) {
+// TestSixteenBrowsersAreACrowd: whatever their cookies are called; six are none.
+func TestSixteenBrowsersAreACrowd(t *testing.T) {
 	at := time.Unix(1.8e9, 0)
 	for n := range 1000 {
 		var few, many loaders
-		for i := range 12 {
+		for i := range 16 {
 			e := verdict.Event{At: at}
-			e.Browser = uint32(fold(uint64(n*12+i+1), 0xd1b54a32d192ed03)) //nolint:gosec // a part of a hash
+			e.Browser = uint32(fold(uint64(n*16+i+1), 0xd1b54a32d192ed03)) //nolint:gosec // a part of a hash
 			if many.see(&e); i < 6 {
 				few.see(&e)
 			}
 		}
 		if few.crowd() || !many.crowd() {
-			t.Errorf("%d: six are a crowd: %v, twelve: %v", n, few.crowd(), many.crowd())
+			t.Errorf("%d: six are a crowd: %v, sixteen: %v", n, few.crowd(), many.crowd())
 		}
 	}
 }
