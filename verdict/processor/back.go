@@ -43,10 +43,9 @@ func (n *newcomers) doubt(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 		return
 	}
 	x.back = true
-	told.add(&verdict.Campaign{
-		Mark: like.mark, Like: like.like, Client: x.client, Share: 1, Until: time.Unix(x.at+newcomerFor, 0),
-		Robots: uint32(like.robots), People: uint32(like.people), Bare: uint32(max(like.seen-like.alive, 0)),
-	})
+	c := like.campaign(1)
+	c.Client, c.Until = x.client, time.Unix(x.at+newcomerFor, 0)
+	told.add(&c)
 }
 
 // mayBeRobots reports whether those of a way who are bare turn out to be robots: a third of the robots that make a way a campaign's are

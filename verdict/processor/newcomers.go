@@ -267,7 +267,7 @@ func (n *newcomers) judge(w *way, shape uint64, now int64, usual float32, told *
 		w.until = now + w.askedFor()
 	}
 	w.share = share
-	x := verdict.Campaign{Mark: w.mark, Like: w.like, Share: share, Robots: uint32(w.robots), People: uint32(w.people), Bare: uint32(max(w.seen-w.alive, 0))}
+	x := w.campaign(share)
 	if w.until != 0 {
 		x.Until = time.Unix(w.until, 0)
 	}

@@ -59,7 +59,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	p.charge(e, r, pricedAs(is, script), p.reader(e, known, rep.again))
 	p.serve(e, r, is, known)
-	if p.isNoPage(e, r, is, known, script && rep.counts) {
+	if p.takeNoPage(e, r, is, known, script && rep.counts) {
 		return
 	}
 	if !e.Partner {
@@ -89,8 +89,8 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 }
 
-// isNoPage takes what is no page or counts as none: parts, and what is stopped where that is held against nobody.
-func (p *Processor) isNoPage(e *verdict.Event, r *rates, is verdict.Count, known, called bool) bool {
+// takeNoPage takes what is no page or counts as none, and reports whether it did: parts, and what is stopped where that is held against nobody.
+func (p *Processor) takeNoPage(e *verdict.Event, r *rates, is verdict.Count, known, called bool) (taken bool) {
 	switch {
 	case is == verdict.CountPart, is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group):
 		p.load(e, r, known, called)

@@ -108,6 +108,11 @@ func (n *newcomers) known(mark uint64) *way {
 	return nil
 }
 
+// campaign is what gateways are told of a way, but for how long such a share of those who arrive so is asked.
+func (w *way) campaign(share float32) verdict.Campaign {
+	return verdict.Campaign{Mark: w.mark, Like: w.like, Share: share, Robots: uint32(w.robots), People: uint32(w.people), Bare: uint32(max(w.seen-w.alive, 0))}
+}
+
 // robotShare is the share of robots among those of whom it is known what they are; 0 where few are known to be, or most are not known.
 func (w *way) robotShare(usual float32) float32 {
 	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes[w.like] || w.robots < robotsMost*w.came {
