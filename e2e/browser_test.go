@@ -50,6 +50,18 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	return ctx
 }
 
+// withWindow gives Chromium the name of one with a window; as an option for browser.
+func withWindow(t *testing.T) chromedp.ExecAllocatorOption {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "chromium", "--version").Output()
+	words := strings.Fields(string(out))
+	if err != nil || len(words) < 2 {
+		missing(t, "Chromium")
+	}
+	major, _, _ := strings.Cut(words[1], ".")
+	return chromedp.UserAgent("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/" + major + ".0.0.0 Safari/537.36")
+}
+
 // profile makes a directory for a browser's profile. Chromium's last processes may still write there after it was told to
 // stop, so what can't be removed at once is not a failure.
 func profile(t *testing.T) string {

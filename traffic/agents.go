@@ -9,22 +9,25 @@ import (
 // agentSorts are present-day robots. The held-out ones were chosen before anything was tuned.
 func agentSorts() []sort {
 	return []sort{
-		{"log-normal", false, 25, logNormal},       // a browser that pauses log-normally and follows links at random
-		{"sitemap", false, 20, sitemap},            // a browser that opens a list of pages
-		{"depth first", false, 20, depthFirst},     // a list, an item, back, the next
-		{"app scraper", false, 5, appScraper},      // the app's API, by number
-		{"checker", false, 40, checker},            // tries accounts, from many addresses
-		{"service", false, 300, scrapingService},   // a scraping service: each page from another household
-		{"watchers", false, 150, watcher},          // as many households, each looks at an item of its own again and again
-		{"samplers", false, 120, sampler},          // as many again, each with a list of its own, at odd times
-		{"signer", false, 15, signer},              // signs up again and again with a browser
-		{"assistant", true, 20, assistant},         // a browser driven by a language model
-		{"clicker", true, 20, clicker},             // random clicks at exponential times
-		{"breadth first", true, 20, breadthFirst},  // Firefox: a list, all its links in tabs, the next list
-		{"imitator", true, 20, imitator},           // long tails, goes back, rests: the hardest one
-		{"script in page", true, 10, scriptInPage}, // a browser with one page, whose console asks for all data
-		{"login browser", true, 20, loginBrowser},  // tries accounts with a browser
-		{"price monitor", true, 200, priceMonitor}, // two hundred households, a few pages a day from each
+		{"log-normal", false, 25, logNormal},              // a browser that pauses log-normally and follows links at random
+		{"sitemap", false, 20, sitemap},                   // a browser that opens a list of pages
+		{"depth first", false, 20, depthFirst},            // a list, an item, back, the next
+		{"app scraper", false, 5, appScraper},             // the app's API, by number
+		{"checker", false, 40, checker},                   // tries accounts, from many addresses
+		{"service", false, 300, scrapingService},          // a scraping service: each page from another household
+		{"watchers", false, 150, watcher},                 // as many households, each looks at an item of its own again and again
+		{"samplers", false, 120, sampler},                 // as many again, each with a list of its own, at odd times
+		{"signer", false, 15, signer},                     // signs up again and again with a browser
+		{"clicked by script", false, 20, clickedByScript}, // a browser whose links are clicked by a script, as WebDriver and extensions do
+		{"intercepted", false, 20, intercepted},           // a browser whose requests a driver intercepts, which turns its cache off
+		{"assistant", true, 20, assistant},                // a browser driven by a language model
+		{"clicker", true, 20, clicker},                    // random clicks at exponential times
+		{"breadth first", true, 20, breadthFirst},         // Firefox: a list, all its links in tabs, the next list
+		{"imitator", true, 20, imitator},                  // long tails, goes back, rests: the hardest one
+		{"in an extension", true, 20, inAnExtension},      // a language model in somebody's own browser, whose extension clicks
+		{"script in page", true, 10, scriptInPage},        // a browser with one page, whose console asks for all data
+		{"login browser", true, 20, loginBrowser},         // tries accounts with a browser
+		{"price monitor", true, 200, priceMonitor},        // two hundred households, a few pages a day from each
 	}
 }
 

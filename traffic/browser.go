@@ -117,6 +117,9 @@ var (
 	acceptName    = []byte("Accept")
 	languageName  = []byte("Accept-Language")
 	encodingName  = []byte("Accept-Encoding")
+	pragmaName    = []byte("Pragma")
+	cacheName     = []byte("Cache-Control")
+	noCache       = []byte("no-cache")
 	siteName      = []byte("Sec-Fetch-Site")
 	modeName      = []byte("Sec-Fetch-Mode")
 	destName      = []byte("Sec-Fetch-Dest")
@@ -199,12 +202,15 @@ func (c *client) navigation(fields []request.Field, p *planned, host string) []r
 	if c.family == chromium {
 		fields = append(fields, request.Field{Name: keepAliveName, Value: keepAlive})
 	}
+	if c.uncached { // Firefox has these two at the end
+		fields = append(fields, request.Field{Name: pragmaName, Value: noCache}, request.Field{Name: cacheName, Value: noCache})
+	}
 	for _, f := range c.fields {
 		switch string(f.Name) {
 		case "Sec-Fetch-Site":
 			f.Value = siteOf(cmp.Or(p.ref, p.from), host)
 		case "Sec-Fetch-User":
-			if p.dest == destCaptcha {
+			if p.dest == destCaptcha || c.scripted && strings.HasPrefix(cmp.Or(p.ref, p.from), "https://"+host+"/") {
 				continue
 			}
 		case "Accept-Language":

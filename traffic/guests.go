@@ -44,6 +44,10 @@ func guestSorts() []sort {
 		{"scrolling", false, 25, scrolling},         // a timeline, each time for something else
 		{"ticker", false, 20, ticker},               // a page with scores that reloads itself, and quick looks at others
 		{"windows", false, 25, windows},             // private windows: nothing is kept once they are closed
+		{"by voice", false, 20, byVoice},            // a program that helps them clicks by a script
+		{"tools open", false, 12, toolsOpen},        // somebody who looks at what the pages request
+		{"by gaze", true, 15, byGaze},               // a program that follows their eyes, and clicks by a script
+		{"by switch", true, 15, bySwitch},           // one key for everything, and a mark that walks over the page
 		{"uncached", true, 25, uncached},            // keeps no parts of pages: developers, and a proxy that forbids it
 	}
 }

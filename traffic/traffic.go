@@ -213,6 +213,8 @@ type client struct {
 	mind      *mind    // of guests and agents
 	trail     []string // the pages to which the back button leads
 	noReferer bool
+	scripted  bool              // its links are clicked by a script
+	uncached  bool              // wants nothing from a cache
 	bare      bool              // only the oldest fields, for parts of pages too
 	night     bool              // awake when others sleep
 	tabs      int               // how many are opened at once

@@ -49,6 +49,12 @@ func (f Family) Browser() bool { return f >= FamilyChrome }
 // Chromium reports whether the family has Chromium's engine, and therefore its header fields.
 func (f Family) Chromium() bool { return f >= FamilyChrome && f <= FamilyWebView }
 
+// TellsHands reports whether a browser says, with Sec-Fetch-User, that somebody has clicked, pressed a key or typed an address to open a page, and has
+// nothing to say of one that a script opens. Safari never says so.
+func (c Claim) TellsHands() bool {
+	return c.Family.Chromium() && c.Major >= chromiumFetch || c.Family == FamilyFirefox && c.Major >= firefoxFetch
+}
+
 // System is the operating system that a User-Agent names.
 type System uint8
 

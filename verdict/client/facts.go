@@ -121,6 +121,10 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 	if f.Headers&HasAcceptLanguage != 0 {
 		f.Language = max(1, uint32(request.Hash(p.values[valueLanguage])))
 	}
+	switch string(p.values[valueDest]) {
+	case "iframe", "frame", "fencedframe":
+		f.Headers |= InFrame
+	}
 	f.Page = p.isPage()
 	f.WantsHTML = string(p.values[valueMode]) == "navigate" || contains(p.values[valueAccept], "text/html")
 	if v.Partial {

@@ -323,3 +323,20 @@ func FuzzFacts(f *testing.F) {
 		}
 	})
 }
+
+// TestHowItIsLoaded: fields that say how a page is loaded are none of the usual ones.
+func TestHowItIsLoaded(t *testing.T) {
+	for field, want := range map[string]Headers{
+		"Pragma: no-cache":                HasPragma,
+		"Sec-Purpose: prefetch;prerender": HasPurpose,
+		"Purpose: prefetch":               HasPurpose,
+		"Sec-Fetch-Dest: iframe":          InFrame | HasFetchDest,
+		"Sec-Fetch-Dest: document":        HasFetchDest,
+	} {
+		var f Facts
+		f.Read(loadOf(field), &identity.Identity{}, new(Table))
+		if f.Headers != want || f.Headers&Usual != want&HasFetchDest {
+			t.Errorf("%s: %b, want %b", field, f.Headers, want)
+		}
+	}
+}

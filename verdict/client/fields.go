@@ -37,7 +37,13 @@ const (
 	HasForwarded // Via, Forwarded, X-Forwarded-For, X-Real-IP, if they reach us
 	HasConditional
 	HasRange
+	HasPragma  // nothing from a cache, as when a page is loaded anew with everything, or while a driver or a developer looks at requests
+	HasPurpose // loaded ahead of time, by Sec-Purpose or Purpose
+	InFrame    // Sec-Fetch-Dest says that it is for a frame in a page
 )
+
+// Usual are the fields that browsers send with pages at ordinary times.
+const Usual = HasPragma - 1
 
 // Misfits are bits for what does not match what the client claims to be. What browsers send is taken from captures of
 // Chrome 98 to 150, Edge, Firefox 133 to 144, Safari 15 to 26 and Tor (lexiforest/curl-impersonate, tests/signatures,
@@ -126,6 +132,8 @@ var knownFields = func() (by [26][4]known) {
 	add("via", HasForwarded, valueNone)
 	add("from", HasFrom, valueNone)
 	add("range", HasRange, valueNone)
+	add("pragma", HasPragma, valueNone)
+	add("purpose", HasPurpose, valueNone)
 	add("accept", HasAccept, valueAccept)
 	add("cookie", HasCookie, valueNone)
 	add("origin", HasOrigin, valueNone)
@@ -137,6 +145,7 @@ var knownFields = func() (by [26][4]known) {
 	add("user-agent", HasUserAgent, valueAgent)
 	add("connection", HasConnection, valueNone)
 	add("cache-control", HasCacheControl, valueNone)
+	add("sec-purpose", HasPurpose, valueNone)
 	add("if-none-match", HasConditional, valueNone)
 	add("authorization", HasAuthorization, valueNone)
 	add("sec-fetch-site", HasFetchSite, valueSite)

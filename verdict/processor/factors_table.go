@@ -123,6 +123,8 @@ var factors = []factor{
 	{factorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
 	{factorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, withOwnReferers(part(shareLoadRefers, shareLoad, 4))},
 	{factorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 3)},
+	{factorInfo{"unclicked_share", Course, "share", "Pages of the site that a page of it has led to, but nobody has clicked or pressed a key for (no Sec-Fetch-User), of those that are new to it: a script has opened them. Unknown with fewer than six, and for browsers that say no such thing (Safari).", true}, ofThese(moveAlone, moveLed)},
+	{factorInfo{"uncached_share", Course, "share", "Pages that it wants from no cache (Pragma), though they are new to it, as a browser does whose requests a driver intercepts or a developer looks at. Unknown with fewer than six, and like the one before.", true}, ofThese(moveForce, moveAnew)},
 	{factorInfo{"query_share", Course, "share", "Pages with a query, of its pages.", true}, part(shareQuery, shareCount, 2)},
 	{factorInfo{"answer_bytes", Course, "bytes", "Mean size of the answers.", false}, func(c *evidence) float32 {
 		if c.s.shares[shareAnswered] == 0 {
@@ -183,7 +185,7 @@ var factors = []factor{
 	{factorInfo{"agent_browser", Client, "0 or 1", "Claims to be a browser that people use.", true}, claims(client.Family.Browser)},
 	{factorInfo{"agent_mobile", Client, "0 or 1", "Claims to be a telephone or a tablet.", true}, func(c *evidence) float32 { return truth(c.e.Claim.Mobile) }},
 	{factorInfo{"version_age", Client, "versions", "By how many versions a Chromium or Firefox is behind the newest one of its time; well below 0: it can't be out yet.", true}, versionAge},
-	{factorInfo{"fields", Client, "", "How many of the usual fields the request has.", true}, fields(func(c *evidence) float32 { return float32(bits.OnesCount32(uint32(c.e.Headers))) })},
+	{factorInfo{"fields", Client, "", "How many of the usual fields the request has.", true}, fields(func(c *evidence) float32 { return float32(bits.OnesCount32(uint32(c.e.Headers & client.Usual))) })},
 	{factorInfo{"language_missing", Client, "0 or 1", "No Accept-Language, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptLanguage == 0) })},
 	{factorInfo{"encoding_missing", Client, "0 or 1", "No Accept-Encoding, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptEncoding == 0) })},
 	{factorInfo{"browser_no_language", Client, "0 or 1", "Claims to be a browser, and sends no Accept-Language.", true}, misfit(client.NoLanguage)},

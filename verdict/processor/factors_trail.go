@@ -28,6 +28,16 @@ func moves(list ...move) func(*evidence) float32 {
 	}
 }
 
+// ofThese is the share of some of its page loads that are of another sort.
+func ofThese(m, of move) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.t.moves[of] < 6 {
+			return nan
+		}
+		return float32(c.t.moves[m]) / float32(c.t.moves[of])
+	}
+}
+
 // led is a value that is unknown for a client that withholds referers, or where nobody names a page of the site.
 func led(f func(*evidence) float32) func(*evidence) float32 {
 	return withOwnReferers(func(c *evidence) float32 {

@@ -76,6 +76,10 @@ const (
 	moveFirst // nobody else has loaded the page
 	moveRead  // stayed about as long as it takes to read the page
 	moveSized // … out of the stays on pages whose size is known
+	moveAnew  // a page that is new to it, by a browser whose fields are known …
+	moveForce // … that wants nothing from a cache
+	moveLed   // … that a page of the site has led to, by a browser that says whether somebody has opened it …
+	moveAlone // … of which it says that nobody has
 	moveStep  // to the number adjacent to the last one of its series
 	moveCount
 )
@@ -159,6 +163,9 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 	t.clock(ms, gap)
 	if t.loads > 0 && gap <= visitGap && !t.inPassing(e, page, gap) {
 		t.stay(float32(gap))
+	}
+	if fresh {
+		t.hand(e)
 	}
 	t.move(e, page)
 	if fresh && others >= 0 {
@@ -307,6 +314,24 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 		}
 	}
 	t.depth.add(d)
+}
+
+// hand counts by what a page is opened that is new to the subject. Going back and loading again are left out: browsers differ in what they say of them.
+func (t *trail) hand(e *verdict.Event) {
+	if e.Partial || !e.Page || e.Headers&client.HasFetchMode == 0 || e.Headers&(client.HasPurpose|client.InFrame) != 0 || !e.Claim.TellsHands() {
+		return
+	}
+	t.moves[moveAnew]++
+	if e.Headers&client.HasPragma != 0 {
+		t.moves[moveForce]++
+	}
+	if e.Site != client.SiteSame {
+		return
+	}
+	t.moves[moveLed]++
+	if e.Headers&client.HasFetchUser == 0 {
+		t.moves[moveAlone]++
+	}
 }
 
 func (t *trail) among(page uint32) bool {
