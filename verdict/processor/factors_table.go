@@ -29,7 +29,7 @@ var factors = []factor{
 	{factorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
 	{factorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
 	{factorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *evidence) float32 { return c.s.burst }},
-	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour and those that end with the same page left out.", true}, func(c *evidence) float32 {
+	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out. Who loads a page again has not left it.", true}, func(c *evidence) float32 {
 		if c.s.stable < 2 {
 			return nan
 		}
@@ -54,10 +54,10 @@ var factors = []factor{
 		return float32(c.s.last - c.s.first)
 	}},
 	{factorInfo{"session_pages", Pace, "pages", "Pages since then.", true}, func(c *evidence) float32 { return float32(c.s.pages) }},
-	{factorInfo{"hours_active", Pace, "hours", "Hours with a page, of the last 24.", true}, func(c *evidence) float32 { return float32(bits.OnesCount32(c.s.hours)) }},
-	{factorInfo{"hours_in_row", Pace, "hours", "Hours with a page without a break up to now, at most 24.", true}, activeInRow},
+	{factorInfo{"hours_active", Pace, "hours", "Hours with a page, of the last 24, without reloads.", true}, func(c *evidence) float32 { return float32(bits.OnesCount32(c.s.hours)) }},
+	{factorInfo{"hours_in_row", Pace, "hours", "The same without a break up to now.", true}, activeInRow},
 	{factorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
-	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page: the median, of those under half an hour.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
+	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page, reloads or not: the median, of those under half an hour.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
 	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. The customers of a shop had 0.85 at the median, 0.5 to 1.5 for nine in ten (docs/detection.md).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
 	{factorInfo{"stay_spread_most", Pace, "", "The spread that it has at most, with a certainty of 95 %: few times may be even by chance.", true}, stays(spreadMost)},
 	{factorInfo{"stay_skew", Pace, "", "The skew of the logarithm: below 0 for who leaves many pages at once, and for exponential pauses; near 0 for the customers of a shop.", true}, stays(func(t *trail) float32 { return t.sums.skew() })},
@@ -68,15 +68,15 @@ var factors = []factor{
 	{factorInfo{"stay_middle_share", Pace, "share", "Stays of about the typical length: the same power of two, the one below or above.", true}, stays(middle)},
 	{factorInfo{"stay_read_share", Pace, "share", "Stays that fit the page's size: within four times of 0.7 s a kilobyte, markup included.", true}, readShare},
 	{factorInfo{"stay_size_fit", Pace, "-1 to 1", "Correlation of the logarithms of the time and of the page's bytes.", true}, sizeFit},
-	{factorInfo{"awake", Pace, "hours", "For how long it has gone on without a rest of five hours.", true}, walked(2, awake)},
-	{factorInfo{"days", Pace, "days", "Days on which it has loaded pages.", true}, walked(2, func(t *trail) float32 { return float32(t.days) })},
-	{factorInfo{"hours_per_day", Pace, "hours", "Hours with a page load, of each of these days.", true}, walked(2, func(t *trail) float32 { return float32(t.hours) / float32(max(t.days, 1)) })},
-	{factorInfo{"visits", Pace, "", "Runs of page loads with no half hour without.", true}, walked(2, func(t *trail) float32 { return float32(t.visits) })},
+	{factorInfo{"awake", Pace, "hours", "For how long it has gone on without a rest of five hours. Reloads are a rest.", true}, walked(2, awake)},
+	{factorInfo{"days", Pace, "days", "Days on which it has loaded pages, without reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.days) })},
+	{factorInfo{"hours_per_day", Pace, "hours", "Hours with such a load, of each of these days.", true}, walked(2, func(t *trail) float32 { return float32(t.hours) / float32(max(t.days, 1)) })},
+	{factorInfo{"visits", Pace, "", "Runs of page loads with no half hour without, as are hours in which one page reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.visits) })},
 	{factorInfo{"return_typical", Pace, "hours", "The geometric mean of the times between its visits.", true}, returns(1, func(m *moments) float32 { return float32(math.Exp(float64(m.mean))) })},
 	{factorInfo{"return_spread_most", Pace, "", "The standard deviation of the logarithm of these times, at most, with a certainty of 95 %. The nights of people are longer than their breaks; a program returns by the clock.", true}, returns(3, func(m *moments) float32 { return m.spreadMost() })},
-	{factorInfo{"visit_pages", Pace, "pages", "Page loads of a visit, on average.", true}, walked(2, func(t *trail) float32 { return float32(t.loads) / float32(max(t.visits, 1)) })},
-	{factorInfo{"visit_hours", Pace, "hours", "For how long its visit has gone on without a break of half an hour.", true}, walked(2, func(t *trail) float32 { return float32(t.at-t.began) / 3600_000 })},
-	{factorInfo{"visit_longest", Pace, "pages", "Page loads of its longest visit.", true}, walked(2, func(t *trail) float32 { return float32(t.most) })},
+	{factorInfo{"visit_pages", Pace, "pages", "Page loads of a visit, on average, with reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.loads) / float32(max(t.visits, 1)) })},
+	{factorInfo{"visit_hours", Pace, "hours", "For how long its visit has gone on without a break of half an hour. Reloads are a break.", true}, walked(2, func(t *trail) float32 { return float32(t.came-t.began) / 3600_000 })},
+	{factorInfo{"visit_longest", Pace, "pages", "Page loads of its longest visit, without reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.most) })},
 
 	// course
 	{factorInfo{"targets", Course, "", "Different URLs, queries included; no more than about 260 are told apart.", true}, func(c *evidence) float32 { return distinct(c.s.targets, 64) }},
@@ -141,7 +141,7 @@ var factors = []factor{
 	{factorInfo{"stopped_share", Course, "share", "Pages that were a robot's by the verdict, of its pages: who is stopped and goes on.", false}, part(shareStopped, shareCount, 4)},
 	{factorInfo{"navigation_share", Course, "share", "Navigations, of its pages: nothing says that a script has asked.", true}, part(shareNavigate, shareFields, 2)},
 	{factorInfo{"back_share", Course, "share", "Page loads that go back to the page before the last.", true}, moves(moveBack)},
-	{factorInfo{"revisit_share", Course, "share", "Page loads of a page that it has seen.", true}, moves(moveBack, moveAgain, moveLoop)},
+	{factorInfo{"revisit_share", Course, "share", "Page loads of a page that it has seen, reloads among them.", true}, revisits},
 	{factorInfo{"chain_share", Course, "share", "Page loads from the page before, as the Referer says.", true}, led(moves(moveChain))},
 	{factorInfo{"branch_share", Course, "share", "Page loads from an earlier one of the last sixteen.", true}, led(moves(moveBranch))},
 	{factorInfo{"jump_share", Course, "share", "Page loads from a page of the site that it has not loaded lately.", true}, led(moves(moveJump))},

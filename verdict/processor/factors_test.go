@@ -26,7 +26,8 @@ func factorsDoc() string {
 What the slow half knows of a subject when it evaluates it: %d numbers, in the order of the vector that a formula gets.
 A number that is not known is NaN, never 0: a recorded log line has no header fields but User-Agent and Referer, a new
 subject has no gaps. *cheap* are those that are known before the first answer; a service with `+"`verdict.sync`"+` judges by them
-inline. Pages are requests that somebody looks at the answers of; sub-resources (pictures, styles, scripts) are none.
+inline. Pages are requests that somebody looks at the answers of; sub-resources (pictures, styles, scripts) are none. A reload is a load
+of the last page's address within half an hour: the page may do so by itself. What is said of moves from page to page is said of the other loads.
 
 The last two columns are measured: of %d subjects of made-up people and of %d of made-up robots, of all kinds that are not
 held out (`+"[detection.md](detection.md)"+`), the 5th, 50th and 95th percentile at the end of their traffic, and for how many

@@ -38,6 +38,16 @@ func ofThese(m, of move) func(*evidence) float32 {
 	}
 }
 
+// revisits is the share of its page loads that are of a page which it has seen.
+func revisits(c *evidence) float32 {
+	m := &c.t.moves
+	all := float32(c.t.nMoves) + float32(c.t.still)
+	if all < 6 {
+		return nan
+	}
+	return (float32(m[moveBack]) + float32(m[moveAgain]) + float32(m[moveLoop]) + float32(c.t.still)) / all
+}
+
 // led is a value that is unknown for a client that withholds referers, or where nobody names a page of the site.
 func led(f func(*evidence) float32) func(*evidence) float32 {
 	return withOwnReferers(func(c *evidence) float32 {
@@ -121,7 +131,7 @@ func sizeFit(c *evidence) float32 {
 }
 
 // awake is how many hours it has gone on without a rest of five hours.
-func awake(t *trail) float32 { return float32(t.at-t.rested) / 3600_000 }
+func awake(t *trail) float32 { return float32(t.came-t.rested) / 3600_000 }
 
 // rarity is how many others have loaded its pages.
 func rarity(c *evidence) float32 {

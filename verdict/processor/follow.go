@@ -37,6 +37,10 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told,
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
+	if load && t.reloads(e) {
+		t.reload(e)
+		return x, false, false
+	}
 	if !stopped {
 		t.step(e)
 	}

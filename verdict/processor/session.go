@@ -237,15 +237,16 @@ func (s *session) turn(e *verdict.Event, load, night bool) {
 		s.sharesOf /= 2
 	}
 	s.sharesOf++
+	before := s.page
 	s.pace(e.At)
-	if load {
-		s.loaded(e)
-	}
+	still := load && s.loaded(e, before)
 	s.course(e, load)
 	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
 	s.count(shareNight, night)
-	s.hours |= 1
+	if !still {
+		s.hours |= 1
+	}
 	s.answer(e)
 	s.methods(e)
 }
@@ -276,9 +277,10 @@ func (s *session) pace(at time.Time) {
 	s.page = max(s.page, ms)
 }
 
-// loaded counts a page load.
-func (s *session) loaded(e *verdict.Event) {
+// loaded counts a page load, and reports whether the subject is still on the page of that before, at the given time: a page may reload itself.
+func (s *session) loaded(e *verdict.Event, before int64) (still bool) {
 	again := s.reloads(e)
+	still = again && e.Method == 'G' && e.At.UnixMilli()-before <= visitGap*1000
 	s.shares[shareLoad]++
 	s.count(shareLoadRefers, e.Referer != client.RefererNone)
 	s.count(shareSited, e.Site != client.SiteUnknown)
@@ -290,6 +292,9 @@ func (s *session) loaded(e *verdict.Event) {
 		}
 		s.number, s.series = e.Number, e.Series
 	}
+	if still {
+		return true
+	}
 	ms := e.At.UnixMilli()
 	gap := max(float64(ms-s.load)/1000, 0)
 	first := s.load == 0
@@ -297,7 +302,7 @@ func (s *session) loaded(e *verdict.Event) {
 	// The gap between two loads, by its logarithm, from a millisecond to an hour: a later load is another visit. Who loads a page again
 	// has not left it, and a page that reloads itself does so by the clock, whoever reads it.
 	if first || again || gap > 3600 {
-		return
+		return false
 	}
 	if g := float32(gap); s.stable == 0 || g < s.gapMin {
 		s.gapMin = g
@@ -308,6 +313,7 @@ func (s *session) loaded(e *verdict.Event) {
 	n := float32(min(max(uint32(s.stable), 1), 32))
 	s.gapMean += d / n
 	s.gapVar += (d*(l-s.gapMean) - s.gapVar) / n
+	return false
 }
 
 // reloads reports whether the page before was the same one, as far as is known: a page of a list that only the query names has another

@@ -14,16 +14,18 @@ import (
 // halving.
 type trail struct {
 	at       int64              // unix milliseconds of the last load
-	rested   int64              // … of the first load after the last long rest
-	began    int64              // … of the first load of this visit
+	came     int64              // … of the last one that was no reload: since then it is on its page
+	rested   int64              // … of the first such load after the last long rest
+	began    int64              // … of the first such load of this visit
 	seen     [4]uint64          // one bit for each page
 	leads    uint64             // one bit for each page that it came from
 	pages    [trailPages]uint32 // the last ones, by path
 	stays    [stayBuckets]uint8 // by the binary logarithm of the seconds
 	nStays   uint8              // in stays
 	moves    [moveCount]uint8
-	nMoves   uint8 // loads in moves
-	turn     uint8 // loads, modulo 256: where in pages the next one goes
+	nMoves   uint8 // loads in moves, without reloads
+	still    uint8 // reloads, which fade with moves
+	turn     uint8 // loads without reloads, modulo 256: where in pages the next one goes
 	visits   uint8
 	days     uint8
 	cameAt   uint8   // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
@@ -41,10 +43,11 @@ type trail struct {
 	hub      uint32  // the page that the last load came from
 	rarity   float32 // mean of the binary logarithm of how many others have loaded its pages
 	loads    uint32
-	visit    uint32 // loads of this visit
-	most     uint32 // loads of the longest visit
-	hour     uint32 // of the last load
-	hours    uint16 // hours with a load
+	target   uint32 // of the last load
+	visit    uint32 // loads of this visit, without reloads
+	most     uint32 // … of the longest visit
+	hour     uint32 // of the last load that was no reload
+	hours    uint16 // hours with one
 	day      uint16
 	number   uint32 // of the last target with one
 	series   uint32
@@ -63,7 +66,7 @@ type move uint8
 // The moves.
 const (
 	moveBack   move = iota // to the page before the last one
-	moveAgain              // the last page again
+	moveAgain              // the last page again, by another address or method
 	moveLoop               // to a page that it has seen before
 	moveChain              // from the last page, as its Referer says
 	moveBranch             // from an earlier page
@@ -148,7 +151,7 @@ const (
 	readWithin       = 4
 )
 
-// load adds a page load. others is how many others have loaded the page; fresh says that this subject has not.
+// load adds a page load that is no reload. others is how many others have loaded the page; fresh says that this subject has not.
 func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 	ms := e.At.UnixMilli()
 	page := uint32(e.Path)
@@ -157,9 +160,10 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 			t.moves[i] /= 2
 		}
 		t.nMoves /= 2
+		t.still /= 2
 	}
 	t.nMoves++
-	gap := max(float64(ms-t.at)/1000, 0)
+	gap := max(float64(ms-t.came)/1000, 0)
 	t.clock(ms, gap)
 	if t.loads > 0 && gap <= visitGap && !t.inPassing(e, page, gap) {
 		t.stay(float32(gap))
@@ -176,13 +180,28 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 		}
 	}
 	t.pages[t.turn%trailPages] = page
+	t.target = uint32(e.Target)
 	t.turn++
 	inc(&t.loads)
-	t.at = max(t.at, ms)
+	t.at, t.came = max(t.at, ms), max(t.came, ms)
 	t.size = 0
 	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
 		t.size = float32(math.Log(float64(e.BytesOut)))
 	}
+}
+
+// reloads reports whether a load is one of the last page again. A page may reload itself, whether or not anybody is there: nobody has gone
+// anywhere by that, has left the page, or is awake. Who has been away for half an hour comes back.
+func (t *trail) reloads(e *verdict.Event) bool {
+	return t.loads > 0 && e.Method == 'G' && t.target == uint32(e.Target) && t.pages[(t.turn-1)%trailPages] == uint32(e.Path) &&
+		e.At.UnixMilli()-t.at <= visitGap*1000
+}
+
+// reload adds a load of the last page again.
+func (t *trail) reload(e *verdict.Event) {
+	inc(&t.loads)
+	inc(&t.still)
+	t.at = max(t.at, e.At.UnixMilli())
 }
 
 // tabGap is how many seconds apart links are opened when the pages are not looked at in between.

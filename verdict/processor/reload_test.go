@@ -1,0 +1,93 @@
+package processor
+
+import (
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// TestReloads: of somebody who leaves a page open that reloads itself, whether the reload names it as its Referer or not, the factors of
+// the way, of hours and of the time on pages say what they say of the same person on a page that doesn't. It is seen that pages are loaded again.
+func TestReloads(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	page := func(i int) string { return "/item/" + string(rune('a'+i)) }
+	pauses := [...]time.Duration{20 * time.Second, 3 * time.Second, 12 * time.Minute, 70 * time.Second, 5 * time.Second, 40 * time.Minute}
+	reader := func(n int, from func(page string) string) map[string]float32 {
+		w := &walk{p: p, n: n, at: time.Unix(1.8e9, 0)}
+		stay := func(page string, d time.Duration) time.Duration {
+			for ; from != nil && d > 50*time.Second; d -= 50 * time.Second {
+				w.load(page, from(page), 50*time.Second)
+			}
+			return d
+		}
+		after := time.Duration(0)
+		for i := range 14 {
+			w.load(page(i), page(max(i-1-i%3, 0)), after)
+			after = stay(page(i), pauses[i%len(pauses)])
+			if i == 7 {
+				after = stay(page(i), 13*time.Hour)
+			}
+		}
+		w.load(page(14), page(13), after)
+		return w.factors()
+	}
+	quiet := reader(1, nil)
+	for n, from := range []func(string) string{func(page string) string { return page }, func(string) string { return "" }} {
+		open := reader(2+n, from)
+		for _, name := range []string{
+			"awake", "days", "hours_active", "hours_in_row", "hours_per_day", "visits", "return_typical", "visit_hours", "visit_longest",
+			"stay_typical", "stay_spread", "stay_longest", "stay_long_share", "stay_short_share", "gap_typical", "gap_spread", "gap_least",
+			"back_share", "chain_share", "branch_share", "jump_share", "entry_share", "entry_within", "fan", "down_share", "depth_spread", "count_share",
+		} {
+			want, known := quiet[name]
+			if got, also := open[name]; known != also || math.Abs(float64(got-want)) > 1e-4 {
+				t.Errorf("%d: %s is %v (%v), and %v (%v) on pages that don't reload themselves", n, name, got, also, want, known)
+			}
+		}
+		if got := open["revisit_share"]; got < 0.9 {
+			t.Errorf("%d: revisit_share is %v", n, got)
+		}
+		if got := open["pages_1d"]; got < 500 {
+			t.Errorf("%d: %v pages in a day", n, got)
+		}
+	}
+	again := &walk{p: p, n: 9, at: time.Unix(1.8e9, 0)} // who comes back for a page has gone
+	for range 20 {
+		again.load("/item", "", time.Hour)
+	}
+	if of := again.factors(); of["visits"] < 19 || of["awake"] < 17 || of["hours_active"] < 19 {
+		t.Errorf("the same page each hour: %v visits, awake for %v hours, active in %v", of["visits"], of["awake"], of["hours_active"])
+	}
+}
+
+// TestReloadingRobot: who asks for one page all day is found by how much that is.
+func TestReloadingRobot(t *testing.T) {
+	for _, as := range []struct{ every, most time.Duration }{
+		{200 * time.Millisecond, 15 * time.Second},
+		{time.Second, 2 * time.Minute},
+		{2 * time.Second, 5 * time.Minute},
+		{3 * time.Second, 15 * time.Minute},
+		{5 * time.Second, time.Hour},
+		{10 * time.Second, 8 * time.Hour},
+		{15 * time.Second, 11 * time.Hour},
+	} {
+		for _, subs := range [][]identity.Subject{nil, {cookie(1)}} {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGateway(t, nil)
+				defer g.end()
+				took, found := g.until(visitor{addr: "192.0.2.1", agent: firefox, subs: subs}, as.every, 24*time.Hour, func(e *verdict.Event) {
+					e.Page, e.Type, e.Document, e.BytesOut = true, verdict.TypeHTML, true, 20000
+					e.Referer, e.RefererPath = client.RefererSame, uint32(e.Path)
+				})
+				if !found || took > as.most {
+					t.Errorf("each %v, %d cookies: %v after %v", as.every, len(subs), found, took)
+				}
+			})
+		}
+	}
+}
