@@ -48,12 +48,9 @@ func (p *Processor) askCrowd(b *bans.Ban, e *verdict.Event, r *rates) bool {
 	if b.Subject.Kind != identity.KindIP || r.people.settled(e.At, p.cfg.Budget.KnownFrom) || !p.offendsFirst(b.Subject) {
 		return false
 	}
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, b.Subject.ID, r.Group)
-	sh, h := p.budgets.lock(of[0])
-	x := sh.find(h, of[0])
+	x, of, mu := p.lockBudget(b.Subject.ID, r.Group)
 	if x == nil || !x.loaders.crowd() {
-		sh.mu.Unlock()
+		mu.Unlock()
 		return false
 	}
 	x.fade(e.At.UnixMilli())
@@ -62,11 +59,11 @@ func (p *Processor) askCrowd(b *bans.Ban, e *verdict.Event, r *rates) bool {
 	if only == 0 {
 		x.askedUntil, x.alone, x.level = max(x.askedUntil, uint32(b.Until.Unix())), false, x.level|askStrangers //nolint:gosec // until 2106
 	}
-	sh.mu.Unlock()
+	mu.Unlock()
 	if only != 0 {
 		return false
 	}
-	p.keeper.Ask(&verdict.Question{Prefix: of[0], Until: b.Until, Read: uint32(read), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name})
+	p.keeper.Ask(&verdict.Question{Prefix: of, Until: b.Until, Read: uint32(read), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name})
 	p.beginAnew(b.Subject)
 	return true
 }
@@ -102,11 +99,8 @@ func (p *Processor) bystands(e *verdict.Event, r *rates) bool {
 	if e.Subjects[0].Kind != identity.KindIP || r.people.settled(e.At, p.cfg.Budget.KnownFrom) {
 		return false
 	}
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, e.Subjects[0].ID, r.Group)
-	sh, h := p.budgets.lock(of[0])
-	defer sh.mu.Unlock()
-	b := sh.find(h, of[0])
+	b, _, mu := p.lockBudget(e.Subjects[0].ID, r.Group)
+	defer mu.Unlock()
 	return b != nil && b.loaders.crowd() && int64(b.askedUntil) > e.At.Unix() && !b.alone
 }
 

@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/verdict"
 )
 
@@ -93,11 +92,8 @@ func (p *Processor) stopped(e *verdict.Event, r *rates) {
 	if !habitual(e, r) {
 		return
 	}
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
-	sh, h := p.budgets.lock(of[0])
-	defer sh.mu.Unlock()
-	b := sh.find(h, of[0])
+	b, _, mu := p.lockBudget(e.Subjects[e.N-1].ID, r.Group)
+	defer mu.Unlock()
 	if b == nil || b.docs < habitFrom {
 		return
 	}

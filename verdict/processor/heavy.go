@@ -126,11 +126,8 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 	if b.Subject.Kind != identity.KindIP || r == nil {
 		return false
 	}
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, b.Subject.ID, r.Group)
-	sh, h := p.budgets.lock(of[0])
-	defer sh.mu.Unlock()
-	x := sh.find(h, of[0])
+	x, of, mu := p.lockBudget(b.Subject.ID, r.Group)
+	defer mu.Unlock()
 	if x == nil {
 		return false
 	}
@@ -148,7 +145,7 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 		return false
 	}
 	p.keeper.Ask(&verdict.Question{
-		Prefix: of[0], Only: only, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name,
+		Prefix: of, Only: only, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name,
 	})
 	return true
 }

@@ -3,6 +3,7 @@ package processor
 import (
 	"math"
 	"net/netip"
+	"sync"
 	"time"
 
 	"antirobot/identity"
@@ -46,19 +47,33 @@ func (p *Processor) arrived(e *verdict.Event, r *rates) {
 	}
 }
 
+// lockBudget returns the budget of an address by itself, nil if there is none, whose it is, and what locks it. The caller unlocks that.
+func (p *Processor) lockBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *sync.Mutex) {
+	var list [4]identity.Prefix
+	identity.Prefixes(&list, addr, group)
+	sh, h := p.budgets.lock(list[0])
+	return sh.find(h, list[0]), list[0], &sh.mu
+}
+
+// openBudget is lockBudget for one that begins where there is none.
+func (p *Processor) openBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *sync.Mutex) {
+	var list [4]identity.Prefix
+	identity.Prefixes(&list, addr, group)
+	sh, h := p.budgets.lock(list[0])
+	b, _ = p.budgets.open(sh, h, list[0])
+	return b, list[0], &sh.mu
+}
+
 // onBudget changes the budget of an event's address.
 func (p *Processor) onBudget(e *verdict.Event, r *rates, change func(b *budget)) {
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
-	sh, h := p.budgets.lock(of[0])
-	b, _ := p.budgets.open(sh, h, of[0])
+	b, of, mu := p.openBudget(e.Subjects[e.N-1].ID, r.Group)
 	b.fade(e.At.UnixMilli())
 	change(b)
 	b.tell()
 	share, news := b.barely(r, false)
-	sh.mu.Unlock()
+	mu.Unlock()
 	if news {
-		p.keeper.Barely(of[0], share, e.At)
+		p.keeper.Barely(of, share, e.At)
 	}
 }
 
@@ -108,11 +123,8 @@ func (b *budget) robots() float64 {
 
 // robotsAt is how much of what is read at an address is robots'.
 func (p *Processor) robotsAt(addr [16]byte, r *rates, at time.Time) float64 {
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, addr, r.Group)
-	sh, h := p.budgets.lock(of[0])
-	defer sh.mu.Unlock()
-	b := sh.find(h, of[0])
+	b, _, mu := p.lockBudget(addr, r.Group)
+	defer mu.Unlock()
 	if b == nil {
 		return 0
 	}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/verdict"
 )
 
@@ -328,11 +327,8 @@ func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
 	if e.Verdict != verdict.Human && e.Mode == verdict.Enforce {
 		return 0
 	}
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, e.Subjects[e.N-1].ID, voiceGroup)
-	sh, h := p.budgets.lock(of[0])
-	defer sh.mu.Unlock()
-	b, _ := p.budgets.open(sh, h, of[0])
+	b, _, mu := p.openBudget(e.Subjects[e.N-1].ID, voiceGroup)
+	defer mu.Unlock()
 	b.fade(e.At.UnixMilli())
 	i, most := 0, float32(voicePages)
 	if part {
