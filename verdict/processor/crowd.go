@@ -106,10 +106,6 @@ func (p *Processor) bystands(e *verdict.Event, r *rates) bool {
 
 // overlook counts such a page for what its newcomers and groups are like, and for nothing else.
 func (p *Processor) overlook(e *verdict.Event, r *rates, known bool) {
-	if !e.Partner {
-		r.arrivals(e).see(e, known)
-	}
-	w, addr := p.voice(e, false, known), addressHash(e)
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, e.Page, memberOf(k, e, addr), k.weight(w)) })
+	p.turnGroups(e, e.Page, known)
 	p.arrive(e, r, known, false)
 }

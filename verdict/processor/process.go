@@ -59,14 +59,13 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	p.charge(e, r, pricedAs(is, script), p.reader(e, known, rep.again))
 	p.serve(e, r, is, known)
-	if p.takeNoPage(e, r, is, known, script && rep.counts) {
+	if p.takePart(e, r, is, known, script && rep.counts) {
 		return
 	}
-	if !e.Partner {
-		r.arrivals(e).see(e, known)
-		if known {
-			p.hellos.see(e)
-		}
+	p.fields(e, r, known)
+	if is == verdict.CountNothing && p.bystands(e, r) {
+		p.overlook(e, r, known)
+		return
 	}
 	p.renew(e, r)
 	s, due := p.turn(e, r.Name, is, known)
@@ -89,17 +88,24 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 }
 
-// takeNoPage takes what is no page or counts as none, and reports whether it did: parts, and what is stopped where that is held against nobody.
-func (p *Processor) takeNoPage(e *verdict.Event, r *rates, is verdict.Count, known, called bool) (taken bool) {
-	switch {
-	case is == verdict.CountPart, is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group):
+// takePart takes what is a part of a page, or was to be one and came to nothing, and reports whether it did.
+func (p *Processor) takePart(e *verdict.Event, r *rates, is verdict.Count, known, called bool) (taken bool) {
+	taken = is == verdict.CountPart || is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group)
+	if taken {
 		p.load(e, r, known, called)
-	case is == verdict.CountNothing && p.bystands(e, r):
-		p.overlook(e, r, known)
-	default:
-		return false
 	}
-	return true
+	return taken
+}
+
+// fields takes what a page request sends for what browsers at the service send.
+func (p *Processor) fields(e *verdict.Event, r *rates, known bool) {
+	if e.Partner {
+		return
+	}
+	r.arrivals(e).see(e, known)
+	if known {
+		p.hellos.see(e)
+	}
 }
 
 // pricedAs is what an event costs as: a script that nobody has loaded before may be data, and is a call.
@@ -157,10 +163,14 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 		a.service = service
 		p.send(a, e.Past)
 	}
-	w := p.voice(e, false, known)
-	addr := addressHash(e)
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, memberOf(k, e, addr), k.weight(w)) })
+	p.turnGroups(e, load, known)
 	return c, due
+}
+
+// turnGroups counts a page in the groups of its event.
+func (p *Processor) turnGroups(e *verdict.Event, load, known bool) {
+	w, addr := p.voice(e, false, known), addressHash(e)
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, memberOf(k, e, addr), k.weight(w)) })
 }
 
 // load counts a part of a page; called says that it counts as a call, too.
