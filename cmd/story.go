@@ -24,7 +24,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	}
 	row("request", "%s at %s UTC, %s", s.RequestID, s.At.Format("2006-01-02 15:04:05.000"), ago(at.Sub(s.At)))
 	row("", "%s %s, service %s, mode %s", s.Method, s.Path, s.Service, s.Mode)
-	row("verdict", "%s: %s", paint(coloured(w), verdictColours[s.Verdict], answerWords(s)), verdict.CauseWords(s.Cause))
+	row("verdict", "%s: %s", paint(coloured(w), verdictColours[s.Verdict], answerWords(s)), causeWords(s))
 	row("who", "charged to %s", s.Subject)
 	if len(s.Considered) > 1 {
 		row("", "considered: %s", strings.Join(s.Considered, ", "))
@@ -53,7 +53,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	if s.Ban != nil {
 		tellBan(row, s, now, at)
 	} else if q := s.Question; q != nil {
-		row("asked", "%s", words.Sprintf(words.English, "%s until %s UTC: %d {document|documents} within %s, %d {is|are} in order; %s", q.Network, q.Until.Format("2006-01-02 15:04:05"), q.Read, q.Window, q.Most, whoIsAsked(q)))
+		row("asked", "%s until %s UTC: %s; %s", q.Network, q.Until.Format(time.DateTime), whyAsked(q), whoIsAsked(q))
 	} else if s.Score > 0 {
 		row("score", "%.3g", s.Score)
 	}
@@ -279,6 +279,22 @@ func ago(d time.Duration) string {
 		return words.Sprintf(words.English, "%d {minute|minutes} ago", int(d.Minutes()))
 	}
 	return words.Sprintf(words.English, "%d {hour|hours} ago", int(d.Hours()))
+}
+
+// causeWords says what decided.
+func causeWords(s *verdict.Story) string {
+	if q := s.Question; q != nil && q.Reason != "" {
+		return "asked in place of a ban: " + q.Reason
+	}
+	return verdict.CauseWords(s.Cause)
+}
+
+// whyAsked says what a question is asked for.
+func whyAsked(q *verdict.StoryAsked) string {
+	if q.Reason != "" {
+		return "in place of a ban, for " + q.Reason
+	}
+	return words.Sprintf(words.English, "%d {document|documents} within %s, %d {is|are} in order", q.Read, q.Window, q.Most)
 }
 
 // whoIsAsked says whom a question concerns.

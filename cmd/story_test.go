@@ -66,6 +66,19 @@ func TestStoryOfTrace(t *testing.T) {
 	}
 }
 
+// TestStoryOfAQuestion: what was read is told where it is asked for that, and what a ban would have been for where it takes the place of one.
+func TestStoryOfAQuestion(t *testing.T) {
+	q := verdict.StoryAsked{Network: "192.0.2.7/32", Read: 12, Most: 180, Window: "1h"}
+	s := verdict.Story{Verdict: "unsure", Cause: "budget", Question: &q}
+	if out := told(t, &s); !strings.Contains(out, "12 documents within 1h, 180 are in order; the established are spared") {
+		t.Errorf("for what was read: %s", out)
+	}
+	q.Reason = "formula: parts_missing"
+	if out := told(t, &s); !strings.Contains(out, "in place of a ban, for formula: parts_missing; the established are spared") || strings.Contains(out, "documents") || strings.Contains(out, "has read more") {
+		t.Errorf("for what the formula says: %s", out)
+	}
+}
+
 // TestStoryOfRules: what rules said is told with the line, and quarantine is no 403.
 func TestStoryOfRules(t *testing.T) {
 	f := func(s verdict.Story, want ...string) {

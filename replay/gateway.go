@@ -82,10 +82,14 @@ func (s *Served) Why() string {
 	if x := &s.Decision.Campaign; s.Decision.Cause == verdict.CauseCampaign {
 		return words.Sprintf(words.English, "arrives like %d {robot|robots}, %d who {loads|load} nothing and %d {person|people} (%s)", x.Robots, x.Bare, x.People, x.Like)
 	}
-	if q := &s.Decision.Question; s.Asked() {
+	switch q := &s.Decision.Question; {
+	case !s.Asked():
+		return s.Decision.Ban.Reason
+	case q.Reason != "":
+		return q.Reason
+	default:
 		return fmt.Sprintf("more than %d documents in %s from a network of %d bits", q.Most, q.Window, q.Prefix.Bits)
 	}
-	return s.Decision.Ban.Reason
 }
 
 // Serve gives a request its verdict, and tells the slow half about it and about the answer, given by the service or by

@@ -225,7 +225,7 @@ func (c *Cacher) heardBeat(b []byte) bool {
 	return true
 }
 
-// appendQuestion appends a question: network, bits, group, until (unix milliseconds), whom it is for, and what it says.
+// appendQuestion appends a question: network, bits, group, until (unix milliseconds), whom it is for, what it says, and its reason where it is asked in place of a ban.
 func (c *Cacher) appendQuestion(dst []byte, q *Question) []byte {
 	dst = append(dst, q.Prefix.ID[:]...)
 	dst = append(dst, q.Prefix.Bits, b2u(q.All)|b2u(q.Apart)<<1|b2u(q.Young)<<2|b2u(q.Both)<<3)
@@ -234,7 +234,10 @@ func (c *Cacher) appendQuestion(dst []byte, q *Question) []byte {
 	for _, v := range [...]uint32{q.Only, q.Read, q.Most} {
 		dst = binary.BigEndian.AppendUint32(dst, v)
 	}
-	return bans.AppendText(dst, q.Window)
+	if dst = bans.AppendText(dst, q.Window); q.Reason != "" { // an earlier version does not take one that gives a reason
+		dst = bans.AppendText(dst, q.Reason)
+	}
+	return dst
 }
 
 func (c *Cacher) heardQuestion(b []byte) bool {
@@ -247,7 +250,10 @@ func (c *Cacher) heardQuestion(b []byte) bool {
 		Until: c.heardTime(b[22:]), Only: binary.BigEndian.Uint32(b[30:]), Read: binary.BigEndian.Uint32(b[34:]), Most: binary.BigEndian.Uint32(b[38:]),
 	}
 	var ok bool
-	if q.Window, b, ok = bans.CutText(b[fixed:], bans.MaxName); !ok || len(b) > 0 || q.Prefix.Bits > 128 || q.Prefix.Bits%8 != 0 {
+	if q.Window, b, ok = bans.CutText(b[fixed:], bans.MaxName); ok && len(b) > 0 {
+		q.Reason, b, ok = bans.CutText(b, bans.MaxReason)
+	}
+	if !ok || len(b) > 0 || q.Prefix.Bits > 128 || q.Prefix.Bits%8 != 0 {
 		return false
 	}
 	if q.Until.After(c.now()) {

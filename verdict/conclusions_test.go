@@ -22,7 +22,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		home := ip("192.0.2.7")
 		var of [4]identity.Prefix
 		identity.Prefixes(&of, home.ID, groupOf("shop"))
-		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Apart: true, Read: 99, Most: 50, Window: "1h"}
+		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Apart: true, Read: 99, Most: 50, Window: "1h", Reason: "formula: awake"}
 		doubt := Doubt{Subject: home, Group: 7, Until: at.Add(time.Hour), Score: 0.25, Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}}
 		p.Ask(&question)
 		p.Doubt(&doubt)
@@ -49,7 +49,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		synctest.Wait()
 		for name, w := range map[string]*world{"a gateway": g, "one that starts later": late} {
 			var q Question
-			if !w.questions.find(&q, ip("192.0.2.9").ID, groupOf("shop"), at.UnixNano(), func(bool, bool) bool { return false }, func(only uint32) bool { return only == 1 }) || q.Read != 99 || q.Window != "1h" || !q.All {
+			if !w.questions.find(&q, ip("192.0.2.9").ID, groupOf("shop"), at.UnixNano(), func(bool, bool) bool { return false }, func(only uint32) bool { return only == 1 }) || q.Read != 99 || q.Window != "1h" || q.Reason != "formula: awake" || !q.All {
 				t.Errorf("%s has the question %+v", name, q)
 			}
 			var d Doubt

@@ -10,7 +10,7 @@ import (
 )
 
 // Question says that everybody who comes from a network is asked for a captcha at the services of a group until a
-// given time, because more has been read there than the site's people explain. It is not a ban: it is on nobody, it
+// given time, because more has been read there than the site's people explain, or in place of a ban. It is not a ban: it is on nobody, it
 // does not grow with repetition, and a pass answers it.
 type Question struct {
 	Prefix identity.Prefix
@@ -23,6 +23,7 @@ type Question struct {
 	Read   uint32 // documents counted by the time it was asked …
 	Most   uint32 // … and how many would have been acceptable
 	Window string // the time over which they are counted
+	Reason string // of the ban in whose place it is asked; empty: it is asked for what was read
 }
 
 // questions is the bounded table of questions.
@@ -32,7 +33,7 @@ type questions struct {
 
 type asked struct {
 	read, most              uint32
-	window                  string
+	window, reason          string
 	all, young, both, apart bool
 	only                    uint32
 }
@@ -41,7 +42,7 @@ func newQuestions(most int) questions { return questions{newExpiring[identity.Pr
 
 // put asks a question, or replaces it.
 func (q questions) put(x *Question) {
-	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, all: x.All, young: x.Young, both: x.Both, apart: x.Apart, only: x.Only})
+	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, reason: x.Reason, all: x.All, young: x.Young, both: x.Both, apart: x.Apart, only: x.Only})
 }
 
 // find sets x to the question that applies to an address; spare says that a question for strangers, for the young or for both does not concern
@@ -61,7 +62,7 @@ func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spar
 			back = back || !a.young
 			continue
 		}
-		*x = Question{Prefix: p, Until: until, All: a.all, Young: a.young, Both: a.both, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
+		*x = Question{Prefix: p, Until: until, All: a.all, Young: a.young, Both: a.both, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window, Reason: a.reason}
 		return true
 	}
 	return false
@@ -208,6 +209,8 @@ type StoryAsked struct {
 	Strangers   bool      `json:"strangers"`   // strangers are asked
 	Apart       bool      `json:"apart"`       // … for the clients of the address share nothing of what they read
 	OneClient   bool      `json:"one_client"`  // only one client of the network is asked, which has read most of it
+
+	Reason string `json:"reason,omitempty"` // of the ban in whose place it is asked; empty: it is asked for what was read
 }
 
 // story returns the question as JSON shows it.
@@ -217,6 +220,6 @@ func (q *Question) story() *StoryAsked {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return &StoryAsked{
-		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, Young: q.Young, Strangers: !q.Young || q.Both, Apart: q.Apart, OneClient: q.Only != 0,
+		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, Young: q.Young, Strangers: !q.Young || q.Both, Apart: q.Apart, OneClient: q.Only != 0, Reason: q.Reason,
 	}
 }

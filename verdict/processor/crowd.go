@@ -63,7 +63,7 @@ func (p *Processor) askCrowd(b *bans.Ban, e *verdict.Event, r *rates) bool {
 	if only != 0 {
 		return false
 	}
-	p.keeper.Ask(&verdict.Question{Prefix: of, Until: b.Until, Read: uint32(read), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name})
+	p.keeper.Ask(&verdict.Question{Prefix: of, Until: b.Until, Read: uint32(read), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name, Reason: b.Reason})
 	p.beginAnew(b.Subject)
 	return true
 }

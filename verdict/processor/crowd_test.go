@@ -46,7 +46,7 @@ func (o *office) stops(client uint32) {
 // convicted is a ban on the office's address, and whether it became a question.
 func (o *office) convicted() (b bans.Ban, asked bool) {
 	e := reading(o.at, 1, one(0))
-	b = bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
+	b = bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour), Reason: "formula: parts_missing"}
 	return b, o.p.askCrowd(&b, e, o.p.service(e.Service))
 }
 
@@ -55,7 +55,7 @@ func (o *office) convicted() (b bans.Ban, asked bool) {
 func TestCrowdIsAsked(t *testing.T) {
 	o := fullOffice(t, 40)
 	b, asked := o.convicted()
-	if q := o.last(); !asked || q.Only != 0 || q.All || q.Young || !q.Until.Equal(b.Until) || !q.Prefix.Household() {
+	if q := o.last(); !asked || q.Only != 0 || q.All || q.Young || !q.Until.Equal(b.Until) || q.Reason != b.Reason || !q.Prefix.Household() {
 		t.Errorf("asked: %v, %+v", asked, q)
 	}
 	if s := o.address(t); s.pages != 0 || s.browsers == 0 {

@@ -145,7 +145,7 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 		return false
 	}
 	p.keeper.Ask(&verdict.Question{
-		Prefix: of, Only: only, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name,
+		Prefix: of, Only: only, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name, Reason: b.Reason,
 	})
 	return true
 }
