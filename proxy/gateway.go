@@ -129,15 +129,27 @@ type journey struct {
 	passed  []byte           // what the service is told about the visitor's pass
 }
 
-// ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts and
-// answers it.
+// ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector, and gives back what others would wait
+// for: h1 recovers, counts and answers it.
 func (g *Gateway) ServeExchange(x *h1.Exchange) {
-	j := g.pool.Get().(*journey)
+	j, ended := g.pool.Get().(*journey), false
+	defer func() {
+		if !ended {
+			j.release()
+		}
+	}()
 	j.begin(g.Core, x)
 	j.serve()
 	j.report()
 	j.end()
+	ended = true
 	g.pool.Put(j)
+}
+
+// release gives back what a journey holds that others would wait for.
+func (j *journey) release() {
+	j.arrived()
+	j.endTurn()
 }
 
 func (j *journey) serve() {

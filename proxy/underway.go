@@ -20,7 +20,7 @@ const (
 )
 
 // underWay counts the documents whose answers have begun and not ended, by network. Networks that share a place are only told
-// of sooner, as is one whose exchange has panicked. Safe for concurrent use; the zero value is ready for use.
+// of sooner. Safe for concurrent use; the zero value is ready for use.
 type underWay struct {
 	places [underWayPlaces]struct {
 		n atomic.Int32
@@ -64,10 +64,16 @@ func (j *journey) begun(r h1.Result) {
 
 // ended tells of a request whose answer has ended.
 func (j *journey) ended(took time.Duration) {
-	if j.under != nil {
-		j.under.Add(-1)
-	}
+	j.arrived()
 	if !j.early {
 		j.tell(took)
+	}
+}
+
+// arrived takes a document off those that are under way.
+func (j *journey) arrived() {
+	if j.under != nil {
+		j.under.Add(-1)
+		j.under = nil
 	}
 }
