@@ -70,20 +70,29 @@ func conforms(t *testing.T, url string, runs int) {
 	t.Run("Repeatable", func(t *testing.T) {
 		storetest.RunRepeatable(t, func(t *testing.T) store.Repeatable { return open(t, url, config()).Counters() })
 	})
-	counted := map[store.Counters]redisstore.Config{}
+	type opened struct {
+		*redisstore.Store
+		cfg redisstore.Config
+	}
+	behind := map[store.Counters]opened{}
+	counters := func(t *testing.T, cfg redisstore.Config) store.Counters {
+		s := open(t, url, cfg)
+		c := s.Counters()
+		behind[c] = opened{s, cfg}
+		return c
+	}
+	closed := func(t *testing.T, c store.Counters) {
+		if err := behind[c].Close(); err != nil {
+			t.Error(err)
+		}
+	}
 	t.Run("Counters", func(t *testing.T) {
-		storetest.RunCounters(t, func(t *testing.T) store.Counters {
-			cfg := config()
-			c := open(t, url, cfg).Counters()
-			counted[c] = cfg
-			return c
-		}, storetest.CounterOptions{
-			Runs: runs,
+		storetest.RunCounters(t, func(t *testing.T) store.Counters { return counters(t, config()) }, storetest.CounterOptions{
+			Runs:  runs,
+			Close: closed, // hundreds of stores that ask their server ten times a second whether it is there are work
 			Reopen: func(t *testing.T, c store.Counters) store.Counters {
-				cfg := counted[c]
-				again := open(t, url, cfg).Counters()
-				counted[again] = cfg
-				return again
+				closed(t, c)
+				return counters(t, behind[c].cfg)
 			},
 		})
 	})

@@ -114,6 +114,11 @@ func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o Co
 			return
 		}
 		c, m := open(t), NewCounterModel()
+		defer func() {
+			if o.Close != nil {
+				o.Close(t, c)
+			}
+		}()
 		genDelta := rapid.Custom(func(rt *rapid.T) store.Delta {
 			return store.Delta{Counter: DrawCounter(rt), Slot: DrawSlot(rt), N: rapid.Uint64Range(0, 5).Draw(rt, "n")}
 		})

@@ -14,6 +14,8 @@ import (
 type CounterOptions struct {
 	// Reopen closes c and opens the same data again; nil for a backend that forgets.
 	Reopen func(t *testing.T, c store.Counters) store.Counters
+	// Close ends c after a history of the property test; nil: the clean-up of open is soon enough.
+	Close func(t *testing.T, c store.Counters)
 	// Runs bounds the histories of the property test; 0: rapid's default.
 	Runs int
 }
