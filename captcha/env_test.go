@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,13 +35,16 @@ type env struct {
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
+// pages are those of every env: nobody changes them.
+var pages = sync.OnceValues(func() (*templates.Set, error) { return templates.New(nil) })
+
 func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceConfig)) *env {
 	t.Helper()
 	e := &env{t: t}
 	e.clock.Store(start.UnixNano())
 	e.store = store.NewMemory(e.now)
 	var err error
-	if e.set, err = templates.New(nil); err != nil {
+	if e.set, err = pages(); err != nil {
 		t.Fatal(err)
 	}
 	if e.ring, err = spravka.NewRing([]spravka.Key{spravka.MakeKey(start)}); err != nil {

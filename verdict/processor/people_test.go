@@ -96,11 +96,11 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 			}
 			return stopped
 		}
-		if s := work(30*time.Minute, nil); len(s) > 0 {
+		if s := work(lasting(30*time.Minute), nil); len(s) > 0 {
 			t.Errorf("%d colleagues stopped in ordinary work", len(s))
 		}
 		robot := verdict.Human
-		s := work(10*time.Minute, func(int) { robot = g.send(person(0), nil); g.send(person(0), nil) })
+		s := work(lasting(10*time.Minute), func(int) { robot = g.send(person(0), nil); g.send(person(0), nil) })
 		if robot != verdict.Robot {
 			t.Error("the robot with a cookie is not banned")
 		}

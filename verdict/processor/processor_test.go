@@ -119,7 +119,7 @@ func TestBansGrow(t *testing.T) {
 			t.Errorf("after a day without a ban: %v", d)
 		}
 		passed := 0
-		for range 60 * 60 * 50 { // an hour of hammering
+		for range lasting(60 * 60 * 50) { // an hour of hammering
 			if g.send(cl, nil) == verdict.Human {
 				passed++
 			}
@@ -137,7 +137,7 @@ func TestObserveDoesNotEscalate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Mode = "observe" })
 		defer g.end()
-		for range 60 * 60 * 20 {
+		for range lasting(60 * 60 * 20) {
 			g.send(visitor{addr: "192.0.2.1"}, nil)
 			synctest.Wait()
 			time.Sleep(50 * time.Millisecond)

@@ -28,6 +28,14 @@ func (noLists) Lookup(m *cbb.Match, v *request.View, _ *identity.Identity, _ str
 
 func (noLists) Listed(string, netip.Addr, identity.Subject, string, time.Time) bool { return false }
 
+// lasting is how many times, or how long, a test does the same again. The race detector has seen all of it in a tenth.
+func lasting[N int | time.Duration](n N) N {
+	if raceEnabled {
+		return n / 10
+	}
+	return n
+}
+
 // gateway consists of both halves and nothing else: each request is decided, answered at once, and offered.
 type gateway struct {
 	t   testing.TB
