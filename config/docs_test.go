@@ -144,3 +144,12 @@ func TestDocumentedKeys(t *testing.T) {
 		t.Errorf("only %d keys were found", n)
 	}
 }
+
+func glob(t *testing.T, pattern string, least int) []string {
+	t.Helper()
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) < least {
+		t.Fatalf("%d files are like %s, %v", len(files), pattern, err)
+	}
+	return files
+}

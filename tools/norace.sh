@@ -12,7 +12,7 @@ for dir in "${dirs[@]}"; do
 	awk '
 		FNR == 1 { norace = 0; name = "" }
 		/^\/\/go:build !race/ { norace = 1 }
-		/^func / { name = $2; sub(/\(.*/, "", name); if (norace && name ~ /^Test/) known[name] }
+		/^func / { name = $2; sub(/\(.*/, "", name); if (norace && name ~ /^(Test|Fuzz)/) known[name] }
 		/^}/ { name = "" }
 		name != "" && !/^func / { body[name] = body[name] " " $0 }
 		END {
@@ -21,6 +21,6 @@ for dir in "${dirs[@]}"; do
 				grew = 0
 				for (f in body) if (!(f in known)) for (k in known) if (body[f] ~ "(^|[^A-Za-z0-9_.])" k "([^A-Za-z0-9_]|$)") { known[f]; grew = 1; break }
 			} while (grew)
-			for (k in known) if (k ~ /^Test/) print k
+			for (k in known) if (k ~ /^(Test|Fuzz)/) print k
 		}' "$dir"/*_test.go
 done | sort -u | paste -sd'|' | sed 's/.*/^(&)$/'

@@ -31,14 +31,16 @@ func openCounters(t *testing.T, dir string) countersOf {
 }
 
 func TestCountersConformance(t *testing.T) {
+	closed := func(t *testing.T, c store.Counters) {
+		if err := c.(countersOf).s.Close(); err != nil { // closes the counters too
+			t.Fatal(err)
+		}
+	}
 	storetest.RunCounters(t,
 		func(t *testing.T) store.Counters { return openCounters(t, t.TempDir()) },
-		storetest.CounterOptions{Runs: 15, Reopen: func(t *testing.T, c store.Counters) store.Counters {
-			k := c.(countersOf)
-			if err := k.s.Close(); err != nil { // closes the counters too
-				t.Fatal(err)
-			}
-			return openCounters(t, k.s.dir)
+		storetest.CounterOptions{Runs: 15, Close: closed, Reopen: func(t *testing.T, c store.Counters) store.Counters {
+			closed(t, c)
+			return openCounters(t, c.(countersOf).s.dir)
 		}})
 }
 
