@@ -7,6 +7,8 @@ SHELL := /bin/bash
 BIN   := .bin
 GO    := go
 RACE  ?= -race
+# What go test would vet of each package, make vet has vetted.
+TESTED := -vet=off
 # Where this clone lies stays out of what is compiled: another clone of the same sources finds it all in Go's cache.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
@@ -23,7 +25,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks bench-smoke agents faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks bench-smoke beside niced detector agents faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,7 +39,7 @@ run: ## the gateway, a demo site and an embedded store; prints the address to op
 build: ## build ./antirobot
 	@$(GO) build $(BUILDFLAGS) -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
 
-test: fmt vet cross lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
+test: fmt vet cross lint arch detector beside ## everything: format, vet, lint, architecture, unit and race tests, end to end
 	@echo "all tests passed"
 
 fmt: $(BIN)/gofumpt ## check the formatting (gofumpt)
@@ -46,6 +48,14 @@ fmt: $(BIN)/gofumpt ## check the formatting (gofumpt)
 
 vet: ## go vet
 	@$(GO) vet ./...
+
+# The tests of e2e wait more than they work: what only computes, and waits for nothing, fills the gaps without taking their turn.
+beside:
+	@$(GO) build -o $(BIN)/antirobot . # what both need is compiled once
+	@$(MAKE) --no-print-directory -j2 e2e niced
+
+niced:
+	@nice -n 19 $(MAKE) --no-print-directory alloc bench-smoke
 
 cross: $(BIN)/crosscheck ## what go vet says for the other systems and processors, tests included, without compiling (seconds)
 	@$(BIN)/crosscheck $(PLATFORMS)
@@ -63,14 +73,17 @@ unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 alloc: $(BIN)/esbuild $(BIN)/gotestsum ## the tests that the race detector leaves out: allocations, whole simulated days
-	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- -p 4 -timeout 30m -shuffle=on -run "$$(tools/norace.sh names)"
+	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- $(TESTED) -timeout 30m -shuffle=on -run "$$(tools/norace.sh names)"
 
-race: alloc ## unit tests with the race detector (some wait for servers, so more packages at once than there are cores; the longest first)
-	@$(TESTS) --packages="antirobot/store/redisstore antirobot/captcha $$($(GO) list ./... | grep -vE '/e2e|/store/redisstore$$|/captcha$$' | tr '\n' ' ')" -- $(RACE) -p 4 -timeout 20m -shuffle=on
+race: alloc detector ## unit tests: those that the race detector leaves out, then all others with it
+
+# Some wait for servers, so more packages at once than there are cores; the longest first. The import table is make arch's alone.
+detector: $(BIN)/esbuild $(BIN)/gotestsum
+	@$(TESTS) --packages="antirobot/captcha antirobot/store/redisstore antirobot/verdict/processor $$($(GO) list ./... | grep -vE '^antirobot$$|/e2e|/store/redisstore$$|/captcha$$|/verdict/processor$$' | tr '\n' ' ')" -- $(TESTED) $(RACE) -p 4 -timeout 20m -shuffle=on
 
 e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/envoy $(BIN)/interop $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
 	@$(GO) build -o $(BIN)/antirobot .
-	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- -count=1 -parallel 5 -timeout 25m
+	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- $(TESTED) -count=1 -parallel 5 -timeout 25m
 
 packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for ARCH (amd64) in dist/
 	@$(BIN)/release packages -version $(VERSION) -epoch $(EPOCH) -arch $(ARCH) -binary dist/linux-$(ARCH)/antirobot -tool dist/linux-$(HOSTARCH)/antirobot
@@ -130,7 +143,7 @@ bench-kvrocks: ## counts in three copies of Kvrocks (KVROCKS=path of the program
 	@tools/kvrocks.sh
 
 bench-smoke: ## every benchmark once, so that none rots
-	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$(git grep -lE '^func Benchmark' '*_test.go' ':!e2e' ':!tools' | xargs -n1 dirname | sort -u | sed 's,^,./,') >/dev/null
+	@$(GO) test $(TESTED) -run '^$$' -short -bench . -benchtime=1x $$(git grep -lE '^func Benchmark' '*_test.go' ':!e2e' ':!tools' | xargs -n1 dirname | sort -u | sed 's,^,./,') >/dev/null
 
 screens: build ## write a picture of every page, in every look and language, to screens/
 	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run 'TestScreens|TestLanguagesFit|TestPicturesOfTheDocs' ./e2e

@@ -184,7 +184,7 @@ func TestDropFreesDisk(t *testing.T) {
 func BenchmarkCounterDisk(b *testing.B) {
 	n := 10_000_000
 	if testing.Short() {
-		n = 1_000_000
+		n = 100_000
 	}
 	s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
@@ -226,7 +226,10 @@ func BenchmarkCounterDisk(b *testing.B) {
 
 // BenchmarkCounterRead reads single records from a compacted directory; one in three is absent.
 func BenchmarkCounterRead(b *testing.B) {
-	const n = 1_000_000
+	n := 1_000_000
+	if testing.Short() {
+		n = 100_000
+	}
 	s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
@@ -255,7 +258,7 @@ func BenchmarkCounterRead(b *testing.B) {
 			for b.Loop() {
 				for i := range q {
 					q[i] = store.Query{
-						Counter: store.Counter{Prefix: "p", Shingle: rand.Uint64N(n*3/2) * 0x9e3779b97f4a7c15, Type: 8},
+						Counter: store.Counter{Prefix: "p", Shingle: rand.Uint64N(uint64(n)*3/2) * 0x9e3779b97f4a7c15, Type: 8},
 						Unit:    store.TenMinutes, From: 2831519, To: 2831519,
 					}
 				}
