@@ -15,6 +15,7 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -29,6 +30,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: crosscheck GOOS/GOARCH...   for the module in the working directory")
 		os.Exit(2)
 	}
+	debug.SetGCPercent(400) // what is read of a target stays until the next
 	faults := 0
 	for _, target := range os.Args[1:] {
 		n, err := check(target)
@@ -101,16 +103,41 @@ func analyzers() []*analysis.Analyzer {
 	return slices.DeleteFunc(slices.Clone(vet.Suite), func(a *analysis.Analyzer) bool { return a.Name == "scannererr" })
 }
 
-// parse leaves the bodies of functions out of what is not our own: nobody here asks what they do.
+// parse leaves out of what is not our own the bodies of functions and what literals of variables hold (tables of millions of
+// characters, of which only the type counts): nobody here asks for them.
 func parse(files *token.FileSet, name string, text []byte, own bool) (*ast.File, error) {
 	f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil || own {
 		return f, err
 	}
 	for _, d := range f.Decls {
-		if fn, ok := d.(*ast.FuncDecl); ok {
-			fn.Body = nil
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			d.Body = nil
+		case *ast.GenDecl:
+			if d.Tok == token.VAR {
+				ast.Inspect(d, emptied)
+			}
 		}
 	}
 	return f, nil
+}
+
+// emptied takes the elements out of a literal whose type does not depend on them.
+func emptied(n ast.Node) bool {
+	switch n := n.(type) {
+	case *ast.FuncLit:
+		n.Body.List = nil
+		return false
+	case *ast.CompositeLit:
+		list, isList := n.Type.(*ast.ArrayType)
+		if isList {
+			_, counted := list.Len.(*ast.Ellipsis)
+			isList = counted
+		}
+		if n.Type != nil && !isList {
+			n.Elts = nil
+		}
+	}
+	return true
 }
