@@ -29,6 +29,7 @@ func (g *gateway) counted(typ int, shingle string) uint64 {
 // TestDurableWithoutTheStore: what was acknowledged as durable is counted, once, although the store was away and the gateway
 // was killed.
 func TestDurableWithoutTheStore(t *testing.T) {
+	t.Parallel()
 	const shingle, sender = "00000000000000aa", "00000000000000bb"
 	r := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	g := fleet(t, 1, "redis://"+r.Addr)[0]

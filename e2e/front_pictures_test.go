@@ -12,6 +12,7 @@ import (
 // TestPicturesOfTheDocs opens what docs/people.md shows, as visitors of a real site see it: without a test answer. With
 // SCREENS set it writes the pictures to the folder docs in there; they are copied to docs/images by hand, after a review.
 func TestPicturesOfTheDocs(t *testing.T) {
+	t.Parallel()
 	g := start(t, "serve", "--config", configFile(t, "captcha: {passes_per_hour: 1}\ndefaults:\n  upstream: {urls: [%q]}\n", formSite(t)))
 	work := start(t, "serve", "--config", configFile(t, "%sdefaults:\n  upstream: {urls: [%q]}\n  captcha: {work: true}\n", slowWork, site(t).URL))
 	blocked := serve(t, site(t).URL)

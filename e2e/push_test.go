@@ -48,6 +48,7 @@ func (g *gateway) command(args ...string) (string, error) {
 // TestPush: what is pushed at one gateway runs on all, over restarts too; what is bad changes nothing; and a rollback brings
 // back what was.
 func TestPush(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	all := fleet(t, 2, "redis://"+r.Addr)
 	a, b := all[0], all[1]
