@@ -67,7 +67,7 @@ lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
 	@$(BIN)/golangci-lint run ./...
 
 arch: ## the import table as a test
-	@$(GO) test -count=1 -run 'TestArch' .
+	@$(GO) test -count=1 .
 
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
