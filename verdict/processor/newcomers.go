@@ -36,7 +36,7 @@ const (
 	fewVisits   = 50        // of people in a day, before anybody is asked
 	askedPeople = 0.008     // newcomers among the people who arrive so and would be asked, out of all visits of people
 	fewPictures = 2         // parts of pages that a person loads
-	askFor      = 600       // seconds that newcomers are asked after the last of them, at least …
+	askFor      = 600       // seconds that newcomers are asked after the last of them, at least, or up to a fifth less …
 	askGaps     = 5         // … this many of the gaps that are usual between them …
 	askMostFor  = newSpan   // … and at most
 	lateLeast   = 0.1       // how often they arrive now, at least, out of how often they did on average
@@ -256,7 +256,7 @@ func (n *newcomers) count(x *newcomer, e *verdict.Event, told *toldCampaigns, f 
 func (n *newcomers) judge(w *way, shape uint64, now int64, usual float32, told *toldCampaigns) {
 	share := n.ask(w, shape, now, usual)
 	switch asked := w.until > now; {
-	case share == 0 && !asked, share == w.share && w.until-now > w.askedFor()/2:
+	case share == 0 && !asked, share == w.share && w.until-now > w.askedFor()*4/5:
 		return
 	case share == 0:
 		w.until = 0

@@ -108,19 +108,22 @@ func TestCampaignOfNewcomers(t *testing.T) {
 	}
 }
 
-// TestSlowCampaignsGoOn: where robots come every twenty minutes, one who takes an hour longer is asked, too; hours after the last one nobody is.
+// TestSlowCampaignsGoOn: where robots come every twenty minutes, one who takes an hour longer is asked, too, however many came before; hours after the
+// last one nobody is.
 func TestSlowCampaignsGoOn(t *testing.T) {
-	at := time.Unix(1.8e9, 0)
-	c := newCrowd(400, at)
-	for i := range 12 {
-		at = at.Add(20 * time.Minute)
-		c.robot(newcomer7(at, 1000+i))
-	}
-	if share := c.asked(newcomer7(at.Add(80*time.Minute), 1)); share[verdict.LikeProgram] != askMost {
-		t.Errorf("of the next ones %v are asked", share)
-	}
-	if share := c.asked(newcomer7(at.Add(3*time.Hour), 1)); share != [verdict.Likenesses]float32{} {
-		t.Errorf("after three hours %v are asked", share)
+	for robots := 12; robots < 18; robots++ {
+		at := time.Unix(1.8e9, 0)
+		c := newCrowd(400, at)
+		for i := range robots {
+			at = at.Add(20 * time.Minute)
+			c.robot(newcomer7(at, 1000+i))
+		}
+		if share := c.asked(newcomer7(at.Add(80*time.Minute), 1)); share[verdict.LikeProgram] != askMost {
+			t.Errorf("after %d, of the next ones %v are asked", robots, share)
+		}
+		if share := c.asked(newcomer7(at.Add(3*time.Hour), 1)); share != [verdict.Likenesses]float32{} {
+			t.Errorf("after %d and three hours, %v are asked", robots, share)
+		}
 	}
 }
 
