@@ -115,19 +115,21 @@ func (n *newcomers) found(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 		x.usual = x.usual && n.way(mark, verdict.Likeness(like), e.At.UnixMilli()).until <= now //nolint:gosec // there are few
 	}
 	alive := float32(b2i(x.alive))
-	n.count(x, e, told, func(w *way, covered bool) {
-		if covered {
-			return
-		}
-		x.seen++
-		w.seen++
-		w.alive += alive
-		w.nets |= 1 << x.network
-		if x.usual {
-			w.seenDay++
-			w.aliveDay += alive
-		}
-	})
+	if !x.placed {
+		n.count(x, e, told, func(w *way, covered bool) {
+			if covered {
+				return
+			}
+			x.seen++
+			w.seen++
+			w.alive += alive
+			w.nets |= 1 << x.network
+			if x.usual {
+				w.seenDay++
+				w.aliveDay += alive
+			}
+		})
+	}
 	if x.usual {
 		n.wider(x, e, func(w *way) {
 			w.came++
@@ -154,20 +156,18 @@ func (n *newcomers) lives(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 	}
 	x.alive = true
 	n.leave(x, told)
-	if x.seen == 0 {
-		return
+	if left := x.seen; left > 0 {
+		n.count(x, e, told, func(w *way, _ bool) {
+			if left == 0 {
+				return
+			}
+			left--
+			w.alive++
+			if x.usual {
+				w.aliveDay++
+			}
+		})
 	}
-	left := x.seen
-	n.count(x, e, told, func(w *way, _ bool) {
-		if left == 0 {
-			return
-		}
-		left--
-		w.alive++
-		if x.usual {
-			w.aliveDay++
-		}
-	})
 	if x.usual {
 		n.wider(x, e, func(w *way) { w.aliveDay++ })
 	}

@@ -71,6 +71,27 @@ func TestWhereTheyAreKnownPeopleAreNotConcerned(t *testing.T) {
 	}
 }
 
+// TestWhereTheyAreKnownPeopleSayNothingOfBareOnes: people at whose address the site knows others don't keep bare newcomers from being asked who arrive as
+// they do.
+func TestWhereTheyAreKnownPeopleSayNothingOfBareOnes(t *testing.T) {
+	f := func(placed bool) float32 {
+		s := newStreet(t, true, 9)
+		s.told.known = map[[16]byte]bool{}
+		for i := range 12 {
+			s.told.known[newcomer7(s.at, s.n+1).Subjects[0].ID] = placed
+			s.loads(s.comes(7, 900+i, 20*time.Second))
+			s.comes(7, 1000+i, 20*time.Second)
+		}
+		return s.asks(7)
+	}
+	if share := f(false); share != 0 {
+		t.Errorf("although every second one is a person nobody knows, %v are asked", share)
+	}
+	if share := f(true); share == 0 {
+		t.Error("nobody is asked although all people who arrive so are known where they are")
+	}
+}
+
 // TestFewBareNewcomersAreEnoughAmongRobots: where others who arrive less alike turned out to be robots, four bare newcomers of as many networks
 // are asked for; where nothing is known of others they are not.
 func TestFewBareNewcomersAreEnoughAmongRobots(t *testing.T) {

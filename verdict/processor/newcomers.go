@@ -49,7 +49,7 @@ type newcomer struct {
 	arrival     verdict.Arrival
 	parts       uint8 // of pages that it has opened here
 	person, bot bool
-	placed      bool // people are known at its address, so that it would not be asked
+	placed      bool // people are known at its address, so that it would not be asked, and counts only for what is usual
 
 	shape   uint64 // of the page
 	network uint8
@@ -113,6 +113,9 @@ func (n *newcomers) page(e *verdict.Event, group uint32, is arriving, told *told
 		}
 		if is.shown {
 			n.watch(x, networkHash(e.Subjects[e.N-1].ID), is.deep)
+		}
+		if is.placed {
+			break
 		}
 		n.count(x, e, told, func(w *way, covered bool) {
 			if !covered {
@@ -224,7 +227,7 @@ func (n *newcomers) banned(e *verdict.Event, group uint32, told *toldCampaigns) 
 			w.networks |= 1 << network
 		}
 	})
-	if x.usual && x.seen > 0 {
+	if x.usual {
 		n.wider(x, e, func(w *way) {
 			w.seenDay, w.aliveDay = max(w.seenDay-1, 0), max(w.aliveDay-float32(b2i(x.alive)), 0)
 		})
