@@ -30,7 +30,7 @@ func (n *newcomers) doubt(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 	var like *way
 	share := float32(0)
 	for w, usual := range ways.fromWidest {
-		share = estimate(w.robots, w.people, w.peopleDay, usual)
+		share = estimate(n.likely(w, x.shape), w.people, w.peopleDay, usual)
 		if w.like <= verdict.LikeLibrary && w.mayBeRobots() {
 			like = w
 		}

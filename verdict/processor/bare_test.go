@@ -125,6 +125,48 @@ func TestBareNewcomersAreAsked(t *testing.T) {
 	}
 }
 
+// TestOneBanSaysWhatBareOnesAre: where others who arrive less alike are robots, and of those with one browser a few load their page, and more load
+// nothing, the next ones are asked once one of these was banned; not before, and not if those are of one network, or as few as is usual.
+func TestOneBanSaysWhatBareOnesAre(t *testing.T) {
+	f := func(bare, networks, load int) (before, after float32) {
+		s := newStreet(t, true, 9)
+		var robot *verdict.Event
+		for i := range 400 {
+			e := s.comes(300+i%5, 3000+i, 20*time.Second)
+			if robot != nil {
+				s.p.unmask(robot)
+			}
+			robot = e
+		}
+		for i := range bare {
+			s.n = 5000 + i%networks
+			robot = s.comes(7, 1000+i, 20*time.Second)
+		}
+		s.n = 6000
+		for i := range load {
+			s.loads(s.comes(7, 2000+i, 20*time.Second))
+		}
+		s.comes(101, 3000, time.Minute)
+		a, _ := robot.Arrival(s.p.service(0).Group)
+		asks := func() float32 {
+			x := s.told.asks[a[verdict.LikeProgram]]
+			return x.Share * float32(b2i(x.Until.After(s.at)))
+		}
+		before = asks()
+		s.p.unmask(robot)
+		return before, asks()
+	}
+	if before, after := f(5, 5, 1); before != 0 || after == 0 {
+		t.Errorf("before the ban %v are asked, after it %v", before, after)
+	}
+	if _, after := f(5, 1, 1); after != 0 {
+		t.Errorf("although they are of one network, %v are asked", after)
+	}
+	if _, after := f(3, 3, 12); after != 0 {
+		t.Errorf("although hardly more load nothing than is usual, %v are asked", after)
+	}
+}
+
 // TestWhoPassesTheCheckIsAlive: somebody who is asked, answers, and loads the parts with the pass is not bare; who answers and loads
 // nothing is.
 func TestWhoPassesTheCheckIsAlive(t *testing.T) {

@@ -284,7 +284,7 @@ func (n *newcomers) ask(w *way, shape uint64, now int64, usual float32) float32 
 	}
 	share := n.bareShare(w, shape, w.at, usual)
 	if n.visits >= fewVisits {
-		share = max(share, (w.robotShare(usual)-askFrom)/(askAll-askFrom))
+		share = max(share, (w.robotShare(n.likely(w, shape), usual)-askFrom)/(askAll-askFrom))
 	}
 	if share <= 0 || !n.fits(w, now) {
 		return 0
@@ -309,7 +309,7 @@ func (n *newcomers) areRobots(who uint64, at int64) bool {
 		ways[like] = n.way(mark, verdict.Likeness(like), at) //nolint:gosec // there are few
 	}
 	for w, usual := range ways.fromWidest {
-		if w.robotShare(usual) >= askFrom {
+		if w.robotShare(w.robots, usual) >= askFrom {
 			return true
 		}
 	}

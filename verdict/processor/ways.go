@@ -11,6 +11,7 @@ const (
 	wayTries  = 4 // places where a way may be
 
 	robotsMost  = 0.3 // a way is a campaign's if at least this share of all who arrived so are known to be robots
+	bannedLeast = 0.5 // robots who were banned, before it counts who is bare: one, in the two hours after
 	usualShare  = 0.5 // of robots, where nothing is known of those who arrive less alike
 	usualWeight = 1.5 // how many newcomers of whom it is known what they are what is usual counts like
 	newSpan     = 3 * 3600
@@ -113,12 +114,35 @@ func (w *way) campaign(share float32) verdict.Campaign {
 	return verdict.Campaign{Mark: w.mark, Like: w.like, Share: share, Robots: uint32(w.robots), People: uint32(w.people), Bare: uint32(max(w.seen-w.alive, 0))}
 }
 
-// robotShare is the share of robots among those of whom it is known what they are; 0 where few are known to be, or most are not known.
-func (w *way) robotShare(usual float32) float32 {
-	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes[w.like] || w.robots < robotsMost*w.came {
+// likely is how many of a way are robots: those who were banned and, once some were, also those who are bare beyond what people are, of whom most
+// are banned later.
+func (n *newcomers) likely(w *way, shape uint64) float32 {
+	if w.robots < bannedLeast {
+		return w.robots
+	}
+	usually := n.usually(w, shape, w.at)
+	if usually < bareLeast {
+		return w.robots
+	}
+	return max(w.robots, w.seen-w.alive/usually)
+}
+
+// homes is from how many networks those come who are likely to be robots.
+func (w *way) homes(likely float32) int {
+	banned := bits.OnesCount64(w.networks | w.before)
+	if likely <= w.robots {
+		return banned
+	}
+	return max(banned, bits.OnesCount64(w.nets|w.netsBefore)-int(w.alive+0.5))
+}
+
+// robotShare is the share of robots among those of whom it is known what they are, if so many are likely to be; 0 where few are known to be, or
+// most are not known.
+func (w *way) robotShare(likely, usual float32) float32 {
+	if likely < fewRobots[w.like] || w.homes(likely) < fewHomes[w.like] || likely < robotsMost*w.came {
 		return 0
 	}
-	return estimate(w.robots, w.people, w.peopleDay, usual)
+	return estimate(likely, w.people, w.peopleDay, usual)
 }
 
 // estimate is the share of robots among those of whom it is known what they are, as if usualWeight more were known, of whom the usual
