@@ -66,7 +66,7 @@ cross-build: ## the binary for the other systems and processors, in dist/ (minut
 lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
 	@$(BIN)/golangci-lint run ./...
 
-arch: ## the import table as a test
+arch: ## the tests of the root: who may import whom, sizes, exports, docs
 	@$(GO) test -count=1 .
 
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
@@ -77,7 +77,7 @@ alloc: $(BIN)/esbuild $(BIN)/gotestsum ## the tests that the race detector leave
 
 race: alloc detector ## unit tests: those that the race detector leaves out, then all others with it
 
-# Some wait for servers, so more packages at once than there are cores; the longest first. The import table is make arch's alone.
+# Some wait for servers, so more packages at once than there are cores; the longest first. The tests of the root are make arch's alone.
 detector: $(BIN)/esbuild $(BIN)/gotestsum
 	@$(TESTS) --packages="antirobot/captcha antirobot/store/redisstore antirobot/verdict/processor $$($(GO) list ./... | grep -vE '^antirobot$$|/e2e|/store/redisstore$$|/captcha$$|/verdict/processor$$' | tr '\n' ' ')" -- $(TESTED) $(RACE) -p 4 -timeout 20m -shuffle=on
 

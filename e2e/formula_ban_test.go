@@ -43,11 +43,7 @@ services: [{name: shop, upstream: {urls: [%q]}}]
 			Factors map[string]float64
 			Amounts map[string]float64
 		}
-		Session struct {
-			Pages   int
-			Claims  string `json:"claims_to_be"`
-			Factors []struct{ Name string }
-		}
+		Session session
 	}
 	if err := json.Unmarshal(g.api("GET", "/api/subjects/ip:"+tool, nil), &a); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/network"
@@ -65,26 +63,12 @@ func TestByWhatPagesAreOpened(t *testing.T) {
 			t.Cleanup(pages.Close)
 			g := configured(t, `services: [{name: site, upstream: {urls: [%q]}}]`, pages.URL)
 			c.walk(t, g.url)
-			var known struct {
-				Session struct {
-					Factors []struct {
-						Name  string
-						Value *float64
-					}
-				}
-			}
-			of := func(name string) string {
-				for _, f := range known.Session.Factors {
-					if f.Name == name && f.Value != nil {
-						return fmt.Sprint(*f.Value)
-					}
-				}
-				return "unknown"
-			}
+			var s session
 			eventually(t, "its factors", func() bool {
-				return json.Unmarshal(g.api("GET", "/api/subjects/ip:127.0.0.1", nil), &known) == nil && of("unclicked_share") != "unknown"
+				s = g.session("ip:127.0.0.1")
+				return s.factor("unclicked_share") != "unknown"
 			})
-			got, want := strings.Join([]string{of("unclicked_share"), of("uncached_share")}, ", "), fmt.Sprintf("%v, %v", c.unclicked, c.uncached)
+			got, want := s.factor("unclicked_share")+", "+s.factor("uncached_share"), fmt.Sprintf("%v, %v", c.unclicked, c.uncached)
 			if got != want {
 				t.Errorf("unclicked_share, uncached_share are %s, want %s", got, want)
 			}

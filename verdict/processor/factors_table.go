@@ -66,7 +66,7 @@ var factors = []factor{
 	{factorInfo{"stay_longest", Pace, "seconds", "The longest.", true}, stays(func(t *trail) float32 { return t.longest })},
 	{factorInfo{"stay_longest_ratio", Pace, "", "The longest for each typical one.", true}, stays(longestOver)},
 	{factorInfo{"stay_middle_share", Pace, "share", "Stays of about the typical length: the same power of two, the one below or above.", true}, stays(middle)},
-	{factorInfo{"stay_read_share", Pace, "share", "Stays that fit the page's size: within four times of 0.7 s a kilobyte, markup included.", true}, readShare},
+	{factorInfo{"stay_read_share", Pace, "share", "Stays that fit the page's size: within four times of 0.7 s a kilobyte, markup included.", true}, ofThese(moveRead, moveSized)},
 	{factorInfo{"stay_size_fit", Pace, "-1 to 1", "Correlation of the logarithms of the time and of the page's bytes.", true}, sizeFit},
 	{factorInfo{"awake", Pace, "hours", "For how long it has gone on without a rest of five hours. Reloads are a rest.", true}, walked(2, awake)},
 	{factorInfo{"days", Pace, "days", "Days on which it has loaded pages, without reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.days) })},

@@ -28,10 +28,10 @@ func moves(list ...move) func(*evidence) float32 {
 	}
 }
 
-// ofThese is the share of some of its page loads that are of another sort.
+// ofThese is how many of those that are counted as one sort are of another, too; unknown with as few as say nothing about stays.
 func ofThese(m, of move) func(*evidence) float32 {
 	return func(c *evidence) float32 {
-		if c.t.moves[of] < 6 {
+		if c.t.moves[of] < enoughStays {
 			return nan
 		}
 		return float32(c.t.moves[m]) / float32(c.t.moves[of])
@@ -112,14 +112,6 @@ func longestOver(t *trail) float32 { return t.longest / max(t.quantile(0.5), 0.1
 func middle(t *trail) float32 {
 	at := math.Ilogb(float64(max(t.quantile(0.5), 0.25))) + 3
 	return t.within(max(at-1, 0), min(at+2, stayBuckets))
-}
-
-// readShare is the share of the stays that match the time it takes to read the page.
-func readShare(c *evidence) float32 {
-	if c.t.moves[moveSized] < enoughStays {
-		return nan
-	}
-	return float32(c.t.moves[moveRead]) / float32(c.t.moves[moveSized])
 }
 
 // sizeFit is the correlation of time and size.
