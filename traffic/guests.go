@@ -189,7 +189,7 @@ func ticker(w *world, c *client) {
 			c.open(w, c.pick(w, from), "https://"+w.cfg.Host+from, c.mind.pause(c, from)/2)
 			c.enter(c.page)
 		}
-		c.visit -= 4
+		c.visit = max(c.visit-4, 0)
 	}
 }
 

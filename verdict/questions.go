@@ -28,21 +28,14 @@ type Question struct {
 
 // questions is the bounded table of questions.
 type questions struct {
-	*expiring[identity.Prefix, asked]
+	*expiring[identity.Prefix, Question]
 }
 
-type asked struct {
-	read, most              uint32
-	window, reason          string
-	all, young, both, apart bool
-	only                    uint32
-}
-
-func newQuestions(most int) questions { return questions{newExpiring[identity.Prefix, asked](most)} }
+func newQuestions(most int) questions { return questions{newExpiring[identity.Prefix, Question](most)} }
 
 // put asks a question, or replaces it.
 func (q questions) put(x *Question) {
-	q.expiring.put(x.Prefix, x.Until, asked{read: x.Read, most: x.Most, window: x.Window, reason: x.Reason, all: x.All, young: x.Young, both: x.Both, apart: x.Apart, only: x.Only})
+	q.expiring.put(x.Prefix, x.Until, *x)
 }
 
 // find sets x to the question that applies to an address; spare says that a question for strangers, for the young or for both does not concern
@@ -54,15 +47,15 @@ func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spar
 	var of [4]identity.Prefix
 	back := false // the visitor has come back: no question for strangers concerns it
 	for _, p := range of[:identity.Prefixes(&of, addr, group)] {
-		a, until, ok := q.expiring.find(p, at)
-		if !ok || a.only != 0 && !isClient(a.only) {
+		a, _, ok := q.expiring.find(p, at)
+		if !ok || a.Only != 0 && !isClient(a.Only) {
 			continue
 		}
-		if !a.all && (back && !a.young || spare(a.young, a.both)) {
-			back = back || !a.young
+		if !a.All && (back && !a.Young || spare(a.Young, a.Both)) {
+			back = back || !a.Young
 			continue
 		}
-		*x = Question{Prefix: p, Until: until, All: a.all, Young: a.young, Both: a.both, Apart: a.apart, Only: a.only, Read: a.read, Most: a.most, Window: a.window, Reason: a.reason}
+		*x = a
 		return true
 	}
 	return false

@@ -66,6 +66,26 @@ func TestDoors(t *testing.T) {
 
 func hash32(i int) uint32 { return uint32(hashPath(fmt.Sprint("/page/", i))) }
 
+// TestReloadEndsNoDoor: a page is a door also where it reloads itself before people go on from it.
+func TestReloadEndsNoDoor(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	at := time.Unix(1.8e9, 0)
+	for i := range 200 {
+		w := &walk{p: p, n: (1000 + i) << 8, at: at.Add(time.Duration(i) * time.Minute)}
+		door := fmt.Sprintf("/door/%d", i%10)
+		w.load(door, "", 0)
+		w.load(door, door, 10*time.Second)
+		w.load(fmt.Sprintf("/in/%d", i), door, 10*time.Second)
+	}
+	w := &walk{p: p, n: 1, at: at.Add(4 * time.Hour)}
+	for i := range 4 {
+		w.load(fmt.Sprintf("/door/%d", i), "", time.Minute)
+	}
+	if odd := w.factors()["entry_odd"]; !(odd < -0.5) {
+		t.Errorf("by the doors of others, whose pages reload themselves: %v", odd)
+	}
+}
+
 // TestStoppedTeachesNoDoor: a page is no door because of somebody who was stopped at the next one; who goes on after all makes
 // it one.
 func TestStoppedTeachesNoDoor(t *testing.T) {
