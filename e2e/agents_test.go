@@ -3,115 +3,240 @@
 package e2e
 
 import (
-	"context"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/chromedp/chromedp"
 )
 
-// driven is a browser that an agent drives.
-type driven interface {
-	open(url string)
-	eval(script string) any // the body of a function
+// manner is how an agent goes about a site.
+type manner struct {
+	name  string
+	dress string
+	next  func(b driver, site, href string) // how it comes to the next page
+	stay  func() time.Duration
+	reads bool // scrolls and moves the pointer as it stays
 }
 
-// manners are how agents go about a site: which of the links on a page they take, and how long they stay.
-var manners = []struct {
+var (
+	byClick   = func(b driver, _, href string) { b.click(`a[href="` + href + `"]`) }
+	byScript  = func(b driver, _, href string) { b.script(`a[href="` + href + `"]`) }
+	byAddress = func(b driver, site, href string) { b.open(site + href) }
+)
+
+func atOnce() time.Duration      { return 0 }
+func everySecond() time.Duration { return time.Second }
+
+// likePeople is log-normal: half of the stays are shorter than two seconds, one in twenty is longer than six.
+func likePeople() time.Duration {
+	return time.Duration(math.Exp(math.Log(2)+0.7*rand.NormFloat64()) * float64(time.Second))
+}
+
+var manners = []manner{
+	{"addresses, at once", plain, byAddress, atOnce, false},
+	{"clicks, every second", plain, byClick, everySecond, false},
+	{"clicks, at once", named, byClick, atOnce, false},
+	{"clicks, every second", named, byClick, everySecond, false},
+	{"clicks, like people", named, byClick, likePeople, true},
+	{"clicks of a script, like people", named, byScript, likePeople, true},
+	{"addresses, like people", named, byAddress, likePeople, true},
+	{"clicks, like people", hidden, byClick, likePeople, true},
+	{"clicks of a script, like people", hidden, byScript, likePeople, true},
+	{"addresses, like people", hidden, byAddress, likePeople, true},
+}
+
+// agentTool starts a browser, or says what is missing.
+type agentTool struct {
 	name   string
-	stay   func() time.Duration
-	choose func(n, page int) int // one of n links
-}{
-	{"in order, at once", func() time.Duration { return 0 }, func(n, page int) int { return page % n }},
-	{"in order, every second", func() time.Duration { return time.Second }, func(n, page int) int { return page % n }},
-	{"anywhere, for 0.5 to 8 seconds", func() time.Duration {
-		return time.Duration(math.Exp(math.Log(0.5)+rand.Float64()*math.Log(16)) * float64(time.Second))
-	}, func(n, _ int) int { return rand.IntN(n) }},
+	launch func(t *testing.T, dress string) (driver, string)
 }
 
-// TestAgentsInBrowsers lets agents in real browsers walk through the demo's site, behind a gateway with all defaults that is
-// asked for evidence from the page, and says what the gateway thinks of each: make agents. It is a rig, not a test: what it
-// prints is to be looked at.
+var agentTools = []agentTool{
+	{"chromedp", launchChromium},
+	{"playwright", nodeTool("playwright")},
+	{"puppeteer", nodeTool("puppeteer")},
+	{"selenium", nodeTool("selenium")},
+	{"puppeteer-firefox", nodeTool("puppeteer-firefox")},
+	{"marionette", launchMarionette},
+}
+
+func nodeTool(tool string) func(t *testing.T, dress string) (driver, string) {
+	return func(t *testing.T, dress string) (driver, string) {
+		n, lacks := launchNode(t, tool, dress)
+		if lacks != "" {
+			return nil, lacks
+		}
+		return n, ""
+	}
+}
+
+// found is what became of one session.
+type found struct {
+	tool                 *agentTool
+	manner               *manner
+	script               bool // the gateway puts its own into pages
+	read                 int
+	unsure, above, asked int // the page; 0: never
+	score                float64
+	why                  string
+	signs                []string
+}
+
+// TestAgentsInBrowsers drives real browsers through a site behind a gateway with the defaults, each session behind a gateway of its own that knows nobody,
+// and prints in how many of them it was found, by tool and manner, without the page's script and with it: make agents. It is a
+// rig, not a test: it has no figures to hold.
 func TestAgentsInBrowsers(t *testing.T) {
-	pages, _ := strconv.Atoi(os.Getenv("AGENT_PAGES"))
-	pages = max(pages, 1)
-	demo := start(t, "demo", "--traffic", "0", "--log-level", "info")
-	for _, m := range manners {
-		for name, launch := range map[string]func(t *testing.T) driven{"chromium": launchChromium, "firefox": func(t *testing.T) driven {
-			if f := launchFirefox(t); f != nil {
-				return f
-			}
-			return nil
-		}} {
-			t.Run(name+", "+m.name, func(t *testing.T) {
-				g := configured(t, `services: [{name: site, upstream: {urls: [%q]}, captcha: {evidence: true, evidence_insert: true}}]`, demo.url)
-				b := launch(t)
-				if b == nil {
-					t.Skipf("SKIPPED for want of %s: apt-get install %s", name, map[string]string{"chromium": "chromium", "firefox": "firefox-esr"}[name])
+	pages := number("AGENT_PAGES", 30)
+	tools := chosen(t)
+	site := leaflets(t)
+	r := &report{t: t, pages: pages, versions: map[string]string{}}
+	defer r.print()
+	places := make(chan struct{}, number("AGENT_AT_ONCE", 4))
+	var all sync.WaitGroup
+	defer all.Wait() // before the tables
+	todo := r.plan(tools, number("AGENT_ROUNDS", 1))
+	for _, f := range todo {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			t.Run(fmt.Sprintf("%s, %s, %s, %s", f.tool.name, f.manner.dress, f.manner.name, scripted[f.script]), func(t *testing.T) {
+				b, lacks := f.tool.launch(t, f.manner.dress)
+				if lacks != "" {
+					r.lacks(f.tool.name, lacks)
+					t.Skipf("SKIPPED for want of %s: run make deps", lacks)
 				}
-				read, asked := walkAsAgent(b, g.url, pages, m.choose, m.stay)
-				b.open("about:blank") // what pages have to tell is told when they are left
-				time.Sleep(time.Second)
-				t.Logf("read %d pages, asked at %s; %s", read, asked, opinion(t, g))
+				walkAsAgent(t, b, site, pages, &f)
+				t.Log(r.add(&f, b.version()))
 			})
-		}
+		})
 	}
 }
 
-// opinion is what the gateway thinks of its only visitor.
-func opinion(t *testing.T, g *gateway) string {
-	s := g.session("ip:127.0.0.1")
-	said := fmt.Sprintf("score %.2f", s.Score)
-	for _, f := range s.Factors {
-		if f.Value != nil && (strings.HasPrefix(f.Name, "page_a") && f.Name != "page_alone_share" || f.Name == "page_screen_odd") {
-			said += fmt.Sprintf(", %s %.3g", f.Name, *f.Value)
+// chosen are the tools that AGENT_TOOLS names, or all.
+func chosen(t *testing.T) []agentTool {
+	t.Helper()
+	names := strings.FieldsFunc(os.Getenv("AGENT_TOOLS"), func(r rune) bool { return r == ',' || r == ' ' })
+	if len(names) == 0 {
+		return agentTools
+	}
+	var tools []agentTool
+	for _, name := range names {
+		i := slices.IndexFunc(agentTools, func(a agentTool) bool { return a.name == name })
+		if i < 0 {
+			t.Fatalf("AGENT_TOOLS names %s, which is none of the tools", name)
+		}
+		tools = append(tools, agentTools[i])
+	}
+	return tools
+}
+
+func number(name string, otherwise int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return otherwise
+}
+
+// walkAsAgent goes from page to page until it is asked, or has read so many.
+func walkAsAgent(t *testing.T, b driver, upstream string, pages int, f *found) {
+	settings := "{}"
+	if f.script {
+		settings = "{evidence: true, evidence_insert: true}"
+	}
+	g := configured(t, "processor: {exempt: []}\nservices: [{name: site, upstream: {urls: [%q]}, captcha: %s}]", upstream, settings)
+	b.open(g.url + "/")
+	for visited := map[string]bool{}; ; {
+		var links []string
+		eventually(t, "a page, or the captcha", func() bool {
+			links = slices.DeleteFunc(b.links(), func(href string) bool { return !strings.HasPrefix(href, "/page/") })
+			return len(links) > 0 || strings.Contains(b.at(), "captcha")
+		})
+		if len(links) == 0 {
+			f.asked = f.read + 1
+			break
+		}
+		f.read++
+		look(t, g, f)
+		if f.read == pages {
+			break
+		}
+		fresh := slices.DeleteFunc(slices.Clone(links), func(href string) bool { return visited[href] })
+		if len(fresh) == 0 {
+			fresh = links
+		}
+		href := fresh[rand.IntN(len(fresh))]
+		visited[href] = true
+		linger(b, f.manner)
+		f.manner.next(b, g.url, href)
+	}
+	look(t, g, f)
+}
+
+// linger stays on a page.
+func linger(b driver, m *manner) {
+	stay := m.stay()
+	if !m.reads {
+		time.Sleep(stay)
+		return
+	}
+	b.move(50+rand.Float64()*600, 50+rand.Float64()*400)
+	for left := 1 + rand.IntN(3); left > 0; left-- {
+		time.Sleep(stay / 3)
+		b.scroll(200 + 400*rand.Float64())
+	}
+	time.Sleep(stay / 3)
+}
+
+// seen is what the API says of the visitor of a session.
+type seen struct {
+	Bans    []struct{ Reason string }
+	Session struct {
+		Pages   int
+		Score   float64
+		Factors []sign
+	}
+}
+
+// sign is a factor with what it adds to the score.
+type sign struct {
+	Name          string
+	Value, Amount float64
+}
+
+// look asks the gateway what it thinks of its only visitor, once it has counted its page.
+func look(t *testing.T, g *gateway, f *found) {
+	t.Helper()
+	var a seen
+	eventually(t, "the page counts", func() bool {
+		a = seen{}
+		if err := json.Unmarshal(g.api("GET", "/api/subjects/ip:127.0.0.1", nil), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a.Session.Pages >= f.read || f.asked > 0
+	})
+	f.score = a.Session.Score
+	if f.above == 0 && (f.score > 0.5 || len(a.Bans) > 0) {
+		f.above = f.read
+	}
+	if f.unsure == 0 && (f.score > 0.3 || f.above > 0) {
+		f.unsure = f.read
+	}
+	for _, b := range a.Bans {
+		f.why = b.Reason
+	}
+	slices.SortFunc(a.Session.Factors, func(a, b sign) int { return cmp.Compare(b.Amount, a.Amount) })
+	f.signs = f.signs[:0]
+	for _, x := range a.Session.Factors {
+		if x.Amount >= 0.3 && len(f.signs) < 6 {
+			f.signs = append(f.signs, fmt.Sprintf("%s %.3g (%+.1f)", x.Name, x.Value, x.Amount))
 		}
 	}
-	return said
-}
-
-// walkAsAgent goes from page to page, and returns how many it has read, and where it was asked.
-func walkAsAgent(b driven, site string, pages int, choose func(n, page int) int, stay func() time.Duration) (read int, asked string) {
-	at := site + "/"
-	for read < pages {
-		b.open(at)
-		if b.eval(`return !!document.querySelector("input[name=rep]")`) == true {
-			return read, at
-		}
-		read++
-		time.Sleep(stay())
-		b.eval(`scrollTo(0, document.body?.scrollHeight ?? 0); return 0`)
-		links, _ := b.eval(`return [...document.querySelectorAll("a[href]")].map(a => a.href).filter(h => h.startsWith(location.origin) && !/play|xml|#/.test(h)).join(" ")`).(string)
-		if list := strings.Fields(links); len(list) > 0 {
-			at = list[choose(len(list), read)]
-		}
-	}
-	return read, "no page"
-}
-
-// chromium is driven by its own protocol.
-type chromium struct {
-	t   *testing.T
-	ctx context.Context
-}
-
-func launchChromium(t *testing.T) driven {
-	if _, err := exec.LookPath("chromium"); err != nil {
-		return nil
-	}
-	return &chromium{t, browser(t, withWindow(t))}
-}
-
-func (c *chromium) open(url string) { run(c.t, c.ctx, "open", chromedp.Navigate(url)) }
-
-func (c *chromium) eval(script string) (v any) {
-	run(c.t, c.ctx, script, chromedp.Evaluate("(() => {"+script+"})()", &v))
-	return v
 }

@@ -53,13 +53,19 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 // withWindow gives Chromium the name of one with a window; as an option for browser.
 func withWindow(t *testing.T) chromedp.ExecAllocatorOption {
 	t.Helper()
+	return chromedp.UserAgent(windowName(t))
+}
+
+// windowName is the User-Agent of a Chromium with a window.
+func windowName(t *testing.T) string {
+	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "chromium", "--version").Output()
 	words := strings.Fields(string(out))
 	if err != nil || len(words) < 2 {
 		missing(t, "Chromium")
 	}
 	major, _, _ := strings.Cut(words[1], ".")
-	return chromedp.UserAgent("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/" + major + ".0.0.0 Safari/537.36")
+	return "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/" + major + ".0.0.0 Safari/537.36"
 }
 
 // profile makes a directory for a browser's profile. Chromium's last processes may still write there after it was told to

@@ -1,0 +1,53 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestPlaywright: a browser that playwright drives, as it does by default, clicks its way through a site. What its pages say makes it
+// unsure at least within ten of them, under the name of a browser with a window. It opens its pages by events of input, as people do. Without
+// the page's script there is what it says of itself: that it has no window.
+func TestPlaywright(t *testing.T) {
+	t.Parallel()
+	pages := leaflets(t)
+	for _, c := range []struct {
+		dress, settings, factors string
+		score                    float64 // at least
+	}{
+		{named, "{evidence: true, evidence_insert: true}", "page_automation 1, agent_headless 0, unclicked_share 0, uncached_share 0", 0.3},
+		{plain, "{}", "page_automation unknown, agent_headless 1, unclicked_share unknown, uncached_share unknown", 0},
+	} {
+		t.Run(c.dress, func(t *testing.T) {
+			g := configured(t, "processor: {exempt: []}\nservices: [{name: site, upstream: {urls: [%q]}, captcha: "+c.settings+", verdict: {mode: observe}}]", pages)
+			b, lacks := launchNode(t, "playwright", c.dress)
+			if lacks != "" {
+				missing(t, lacks)
+			}
+			b.open(g.url + "/")
+			visited := map[string]bool{}
+			for range 9 {
+				links := b.links()
+				i := slices.IndexFunc(links, func(href string) bool { return !visited[href] })
+				if i < 0 {
+					t.Fatalf("%s leads nowhere: %s", b.at(), links)
+				}
+				visited[links[i]] = true
+				b.click(`a[href="` + links[i] + `"]`)
+			}
+			var s session
+			eventually(t, "its score", func() bool {
+				s = g.session("ip:127.0.0.1")
+				return s.Pages >= 10 && s.Score > c.score
+			})
+			var got []string
+			for _, f := range []string{"page_automation", "agent_headless", "unclicked_share", "uncached_share"} {
+				got = append(got, f+" "+s.factor(f))
+			}
+			if s := strings.Join(got, ", "); s != c.factors {
+				t.Errorf("its factors are %s, want %s", s, c.factors)
+			}
+		})
+	}
+}
