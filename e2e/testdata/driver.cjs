@@ -3,6 +3,7 @@
 'use strict';
 
 const want = JSON.parse(process.argv[2]); // tool, dress, browser, driver, flags, profile
+const patience = 85e3; // ms, a little less than that of the tests, so that the tool says what it waited for
 const hidden = want.dress === 'hidden';
 const hide = () => Object.defineProperty(Navigator.prototype, 'webdriver', { get: () => false });
 const links = () => [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href'));
@@ -10,10 +11,11 @@ const links = () => [...document.querySelectorAll('a[href]')].map((a) => a.getAt
 const tools = {
   async playwright() {
     const { chromium } = require('playwright-core');
-    const browser = await chromium.launch({ executablePath: want.browser, args: want.flags, ignoreDefaultArgs: hidden ? ['--enable-automation'] : [] });
+    const browser = await chromium.launch({ executablePath: want.browser, timeout: patience, args: want.flags, ignoreDefaultArgs: hidden ? ['--enable-automation'] : [] });
     const context = await browser.newContext();
     if (hidden) await context.addInitScript(hide);
     const page = await context.newPage();
+    page.setDefaultTimeout(patience);
     return {
       open: (url) => page.goto(url),
       click: (selector) => Promise.all([page.waitForNavigation(), page.click(selector)]),
@@ -39,7 +41,7 @@ const tools = {
     const driver = await new Builder().forBrowser('chrome').setChromeOptions(options).setChromeService(service).build();
     if (hidden) await driver.sendDevToolsCommand('Page.addScriptToEvaluateOnNewDocument', { source: `(${hide})()` });
     const leave = async (before) => { // a click waits for the page that it leads to, unless a script clicks
-      await driver.wait(async () => await driver.getCurrentUrl() !== before && await driver.executeScript('return document.readyState') === 'complete', 90e3);
+      await driver.wait(async () => await driver.getCurrentUrl() !== before && await driver.executeScript('return document.readyState') === 'complete', patience);
     };
     return {
       open: (url) => driver.get(url),
@@ -58,10 +60,11 @@ const tools = {
 async function puppeteer(kind) {
   const { default: lib } = require('puppeteer-core');
   const browser = await lib.launch({
-    browser: kind, executablePath: want.browser, args: want.flags, userDataDir: want.profile, protocolTimeout: 90e3, timeout: 90e3,
+    browser: kind, executablePath: want.browser, args: want.flags, userDataDir: want.profile, protocolTimeout: patience, timeout: patience,
     ignoreDefaultArgs: hidden && kind === 'chrome' ? ['--enable-automation'] : false,
   });
   const page = await browser.newPage();
+  page.setDefaultTimeout(patience);
   if (hidden) await page.evaluateOnNewDocument(hide);
   return {
     open: (url) => page.goto(url),
