@@ -19,6 +19,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
+// unused are chromedp's own, and what a browser would load at its start for the suggestions under its address line, which no test opens.
+const unused = "site-per-process,Translate,BlinkGenPropertyTrees,WebUIOmniboxAimPopup,WebUIOmniboxPopup"
+
 // browser starts Debian's Chromium, headless, and returns the context of its first tab.
 func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
@@ -31,7 +34,7 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile(t)),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-features", unused),
 		chromedp.WindowSize(1100, 800),
 	)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
