@@ -118,7 +118,7 @@ bench-detection: build ## who of made-up people and robots is told apart, and af
 	@./antirobot traffic
 	@./antirobot traffic --auc --length 12h
 
-bench-economy: build ## how much of a shop robots of each make get in a day, and what that costs people (docs/detection.md)
+bench-economy: build ## how much of a shop robots of each make get in a day, and what that costs people (docs/harvest.md)
 	@./antirobot traffic --economy
 
 bench-factors: build ## what each factor is like among made-up people and robots (docs/factors.md)

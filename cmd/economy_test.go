@@ -13,9 +13,9 @@ import (
 	"antirobot/traffic"
 )
 
-// TestEconomy is the promise of docs/detection.md: no harvester gets more of the shop in a day than its bar allows, whether
+// TestEconomy is the promise of docs/harvest.md: no harvester gets more of the shop in a day than its bar allows, whether
 // the gateway knows the site's people or has just been started, and people are left in peace beside it. What is held
-// out is reported, and only people hold it: docs/detection.md says which bars it does not keep. A hundred solvers that load
+// out is reported, and only people hold it: docs/harvest.md says which bars it does not keep. A hundred solvers that load
 // parts get less than their bar.
 func TestEconomy(t *testing.T) {
 	for i, m := range slices.Concat(traffic.Makes(), traffic.HeldMakes(), traffic.Solvers()) {

@@ -16,16 +16,16 @@ const shopPages = 20_000
 
 // Make is a kind of harvester.
 type Make struct {
-	Name  string
-	Does  string
-	Bar   float64 // the largest share of the shop that it may get in a day
-	Check bool    // the gateway advises a balancer: it does not know the answers
-	Held  bool    // held out: no constant was set by it
-	Early bool    // it prepares while only people are active: takes effect only with a warm-up
+	Name  string  `json:"name"`
+	Does  string  `json:"does"`
+	Bar   float64 `json:"bar"`                // the largest share of the shop that it may get in a day
+	Check bool    `json:"check,omitempty"`    // the gateway advises a balancer: it does not know the answers
+	Held  bool    `json:"held_out,omitempty"` // held out: no constant was set by it
+	Early bool    `json:"early,omitempty"`    // it prepares while only people are active: takes effect only with a warm-up
 
-	Days   int  // that it goes on for; 0: one
-	Solves bool // it answers captchas
-	Long   bool // not part of the tests: it takes minutes, or more people than these have
+	Days   int  `json:"days,omitempty"`   // that it goes on for; 0: one
+	Solves bool `json:"solves,omitempty"` // it answers captchas
+	Long   bool `json:"long,omitempty"`   // not part of the tests: it takes minutes, or more people than these have
 
 	clients int
 	pace    time.Duration // between two requests of a client

@@ -182,6 +182,26 @@ func TestMannerAsks(t *testing.T) {
 	}
 }
 
+// TestNoTimeToLook: who clicks from page to page in less time than it takes to see one is asked, and only asked. Who opens tabs at once, flips through a few pages, or
+// is led on by way of others and looks at what it came for, is not.
+func TestNoTimeToLook(t *testing.T) {
+	clicks := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 12, "session_pages": 12, "referer_known_share": 0.9, "cookie_share": 1, "cookie_dropped_share": 0,
+		"stay_typical": 0.2, "stay_longest": 1.5, "stay_short_share": 1, "chain_share": 0.95,
+	}
+	if raw := clicks.raw(t); raw <= unsure || raw > 0 {
+		t.Errorf("clicks at once: %.2f", raw)
+	}
+	for name, other := range map[string]known{
+		"tabs": {"chain_share": 0.1}, "a few pages": {"session_pages": 9}, "led on by way of others": {"stay_longest": 20}, "two pages in turn": {"targets": 2},
+		"a second each": {"stay_typical": 1}, "several people": {"clients": 4}, "nobody knows": {"stay_typical": nan, "stay_longest": nan},
+	} {
+		if raw := clicks.and(other).raw(t); raw > -3 {
+			t.Errorf("%s: %.2f", name, raw)
+		}
+	}
+}
+
 // TestFollowsLinks: that somebody has followed links speaks for it in its first pages, but not for who loads no parts or drops its cookie.
 func TestFollowsLinks(t *testing.T) {
 	first := known{"agent_browser": 1, "clients": 1, "parts_missing": 0.1, "cookie_dropped_share": 0, "session_pages": 5}
