@@ -187,7 +187,7 @@ func TestMannerAsks(t *testing.T) {
 func TestNoTimeToLook(t *testing.T) {
 	clicks := known{
 		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 12, "session_pages": 12, "referer_known_share": 0.9, "cookie_share": 1, "cookie_dropped_share": 0,
-		"stay_typical": 0.2, "stay_longest": 1.5, "stay_short_share": 1, "chain_share": 0.95,
+		"stay_typical": 0.8, "stay_longest": 3, "stay_short_share": 1, "chain_share": 0.95,
 	}
 	if raw := clicks.raw(t); raw <= unsure || raw > 0 {
 		t.Errorf("clicks at once: %.2f", raw)
