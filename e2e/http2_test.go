@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -258,7 +259,7 @@ func TestHandshakeClients(t *testing.T) {
 	}
 	python := "import ssl,urllib.request as u; u.urlopen('" + url + "python',context=ssl._create_unverified_context())"
 	for want, args := range map[string][]string{
-		": of OpenSSL\n": {"curl", "-sk", url + "curl"}, ": of Python\n": {"python3", "-c", python},
+		": of OpenSSL\n": {"curl", "-sk", url + "curl"}, ": of (Python|OpenSSL)\n": {"python3", "-c", python}, // Debian's Python offers what OpenSSL does
 		": of Node.js\n": {"node", "-e", "fetch('" + url + "node')"},
 	} {
 		name, err := exec.LookPath(args[0])
@@ -268,7 +269,7 @@ func TestHandshakeClients(t *testing.T) {
 		cmd := exec.Command(name, args[1:]...)
 		cmd.Env = append(cmd.Environ(), "NODE_TLS_REJECT_UNAUTHORIZED=0")
 		path, _, _ := strings.Cut(args[0], "3")
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(why(path), want) {
+		if out, err := cmd.CombinedOutput(); err != nil || !regexp.MustCompile(want).MatchString(why(path)) {
 			t.Errorf("%s: %v\n%s%s", args[0], err, out, why(path))
 		}
 	}
