@@ -59,7 +59,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) (d
 		if odd == odd && all < sharedDoor {
 			odd = min(odd, all)
 		}
-	case s.door == 0 || stopped || e.RefererPath == uint32(e.Path): // who is stopped, or loads the page again, has not gone on
+	case s.door == 0 || stopped || e.RefererPath == page: // who is stopped, or loads the page again, has not gone on
 		return false
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && s.nDoors < mostLedOn:
 		if r.people.ledOn.hears(networkHash(e.Subjects[e.N-1].ID), known || p.keeper.Returns(e), e.At) {
