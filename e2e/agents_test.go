@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -195,31 +194,12 @@ func linger(b driver, m *manner) {
 	time.Sleep(stay / 3)
 }
 
-// seen is what the API says of the visitor of a session.
-type seen struct {
-	Bans    []struct{ Reason string }
-	Session struct {
-		Pages   int
-		Score   float64
-		Factors []sign
-	}
-}
-
-// sign is a factor with what it adds to the score.
-type sign struct {
-	Name          string
-	Value, Amount float64
-}
-
 // look asks the gateway what it thinks of its only visitor, once it has counted its page.
 func look(t *testing.T, g *gateway, f *found) {
 	t.Helper()
-	var a seen
+	var a subject
 	eventually(t, "the page counts", func() bool {
-		a = seen{}
-		if err := json.Unmarshal(g.api("GET", "/api/subjects/ip:127.0.0.1", nil), &a); err != nil {
-			t.Fatal(err)
-		}
+		a = g.subject("ip:127.0.0.1")
 		return a.Session.Pages >= f.read || f.asked > 0
 	})
 	f.score = a.Session.Score
@@ -232,11 +212,12 @@ func look(t *testing.T, g *gateway, f *found) {
 	for _, b := range a.Bans {
 		f.why = b.Reason
 	}
-	slices.SortFunc(a.Session.Factors, func(a, b sign) int { return cmp.Compare(b.Amount, a.Amount) })
+	signs := a.Session.Factors
+	slices.SortFunc(signs, func(a, b weighed) int { return cmp.Compare(b.Amount, a.Amount) })
 	f.signs = f.signs[:0]
-	for _, x := range a.Session.Factors {
-		if x.Amount >= 0.3 && len(f.signs) < 6 {
-			f.signs = append(f.signs, fmt.Sprintf("%s %.3g (%+.1f)", x.Name, x.Value, x.Amount))
+	for _, x := range signs {
+		if x.Amount >= 0.3 && x.Value != nil && len(f.signs) < 6 {
+			f.signs = append(f.signs, fmt.Sprintf("%s %.3g (%+.1f)", x.Name, *x.Value, x.Amount))
 		}
 	}
 }

@@ -22,6 +22,11 @@ import (
 // unused are chromedp's own, and what a browser would load at its start for the suggestions under its address line, which no test opens.
 const unused = "site-per-process,Translate,BlinkGenPropertyTrees,WebUIOmniboxAimPopup,WebUIOmniboxPopup"
 
+// quiet are the switches with which Chromium runs as root and asks nothing of the network by itself.
+var quiet = []string{
+	"no-sandbox", "disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage",
+}
+
 // browser starts Debian's Chromium, headless, and returns the context of its first tab.
 func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
@@ -31,12 +36,12 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	}
 	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	opts = append(opts,
-		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile(t)),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("disable-features", unused),
-		chromedp.WindowSize(1100, 800),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(profile(t)),
+		chromedp.Flag("disable-features", unused), chromedp.WindowSize(1100, 800),
 	)
+	for _, name := range quiet {
+		opts = append(opts, chromedp.Flag(name, true))
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(opts, options...)...)

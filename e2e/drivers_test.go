@@ -24,12 +24,12 @@ const (
 	hidden = "hidden"       // and with what is often done to hide automation: a switch fewer, one more, and navigator.webdriver false by a script
 )
 
-// chromiumFlags let Chromium run as root and without a network, as a tool's user would have to.
+// chromiumFlags are what a tool of Node.js starts Chromium with.
 func chromiumFlags(t *testing.T, dress string) []string {
 	t.Helper()
-	flags := []string{
-		"--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-		"--disable-sync", "--disable-dev-shm-usage", "--window-size=1280,800",
+	flags := []string{"--no-first-run", "--window-size=1280,800"}
+	for _, name := range quiet {
+		flags = append(flags, "--"+name)
 	}
 	if dress != plain {
 		flags = append(flags, "--user-agent="+windowName(t))

@@ -260,7 +260,7 @@ func TestHandshakeClients(t *testing.T) {
 	python := "import ssl,urllib.request as u; u.urlopen('" + url + "python',context=ssl._create_unverified_context())"
 	for want, args := range map[string][]string{
 		": of OpenSSL\n": {"curl", "-sk", url + "curl"}, ": of (Python|OpenSSL)\n": {"python3", "-c", python}, // Debian's Python offers what OpenSSL does
-		": of Node.js\n": {"node", "-e", "fetch('" + url + "node')"},
+		": of Node\\.js\n": {"node", "-e", "fetch('" + url + "node')"},
 	} {
 		name, err := exec.LookPath(args[0])
 		if err != nil {

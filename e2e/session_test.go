@@ -10,10 +10,20 @@ type session struct {
 	Pages   int
 	Score   float64
 	Claims  string `json:"claims_to_be"`
-	Factors []struct {
-		Name  string
-		Value *float64 // nil: unknown
-	}
+	Factors []weighed
+}
+
+// weighed is a factor with what it adds to the score.
+type weighed struct {
+	Name   string
+	Value  *float64 // nil: unknown
+	Amount float64
+}
+
+// subject is what a gateway knows of a visitor, as its API shows it.
+type subject struct {
+	Bans    []struct{ Reason string }
+	Session session
 }
 
 // factor returns a factor as text.
@@ -26,12 +36,17 @@ func (s *session) factor(name string) string {
 	return "unknown"
 }
 
-// session asks what the gateway has of a subject.
-func (g *gateway) session(subject string) session {
+// subject asks what the gateway knows of a visitor.
+func (g *gateway) subject(name string) (s subject) {
 	g.t.Helper()
-	var a struct{ Session session }
-	if err := json.Unmarshal(g.api("GET", "/api/subjects/"+subject, nil), &a); err != nil {
+	if err := json.Unmarshal(g.api("GET", "/api/subjects/"+name, nil), &s); err != nil {
 		g.t.Fatal(err)
 	}
-	return a.Session
+	return s
+}
+
+// session asks what its memory has of one.
+func (g *gateway) session(name string) session {
+	g.t.Helper()
+	return g.subject(name).Session
 }

@@ -8,6 +8,15 @@ const hidden = want.dress === 'hidden';
 const hide = () => Object.defineProperty(Navigator.prototype, 'webdriver', { get: () => false });
 const links = () => [...document.querySelectorAll('a[href]')].map((a) => a.getAttribute('href'));
 
+// onPage is what Playwright and Puppeteer do alike.
+const onPage = (page) => ({
+  open: (url) => page.goto(url),
+  click: (selector) => Promise.all([page.waitForNavigation(), page.click(selector)]),
+  script: (selector) => Promise.all([page.waitForNavigation(), page.$eval(selector, (a) => a.click())]),
+  read: () => page.evaluate(links),
+  at: () => page.url(),
+});
+
 const tools = {
   async playwright() {
     const { chromium } = require('playwright-core');
@@ -17,11 +26,7 @@ const tools = {
     const page = await context.newPage();
     page.setDefaultTimeout(patience);
     return {
-      open: (url) => page.goto(url),
-      click: (selector) => Promise.all([page.waitForNavigation(), page.click(selector)]),
-      script: (selector) => Promise.all([page.waitForNavigation(), page.$eval(selector, (a) => a.click())]),
-      read: () => page.evaluate(links),
-      at: () => page.url(),
+      ...onPage(page),
       move: (x, y) => page.mouse.move(x, y, { steps: 12 }),
       scroll: (by) => page.mouse.wheel(0, by),
       close: () => browser.close(),
@@ -67,11 +72,7 @@ async function puppeteer(kind) {
   page.setDefaultTimeout(patience);
   if (hidden) await page.evaluateOnNewDocument(hide);
   return {
-    open: (url) => page.goto(url),
-    click: (selector) => Promise.all([page.waitForNavigation(), page.click(selector)]),
-    script: (selector) => Promise.all([page.waitForNavigation(), page.$eval(selector, (a) => a.click())]),
-    read: () => page.evaluate(links),
-    at: () => page.url(),
+    ...onPage(page),
     move: (x, y) => page.mouse.move(Math.round(x), Math.round(y), { steps: 12 }),
     scroll: (by) => page.mouse.wheel({ deltaY: Math.round(by) }),
     close: () => browser.close(),
