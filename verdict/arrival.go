@@ -59,6 +59,16 @@ func (e *Event) Arrival(group uint32) (Arrival, bool) {
 	return arrivalOf(&e.Facts, e.Method, e.Agent, e.PathShape, group)
 }
 
+// FromOutside reports whether a person may have opened a page with this event, coming from elsewhere.
+func (e *Event) FromOutside() bool {
+	return e.Method == 'G' && e.Referer != client.RefererSame && e.Site != client.SiteSame
+}
+
+// FromSite reports whether a page of the site has led to an event. Where the site or the browser withholds Referers, Sec-Fetch-Site says so.
+func (e *Event) FromSite() bool {
+	return e.Referer == client.RefererSame || e.Referer == client.RefererNone && e.Site == client.SiteSame
+}
+
 // Nameless reports whether a visitor brings nothing that says who it is, but perhaps a pass.
 func (e *Event) Nameless() bool { return nameless(&e.Subjects, int(e.N)) }
 

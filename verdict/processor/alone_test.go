@@ -86,10 +86,6 @@ func TestWhoIsBareIsNotAlwaysARobot(t *testing.T) {
 	})
 	f("a site whose parts are elsewhere", newStreet(t, false, 9), func(s *street, i int) { own(s, i) })
 	f("a site whose newcomers load nothing", newStreet(t, true, 0), func(s *street, i int) { own(s, i) })
-	f("a site that has seen nobody yet", &street{told: &teller{asks: map[uint64]verdict.Campaign{}}, at: time.Unix(1.8e9, 0), p: newStreet(t, true, 9).p}, func(s *street, i int) {
-		s.p.service(0).people.newcomers.visits = 0
-		own(s, i)
-	})
 }
 
 // TestNobodyHasPeopleAsked: a hundred networks that send 300,000 times within an hour what newcomers of the site send have none of those asked.

@@ -7,6 +7,7 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // arrivals records which of the fields that browsers send reach a service: a proxy or a balancer on the way may remove
@@ -76,7 +77,7 @@ const (
 
 // see records what an event shows.
 func (a *arrivals) see(e *verdict.Event, established bool) {
-	h := networkHash(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40
+	h := tally.Network(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40
 	browser := !e.Partial && e.Claim.Family.Browser()
 	chromium := browser && e.Secure && e.Claim.Family.Chromium()
 	fetches := e.Headers&client.HasFetchMode != 0

@@ -8,42 +8,61 @@ import (
 	"antirobot/verdict/client"
 )
 
-// TestWhatOnePageTells: what a page has to be told of has room where it is most: two newcomers are found bare whose ways are asked, and four more, all of
-// whom are to be asked when they come back; and one who was to be asked goes on by a link with our cookie, is a person, and each of its ways is asked less.
-func TestWhatOnePageTells(t *testing.T) {
-	at := time.Unix(1.8e9, 0)
-	var n newcomers
-	n.begin()
-	n.visits, n.at = 1e5, at.UnixMilli()
-	usual := n.way(serviceWay, verdict.Likenesses, at.UnixMilli())
-	usual.seenDay, usual.aliveDay = 1000, 900
-	arrived := func(i int) (*verdict.Event, *newcomer) {
-		e := newcomer7(at, i)
-		e.Agent, e.PathShape, e.Client = uint64(i+1), uint64(i+100), uint32(i+1)
-		a, ok := e.Arrival(1)
-		if !ok {
-			t.Fatal("it does not arrive")
-		}
-		for like, mark := range a {
-			w := n.way(mark, verdict.Likeness(like), at.UnixMilli())
-			w.came, w.lately, w.robots, w.people, w.peopleDay, w.networks, w.until = 20, 20, 20, 2, 2, 1<<40-1, at.Unix()+1
-		}
-		x := n.find(whoOf(e))
-		*x = newcomer{who: whoOf(e), at: at.Unix() - 20, arrival: a, client: e.Client, shape: 7}
-		return e, x
+// newcomer7 is the n-th newcomer, in a network of its own, with one browser.
+func newcomer7(at time.Time, n int) *verdict.Event {
+	e := outside(at, n, false)
+	e.Method, e.Agent, e.Shape, e.Language, e.PathShape = 'G', 7, 5, 3, 9
+	return e
+}
+
+// TestWherePeopleAreMet: a newcomer who loads parts of the page, or answers, is known at its address, until somebody is banned there.
+func TestWherePeopleAreMet(t *testing.T) {
+	p, keeper := newProcessor(t, nil)
+	know(t, p, []*verdict.Settings{{Name: "shop"}})
+	r, at := p.service(0), time.Unix(1.8e9, 0)
+	reads, answers, withholds := newcomer7(at, 1), newcomer7(at, 2), newcomer7(at, 3)
+	p.arrive(reads, r, false, false)
+	p.arrive(withholds, r, false, false)
+	p.arrive(answers, r, false, false)
+	if len(keeper.met) != 0 {
+		t.Fatal("whoever arrives is a person")
 	}
-	for i := range 6 {
-		_, x := arrived(i)
-		n.bare.who[i] = x.who
-		x.waits, x.tells = i >= 4, i >= 4
+	part := *reads
+	part.Page, part.Referer = false, client.RefererSame
+	for range pictures {
+		p.loads(&part, r)
 	}
-	n.bare.from, n.bare.n, n.bare.again = 4, 2, 5
-	e, x := arrived(6)
-	x.back, x.seen = true, uint8(verdict.Likenesses)
-	e.Cookies, e.Referer = client.CookieOurs, client.RefererSame
-	var told toldCampaigns
-	n.page(e, 1, arriving{parts: true}, &told)
-	if !told.met || told.n != 23 {
-		t.Errorf("%d campaigns are told, a person is met: %v", told.n, told.met)
+	p.answer(answers, r)
+	silent := *withholds // the site wants no Referers of its own
+	silent.Page, silent.Referer, silent.Site = false, client.RefererNone, client.SiteSame
+	for range pictures {
+		p.loads(&silent, r)
+	}
+	for _, e := range []*verdict.Event{reads, answers, withholds} {
+		if !keeper.met[e.Subjects[0].ID] {
+			t.Errorf("%v is not known", e.Subjects[0])
+		}
+	}
+	p.unmask(reads)
+	if keeper.met[reads.Subjects[0].ID] {
+		t.Error("the address of a robot is still known as a person's")
+	}
+}
+
+// TestNothingToTellCostsNothing: pages and parts, of which nothing follows, allocate nothing.
+func TestNothingToTellCostsNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p, _ := newProcessor(t, nil)
+	know(t, p, []*verdict.Settings{{Name: "shop"}})
+	r := p.service(0)
+	e := newcomer7(time.Unix(1.8e9, 0), 1)
+	p.arrive(e, r, false, false)
+	if n := testing.AllocsPerRun(100, func() {
+		p.arrive(e, r, false, false)
+		p.loads(e, r)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
 	}
 }

@@ -7,6 +7,13 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/newcomers"
+	"antirobot/verdict/tally"
+)
+
+const (
+	pictures  = 2         // enough parts of a page to be a person's
+	allButFew = 1 - 1./64 // of those who arrive alike are asked, where all may be
 )
 
 // street is a site at which newcomers arrive. Nobody is ever judged to be a robot.
@@ -47,7 +54,9 @@ func newStreet(t testing.TB, parts bool, loads int) *street {
 	}
 	for i := range 150 {
 		e := s.comes(100+i%20, i%50, time.Minute)
-		s.p.service(0).people.newcomers.visit(e, uint64(s.n), 1)
+		back := *e // somebody of the same network whom the site knows
+		back.Cookies |= client.CookieOurs
+		s.p.service(0).people.newcomers.Page(&back, s.p.service(0).Group, newcomers.Arriving{Known: true}, new(newcomers.Told))
 		if i%10 < loads {
 			s.loads(e)
 		}
@@ -69,7 +78,7 @@ func (s *street) comes(browser, door int, after time.Duration) *verdict.Event {
 
 // loads lets somebody load parts of the page.
 func (s *street) loads(of *verdict.Event) {
-	for range fewPictures {
+	for range pictures {
 		s.at = s.at.Add(time.Second)
 		e := *of
 		e.At, e.Referer = s.at, client.RefererSame
@@ -111,7 +120,7 @@ func TestBareNewcomersAreAsked(t *testing.T) {
 	for i := range 10 {
 		s.comes(7, 2000+i, 20*time.Second)
 	}
-	if share := s.asks(7); share != askMost {
+	if share := s.asks(7); share != allButFew {
 		t.Errorf("of fifteen, %v are asked", share)
 	}
 	if share := s.asks(101); share != 0 {
@@ -150,7 +159,7 @@ func TestOneBanSaysWhatBareOnesAre(t *testing.T) {
 		a, _ := robot.Arrival(s.p.service(0).Group)
 		asks := func() float32 {
 			x := s.told.asks[a[verdict.LikeProgram]]
-			return x.Share * float32(b2i(x.Until.After(s.at)))
+			return x.Share * float32(tally.One(x.Until.After(s.at)))
 		}
 		before = asks()
 		s.p.unmask(robot)
@@ -175,7 +184,7 @@ func TestWhoPassesTheCheckIsAlive(t *testing.T) {
 		for i := range 20 {
 			s.comes(7, 1000+i, 20*time.Second)
 		}
-		if share := s.asks(7); share != askMost {
+		if share := s.asks(7); share != allButFew {
 			t.Fatalf("%v are asked", share)
 		}
 		for i := range 10 {
@@ -193,7 +202,7 @@ func TestWhoPassesTheCheckIsAlive(t *testing.T) {
 	if share := f(true); share != 0 {
 		t.Errorf("although ten have loaded the page, %v are asked", share)
 	}
-	if share := f(false); share != askMost {
+	if share := f(false); share != allButFew {
 		t.Errorf("although nobody has loaded anything, %v are asked", share)
 	}
 }
@@ -224,5 +233,53 @@ func BenchmarkBareNewcomer(b *testing.B) {
 	for i := range b.N {
 		s.n %= 1 << 15
 		s.comes(7, 1000+i, 10*time.Millisecond)
+	}
+}
+
+// TestWhereTheyAreKnownPeopleSayNothingOfBareOnes: people at whose address the site knows others don't keep bare newcomers from being asked who arrive as
+// they do.
+func TestWhereTheyAreKnownPeopleSayNothingOfBareOnes(t *testing.T) {
+	f := func(placed bool) float32 {
+		s := newStreet(t, true, 9)
+		s.told.known = map[[16]byte]bool{}
+		for i := range 12 {
+			s.told.known[newcomer7(s.at, s.n+1).Subjects[0].ID] = placed
+			s.loads(s.comes(7, 900+i, 20*time.Second))
+			s.comes(7, 1000+i, 20*time.Second)
+		}
+		return s.asks(7)
+	}
+	if share := f(false); share != 0 {
+		t.Errorf("although every second one is a person nobody knows, %v are asked", share)
+	}
+	if share := f(true); share == 0 {
+		t.Error("nobody is asked although all people who arrive so are known where they are")
+	}
+}
+
+// TestFewBareNewcomersAreEnoughAmongRobots: where others who arrive less alike turned out to be robots, four bare newcomers of as many networks
+// are asked for; where nothing is known of others they are not.
+func TestFewBareNewcomersAreEnoughAmongRobots(t *testing.T) {
+	f := func(robots int) float32 {
+		s := newStreet(t, true, 9)
+		var last *verdict.Event
+		for i := range robots {
+			e := s.comes(300+i%5, 3000+i, 20*time.Second)
+			if last != nil {
+				s.p.unmask(last)
+			}
+			last = e
+		}
+		s.at = s.at.Add(3 * time.Hour)
+		for i := range 5 {
+			s.comes(7, 1000+i, 20*time.Second)
+		}
+		return s.asks(7)
+	}
+	if share := f(0); share != 0 {
+		t.Errorf("of four, %v are asked", share)
+	}
+	if share := f(400); share == 0 {
+		t.Error("although others are robots, nobody is asked")
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // A budget is what may be read from a network before its visitors are asked a question. It is counted on a tree: the
@@ -68,19 +69,19 @@ func (b *budget) fade(at int64) {
 	if b.at != 0 {
 		gap := float64(at-b.at) / 1000
 		for i := range budgetSpans {
-			f := fading(gap, budgetSpans[i].seconds)
+			f := tally.Fading(gap, budgetSpans[i].seconds)
 			b.read[i] *= f
 			b.known[i] *= f
 			b.heavy.fade(i, f)
 		}
-		day := fading(gap, budgetSpans[1].seconds)
+		day := tally.Fading(gap, budgetSpans[1].seconds)
 		b.docs *= day
 		b.owed *= day
 		b.company *= day
 		b.judged *= day
 		b.alike *= day
 		b.gleaners *= day
-		f := fading(gap, budgetSpans[0].seconds)
+		f := tally.Fading(gap, budgetSpans[0].seconds)
 		b.said[0] *= f
 		b.said[1] *= f
 		b.calls[0] *= f
@@ -150,7 +151,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.again = who.polled
 	}
 	if who.known && (is.Read() || is.Called()) {
-		r.people.met(networkHash(addr.ID), e.At)
+		r.people.met(tally.Network(addr.ID), e.At)
 	}
 	if ch.paid = e.Paid; ch.paid { // what was bought counts, but comes from a browser that has answered
 		ch.base, ch.weight, ch.plain, ch.alone = 1, 1, true, false
@@ -215,7 +216,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			p.grow(b, of[0], ch)
 		}
 		if i == 0 && ch.votes && ch.is.Called() && !ch.again {
-			p.voteCalls(b, r, ch, networkHash(addr)|1)
+			p.voteCalls(b, r, ch, tally.Network(addr)|1)
 		}
 		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr), apart && i == 0, who)
 		if over {

@@ -8,6 +8,7 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // campaigns finds many addresses that do one job at a service: each opens a few pages from outside and follows no link,
@@ -38,14 +39,7 @@ const (
 
 // jobOf returns what a visitor who only comes from outside has in common with others.
 func jobOf(e *verdict.Event) int {
-	return b2i(e.Referer != client.RefererNone) + 2*b2i(e.Cookies&client.CookieOurs != 0)
-}
-
-func b2i(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return tally.One(e.Referer != client.RefererNone) + 2*tally.One(e.Cookies&client.CookieOurs != 0)
 }
 
 // hops reports whether the subject has only come from outside so far, and has followed no link. Nothing is known of one

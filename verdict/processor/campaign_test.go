@@ -130,7 +130,7 @@ func TestWhoIsAskedIsOfTheJob(t *testing.T) {
 		if n := r.people.views.seen(uint32(e.Path), at); n != 0 {
 			t.Errorf("mode %v: %v have read the page", mode, n)
 		}
-		at = at.Add(newcomerFor * time.Second)
+		at = at.Add(time.Hour)
 		return r.people.campaigns.part(e, &trail{nMoves: 2, told: true, known: 2, moves: [moveCount]uint8{moveEntry: 2}})
 	}
 	if j := f(verdict.Observe); j.size == j.size {

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"antirobot/identity"
+	"antirobot/verdict/tally"
 )
 
 // companyFactors are those that say how large the groups are to which a subject belongs by what its requests look like.
@@ -45,7 +46,7 @@ func newCompanies(sessions int) companies {
 }
 
 func (c companies) place(sub identity.Subject) (at *atomic.Uint64, half uint64) {
-	h := hashID(sub.ID) + uint64(sub.Kind)*0x9e3779b97f4a7c15
+	h := tally.Hash(sub.ID) + uint64(sub.Kind)*0x9e3779b97f4a7c15
 	return &c[h%uint64(len(c))], h &^ (1<<32 - 1)
 }
 

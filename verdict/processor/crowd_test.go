@@ -6,6 +6,7 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/tally"
 )
 
 // fullOffice is an office where so many browsers have loaded a page with its parts.
@@ -142,7 +143,7 @@ func TestCacheExcusesLittleBesideRobots(t *testing.T) {
 	o := fullOffice(t, 40)
 	quarter := func() {
 		for n := range 40 {
-			o.browses(7, 4*b2i(n%4 == 0))
+			o.browses(7, 4*tally.One(n%4 == 0))
 		}
 	}
 	quarter()
@@ -190,7 +191,7 @@ func TestPartsThatNobodyHasShown(t *testing.T) {
 func TestCrowdIsBannedWherePeopleAreKnown(t *testing.T) {
 	o := fullOffice(t, 40)
 	for n := range o.p.cfg.Budget.KnownFrom {
-		o.p.service(0).people.met(fold(uint64(n+1), 0x9e3779b97f4a7c15), o.at)
+		o.p.service(0).people.met(tally.Fold(uint64(n+1), 0x9e3779b97f4a7c15), o.at)
 	}
 	if _, asked := o.convicted(); asked {
 		t.Error("it is asked")
@@ -204,7 +205,7 @@ func TestSixteenBrowsersAreACrowd(t *testing.T) {
 		var few, many loaders
 		for i := range 16 {
 			e := verdict.Event{At: at}
-			e.Browser = uint32(fold(uint64(n*16+i+1), 0xd1b54a32d192ed03)) //nolint:gosec // a part of a hash
+			e.Browser = uint32(tally.Fold(uint64(n*16+i+1), 0xd1b54a32d192ed03)) //nolint:gosec // a part of a hash
 			if many.see(&e); i < 6 {
 				few.see(&e)
 			}

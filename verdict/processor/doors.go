@@ -7,6 +7,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // A door is a page by which somebody comes in from outside. People come in by the same pages as others and go on from
@@ -28,16 +29,6 @@ const (
 	sharedDoor = -0.9
 )
 
-// fromOutside reports whether a person may have opened a page with this event, coming from elsewhere.
-func fromOutside(e *verdict.Event) bool {
-	return e.Method == 'G' && e.Referer != client.RefererSame && e.Site != client.SiteSame
-}
-
-// fromSite reports whether a page of the site has led to an event. Where the site or the browser withholds Referers, Sec-Fetch-Site says so.
-func fromSite(e *verdict.Event) bool {
-	return e.Referer == client.RefererSame || e.Referer == client.RefererNone && e.Site == client.SiteSame
-}
-
 // enter takes a page load: by whom who may be a herald or follow one, by which page somebody comes in, and where those go
 // on who have come in. s is a copy, which learns of it, too. known says that the site knows the visitor.
 func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) (deep bool) {
@@ -46,7 +37,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) (d
 	}
 	door, odd, stopped := uint8(0), nan, e.Verdict != verdict.Human && e.Mode == verdict.Enforce
 	switch page := uint32(e.Path); {
-	case fromOutside(e):
+	case e.FromOutside():
 		may := e.Subjects[0].Kind == identity.KindIP && e.Cookies&client.CookieOurs == 0 && s.parts == 0
 		pages := r.people.views.known()
 		chance, all := r.people.heralds.entries.come(page, pages, heraldWithin, e.At)
@@ -62,7 +53,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) (d
 	case s.door == 0 || stopped || e.RefererPath == page: // who is stopped, or loads the page again, has not gone on
 		return false
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && s.nDoors < mostLedOn:
-		if r.people.ledOn.hears(networkHash(e.Subjects[e.N-1].ID), known || p.keeper.Returns(e), e.At) {
+		if r.people.ledOn.hears(tally.Network(e.Subjects[e.N-1].ID), known || p.keeper.Returns(e), e.At) {
 			r.people.doors.note(e.RefererPath, e.At)
 			r.people.rhythm.note(e.At)
 		}
@@ -95,7 +86,7 @@ func (l *ledOn) hears(network uint64, known bool, at time.Time) bool {
 	if known {
 		most = knownLedOn
 	}
-	return hears(l.said[:], network, most)
+	return tally.Hears(l.said[:], network, most)
 }
 
 func doorOf(page uint32) uint8 { return uint8(page>>24) | 1 }

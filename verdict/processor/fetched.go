@@ -5,6 +5,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // fetched remembers which parts of pages each client has loaded: a browser keeps them, and one that begins anew with each page loads them again.
@@ -26,7 +27,7 @@ func newFetched(sessions int) fetched {
 
 // load records that a client loads a part, and returns how many seconds ago it did so before; 0: not within the hour.
 func (f fetched) load(e *verdict.Event) uint16 {
-	client := hashID(e.Subjects[0].ID)
+	client := tally.Hash(e.Subjects[0].ID)
 	if e.Subjects[0].Kind == identity.KindIP { // of several behind an address only those with one name are mistaken for each other
 		client ^= e.Agent
 	}

@@ -52,7 +52,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told,
 		others = r.people.views.note(uint32(e.Path), e.At)
 	}
 	t.load(e, unseen, others)
-	if fromOutside(e) && !stopped && e.Status < 400 {
+	if e.FromOutside() && !stopped && e.Status < 400 {
 		t.comes(e.At, r.people.rhythm.odd(e.At))
 	}
 	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // A gleaner is a client that reads what nobody else wants. People want what others want: of the pages that somebody reads whom the service
@@ -30,7 +31,7 @@ func (x *habit) glean(chance float32, wanted bool) {
 	}
 	add := float32(-math.Log(gleanRate))
 	if !wanted {
-		add = logf((1 - chance/gleanRate) / (1 - chance))
+		add = float32(math.Log(float64((1 - chance/gleanRate) / (1 - chance))))
 	}
 	x.odds = min(max(x.odds+add, 0), gleanMost)
 }
@@ -88,7 +89,7 @@ func (t *tastes) noteAnybody(e *verdict.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(e.At)
-	if hears(t.said[:], addressHash(e), tasteEach) {
+	if tally.Hears(t.said[:], addressHash(e), tasteEach) {
 		t.view(e)
 	}
 }

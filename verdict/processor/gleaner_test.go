@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // browses is read by a client of an office that keeps our cookie, of which nothing is known yet, with the parts of the page.
@@ -28,7 +29,7 @@ func (v *village) browses(client uint32, page int) {
 
 // villageItem makes an event one of an item.
 func villageItem(e *verdict.Event, page int) *verdict.Event {
-	e.Path, e.PathShape = fold(uint64(anItem+1)<<32|uint64(page+1), 0xd1b54a32d192ed03)*0x9e3779b97f4a7c15, fold(anItem+1, 0x9e3779b97f4a7c15) //nolint:gosec // no sign
+	e.Path, e.PathShape = tally.Fold(uint64(anItem+1)<<32|uint64(page+1), 0xd1b54a32d192ed03)*0x9e3779b97f4a7c15, tally.Fold(anItem+1, 0x9e3779b97f4a7c15) //nolint:gosec // no sign
 	e.Target = e.Path
 	return e
 }

@@ -8,6 +8,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // role says what the members of a group have in common.
@@ -78,10 +79,10 @@ func (g *group) fade(at time.Time) {
 	if gap == 0 {
 		return
 	}
-	g.minute *= fading(gap, 60)
-	h := fading(gap, groupHour)
+	g.minute *= tally.Fading(gap, 60)
+	h := tally.Fading(gap, groupHour)
 	g.hour, g.loads, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.loads*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
-	d := fading(gap, groupDay)
+	d := tally.Fading(gap, groupDay)
 	g.shown, g.solved, g.failed, g.bans, g.herald = g.shown*d, g.solved*d, g.failed*d, g.bans*d, g.herald*d
 }
 
@@ -193,7 +194,7 @@ func idOf(a, b uint64) (id [16]byte) {
 func memberOf(k groupKey, e *verdict.Event, addr uint64) uint64 {
 	switch k.role {
 	case roleCrowd:
-		return hashID(e.Subjects[0].ID)
+		return tally.Hash(e.Subjects[0].ID)
 	case roleHelloBy:
 		return e.Agent
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // A habit is how a client of an address loads the parts of its pages. Robots that keep cookies behind the address of an office are as many
@@ -128,7 +129,7 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 	if fresh {
 		x.from = now
 	} else {
-		f := fading(float64(max(int64(now)-int64(x.at), 0)), budgetSpans[1].seconds)
+		f := tally.Fading(float64(max(int64(now)-int64(x.at), 0)), budgetSpans[1].seconds)
 		x.debt, x.stops, x.pages, x.loaded = x.debt*f, x.stops*f, x.pages*f, x.loaded*f
 	}
 	x.at = max(x.at, now)

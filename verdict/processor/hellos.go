@@ -9,6 +9,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // hellos are the fingerprints, of TLS handshakes over TCP, of those in QUIC and of first HTTP/2 frames, that the site's own established visitors come
@@ -75,7 +76,7 @@ func (h *hellos) see(e *verdict.Event) {
 	if e.Partial || !e.Claim.Family.Browser() {
 		return
 	}
-	network := max(1, hashID(identity.NetworkOf(e.Subjects[e.N-1].ID))*0x9e3779b97f4a7c15>>40)
+	network := max(1, tally.Hash(identity.NetworkOf(e.Subjects[e.N-1].ID))*0x9e3779b97f4a7c15>>40)
 	for _, major := range [...]uint16{e.Claim.Major, 0} {
 		h.add(helloKey{e.Claim.Family, major, carrier(&e.Facts)}, e.JA4, network, e.At.Unix())
 		h.add(helloKey{e.Claim.Family, major, firstFrames}, e.Frames, network, e.At.Unix())

@@ -7,6 +7,7 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // norms describe what the people of a service are like, learned from visitors who are established there or known by a
@@ -91,7 +92,7 @@ func (t *trail) traits() traits {
 
 // vote records what one of the people is like.
 func (n *norms) vote(e *verdict.Event, x *traits, network int) {
-	v := seat{subject: hashID(e.Subjects[0].ID) | 1, network: networkHash(e.Subjects[e.N-1].ID), x: *x}
+	v := seat{subject: tally.Hash(e.Subjects[0].ID) | 1, network: tally.Network(e.Subjects[e.N-1].ID), x: *x}
 	k := normKind(e.Claim)
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // Overlap is how often different clients of an address read the same pages. People do so as often as the site's other people:
@@ -105,10 +106,10 @@ func (t *tastes) note(e *verdict.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(e.At)
-	if fold(e.Path^hashID(e.Subjects[0].ID), 0xd1b54a32d192ed03)&1 == 0 {
+	if tally.Fold(e.Path^tally.Hash(e.Subjects[0].ID), 0xd1b54a32d192ed03)&1 == 0 {
 		return
 	}
-	if hears(t.said[:], networkHash(e.Subjects[e.N-1].ID), tasteEach) {
+	if tally.Hears(t.said[:], tally.Network(e.Subjects[e.N-1].ID), tasteEach) {
 		t.view(e)
 	}
 }
@@ -244,5 +245,5 @@ func (p *Processor) isApart(b *budget, home identity.Prefix, e *verdict.Event, r
 
 // whoReads tells the clients of an address apart, by what they are known by, and by User-Agent and cookie.
 func whoReads(e *verdict.Event) uint64 {
-	return fold(hashID(e.Subjects[0].ID)^uint64(e.Client)<<32, 0x9e3779b97f4a7c15)
+	return tally.Fold(tally.Hash(e.Subjects[0].ID)^uint64(e.Client)<<32, 0x9e3779b97f4a7c15)
 }

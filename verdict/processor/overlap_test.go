@@ -12,6 +12,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // village is a service whose people want what others want, too.
@@ -57,7 +58,7 @@ func (v *village) wants() int {
 func (v *village) read(reader identity.Subject, id [16]byte, kind, page int) {
 	v.at = v.at.Add(200 * time.Millisecond)
 	e := reading(v.at, page, id)
-	e.Path, e.PathShape = fold(uint64(kind+1)<<32|uint64(page+1), 0xd1b54a32d192ed03)*0x9e3779b97f4a7c15, fold(uint64(kind)+1, 0x9e3779b97f4a7c15)
+	e.Path, e.PathShape = tally.Fold(uint64(kind+1)<<32|uint64(page+1), 0xd1b54a32d192ed03)*0x9e3779b97f4a7c15, tally.Fold(uint64(kind)+1, 0x9e3779b97f4a7c15)
 	e.Target = e.Path
 	if reader.Kind == identity.KindIP { // a name
 		e.Agent, e.Client = uint64(reader.ID[15])+7, uint32(reader.ID[15])+7
@@ -209,7 +210,7 @@ func TestTastesAreThePeoples(t *testing.T) {
 			}
 		}
 		e := reading(v.at, 1, villageHome(1))
-		e.Path, e.PathShape = 1, fold(anItem+1, 0x9e3779b97f4a7c15)
+		e.Path, e.PathShape = 1, tally.Fold(anItem+1, 0x9e3779b97f4a7c15)
 		c, known := v.p.service(0).people.tastes.share(e)
 		if !known {
 			t.Error("unknown")
@@ -226,7 +227,7 @@ func TestTastesFade(t *testing.T) {
 	v := newVillage(t, 6, nil)
 	v.live(200, 20)
 	e := reading(v.at, 1, villageHome(1))
-	e.Path, e.PathShape = 1, fold(anItem+1, 0x9e3779b97f4a7c15)
+	e.Path, e.PathShape = 1, tally.Fold(anItem+1, 0x9e3779b97f4a7c15)
 	tastes := &v.p.service(0).people.tastes
 	if _, known := tastes.share(e); !known {
 		t.Error("unknown after a day of reading")
@@ -250,7 +251,7 @@ func TestFewPagesProveLittle(t *testing.T) {
 		for readers, n := range pages {
 			for range n {
 				page++
-				e.Path = fold(page, 0xd1b54a32d192ed03)
+				e.Path = tally.Fold(page, 0xd1b54a32d192ed03)
 				for range readers + 1 {
 					for before := all.views[0]; all.views[0] == before; home++ { // half of the views count
 						e.Subjects[0].ID = villageHome(home)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/newcomers"
+	"antirobot/verdict/tally"
 )
 
 // people is what is known about a service's own people. Large numbers of clients cannot distort it: each network has
@@ -38,7 +40,7 @@ type people struct {
 	rhythm    rhythm
 	ledOn     ledOn // who has shown both
 	heralds   heralds
-	newcomers newcomers
+	newcomers newcomers.Service
 	appetite  appetite
 	tastes    tastes                 // what they read in common …
 	strangers atomic.Pointer[tastes] // … and what everybody does, as long as it is not known who they are
@@ -280,7 +282,7 @@ func (p *Processor) votes(e *verdict.Event, r *rates, s *session, established bo
 	if loads < voteLoads {
 		return
 	}
-	network := networkHash(e.Subjects[e.N-1].ID) | 1
+	network := tally.Network(e.Subjects[e.N-1].ID) | 1
 	v := vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads}
 	r.people.vote(v)
 	if t := p.trailOf(e.Subjects[0]); t.loads >= voteLoads && v.value >= fewParts {

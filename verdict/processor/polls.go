@@ -5,6 +5,7 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // polls remembers which calls an address has made recently: a page that polls for news repeats the same request, at
@@ -23,7 +24,7 @@ type repeated struct{ again, counts bool }
 // see records a call. A call that sends something may be answered differently each time: it counts as the same only if
 // the answer has the same length.
 func (t *polls) see(e *verdict.Event) repeated {
-	key := hashID(e.Subjects[e.N-1].ID) ^ e.Target ^ uint64(e.Service)<<48
+	key := tally.Hash(e.Subjects[e.N-1].ID) ^ e.Target ^ uint64(e.Service)<<48
 	if e.Number >= client.StampFrom { // what only defeats caches is left out, and all that stands before it is not
 		key ^= e.Target ^ e.Path ^ uint64(e.Series)*0x517cc1b727220a95
 	}

@@ -10,6 +10,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/tally"
 )
 
 // A portion is what one identity that the site knows has read in its day, which begins with its first document: different
@@ -66,7 +67,7 @@ func (a *appetite) vote(network uint64, docs uint32, at int64) (usual uint32) {
 		}
 		a.day, a.said = day, [appetiteCells]uint8{}
 	}
-	if docs == 0 || !hears(a.said[:], network, networkDays) {
+	if docs == 0 || !tally.Hears(a.said[:], network, networkDays) {
 		return 0
 	}
 	a.votes[min(int(4*math.Log2(float64(docs))), appetiteBins-1)]++
@@ -124,7 +125,7 @@ func (p *Processor) serve(e *verdict.Event, r *rates, is verdict.Count, known bo
 	}
 	sh.mu.Unlock()
 	if over > 0 {
-		if usual := r.people.appetite.vote(networkHash(e.Subjects[e.N-1].ID), over, e.At.Unix()); usual > 0 {
+		if usual := r.people.appetite.vote(tally.Network(e.Subjects[e.N-1].ID), over, e.At.Unix()); usual > 0 {
 			p.keeper.Portion(r.Group, usual, e.At)
 		}
 	}

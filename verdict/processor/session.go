@@ -5,9 +5,9 @@ import (
 	"math/bits"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // spans are the lengths over which a session counts its pages, in seconds. A count fades: a page weighs e^(-age/span),
@@ -183,7 +183,7 @@ func (s *session) seen(e *verdict.Event) {
 		s.agents |= bit(e.Agent, 64)
 	}
 	s.addresses |= uint32(bit(addressHash(e), 32))
-	s.networks |= uint16(bit(networkHash(e.Subjects[e.N-1].ID), 16))
+	s.networks |= uint16(bit(tally.Network(e.Subjects[e.N-1].ID), 16))
 }
 
 // roll advances what is counted by the hour to the current hour.
@@ -271,7 +271,7 @@ func (s *session) pace(at time.Time) {
 	}
 	gap = max(gap, 0)
 	for i := range s.faded {
-		s.faded[i] = s.faded[i]*fading(gap, spans[i]) + 1
+		s.faded[i] = s.faded[i]*tally.Fading(gap, spans[i]) + 1
 	}
 	s.burst = max(s.burst, s.faded[0])
 	s.page = max(s.page, ms)
@@ -332,7 +332,7 @@ func (s *session) fade(at time.Time) {
 		return
 	}
 	for i := range s.faded {
-		s.faded[i] *= fading(gap, spans[i])
+		s.faded[i] *= tally.Fading(gap, spans[i])
 	}
 }
 
@@ -383,7 +383,4 @@ func (s *session) targetShare() float32 {
 	return float32(s.windowShare-1) / windowMost
 }
 
-// networkHash hashes the network of an address.
-func networkHash(addr [16]byte) uint64 { return hashID(identity.NetworkOf(addr)) }
-
-func addressHash(e *verdict.Event) uint64 { return hashID(e.Subjects[e.N-1].ID) }
+func addressHash(e *verdict.Event) uint64 { return tally.Hash(e.Subjects[e.N-1].ID) }

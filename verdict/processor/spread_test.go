@@ -1,21 +1,10 @@
 package processor
 
 import (
-	"math"
 	"testing"
 
 	"antirobot/identity"
 )
-
-// TestFading: the series gives what the exponential gives, to the last bit of a float32.
-func TestFading(t *testing.T) {
-	for _, age := range []float64{0, 0.001, 0.0097, 0.01, 1, 3.5, 3600, 1e6} {
-		want := float32(math.Exp(-age / 10))
-		if got := fading(age, 10); math.Abs(float64(got-want)) > 6e-8 {
-			t.Errorf("after %v seconds %v, want %v", age, got, want)
-		}
-	}
-}
 
 // TestSpread: addresses side by side, and keys that differ in their kind alone, spread evenly over the shards, and in another
 // way with another seed.

@@ -10,12 +10,13 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/tally"
 )
 
 // TestTableIsAMap compares the table with a map, with deletions; within the bound nothing is lost.
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tab := newTable[uint32, uint64](1<<16, func(k uint32) uint64 { return fold(uint64(k)+1, 0x9e3779b97f4a7c15) })
+		tab := newTable[uint32, uint64](1<<16, func(k uint32) uint64 { return tally.Fold(uint64(k)+1, 0x9e3779b97f4a7c15) })
 		want := map[uint32]uint64{}
 		for n := range rapid.IntRange(1, 400).Draw(t, "steps") {
 			k := rapid.Uint32Range(0, 300).Draw(t, "key")
@@ -54,7 +55,7 @@ func TestTableIsAMap(t *testing.T) {
 
 // TestTableKeepsWhatIsUsed: a full table evicts what was not touched, keeps its bound, and finds everything it holds.
 func TestTableKeepsWhatIsUsed(t *testing.T) {
-	tab := newTable[uint64, uint64](64*20, func(k uint64) uint64 { return fold(k+1, 0x9e3779b97f4a7c15) })
+	tab := newTable[uint64, uint64](64*20, func(k uint64) uint64 { return tally.Fold(k+1, 0x9e3779b97f4a7c15) })
 	touch := func(k uint64) bool {
 		sh, h := tab.lock(k)
 		defer sh.mu.Unlock()

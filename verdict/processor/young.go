@@ -5,6 +5,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // Whoever has come back from an earlier day is not asked for what others of an address read. But to have been here once or twice is soon
@@ -82,7 +83,7 @@ func (y *youth) turn(b *budget, ch *charge) {
 	gap := float64(max(ch.at-y.at, 0)) / 1000
 	y.at = max(y.at, ch.at)
 	for i := range y.read {
-		y.read[i] *= fading(gap, budgetSpans[i].seconds)
+		y.read[i] *= tally.Fading(gap, budgetSpans[i].seconds)
 	}
 	day := uint16(ch.at / (86400 * 1000)) //nolint:gosec // until 2149
 	if day > y.day {

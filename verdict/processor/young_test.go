@@ -6,6 +6,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // atOffice lets cookies of an address read in turn, each time with parts or without, until somebody is asked, and returns the question and
@@ -16,7 +17,7 @@ func atOffice(p *Processor, a *asker, at time.Time, pages int, parts bool) (verd
 		e := reading(at.Add(time.Duration(n)*time.Second), int(at.Unix()%86400)+n, one(n))
 		e.Subjects[1], e.Subjects[0], e.N = e.Subjects[0], cookie(n%20), 2
 		p.Process(e)
-		for i := range 3 * b2i(parts) {
+		for i := range 3 * tally.One(parts) {
 			x := picture(reading(e.At, 1_000_000+i, one(n)))
 			x.Subjects[1], x.Subjects[0], x.N = x.Subjects[0], cookie(n%20), 2
 			p.Process(x)

@@ -1,16 +1,28 @@
-package processor
+package newcomers
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
 
+const firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
+
+// newcomer7 is the n-th newcomer, in a network of its own, with one browser.
+func newcomer7(at time.Time, n int) *verdict.Event {
+	e := &verdict.Event{At: at, Status: 200, Method: 'G', Agent: 7, PathShape: 9, N: 1}
+	e.Subjects[0] = identity.AddrSubject(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 0}))
+	e.Claim, e.Referer, e.Page, e.Shape, e.Language = client.ParseClaim([]byte(firefox)), client.RefererNone, true, 5, 3
+	return e
+}
+
 // crowd is a service's newcomers under test, and what was last told of each way.
 type crowd struct {
-	newcomers
+	Service
 	told map[uint64]verdict.Campaign
 }
 
@@ -19,32 +31,25 @@ func newCrowd(visits int, at time.Time) *crowd {
 	for i := range visits {
 		e := newcomer7(at, i)
 		e.Cookies |= client.CookieOurs
-		c.page(e, 1, arriving{known: true}, new(toldCampaigns))
+		c.Page(e, 1, Arriving{Known: true}, new(Told))
 	}
 	return c
 }
 
-// newcomer7 is the n-th newcomer, in a network of its own, with one browser.
-func newcomer7(at time.Time, n int) *verdict.Event {
-	e := outside(at, n, false)
-	e.Method, e.Agent, e.Shape, e.Language, e.PathShape = 'G', 7, 5, 3, 9
-	return e
-}
-
-func (c *crowd) heard(t *toldCampaigns) {
-	for _, x := range t.list[:t.n] {
+func (c *crowd) heard(t *Told) {
+	for _, x := range t.Campaigns() {
 		c.told[x.Mark] = x
 	}
 }
 
 // robot arrives, and is banned two minutes later.
 func (c *crowd) robot(e *verdict.Event) {
-	var t toldCampaigns
-	c.page(e, 1, arriving{}, &t)
+	var t Told
+	c.Page(e, 1, Arriving{}, &t)
 	c.heard(&t)
-	t = toldCampaigns{}
+	t = Told{}
 	e.At = e.At.Add(2 * time.Minute)
-	c.banned(e, 1, &t)
+	c.Banned(e, 1, &t)
 	c.heard(&t)
 }
 
@@ -53,12 +58,12 @@ func (c *crowd) person(e *verdict.Event) { c.comesBack(e, false) }
 
 // comesBack is person, of whom placed says whether people are known at its address.
 func (c *crowd) comesBack(e *verdict.Event, placed bool) {
-	var t toldCampaigns
-	c.page(e, 1, arriving{placed: placed}, &t)
+	var t Told
+	c.Page(e, 1, Arriving{Placed: placed}, &t)
 	c.heard(&t)
-	t = toldCampaigns{}
+	t = Told{}
 	e.At, e.Cookies, e.Referer = e.At.Add(20*time.Second), client.CookieOurs, client.RefererSame
-	c.page(e, 1, arriving{}, &t)
+	c.Page(e, 1, Arriving{}, &t)
 	c.heard(&t)
 }
 
@@ -180,7 +185,7 @@ func TestNobodyIsAskedWhoArrivesAsPeopleDo(t *testing.T) {
 			c.robot(newcomer7(at, 1000+i))
 			return
 		}
-		c.page(newcomer7(at, 1000+i), 1, arriving{}, new(toldCampaigns))
+		c.Page(newcomer7(at, 1000+i), 1, Arriving{}, new(Told))
 	})
 	f("one network", 4000, func(c *crowd, at time.Time, i int) {
 		e := newcomer7(at, 1000)
@@ -225,18 +230,18 @@ func TestWhoSolvesIsAPerson(t *testing.T) {
 	}
 	for i := range 10 {
 		e := newcomer7(at, 2000+i)
-		c.page(e, 1, arriving{}, new(toldCampaigns))
-		var told toldCampaigns
+		c.Page(e, 1, Arriving{}, new(Told))
+		var told Told
 		e.Kind = verdict.EventSolved
-		c.solved(e, false, &told)
+		c.Solved(e, false, &told)
 		c.heard(&told)
 	}
 	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
 		t.Errorf("although ten have answered, %v are asked", share)
 	}
 	for i := range 10 {
-		var told toldCampaigns
-		c.banned(newcomer7(at, 2000+i), 1, &told)
+		var told Told
+		c.Banned(newcomer7(at, 2000+i), 1, &told)
 		c.heard(&told)
 	}
 	if share := c.asked(newcomer7(at, 1)); share[verdict.LikeProgram] != askMost {
@@ -244,54 +249,42 @@ func TestWhoSolvesIsAPerson(t *testing.T) {
 	}
 }
 
-// TestWherePeopleAreMet: a newcomer who loads parts of the page, or answers, is known at its address, until somebody is banned there.
-func TestWherePeopleAreMet(t *testing.T) {
-	p, keeper := newProcessor(t, nil)
-	know(t, p, []*verdict.Settings{{Name: "shop"}})
-	r, at := p.service(0), time.Unix(1.8e9, 0)
-	reads, answers, withholds := newcomer7(at, 1), newcomer7(at, 2), newcomer7(at, 3)
-	p.arrive(reads, r, false, false)
-	p.arrive(withholds, r, false, false)
-	p.arrive(answers, r, false, false)
-	if len(keeper.met) != 0 {
-		t.Fatal("whoever arrives is a person")
-	}
-	part := *reads
-	part.Page, part.Referer = false, client.RefererSame
-	for range fewPictures {
-		p.loads(&part, r)
-	}
-	p.answer(answers, r)
-	silent := *withholds // the site wants no Referers of its own
-	silent.Page, silent.Referer, silent.Site = false, client.RefererNone, client.SiteSame
-	for range fewPictures {
-		p.loads(&silent, r)
-	}
-	for _, e := range []*verdict.Event{reads, answers, withholds} {
-		if !keeper.met[e.Subjects[0].ID] {
-			t.Errorf("%v is not known", e.Subjects[0])
+// TestWhatOnePageTells: what a page has to be told of has room where it is most: two newcomers are found bare whose ways are asked, and four more, all of
+// whom are to be asked when they come back; and one who was to be asked goes on by a link with our cookie, is a person, and each of its ways is asked less.
+func TestWhatOnePageTells(t *testing.T) {
+	at := time.Unix(1.8e9, 0)
+	var n Service
+	n.begin()
+	n.visits, n.at = 1e5, at.UnixMilli()
+	usual := n.way(serviceWay, verdict.Likenesses, at.UnixMilli())
+	usual.seenDay, usual.aliveDay = 1000, 900
+	arrived := func(i int) (*verdict.Event, *newcomer) {
+		e := newcomer7(at, i)
+		e.Agent, e.PathShape, e.Client = uint64(i+1), uint64(i+100), uint32(i+1)
+		a, ok := e.Arrival(1)
+		if !ok {
+			t.Fatal("it does not arrive")
 		}
+		for like, mark := range a {
+			w := n.way(mark, verdict.Likeness(like), at.UnixMilli())
+			w.came, w.lately, w.robots, w.people, w.peopleDay, w.networks, w.until = 20, 20, 20, 2, 2, 1<<40-1, at.Unix()+1
+		}
+		x := n.find(Who(e))
+		*x = newcomer{who: Who(e), at: at.Unix() - 20, arrival: a, client: e.Client, shape: 7}
+		return e, x
 	}
-	p.unmask(reads)
-	if keeper.met[reads.Subjects[0].ID] {
-		t.Error("the address of a robot is still known as a person's")
+	for i := range 6 {
+		_, x := arrived(i)
+		n.bare.who[i] = x.who
+		x.waits, x.tells = i >= 4, i >= 4
 	}
-}
-
-// TestNothingToTellCostsNothing: pages and parts, of which nothing follows, allocate nothing.
-func TestNothingToTellCostsNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
-	p, _ := newProcessor(t, nil)
-	know(t, p, []*verdict.Settings{{Name: "shop"}})
-	r := p.service(0)
-	e := newcomer7(time.Unix(1.8e9, 0), 1)
-	p.arrive(e, r, false, false)
-	if n := testing.AllocsPerRun(100, func() {
-		p.arrive(e, r, false, false)
-		p.loads(e, r)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
+	n.bare.from, n.bare.n, n.bare.again = 4, 2, 5
+	e, x := arrived(6)
+	x.back, x.seen = true, uint8(verdict.Likenesses)
+	e.Cookies, e.Referer = client.CookieOurs, client.RefererSame
+	var told Told
+	n.Page(e, 1, Arriving{Parts: true}, &told)
+	if !told.Met || told.n != 23 {
+		t.Errorf("%d campaigns are told, a person is met: %v", told.n, told.Met)
 	}
 }

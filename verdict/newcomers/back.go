@@ -1,4 +1,4 @@
-package processor
+package newcomers
 
 import (
 	"math/bits"
@@ -16,13 +16,13 @@ import (
 const backPeople = 0.002
 
 // doubt has a newcomer asked when it comes back, if it is bare and most likely a robot.
-func (n *newcomers) doubt(x *newcomer, e *verdict.Event, told *toldCampaigns) {
-	if x.waits || x.alive || x.placed || x.asked || x.bot || x.back || x.client == 0 || n.visits < fewVisits || n.back > backPeople*n.visits {
+func (s *Service) doubt(x *newcomer, e *verdict.Event, told *Told) {
+	if x.waits || x.alive || x.placed || x.asked || x.bot || x.back || x.client == 0 || s.visits < fewVisits || s.back > backPeople*s.visits {
 		return
 	}
 	var ways waysOf
 	for like, mark := range x.arrival {
-		if ways[like] = n.known(mark); ways[like] == nil {
+		if ways[like] = s.known(mark); ways[like] == nil {
 			return
 		}
 		ways[like].fade(e.At.UnixMilli())
@@ -30,7 +30,7 @@ func (n *newcomers) doubt(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 	var like *way
 	share := float32(0)
 	for w, usual := range ways.fromWidest {
-		share = estimate(n.likely(w, x.shape), w.people, w.peopleDay, usual)
+		share = estimate(s.likely(w, x.shape), w.people, w.peopleDay, usual)
 		if w.like <= verdict.LikeLibrary && w.mayBeRobots() {
 			like = w
 		}
@@ -38,8 +38,8 @@ func (n *newcomers) doubt(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 	if like == nil {
 		return
 	}
-	usually := n.usually(like, x.shape, e.At.UnixMilli())
-	if robots := share * (1 - bareGoOn); usually < bareLeast || robots < askFrom*(robots+(1-share)*(1-usually)) {
+	usually := s.usually(like, x.shape, e.At.UnixMilli())
+	if robots := share * (1 - bareGoOn); usually < bareLeast || robots < AskFrom*(robots+(1-share)*(1-usually)) {
 		return
 	}
 	x.back = true
@@ -55,7 +55,7 @@ func (w *way) mayBeRobots() bool {
 }
 
 // leave has a newcomer not asked any more.
-func (n *newcomers) leave(x *newcomer, told *toldCampaigns) {
+func (s *Service) leave(x *newcomer, told *Told) {
 	if x.back {
 		x.back = false
 		told.add(&verdict.Campaign{Client: x.client})

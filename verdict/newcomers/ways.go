@@ -1,9 +1,10 @@
-package processor
+package newcomers
 
 import (
 	"math/bits"
 
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 const (
@@ -66,21 +67,21 @@ func (w *way) fade(at int64) {
 	}
 	gap := float64(at-w.at) / 1000
 	w.at = at
-	w.lately *= fading(gap, lateSpan)
-	h := fading(gap, newSpan)
+	w.lately *= tally.Fading(gap, lateSpan)
+	h := tally.Fading(gap, newSpan)
 	w.came, w.robots, w.people, w.all = w.came*h, w.robots*h, w.people*h, w.all*h
 	w.seen, w.alive = w.seen*h, w.alive*h
-	d := fading(gap, groupDay)
+	d := tally.Fading(gap, day)
 	w.peopleDay, w.seenDay, w.aliveDay = w.peopleDay*d, w.seenDay*d, w.aliveDay*d
 }
 
 func spanOf(at int64) uint32 { return uint32(at / (homeSpan * 1000)) } //nolint:gosec // after 1970
 
 // way returns the place of a way, which may have to be made; another one gives way that fewer have come by.
-func (n *newcomers) way(mark uint64, like verdict.Likeness, at int64) *way {
+func (s *Service) way(mark uint64, like verdict.Likeness, at int64) *way {
 	var worst *way
 	for i := range uint64(wayTries) {
-		w := &n.ways[(mark>>32+i)%wayPlaces]
+		w := &s.ways[(mark>>32+i)%wayPlaces]
 		if w.mark == mark {
 			w.fade(at)
 			return w
@@ -97,12 +98,12 @@ func (n *newcomers) way(mark uint64, like verdict.Likeness, at int64) *way {
 }
 
 // known returns the place of a way; nil if it has none.
-func (n *newcomers) known(mark uint64) *way {
+func (s *Service) known(mark uint64) *way {
 	if mark == 0 {
 		return nil
 	}
 	for i := range uint64(wayTries) {
-		if w := &n.ways[(mark>>32+i)%wayPlaces]; w.mark == mark {
+		if w := &s.ways[(mark>>32+i)%wayPlaces]; w.mark == mark {
 			return w
 		}
 	}
@@ -116,11 +117,11 @@ func (w *way) campaign(share float32) verdict.Campaign {
 
 // likely is how many of a way are robots: those who were banned and, once some were, also those who are bare beyond what people are, of whom most
 // are banned later.
-func (n *newcomers) likely(w *way, shape uint64) float32 {
+func (s *Service) likely(w *way, shape uint64) float32 {
 	if w.robots < bannedLeast {
 		return w.robots
 	}
-	usually := n.usually(w, shape, w.at)
+	usually := s.usually(w, shape, w.at)
 	if usually < bareLeast {
 		return w.robots
 	}

@@ -1,4 +1,4 @@
-package processor
+package newcomers
 
 import (
 	"math"
@@ -68,54 +68,6 @@ func TestWhereTheyAreKnownPeopleAreNotConcerned(t *testing.T) {
 	}
 	if !f(true) {
 		t.Error("not asked although all people who arrive so are known where they are")
-	}
-}
-
-// TestWhereTheyAreKnownPeopleSayNothingOfBareOnes: people at whose address the site knows others don't keep bare newcomers from being asked who arrive as
-// they do.
-func TestWhereTheyAreKnownPeopleSayNothingOfBareOnes(t *testing.T) {
-	f := func(placed bool) float32 {
-		s := newStreet(t, true, 9)
-		s.told.known = map[[16]byte]bool{}
-		for i := range 12 {
-			s.told.known[newcomer7(s.at, s.n+1).Subjects[0].ID] = placed
-			s.loads(s.comes(7, 900+i, 20*time.Second))
-			s.comes(7, 1000+i, 20*time.Second)
-		}
-		return s.asks(7)
-	}
-	if share := f(false); share != 0 {
-		t.Errorf("although every second one is a person nobody knows, %v are asked", share)
-	}
-	if share := f(true); share == 0 {
-		t.Error("nobody is asked although all people who arrive so are known where they are")
-	}
-}
-
-// TestFewBareNewcomersAreEnoughAmongRobots: where others who arrive less alike turned out to be robots, four bare newcomers of as many networks
-// are asked for; where nothing is known of others they are not.
-func TestFewBareNewcomersAreEnoughAmongRobots(t *testing.T) {
-	f := func(robots int) float32 {
-		s := newStreet(t, true, 9)
-		var last *verdict.Event
-		for i := range robots {
-			e := s.comes(300+i%5, 3000+i, 20*time.Second)
-			if last != nil {
-				s.p.unmask(last)
-			}
-			last = e
-		}
-		s.at = s.at.Add(3 * time.Hour)
-		for i := range 5 {
-			s.comes(7, 1000+i, 20*time.Second)
-		}
-		return s.asks(7)
-	}
-	if share := f(0); share != 0 {
-		t.Errorf("of four, %v are asked", share)
-	}
-	if share := f(400); share == 0 {
-		t.Error("although others are robots, nobody is asked")
 	}
 }
 

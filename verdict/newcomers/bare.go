@@ -1,10 +1,11 @@
-package processor
+package newcomers
 
 import (
 	"math"
 	"math/bits"
 
 	"antirobot/verdict"
+	"antirobot/verdict/tally"
 )
 
 // A newcomer whose browser shows pages loads a part of its page within seconds, or goes on from there. One who does neither is bare:
@@ -46,36 +47,36 @@ type bare struct {
 }
 
 // watch waits for what becomes of an arrival. deep says that it may say something of others who arrive so.
-func (n *newcomers) watch(x *newcomer, network uint64, deep bool) {
-	b := n.bare
+func (s *Service) watch(x *newcomer, network uint64, deep bool) {
+	b := s.bare
 	if hour := x.at / 3600; hour > b.hour {
 		b.hour, b.said = hour, [bareCells]uint8{}
 	}
 	if b.n == barePlaces/2 || !deep && b.n >= barePlaces/4 {
 		return
 	}
-	x.waits, x.tells = true, deep && hears(b.said[:], network, bareHears)
+	x.waits, x.tells = true, deep && tally.Hears(b.said[:], network, bareHears)
 	x.network = uint8(network * 0x9e3779b97f4a7c15 >> 40 & 63)
 	b.who[(b.from+b.n)%barePlaces] = x.who
 	b.n++
 }
 
 // resolve looks at arrivals of which it is known by now whether they are bare: two at most, as each adds one.
-func (n *newcomers) resolve(e *verdict.Event, told *toldCampaigns) {
+func (s *Service) resolve(e *verdict.Event, told *Told) {
 	for range 2 {
-		b := n.bare
+		b := s.bare
 		if b == nil || b.n == 0 {
 			return
 		}
 		who := b.who[b.from%barePlaces]
-		if x := n.find(who); x.who == who && x.waits {
+		if x := s.find(who); x.who == who && x.waits {
 			if e.At.Unix()-x.at < bareAfter {
 				return
 			}
 			if x.waits = false; x.tells {
-				n.found(x, e, told)
+				s.found(x, e, told)
 			}
-			n.doubt(x, e, told)
+			s.doubt(x, e, told)
 		}
 		b.from++
 		b.n--
@@ -83,10 +84,10 @@ func (n *newcomers) resolve(e *verdict.Event, told *toldCampaigns) {
 }
 
 // again looks again at some who were found bare a while ago, as more may be known by now of those who arrive as they did.
-func (n *newcomers) again(e *verdict.Event, told *toldCampaigns) {
-	b := n.bare
+func (s *Service) again(e *verdict.Event, told *Told) {
+	b := s.bare
 	for range 4 {
-		for b.old != b.from && (b.from-b.old > barePlaces/2 || !n.stays(b.who[b.old%barePlaces], e)) {
+		for b.old != b.from && (b.from-b.old > barePlaces/2 || !s.stays(b.who[b.old%barePlaces], e)) {
 			b.old++
 		}
 		if b.old == b.from {
@@ -95,28 +96,28 @@ func (n *newcomers) again(e *verdict.Event, told *toldCampaigns) {
 		if b.again++; b.again-b.old >= b.from-b.old {
 			b.again = b.old
 		}
-		if who := b.who[b.again%barePlaces]; n.stays(who, e) {
-			n.doubt(n.find(who), e, told)
+		if who := b.who[b.again%barePlaces]; s.stays(who, e) {
+			s.doubt(s.find(who), e, told)
 		}
 	}
 }
 
 // stays reports whether somebody arrived so lately as to be looked at again.
-func (n *newcomers) stays(who uint64, e *verdict.Event) bool {
-	x := n.find(who)
+func (s *Service) stays(who uint64, e *verdict.Event) bool {
+	x := s.find(who)
 	return x.who == who && e.At.Unix()-x.at < againFor
 }
 
 // found counts an arrival of which it is known whether it is bare.
-func (n *newcomers) found(x *newcomer, e *verdict.Event, told *toldCampaigns) {
+func (s *Service) found(x *newcomer, e *verdict.Event, told *Told) {
 	now := e.At.Unix()
 	x.usual = true
 	for like, mark := range x.arrival {
-		x.usual = x.usual && n.way(mark, verdict.Likeness(like), e.At.UnixMilli()).until <= now //nolint:gosec // there are few
+		x.usual = x.usual && s.way(mark, verdict.Likeness(like), e.At.UnixMilli()).until <= now //nolint:gosec // there are few
 	}
-	alive := float32(b2i(x.alive))
+	alive := float32(tally.One(x.alive))
 	if !x.placed {
-		n.count(x, e, told, func(w *way, covered bool) {
+		s.count(x, e, told, func(w *way, covered bool) {
 			if covered {
 				return
 			}
@@ -131,7 +132,7 @@ func (n *newcomers) found(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 		})
 	}
 	if x.usual {
-		n.wider(x, e, func(w *way) {
+		s.wider(x, e, func(w *way) {
 			w.came++
 			w.seenDay++
 			w.aliveDay += alive
@@ -140,9 +141,9 @@ func (n *newcomers) found(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 }
 
 // wider calls f with what is counted of all who arrive by such pages, and of all who arrive.
-func (n *newcomers) wider(x *newcomer, e *verdict.Event, f func(w *way)) {
+func (s *Service) wider(x *newcomer, e *verdict.Event, f func(w *way)) {
 	for _, mark := range [...]uint64{x.shape, serviceWay} {
-		f(n.way(mark, verdict.Likenesses, e.At.UnixMilli()))
+		f(s.way(mark, verdict.Likenesses, e.At.UnixMilli()))
 	}
 }
 
@@ -150,14 +151,14 @@ func (n *newcomers) wider(x *newcomer, e *verdict.Event, f func(w *way)) {
 const serviceWay = 0x7d1b5a4c3e2f1901
 
 // lives records that a newcomer is not bare.
-func (n *newcomers) lives(x *newcomer, e *verdict.Event, told *toldCampaigns) {
+func (s *Service) lives(x *newcomer, e *verdict.Event, told *Told) {
 	if x.alive {
 		return
 	}
 	x.alive = true
-	n.leave(x, told)
+	s.leave(x, told)
 	if left := x.seen; left > 0 {
-		n.count(x, e, told, func(w *way, _ bool) {
+		s.count(x, e, told, func(w *way, _ bool) {
 			if left == 0 {
 				return
 			}
@@ -169,16 +170,16 @@ func (n *newcomers) lives(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 		})
 	}
 	if x.usual {
-		n.wider(x, e, func(w *way) { w.aliveDay++ })
+		s.wider(x, e, func(w *way) { w.aliveDay++ })
 	}
 }
 
 // usually returns the share of the newcomers of other ways who are not bare: of those who come by such pages, as far as they are known,
 // else of all.
-func (n *newcomers) usually(w *way, shape uint64, at int64) float32 {
+func (s *Service) usually(w *way, shape uint64, at int64) float32 {
 	share := float32(0)
 	for _, mark := range [...]uint64{serviceWay, shape} {
-		o := n.way(mark, verdict.Likenesses, at)
+		o := s.way(mark, verdict.Likenesses, at)
 		seen := max(o.seenDay-w.seenDay, 0)
 		alive := min(max(o.aliveDay-w.aliveDay, 0), seen)
 		share = (alive + bareWeight*share) / (seen + bareWeight)
@@ -187,19 +188,19 @@ func (n *newcomers) usually(w *way, shape uint64, at int64) float32 {
 }
 
 // bareShare returns the share of the newcomers of a way that is to be asked because nearly all of them are bare, where usually most are not.
-func (n *newcomers) bareShare(w *way, shape uint64, at int64, usual float32) float32 {
+func (s *Service) bareShare(w *way, shape uint64, at int64, usual float32) float32 {
 	nets := bits.OnesCount64(w.nets | w.netsBefore)
 	before := max(min(logf(usual/(1-usual)), bareRobots), 0)
 	if nets < bareHomes[w.like]-int(before+0.5) {
 		return 0
 	}
-	usually := n.usually(w, shape, at)
+	usually := s.usually(w, shape, at)
 	if usually < bareLeast {
 		return 0
 	}
 	alive := max(w.alive, w.peopleDay/2)
 	robots := 1 - (alive+0.5)/(w.seen+1)/usually
-	share := (robots - askFrom) / (askAll - askFrom)
+	share := (robots - AskFrom) / (askAll - AskFrom)
 	if share <= 0 {
 		return 0
 	}

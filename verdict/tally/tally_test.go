@@ -1,0 +1,28 @@
+package tally
+
+import (
+	"math"
+	"testing"
+)
+
+// TestFading: the series gives what the exponential gives, to the last bit of a float32.
+func TestFading(t *testing.T) {
+	for _, age := range []float64{0, 0.001, 0.0097, 0.01, 1, 3.5, 3600, 1e6} {
+		want := float32(math.Exp(-age / 10))
+		if got := Fading(age, 10); math.Abs(float64(got-want)) > 6e-8 {
+			t.Errorf("after %v seconds %v, want %v", age, got, want)
+		}
+	}
+}
+
+// TestHears: a network is heard as often as it may, and another one likewise.
+func TestHears(t *testing.T) {
+	var cells [64]uint8
+	for network := range uint64(2) {
+		for i := range 5 {
+			if got, want := Hears(cells[:], 1+network*40, 3), i < 3; got != want {
+				t.Errorf("word %d of network %d counts: %v", i, network, got)
+			}
+		}
+	}
+}
