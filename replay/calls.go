@@ -5,8 +5,8 @@ import (
 )
 
 // A line of a common log does not say whether a visitor opened a page or a page's script asked for data. The log as a whole
-// does: what scripts ask for is requested within moments of the page that its Referer names, nearly each time, and no
-// request ever names it as its Referer, as those for the parts of a page and for the next one do.
+// does: what scripts ask for is requested within moments of the page that its Referer names, or again and again from there, nearly each
+// time, and no request ever names it as its Referer, as those for the parts of a page and for the next one do.
 
 const (
 	callsLeast  = 16 // requests that show what a path is
@@ -14,22 +14,69 @@ const (
 	callsShare  = 4  // in five requests
 	callsLeads  = 50 // requests for each that names the path as its Referer
 	callsShapes = 20_000
-	callsWho    = 1 << 15
+	callsWho    = 1 << 14
+	callsPages  = 4 // of a visitor that are remembered
 )
 
 // calls tells the calls of scripts from pages. The zero value is ready to use.
 type calls struct {
 	shapes map[uint64]*shapeUse
-	last   [callsWho]opened
+	last   [callsWho]reader
 }
 
-// shapeUse is how paths of one shape are used.
-type shapeUse struct{ requests, soon, leads uint32 }
+// shapeUse is how paths of one shape are used: how often in all, by a page's script, as far as can be seen, and as a Referer.
+type shapeUse struct{ requests, asked, leads uint32 }
 
-// opened is the last page of a visitor.
+// leaf reports whether hardly any request names such a path as its Referer.
+func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*callsLeads <= s.requests }
+
+// reader is what a visitor has requested of late: what may be a page, and what may be a script's call.
+type reader struct {
+	who          uint64
+	pages, calls recently
+}
+
+// recently is the last few paths, in a ring.
+type recently struct {
+	next uint8
+	of   [callsPages]opened
+}
+
+// opened is a path, and the Referer with which it was requested last.
 type opened struct {
-	who, page uint64
-	at        int64 // unix milliseconds
+	path, from uint64
+	at         int64 // unix milliseconds
+}
+
+// find returns the place of a path; nil if it has none.
+func (r *recently) find(path uint64) *opened {
+	for i := range r.of {
+		if r.of[i].path == path {
+			return &r.of[i]
+		}
+	}
+	return nil
+}
+
+func (r *recently) note(x opened) {
+	place := r.find(x.path)
+	if place == nil {
+		place = &r.of[r.next%callsPages]
+		r.next++
+	}
+	*place = x
+}
+
+// asked reports whether a page's script seems to have asked for x: right after its page was opened, or as it did before.
+func (o *reader) asked(x *opened) bool {
+	if x.from == 0 || x.from == x.path {
+		return false
+	}
+	if page := o.pages.find(x.from); page != nil && x.at >= page.at && x.at-page.at <= callsSoon*1000 {
+		return true
+	}
+	before := o.calls.find(x.path)
+	return before != nil && before.from == x.from
 }
 
 // see counts a request, and reports whether it is a script's call.
@@ -53,16 +100,23 @@ func (c *calls) see(r *Record, part bool) bool {
 	}
 	who := request.Hash(r.Addr.AsSlice()) ^ request.Hash(r.Who)
 	o := &c.last[who%callsWho]
-	ms := r.At.UnixMilli()
+	if o.who != who {
+		*o = reader{who: who}
+	}
+	x := opened{path: request.Hash(path), at: r.At.UnixMilli()}
+	if len(from) > 0 {
+		x.from = request.Hash(from)
+	}
 	s.requests++
-	if len(from) > 0 && o.who == who && o.page == request.Hash(from) && ms >= o.at && ms-o.at <= callsSoon*1000 {
-		s.soon++
+	if o.asked(&x) {
+		s.asked++
 	}
-	if s.requests >= callsLeast && s.soon*5 >= s.requests*callsShare && s.leads*callsLeads <= s.requests {
-		return true
+	if !s.leaf() {
+		o.pages.note(x)
+		return false
 	}
-	*o = opened{who: who, page: request.Hash(path), at: ms}
-	return false
+	o.calls.note(x)
+	return s.asked*5 >= s.requests*callsShare
 }
 
 // typed reports whether the line says what was asked for, or what was answered.

@@ -17,7 +17,7 @@ import (
 )
 
 // village is a log without hosts: readers of a site who are named in the last column, each of whom opens ten pages, one
-// from the other, with a style sheet and a script's call at once.
+// from the other, with a style sheet and two calls of a script at once, now the one first and now the other.
 func village(readers int) string {
 	var b strings.Builder
 	for page := range 10 {
@@ -33,7 +33,10 @@ func village(readers int) string {
 			}
 			say(0, here, from)
 			say(0, "/site.css", "https://www.site.example"+here)
-			say(time.Second, fmt.Sprintf("/price?of=%d", page), "https://www.site.example"+here)
+			calls := [...]string{"/price?of=%d", "/stock?of=%d"}
+			for i := range calls {
+				say(time.Second, fmt.Sprintf(calls[(n+i)%2], page), "https://www.site.example"+here)
+			}
 		}
 	}
 	return b.String()

@@ -1,0 +1,44 @@
+package replay
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"antirobot/request"
+)
+
+// TestCallsOfScripts: which of the paths that pages lead to, and that lead nowhere, their scripts ask for.
+func TestCallsOfScripts(t *testing.T) {
+	const list = "/list"
+	f := func(name string, every time.Duration, path func(i int) string, want bool) {
+		t.Helper()
+		var c calls
+		at := time.Unix(1.8e9, 0)
+		ask := func(path, from string) bool {
+			return c.see(&Record{
+				At: at, Addr: netip.MustParseAddr("192.0.2.7"), Method: []byte("GET"), Target: []byte(path),
+				Fields: []request.Field{{Name: nameReferer, Value: []byte("https://www.site.example" + from)}},
+			}, false)
+		}
+		got := false
+		for i := range 10 * callsLeast {
+			if i%20 == 0 {
+				ask(list, "/")
+			}
+			at = at.Add(every)
+			got = ask(path(i), list)
+		}
+		if got != want {
+			t.Errorf("%s: a script's call: %v", name, got)
+		}
+		if ask(list, "/") {
+			t.Errorf("%s: the page is a script's call", name)
+		}
+	}
+	f("news that are polled", 30*time.Second, func(int) string { return "/news" }, true)
+	f("news of which there are two", 30*time.Second, func(i int) string { return fmt.Sprintf("/news/%c", 'a'+i%2) }, true)
+	f("pages that lead nowhere", 30*time.Second, func(i int) string { return fmt.Sprintf("/page/%d", i) }, false)
+	f("pages that are opened in haste", time.Second, func(i int) string { return fmt.Sprintf("/page/%d", i) }, false)
+}
