@@ -14,11 +14,19 @@ import (
 	"antirobot/request"
 )
 
+// networks is a million, or under -short, where no figure is quoted, few.
+func networks() int {
+	if testing.Short() {
+		return 10_000
+	}
+	return 1_000_000
+}
+
 // withMillion puts a million networks into Lists as if they had been fetched.
 func withMillion(t testing.TB, cfg Config) *Lists {
 	l := open(t, cfg, nil)
 	s := *l.snap.Load()
-	s.layers = append(s.layers, million(1_000_000))
+	s.layers = append(s.layers, million(networks()))
 	s.table = buildTable(s.layers)
 	l.snap.Store(&s)
 	return l
@@ -145,7 +153,7 @@ func BenchmarkBuild(b *testing.B) {
 		return ms.HeapAlloc
 	}
 	h0 := heap()
-	l := million(1_000_000)
+	l := million(networks())
 	h1 := heap()
 	var t *table
 	for b.Loop() {

@@ -26,6 +26,7 @@ func BenchmarkExampleRules(b *testing.B) {
 				st := benchStore(b, kind)
 				s := openSystem(b, DefaultConfig(), st, time.Now)
 				defer s.Close()
+				data := corpus.Smoke(data)
 				d := trained(b, s, data)
 				values := map[string]any{"text": "", "from": int64(0)}
 				defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

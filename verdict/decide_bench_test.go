@@ -87,14 +87,18 @@ type bigWorld struct {
 
 var big *bigWorld
 
-// bigWorldFor builds it once for all benchmarks of a run; that takes some seconds.
+// bigWorldFor builds it once for all benchmarks of a run; that takes some seconds, unless under -short, where no figure is quoted, it is small.
 func bigWorldFor(b *testing.B) *bigWorld {
 	if big != nil {
 		return big
 	}
+	million := 1_000_000
+	if testing.Short() {
+		million = 10_000
+	}
 	w := &bigWorld{s: service(b)}
 	var text strings.Builder
-	for i := range 1_000_000 {
+	for i := range million {
 		fmt.Fprintf(&text, "%v/%d\n", addr4(20<<24+i*64), 26+i%7)
 	}
 	file := filepath.Join(b.TempDir(), "networks.txt")
@@ -113,14 +117,14 @@ func bigWorldFor(b *testing.B) *bigWorld {
 		o.Lists = real
 		o.Config.Decisions = DefaultConfig().Decisions
 	})
-	fillBans(b, w.bans, 1_000_000, day0)
-	w.identities(b)
+	fillBans(b, w.bans, million, day0)
+	w.identities(b, million/10)
 	big = w
 	return w
 }
 
-// identities makes a resolver and 65536 requests with their cookies.
-func (w *bigWorld) identities(b *testing.B) {
+// identities makes a resolver, so many passes, and requests with their cookies: 65536 of them for 100 thousand passes.
+func (w *bigWorld) identities(b *testing.B, live int) {
 	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(day0)})
 	if err != nil {
 		b.Fatal(err)
@@ -133,13 +137,13 @@ func (w *bigWorld) identities(b *testing.B) {
 		b.Fatal(err)
 	}
 	var passes []spravka.Pass
-	for n := range 100_000 {
+	for n := range live {
 		p := pass(day0.Add(-time.Hour), n, 1_000_000, "192.0.2.1")
 		p.ID[12], p.ID[13], p.Scope = byte(n>>8), byte(n>>16), spravka.ScopeOf("shop.example")
 		passes = append(passes, p)
 		w.spend(&p, ledger.Open)
 	}
-	const n = 1 << 16
+	n := live << 16 / 100_000
 	w.views, w.known = make([]request.View, n), make([]identity.Identity, n)
 	for i := range n {
 		v, _ := newRequest(day0, "192.0.2.1")
@@ -227,7 +231,7 @@ func (w *bigWorld) measure(b *testing.B, f func(v *request.View, known *identity
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(total)/float64((b.N+31)/32*32), "ns/op")
-	took := make([]time.Duration, 0, 1<<17)
+	took := make([]time.Duration, 0, len(w.views)<<1)
 	for n := 0; len(took) < cap(took); n += len(h.views) {
 		h.load(w, n)
 		for j := range h.views {

@@ -132,6 +132,7 @@ func BenchmarkScore(b *testing.B) {
 	sets, _ := corpus.Load(b)
 	for _, kind := range []string{Default, Robinson} {
 		for name, data := range sets {
+			data = corpus.Smoke(data)
 			m := New(kind, 1<<20)
 			for _, s := range data {
 				m.Train(s.Text, !s.Bad)

@@ -12,7 +12,7 @@ import (
 // BenchmarkServe is a whole request of the API, decoded and answered.
 func BenchmarkServe(b *testing.B) {
 	sets, _ := corpus.Load(b)
-	data := sets["sms"]
+	data := corpus.Smoke(sets["sms"])
 	for name, codec := range map[string]Codec{"json": JSON, "xml": XML} {
 		b.Run(name, func(b *testing.B) {
 			s, _ := newSystem(b, message.DefaultConfig())

@@ -144,10 +144,7 @@ func BenchmarkDisk(b *testing.B) {
 
 // benchmarkCold reads counters at random, one by one, from tables of which the machine has nothing in memory.
 func benchmarkCold(b *testing.B) {
-	n := uint64(2_000_000)
-	if testing.Short() {
-		n = 20_000
-	}
+	n := smoke(uint64(2_000_000), 100)
 	d := newDiskBench(b, 1<<20)
 	name := func(i uint64) store.Counter {
 		return store.Counter{Prefix: "bench", Shingle: i * 0x9e3779b97f4a7c15, Type: counter.TypeAddress}

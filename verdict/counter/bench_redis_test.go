@@ -67,7 +67,7 @@ func BenchmarkRedis(b *testing.B) {
 			b.Fatal(err)
 		}
 		for b.Loop() {
-			out, err := exec.Command("redis-benchmark", "-p", port, "-n", "500000", "-P", "64", "-r", "1000000", "-q", "hincrby", "c:__rand_int__", "7", "1").Output()
+			out, err := exec.Command("redis-benchmark", "-p", port, "-n", strconv.Itoa(smoke(500_000, 100)), "-P", "64", "-r", "1000000", "-q", "hincrby", "c:__rand_int__", "7", "1").Output()
 			if err != nil {
 				b.Skip(err)
 			}
@@ -140,10 +140,7 @@ func BenchmarkRedis(b *testing.B) {
 
 // benchBatches draws 65,536 updates at a time, and sends their sums.
 func benchBatches(b *testing.B, l load) {
-	drawn := 1 << 16
-	if testing.Short() {
-		drawn = 1 << 10
-	}
+	drawn := smoke(1<<16, 1<<6)
 	c := openServers(b).Counters()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	slot := store.TenMinutes.Number(time.Now())
@@ -172,7 +169,7 @@ func benchBatches(b *testing.B, l load) {
 
 // BenchmarkRedisMemory measures the memory of a counter that was updated once, in its two records, and of a pair.
 func BenchmarkRedisMemory(b *testing.B) {
-	const n = 200_000
+	n := smoke(200_000, 100)
 	for b.Loop() {
 		r := redistest.Start(b)
 		c := openRedis(b, r).Counters()
@@ -180,7 +177,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 		empty := usedMemory(b, r)
 		deltas := make([]store.Delta, n)
 		uniques := make([]store.Unique, n)
-		for i := range uint64(n) {
+		for i := range uint64(n) { //nolint:gosec // not negative
 			name := store.Counter{Prefix: "mass_in", Shingle: i * 0x9e3779b97f4a7c15, Type: 15}
 			deltas[i] = store.Delta{Counter: name, Slot: slot, N: 1}
 			name.Shingle, name.Type = i%100, 31
@@ -190,19 +187,19 @@ func BenchmarkRedisMemory(b *testing.B) {
 			b.Fatal(err)
 		}
 		counters := usedMemory(b, r)
-		b.ReportMetric(float64(counters-empty)/n, "B/counter")
+		b.ReportMetric(float64(counters-empty)/float64(n), "B/counter")
 		if err := c.AddUnique(context.Background(), uniques); err != nil {
 			b.Fatal(err)
 		}
 		pairs := usedMemory(b, r)
-		b.ReportMetric(float64(pairs-counters)/n, "B/pair")
+		b.ReportMetric(float64(pairs-counters)/float64(n), "B/pair")
 		st := openRedis(b, r)
 		for i := range n / 10 { // a ban: its key and value have about this length
 			if err := st.Put(context.Background(), fmt.Appendf(nil, "ban/%040d", i), make([]byte, 120), time.Hour); err != nil {
 				b.Fatal(err)
 			}
 		}
-		b.ReportMetric(float64(usedMemory(b, r)-pairs)/(n/10), "B/ban")
+		b.ReportMetric(float64(usedMemory(b, r)-pairs)/float64(n/10), "B/ban")
 	}
 }
 
@@ -212,7 +209,7 @@ func BenchmarkRedisRead(b *testing.B) {
 	c := openRedis(b, r).Counters()
 	slot := store.TenMinutes.Number(time.Now())
 	name := func(i uint64) store.Counter { return store.Counter{Prefix: "bench", Shingle: i, Type: 15} }
-	deltas := make([]store.Delta, 100_000)
+	deltas := make([]store.Delta, smoke(100_000, 100))
 	for i := range deltas {
 		deltas[i] = store.Delta{Counter: name(uint64(i)), Slot: slot, N: 1}
 	}
@@ -253,7 +250,7 @@ func BenchmarkRecovery(b *testing.B) {
 		fillUntilKilled(b, dir)
 		return
 	}
-	n := 200_000
+	n := smoke(200_000, 20)
 	if os.Getenv(longEnv) != "" {
 		n = keys
 	}

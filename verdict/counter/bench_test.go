@@ -21,6 +21,14 @@ import (
 
 const keys = 10_000_000
 
+// smoke returns n, or under -short, where no figure is quoted, a part of it.
+func smoke[N int | uint64](n, part N) N {
+	if testing.Short() {
+		return n / part
+	}
+	return n
+}
+
 // load draws the counters of a workload: by Zipf's law with exponent 1, uniformly, or half of them the same one.
 type load struct {
 	name string
@@ -66,7 +74,7 @@ func BenchmarkAdd(b *testing.B) {
 				b.Fatal(err)
 			}
 			r := rand.New(rand.NewPCG(1, 2))
-			updates := make([]store.Delta, 1<<20)
+			updates := make([]store.Delta, smoke(1<<20, 1<<8))
 			for i := range updates {
 				updates[i] = store.Delta{Counter: l.counter(r), Slot: 2831519, N: 1}
 			}
@@ -81,7 +89,7 @@ func BenchmarkAdd(b *testing.B) {
 			lost, i, before := s.Metrics().LostFull, 0, cpu(b)
 			b.ReportAllocs()
 			for b.Loop() {
-				s.Add(updates[i&(1<<20-1)])
+				s.Add(updates[i&(len(updates)-1)])
 				i++
 			}
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
@@ -172,14 +180,14 @@ func BenchmarkSustained(b *testing.B) {
 // BenchmarkRead measures one query to a directory of a million counters: cold ones that the cache does not hold, and
 // warm ones.
 func BenchmarkRead(b *testing.B) {
-	const n = 1_000_000
+	n := smoke(uint64(1_000_000), 100)
 	s, _, end := openPebble(b)
 	defer end()
 	slot := store.TenMinutes.Number(time.Now())
 	name := func(i uint64) store.Counter {
 		return store.Counter{Prefix: "bench", Shingle: i * 0x9e3779b97f4a7c15, Type: counter.TypeAddress}
 	}
-	for i := range uint64(n) {
+	for i := range n {
 		s.Add(store.Delta{Counter: name(i), Slot: slot, N: 1})
 	}
 	if err := s.Flush(context.Background()); err != nil {

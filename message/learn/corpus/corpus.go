@@ -98,3 +98,11 @@ func Load(t testing.TB) (sets map[string][]Text, whole bool) {
 			lines(read("tg-spam-ru", "spam-samples.txt"), true)...),
 	}, true
 }
+
+// Smoke returns the texts, or under -short, where a benchmark quotes no figure, a few of them.
+func Smoke(texts []Text) []Text {
+	if testing.Short() {
+		return texts[:min(len(texts), 50)]
+	}
+	return texts
+}
