@@ -5,7 +5,6 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
-	"slices"
 	"strings"
 
 	"antirobot/request"
@@ -128,16 +127,23 @@ var (
 	crossSite     = []byte("cross-site")
 	methodGet     = []byte("GET")
 	methodPost    = []byte("POST")
+	noCORS        = []byte("no-cors")
+	cors          = []byte("cors")
+	empty         = []byte("empty")
+	anything      = []byte("*/*")
+	hintName      = []byte("sec-ch-ua")
+	hintMobile    = []byte("sec-ch-ua-mobile")
+	hintPlatform  = []byte("sec-ch-ua-platform")
 )
 
 // destOf is what a browser says a part of a page is.
-var destOf = [...]struct{ dest, mode, accept string }{
-	destStyle:  {"style", "no-cors", "text/css,*/*;q=0.1"},
-	destScript: {"script", "no-cors", "*/*"},
-	destImage:  {"image", "no-cors", "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"},
-	destFont:   {"font", "cors", "*/*"},
-	destFetch:  {"empty", "cors", "*/*"},
-	destBeacon: {"empty", "no-cors", "*/*"},
+var destOf = [...]struct{ dest, mode, accept []byte }{
+	destStyle:  {[]byte("style"), noCORS, []byte("text/css,*/*;q=0.1")},
+	destScript: {[]byte("script"), noCORS, anything},
+	destImage:  {[]byte("image"), noCORS, []byte("image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8")},
+	destFont:   {[]byte("font"), cors, anything},
+	destFetch:  {empty, cors, anything},
+	destBeacon: {empty, noCORS, anything},
 }
 
 // fill makes v the request that the client would send.
@@ -161,9 +167,9 @@ func (c *client) fill(v *request.View, p *planned, host string) {
 		peer = scannerAddr(c)
 	}
 	*v = request.View{
-		At: c.at, Method: method, Host: []byte(host), HostPort: []byte(host), Target: []byte(p.path), Peer: peer, TLS: true,
+		At: c.at, Method: method, Host: []byte(host), Target: []byte(p.path), Peer: peer, TLS: true,
 	}
-	v.Path = v.Target
+	v.HostPort, v.Path = v.Host, v.Target
 	for i, b := range v.Target {
 		if b == '?' {
 			v.Path, v.Query = v.Target[:i], v.Target[i+1:]
@@ -182,19 +188,33 @@ func (c *client) fill(v *request.View, p *planned, host string) {
 	if c.family == program && c.kind == Odd && p.ref != "" {
 		fields = append(fields, request.Field{Name: refererName, Value: []byte(p.ref)})
 	}
-	if cookie := c.cookie(); cookie != "" && !p.scan {
-		fields = append(fields, request.Field{Name: cookieName, Value: []byte(cookie)})
+	if cookie := c.cookie(); len(cookie) > 0 && !p.scan {
+		fields = append(fields, request.Field{Name: cookieName, Value: cookie})
 	}
 	v.Fields = fields
 }
 
-func (c *client) cookie() string {
-	all := make([]string, 0, 3)
-	if c.cookies {
-		all = append(all, c.session, c.iCookie)
+func (c *client) cookie() []byte {
+	all := [...]string{c.session, c.iCookie, c.pass}
+	list := all[:]
+	if !c.cookies {
+		list = all[2:]
 	}
-	all = slices.DeleteFunc(append(all, c.pass), func(s string) bool { return s == "" })
-	return strings.Join(all, "; ")
+	n := 0
+	for _, s := range list {
+		n += len(s) + 2
+	}
+	b := make([]byte, 0, n)
+	for _, s := range list {
+		switch {
+		case s == "":
+			continue
+		case len(b) > 0:
+			b = append(b, "; "...)
+		}
+		b = append(b, s...)
+	}
+	return b
 }
 
 // navigation is the capture with the page that the client comes from.
@@ -255,14 +275,14 @@ func (c *client) part(fields []request.Field, p *planned) []request.Field {
 	if c.bare {
 		return c.barePart(fields, d.accept, lang, ref)
 	}
-	dst, mode, accept := []byte(d.dest), []byte(d.mode), []byte(d.accept)
+	dst, mode, accept := d.dest, d.mode, d.accept
 	switch c.family {
 	case chromium:
 		add(keepAliveName, keepAlive)
-		add([]byte("sec-ch-ua-platform"), c.value("sec-ch-ua-platform"))
+		add(hintPlatform, c.value("sec-ch-ua-platform"))
 		add(agentName, c.value("User-Agent"))
-		add([]byte("sec-ch-ua"), c.value("sec-ch-ua"))
-		add([]byte("sec-ch-ua-mobile"), c.value("sec-ch-ua-mobile"))
+		add(hintName, c.value("sec-ch-ua"))
+		add(hintMobile, c.value("sec-ch-ua-mobile"))
 		add(acceptName, accept)
 		add(siteName, sameOrigin)
 		add(modeName, mode)
@@ -295,10 +315,10 @@ func (c *client) part(fields []request.Field, p *planned) []request.Field {
 }
 
 // barePart is what a browser without Sec-Fetch and hints sends for a part of a page.
-func (c *client) barePart(fields []request.Field, accept string, lang, ref []byte) []request.Field {
+func (c *client) barePart(fields []request.Field, accept, lang, ref []byte) []request.Field {
 	for _, f := range [...]request.Field{
 		{Name: agentName, Value: c.value("User-Agent")},
-		{Name: acceptName, Value: []byte(accept)},
+		{Name: acceptName, Value: accept},
 		{Name: languageName, Value: lang},
 		{Name: encodingName, Value: c.value("Accept-Encoding")},
 		{Name: refererName, Value: ref},
@@ -328,14 +348,26 @@ var closes = []byte("close")
 
 // throughNginx makes v what nginx would forward: over HTTP/1.0, its own Host and Connection first, the others as HTTP/2
 // has them, in lower case. The client's address stays, as if nginx were trusted to report it.
-func throughNginx(v *request.View) {
+func (w *world) throughNginx(v *request.View) {
 	v.HTTP10, v.TLS = true, false
-	fields := make([]request.Field, 0, len(v.Fields)+1)
-	fields = append(fields, v.Fields[0], request.Field{Name: keepAliveName, Value: closes})
+	fields := append(w.fields[:0], v.Fields[0], request.Field{Name: keepAliveName, Value: closes})
 	for _, f := range v.Fields[1:] {
 		if string(f.Name) != "Connection" {
-			fields = append(fields, request.Field{Name: bytes.ToLower(f.Name), Value: f.Value})
+			fields = append(fields, request.Field{Name: w.lower(f.Name), Value: f.Value})
 		}
 	}
-	v.Fields = fields
+	v.Fields, w.fields = fields, v.Fields
+}
+
+// lower returns a name of a field in lower case.
+func (w *world) lower(name []byte) []byte {
+	if b, ok := w.small[string(name)]; ok {
+		return b
+	}
+	if w.small == nil {
+		w.small = map[string][]byte{}
+	}
+	b := bytes.ToLower(name)
+	w.small[string(name)] = b
+	return b
 }

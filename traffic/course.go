@@ -22,9 +22,14 @@ func coursePlace() *place {
 	}
 }
 
-func termPath(n int) string { return fmt.Sprintf("/term/%d", n%terms+1) }
+var (
+	termPaths = pathsOf(terms, func(n int) string { return fmt.Sprintf("/term/%d", n+1) })
+	unitPaths = pathsOf(courses*units, func(n int) string { return fmt.Sprintf("/course/%d/unit/%d", n%courses+1, n/courses+1) })
+)
 
-func unitOf(n int) string { return fmt.Sprintf("/course/%d/unit/%d", n%courses+1, n/courses%units+1) }
+func termPath(n int) string { return termPaths()[n%terms] }
+
+func unitOf(n int) string { return unitPaths()[n%(courses*units)] }
 
 func pagesOf(unit string) int { return 4 + hashOf(unit)%(mostPages-3) }
 
@@ -96,8 +101,9 @@ func courseFollow(page string, rng *rand.Rand) string {
 
 func courseParts(page string) []planned {
 	list := []planned{{path: "/static/course.css", dest: destStyle}, {path: "/static/course.js", dest: destScript}}
-	for i := range hashOf(page) % 3 {
-		list = append(list, planned{path: fmt.Sprintf("/pictures/%d.webp", (hashOf(page)+i*7)%9000), dest: destImage})
+	at := hashOf(page)
+	for i := range at % 3 {
+		list = append(list, planned{path: picturePath(at + i*7), dest: destImage})
 	}
 	return list
 }

@@ -3,6 +3,7 @@ package traffic
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"antirobot/replay"
@@ -260,7 +261,7 @@ func (s *shop) lacking() (int, bool) {
 	return n, true
 }
 
-func productPath(n int) string { return fmt.Sprintf("/product/%d", n+1) }
+func productPath(n int) string { return "/product/" + strconv.Itoa(n+1) }
 
 func pageOf(_ *client, n int) planned { return planned{path: productPath(n), dest: destPage} }
 

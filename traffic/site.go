@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"antirobot/replay"
@@ -96,18 +97,19 @@ const (
 
 // parts returns the parts of a page, in the order in which a browser asks for them. The first are those of every page.
 func parts(page string) []planned {
-	list := []planned{
-		{path: "/static/site.css", dest: destStyle},
-		{path: "/static/site.js", dest: destScript},
-		{path: "/static/logo.svg", dest: destImage},
-		{path: "/static/text.woff2", dest: destFont},
-	}
-	n := pictures(page)
-	for i := range n {
-		list = append(list, planned{path: fmt.Sprintf("/pictures/%d.webp", (hashOf(page)+i*7)%9000), dest: destImage})
+	list := make([]planned, 0, 12)
+	list = append(list,
+		planned{path: "/static/site.css", dest: destStyle},
+		planned{path: "/static/site.js", dest: destScript},
+		planned{path: "/static/logo.svg", dest: destImage},
+		planned{path: "/static/text.woff2", dest: destFont},
+	)
+	at := hashOf(page)
+	for i := range pictures(at) {
+		list = append(list, planned{path: picturePath(at + i*7), dest: destImage})
 	}
 	if strings.HasPrefix(page, "/shop") {
-		list = append(list, planned{path: "/api/price?of=" + fmt.Sprint(hashOf(page)%articles), dest: destFetch})
+		list = append(list, planned{path: "/api/price?of=" + strconv.Itoa(at%articles), dest: destFetch})
 	}
 	return append(list, planned{path: iconPath, dest: destImage})
 }
@@ -115,7 +117,8 @@ func parts(page string) []planned {
 // iconPath is where browsers look for the site's icon.
 const iconPath = "/favicon.ico"
 
-func pictures(page string) int { return 2 + hashOf(page)%5 }
+// pictures is how many a page with this hash has.
+func pictures(at int) int { return 2 + at%5 }
 
 func hashOf(s string) int {
 	h := uint32(2166136261)
@@ -125,11 +128,32 @@ func hashOf(s string) int {
 	return int(h >> 4)
 }
 
-func articlePath(n int) string { return fmt.Sprintf("/article/%d", n%articles+1) }
+// pathsOf makes so many paths once: each is needed again and again.
+func pathsOf(n int, path func(n int) string) func() []string {
+	return sync.OnceValue(func() []string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = path(i)
+		}
+		return list
+	})
+}
 
-func categoryPath(n int) string { return fmt.Sprintf("/shop/%d", n%categories+1) }
+var (
+	articlePaths  = pathsOf(articles, func(n int) string { return fmt.Sprintf("/article/%d", n+1) })
+	categoryPaths = pathsOf(categories, func(n int) string { return fmt.Sprintf("/shop/%d", n+1) })
+	itemPaths     = pathsOf(articles, func(n int) string { return fmt.Sprintf("/shop/%d/item-%d", n%categories+1, n+1) })
+	picturePaths  = pathsOf(9000, func(n int) string { return fmt.Sprintf("/pictures/%d.webp", n) })
+)
 
-func itemPath(n int) string { return fmt.Sprintf("/shop/%d/item-%d", n%categories+1, n%articles+1) }
+func articlePath(n int) string { return articlePaths()[n%articles] }
+
+func categoryPath(n int) string { return categoryPaths()[n%categories] }
+
+// itemPath is an item; articles is a multiple of categories, so that each has one category.
+func itemPath(n int) string { return itemPaths()[n%articles] }
+
+func picturePath(n int) string { return picturePaths()[n%9000] }
 
 // entrance is where people enter. As on real sites, few pages have most of the visits: Zipf's law (Breslau et al., "Web
 // caching and Zipf-like distributions", INFOCOM 1999).

@@ -177,6 +177,8 @@ type world struct {
 	made   map[Kind]int
 
 	view   request.View
+	fields []request.Field   // room for those of the next request
+	small  map[string][]byte // names of fields in lower case
 	answer replay.Response
 	req    Request
 }
@@ -198,7 +200,8 @@ type client struct {
 	cached   map[string]bool
 	lang     []byte
 	plan     []planned
-	page     string // where it is
+	room     []planned // in which plans are made
+	page     string    // where it is
 	from     netip.Addr
 	changeAt time.Time
 	visit    int       // pages left in this visit
@@ -242,7 +245,11 @@ type planned struct {
 // step makes the next planned request, or lets the client plan again.
 func (c *client) step(w *world) error {
 	if len(c.plan) == 0 {
+		c.plan = c.room
 		c.act(w, c)
+		if n := cap(c.plan); n > cap(c.room) && n <= 64 {
+			c.room = c.plan[:0]
+		}
 		if len(c.plan) > 0 {
 			c.at = c.at.Add(c.plan[0].after)
 		}
@@ -276,7 +283,7 @@ func (w *world) serve(c *client, p *planned) error {
 	v := &w.view
 	c.fill(v, p, w.cfg.Host)
 	if w.cfg.Via == Nginx {
-		throughNginx(v)
+		w.throughNginx(v)
 	}
 	w.answer = site(p.path, p.dest, c.rng)
 	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number, Habit: c.habit, Held: c.held, Page: p.dest == destPage || c.family == program}
