@@ -22,6 +22,9 @@ import (
 // unused are chromedp's own, and what a browser would load at its start for the suggestions under its address line, which no test opens.
 const unused = "site-per-process,Translate,BlinkGenPropertyTrees,WebUIOmniboxAimPopup,WebUIOmniboxPopup"
 
+// forgetful is a browser that does not keep the pages which were left for who goes back to them, as no test does.
+const forgetful = unused + ",BackForwardCache"
+
 // quiet are the switches with which Chromium runs as root and asks nothing of the network by itself.
 var quiet = []string{
 	"no-sandbox", "disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage",
@@ -37,7 +40,7 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	opts = append(opts,
 		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(profile(t)),
-		chromedp.Flag("disable-features", unused), chromedp.WindowSize(1100, 800),
+		chromedp.Flag("disable-features", forgetful), chromedp.WindowSize(1100, 800),
 	)
 	for _, name := range quiet {
 		opts = append(opts, chromedp.Flag(name, true))

@@ -16,7 +16,7 @@ func TestByWhatPagesAreOpened(t *testing.T) {
 	const scripted = `document.querySelector("#next").click()`
 	inChromium := func(before chromedp.Action, click chromedp.Action) func(t *testing.T, url string) {
 		return func(t *testing.T, url string) {
-			ctx := browser(t, withWindow(t))
+			ctx := browser(t, withWindow(t), chromedp.Flag("disable-features", unused)) // pages are left as people leave them
 			run(t, ctx, "begin", before, chromedp.Navigate(url+"/page/1"))
 			for i := 2; i < 11; i++ {
 				run(t, ctx, "go on", chromedp.WaitVisible(fmt.Sprintf("#on%d", i)), click)
