@@ -1,12 +1,15 @@
 package replay
 
 import (
+	"math/bits"
+
 	"antirobot/request"
 )
 
 // A line of a common log does not say whether a visitor opened a page or a page's script asked for data. The log as a whole
 // does: what scripts ask for is requested within moments of the page that its Referer names, or again and again from there, nearly each
-// time, and no request ever names it as its Referer, as those for the parts of a page and for the next one do.
+// time, and no request ever names it as its Referer, as those for the parts of a page and for the next one do. Where scripts wait, until
+// somebody has scrolled, it takes more: several visitors, none of whom has ever come to the path from anywhere else.
 
 const (
 	callsLeast  = 16 // requests that show what a path is
@@ -16,6 +19,10 @@ const (
 	callsShapes = 20_000
 	callsWho    = 1 << 14
 	callsPages  = 4 // of a visitor that are remembered
+
+	callsSure    = 32 // requests of a path that no script asks for at once
+	callsReaders = 4  // visitors who make them, at least
+	callsOutside = 20 // requests for each that comes from outside, or from nowhere
 )
 
 // calls tells the calls of scripts from pages. The zero value is ready to use.
@@ -24,11 +31,21 @@ type calls struct {
 	last   [callsWho]reader
 }
 
-// shapeUse is how paths of one shape are used: how often in all, by a page's script, as far as can be seen, and as a Referer.
-type shapeUse struct{ requests, asked, leads uint32 }
+// shapeUse is how paths of one shape are used: how often in all, by a page's script, as far as can be seen, from no page of the log, and as
+// a Referer, and by whom.
+type shapeUse struct {
+	requests, asked, outside, leads uint32
+	readers                         uint64 // a bit for each
+}
 
 // leaf reports whether hardly any request names such a path as its Referer.
 func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*callsLeads <= s.requests }
+
+// call reports whether scripts ask for such a path.
+func (s *shapeUse) call() bool {
+	return s.leaf() && (s.asked*5 >= s.requests*callsShare ||
+		s.requests >= callsSure && s.outside*callsOutside <= s.requests && bits.OnesCount64(s.readers) >= callsReaders)
+}
 
 // reader is what a visitor has requested of late: what may be a page, and what may be a script's call.
 type reader struct {
@@ -81,14 +98,16 @@ func (o *reader) asked(x *opened) bool {
 
 // see counts a request, and reports whether it is a script's call.
 func (c *calls) see(r *Record, part bool) bool {
-	if r.typed() || string(r.Method) != "GET" {
+	if m := string(r.Method); r.typed() || m != "GET" && m != "POST" {
 		return false
 	}
 	path := pathOf(originForm(r.Target))
 	_, from := refererOf(r)
+	outside := true
 	if len(from) > 0 {
 		if s := c.shape(from); s != nil {
 			s.leads++
+			outside = s.requests == 0
 		}
 	}
 	if part {
@@ -108,6 +127,10 @@ func (c *calls) see(r *Record, part bool) bool {
 		x.from = request.Hash(from)
 	}
 	s.requests++
+	s.readers |= 1 << (who * 0x9e3779b97f4a7c15 >> 58)
+	if outside {
+		s.outside++
+	}
 	if o.asked(&x) {
 		s.asked++
 	}
@@ -116,7 +139,7 @@ func (c *calls) see(r *Record, part bool) bool {
 		return false
 	}
 	o.calls.note(x)
-	return s.asked*5 >= s.requests*callsShare
+	return s.call()
 }
 
 // typed reports whether the line says what was asked for, or what was answered.

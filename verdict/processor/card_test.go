@@ -202,6 +202,28 @@ func TestNoTimeToLook(t *testing.T) {
 	}
 }
 
+// TestSteadierThanPeople: who stays for about one time on pages, and loads them at about one pace, is less like people than who doesn't, and is not in doubt for that
+// and all else of the manner; who has pages read aloud, who has opened a few pages, and several people are not less like people.
+func TestSteadierThanPeople(t *testing.T) {
+	reads := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 12, "session_pages": 12, "stay_typical": 10, "stay_longest": 200,
+		"stay_spread_most": 1.5, "stay_middle_share": 0.5, "gap_spread": 1.5,
+	}
+	steady := known{"stay_spread_most": 1, "stay_middle_share": 0.8, "gap_spread": 1.1}
+	if with, without := reads.and(steady).raw(t), reads.raw(t); with < without+0.8 {
+		t.Errorf("steady: %.2f, not steady: %.2f", with, without)
+	}
+	all := reads.and(steady).and(known{"others_side": 0.4, "stay_longest": 15, "fan": 1, "chain_share": 1, "branch_share": 0, "visit_pages": 12})
+	if raw := all.raw(t); raw > unsure || raw < reads.raw(t)+1.7 {
+		t.Errorf("with all of the manner: %.2f, without: %.2f", raw, reads.raw(t))
+	}
+	for name, other := range map[string]known{"read aloud": {"stay_typical": 70}, "a few pages": {"targets": 5}, "several people": {"clients": 4}} {
+		if with, without := reads.and(steady).and(other).raw(t), reads.and(other).raw(t); with != without {
+			t.Errorf("%s: steady %.2f, not steady %.2f", name, with, without)
+		}
+	}
+}
+
 // TestFollowsLinks: that somebody has followed links speaks for it in its first pages, but not for who loads no parts or drops its cookie.
 func TestFollowsLinks(t *testing.T) {
 	first := known{"agent_browser": 1, "clients": 1, "parts_missing": 0.1, "cookie_dropped_share": 0, "session_pages": 5}
