@@ -9,7 +9,8 @@ import (
 // A line of a common log does not say whether a visitor opened a page or a page's script asked for data. The log as a whole
 // does: what scripts ask for is requested within moments of the page that its Referer names, or again and again from there, nearly each
 // time, and no request ever names it as its Referer, as those for the parts of a page and for the next one do. Where scripts wait, until
-// somebody has scrolled, it takes more: several visitors, none of whom has ever come to the path from anywhere else.
+// somebody has scrolled, it takes more: several visitors who load parts of pages, and come from a page that they have opened, or ask once more. Whoever
+// loads none may be a robot that names a page where it has never been.
 
 const (
 	callsLeast  = 16 // requests that show what a path is
@@ -17,12 +18,11 @@ const (
 	callsShare  = 4  // in five requests
 	callsLeads  = 50 // requests for each that names the path as its Referer
 	callsShapes = 20_000
-	callsWho    = 1 << 14
-	callsPages  = 4 // of a visitor that are remembered
+	callsWho    = 1 << 13
+	callsPages  = 6 // of a visitor that are remembered
 
 	callsSure    = 32 // requests of a path that no script asks for at once
 	callsReaders = 4  // visitors who make them, at least
-	callsOutside = 20 // requests for each that comes from outside, or from nowhere
 )
 
 // calls tells the calls of scripts from pages. The zero value is ready to use.
@@ -31,11 +31,11 @@ type calls struct {
 	last   [callsWho]reader
 }
 
-// shapeUse is how paths of one shape are used: how often in all, by a page's script, as far as can be seen, from no page of the log, and as
-// a Referer, and by whom.
+// shapeUse is how paths of one shape are used: how often in all, by a page's script at once, as far as can be seen, from a page that its
+// visitor has opened, or again, and as a Referer.
 type shapeUse struct {
-	requests, asked, outside, leads uint32
-	readers                         uint64 // a bit for each
+	requests, asked, later, leads uint32
+	readers                       uint64 // a bit for each who makes those later ones
 }
 
 // leaf reports whether hardly any request names such a path as its Referer.
@@ -44,12 +44,13 @@ func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*call
 // call reports whether scripts ask for such a path.
 func (s *shapeUse) call() bool {
 	return s.leaf() && (s.asked*5 >= s.requests*callsShare ||
-		s.requests >= callsSure && s.outside*callsOutside <= s.requests && bits.OnesCount64(s.readers) >= callsReaders)
+		s.requests >= callsSure && s.later*5 >= s.requests*callsShare && bits.OnesCount64(s.readers) >= callsReaders)
 }
 
 // reader is what a visitor has requested of late: what may be a page, and what may be a script's call.
 type reader struct {
 	who          uint64
+	parts        bool // it has loaded some
 	pages, calls recently
 }
 
@@ -103,33 +104,32 @@ func (c *calls) see(r *Record, part bool) bool {
 	}
 	path := pathOf(originForm(r.Target))
 	_, from := refererOf(r)
-	outside := true
 	if len(from) > 0 {
 		if s := c.shape(from); s != nil {
 			s.leads++
-			outside = s.requests == 0
 		}
-	}
-	if part {
-		return false
-	}
-	s := c.shape(path)
-	if s == nil {
-		return false
 	}
 	who := request.Hash(r.Addr.AsSlice()) ^ request.Hash(r.Who)
 	o := &c.last[who%callsWho]
 	if o.who != who {
 		*o = reader{who: who}
 	}
+	if part {
+		o.parts = true
+		return false
+	}
+	s := c.shape(path)
+	if s == nil {
+		return false
+	}
 	x := opened{path: request.Hash(path), at: r.At.UnixMilli()}
 	if len(from) > 0 {
 		x.from = request.Hash(from)
 	}
 	s.requests++
-	s.readers |= 1 << (who * 0x9e3779b97f4a7c15 >> 58)
-	if outside {
-		s.outside++
+	if o.parts && x.from != 0 && x.from != x.path && (o.pages.find(x.from) != nil || o.calls.find(x.path) != nil) {
+		s.later++
+		s.readers |= 1 << (who * 0x9e3779b97f4a7c15 >> 58)
 	}
 	if o.asked(&x) {
 		s.asked++

@@ -43,34 +43,42 @@ func TestCallsOfScripts(t *testing.T) {
 	f("pages that are opened in haste", time.Second, func(i int) string { return fmt.Sprintf("/page/%d", i) }, false)
 }
 
-// TestCallsOfScriptsThatWait: what is asked for once somebody has scrolled, or with POST, is a script's call, too, if several visitors ask for it and nobody
-// comes to it from elsewhere; pages to which one in ten comes from elsewhere are none.
+// TestCallsOfScriptsThatWait: what is asked for once somebody has scrolled, or with POST, is a script's call, too, if several visitors ask for it who load parts
+// of pages, and come from a page that they have opened. What is opened by who loads no parts, or names a page where it has not been, may be a page.
 func TestCallsOfScriptsThatWait(t *testing.T) {
-	f := func(name, method string, outside int, want bool) {
+	f := func(name, method string, parts, opens, led, want bool) {
 		t.Helper()
 		var c calls
 		at := time.Unix(1.8e9, 0)
 		got := false
 		for i := range 10 * callsSure {
-			ask := func(method, path, from string) bool {
+			ask := func(method, path, from string, part bool) bool {
 				at = at.Add(20 * time.Second)
 				return c.see(&Record{
-					At: at, Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 50)}), Method: []byte(method), Target: []byte(path),
+					At: at, Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 250)}), Method: []byte(method), Target: []byte(path),
 					Fields: []request.Field{{Name: nameReferer, Value: []byte(from)}},
-				}, false)
+				}, part)
 			}
-			page := fmt.Sprintf("https://www.site.example/page/%d", i)
-			ask("GET", fmt.Sprintf("/page/%d", i), "https://search.example/")
-			if outside > 0 && i%outside == 0 {
-				page = "https://search.example/"
+			page := fmt.Sprintf("/page/%d", i)
+			if opens {
+				ask("GET", page, "https://search.example/", false)
 			}
-			got = ask(method, fmt.Sprintf("/notes/%d", i), page)
+			if parts {
+				ask("GET", "/site.css", "https://www.site.example"+page, true)
+			}
+			from := ""
+			if led {
+				from = "https://www.site.example" + page
+			}
+			got = ask(method, fmt.Sprintf("/notes/%d", i), from, false)
 		}
 		if got != want {
 			t.Errorf("%s: a script's call: %v", name, got)
 		}
 	}
-	f("what is asked for later", "GET", 0, true)
-	f("a beacon", "POST", 0, true)
-	f("a page that leads nowhere", "GET", 10, false)
+	f("what is asked for later", "GET", true, true, true, true)
+	f("a beacon", "POST", true, true, true, true)
+	f("a page that robots open", "GET", false, true, true, false)
+	f("a page that nothing leads to", "GET", true, true, false, false)
+	f("a page that is said to be led to", "GET", true, false, true, false)
 }
