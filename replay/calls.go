@@ -41,10 +41,10 @@ type shapeUse struct {
 // leaf reports whether hardly any request names such a path as its Referer.
 func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*callsLeads <= s.requests }
 
-// call reports whether scripts ask for such a path.
+// call reports whether scripts ask for such a path, if it is a leaf.
 func (s *shapeUse) call() bool {
-	return s.leaf() && (s.asked*5 >= s.requests*callsShare ||
-		s.requests >= callsSure && s.later*5 >= s.requests*callsShare && bits.OnesCount64(s.readers) >= callsReaders)
+	return s.asked*5 >= s.requests*callsShare ||
+		s.requests >= callsSure && s.later*5 >= s.requests*callsShare && bits.OnesCount64(s.readers) >= callsReaders
 }
 
 // reader is what a visitor has requested of late: what may be a page, and what may be a script's call.
@@ -85,16 +85,15 @@ func (r *recently) note(x opened) {
 	*place = x
 }
 
-// asked reports whether a page's script seems to have asked for x: right after its page was opened, or as it did before.
-func (o *reader) asked(x *opened) bool {
+// asked reports whether a page's script seems to have asked for x: at once after its page was opened, or as it did before; and whether it
+// may have done so later: from a page that was opened, or once more.
+func (o *reader) asked(x *opened) (soon, later bool) {
 	if x.from == 0 || x.from == x.path {
-		return false
+		return false, false
 	}
-	if page := o.pages.find(x.from); page != nil && x.at >= page.at && x.at-page.at <= callsSoon*1000 {
-		return true
-	}
-	before := o.calls.find(x.path)
-	return before != nil && before.from == x.from
+	page, before := o.pages.find(x.from), o.calls.find(x.path)
+	soon = page != nil && x.at >= page.at && x.at-page.at <= callsSoon*1000 || before != nil && before.from == x.from
+	return soon, o.parts && (page != nil || before != nil)
 }
 
 // see counts a request, and reports whether it is a script's call.
@@ -127,12 +126,13 @@ func (c *calls) see(r *Record, part bool) bool {
 		x.from = request.Hash(from)
 	}
 	s.requests++
-	if o.parts && x.from != 0 && x.from != x.path && (o.pages.find(x.from) != nil || o.calls.find(x.path) != nil) {
+	soon, later := o.asked(&x)
+	if soon {
+		s.asked++
+	}
+	if later {
 		s.later++
 		s.readers |= 1 << (who * 0x9e3779b97f4a7c15 >> 58)
-	}
-	if o.asked(&x) {
-		s.asked++
 	}
 	if !s.leaf() {
 		o.pages.note(x)
