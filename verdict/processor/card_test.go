@@ -224,6 +224,30 @@ func TestSteadierThanPeople(t *testing.T) {
 	}
 }
 
+// TestKindsOfPages: who stays longer where others do is more like people, and to whom all pages are alike is less, but not in doubt for that and all else of the manner;
+// who has pages read aloud, who has opened a few pages, who drops cookies or loads no parts, and several people are not less like people.
+func TestKindsOfPages(t *testing.T) {
+	reads := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 12, "session_pages": 12, "stay_typical": 10, "stay_longest": 200,
+		"stay_spread_most": 1.5, "stay_middle_share": 0.5, "gap_spread": 1.5,
+	}
+	as, alike := known{"stay_by_kind": 2}, known{"stay_by_kind": -2}
+	if nobody, like, unlike := reads.raw(t), reads.and(as).raw(t), reads.and(alike).raw(t); like > nobody-0.8 || unlike < nobody+0.8 {
+		t.Errorf("as others do: %.2f, all alike: %.2f, unknown: %.2f", like, unlike, nobody)
+	}
+	steady := known{"stay_spread_most": 1, "stay_middle_share": 0.8, "gap_spread": 1.1, "others_side": 0.4, "stay_longest": 15, "fan": 1, "chain_share": 1, "branch_share": 0, "visit_pages": 12}
+	if raw := reads.and(steady).and(alike).raw(t); raw > unsure {
+		t.Errorf("with all of the manner: %.2f", raw)
+	}
+	for name, other := range map[string]known{
+		"read aloud": {"stay_typical": 70}, "a few pages": {"targets": 5}, "several people": {"clients": 4}, "drops cookies": {"cookie_dropped_share": 1}, "loads no parts": {"parts_missing": 1},
+	} {
+		if with, without := reads.and(alike).and(other).raw(t), reads.and(other).raw(t); with != without {
+			t.Errorf("%s: all alike %.2f, unknown %.2f", name, with, without)
+		}
+	}
+}
+
 // TestFollowsLinks: that somebody has followed links speaks for it in its first pages, but not for who loads no parts or drops its cookie.
 func TestFollowsLinks(t *testing.T) {
 	first := known{"agent_browser": 1, "clients": 1, "parts_missing": 0.1, "cookie_dropped_share": 0, "session_pages": 5}

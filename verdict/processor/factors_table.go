@@ -68,6 +68,7 @@ var factors = []factor{
 	{factorInfo{"stay_middle_share", Pace, "share", "Stays of about the typical length: the same power of two, the one below or above.", true}, stays(middle)},
 	{factorInfo{"stay_read_share", Pace, "share", "Stays that fit the page's size: within four times of 0.7 s a kilobyte, markup included.", true}, ofThese(moveRead, moveSized)},
 	{factorInfo{"stay_size_fit", Pace, "-1 to 1", "Correlation of the logarithms of the time and of the page's bytes.", true}, sizeFit},
+	{factorInfo{"stay_by_kind", Pace, "log odds", "How much likelier its times are if it stays longer on kinds of pages (paths of one shape) on which others do than if all pages are alike to it: -6 to 6; near 0 where nobody makes a difference.", true}, func(c *evidence) float32 { return c.t.dwell.Odds(enoughStays) }},
 	{factorInfo{"awake", Pace, "hours", "For how long it has gone on without a rest of five hours. Reloads are a rest.", true}, walked(2, awake)},
 	{factorInfo{"days", Pace, "days", "Days on which it has loaded pages, without reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.days) })},
 	{factorInfo{"hours_per_day", Pace, "hours", "Hours with such a load, of each of these days.", true}, walked(2, func(t *trail) float32 { return float32(t.hours) / float32(max(t.days, 1)) })},

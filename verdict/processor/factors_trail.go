@@ -98,11 +98,6 @@ func returns(least uint16, f func(m *moments) float32) func(*evidence) float32 {
 	}
 }
 
-// spreadMost is the upper end of the one-sided interval of the spread: the standard error of its logarithm is 1/√2n.
-func (m *moments) spreadMost() float32 {
-	return m.spread() * float32(math.Exp(1.645/math.Sqrt(2*float64(m.n))))
-}
-
 func spreadMost(t *trail) float32 { return t.sums.spreadMost() }
 
 // longestOver is the longest stay divided by the typical one.

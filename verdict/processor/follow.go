@@ -51,7 +51,14 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told,
 	if fresh = unseen && !stopped && e.Status < 400; fresh {
 		others = r.people.views.note(uint32(e.Path), e.At)
 	}
-	t.load(e, unseen, others)
+	if stayed := t.load(e, unseen, others); stayed == stayed {
+		t.dwell.Stay(&r.people.kinds, stayed)
+	}
+	var kind uint64 // none, if it got no page to stay on
+	if !stopped && e.Status < 400 {
+		kind = e.PathShape
+	}
+	t.dwell.Open(kind)
 	if e.FromOutside() && !stopped && e.Status < 400 {
 		t.comes(e.At, r.people.rhythm.odd(e.At))
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/dwell"
 	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
 )
@@ -33,10 +34,11 @@ type people struct {
 	campaigns campaigns
 	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay  atomic.Int64
-	norms     norms // what they are like
-	others    norms // what everybody is like, of whatever side
-	views     views // what they read
-	doors     views // where those come in who go on from there
+	norms     norms       // what they are like
+	others    norms       // what everybody is like, of whatever side
+	views     views       // what they read
+	doors     views       // where those come in who go on from there
+	kinds     dwell.Kinds // on which kinds of pages everybody stays longer
 	rhythm    rhythm
 	ledOn     ledOn // who has shown both
 	heralds   heralds

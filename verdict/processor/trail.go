@@ -7,6 +7,7 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/client"
+	"antirobot/verdict/dwell"
 )
 
 // trail is how a subject moves through a site: how long it stays on pages, where it goes from them, and what is new to
@@ -35,6 +36,7 @@ type trail struct {
 	known    uint8   // loads of pages in rarity
 	sums     moments // of the logarithm of the seconds
 	fit      fit     // of that against the logarithm of the page's bytes
+	dwell    dwell.Visitor
 	longest  float32 // seconds
 	size     float32 // logarithm of the bytes of the last page; 0: unknown
 	depth    moments
@@ -87,64 +89,6 @@ const (
 	moveCount
 )
 
-// moments are the count, mean, spread and skew of a number, by the last few hundred values (Welford, 1962; Terriberry, 2007).
-type moments struct {
-	n            uint16
-	mean, m2, m3 float32
-}
-
-const mostMoments = 512
-
-func (m *moments) add(x float32) {
-	if m.n == mostMoments {
-		m.n, m.m2, m.m3 = m.n/2, m.m2/2, m.m3/2
-	}
-	m.n++
-	n := float32(m.n)
-	d := x - m.mean
-	dn := d / n
-	t := d * dn * (n - 1)
-	m.mean += dn
-	m.m3 += t*dn*(n-2) - 3*dn*m.m2
-	m.m2 += t
-}
-
-func (m *moments) spread() float32 { return float32(math.Sqrt(float64(max(m.m2, 0) / float32(m.n)))) }
-
-// skew is the third standardised moment; NaN where nothing differs.
-func (m *moments) skew() float32 {
-	if !(m.m2 > 1e-6) {
-		return nan
-	}
-	return float32(math.Sqrt(float64(m.n))) * m.m3 / float32(math.Pow(float64(m.m2), 1.5))
-}
-
-// fit is the correlation of two quantities.
-type fit struct {
-	n                uint16
-	x, y, xx, yy, xy float32
-}
-
-func (f *fit) add(x, y float32) {
-	if f.n == mostMoments {
-		f.n, f.xx, f.yy, f.xy = f.n/2, f.xx/2, f.yy/2, f.xy/2
-	}
-	f.n++
-	dx, dy := x-f.x, y-f.y
-	f.x += dx / float32(f.n)
-	f.y += dy / float32(f.n)
-	f.xx += dx * (x - f.x)
-	f.yy += dy * (y - f.y)
-	f.xy += dx * (y - f.y)
-}
-
-func (f *fit) correlation() float32 {
-	if !(f.xx > 1e-6 && f.yy > 1e-6) {
-		return nan
-	}
-	return f.xy / float32(math.Sqrt(float64(f.xx)*float64(f.yy)))
-}
-
 // What it takes to read a page: seconds per kilobyte, markup included, and the factor by which it may vary either way.
 const (
 	readSecondsPerKB = 0.7
@@ -152,7 +96,8 @@ const (
 )
 
 // load adds a page load that is no reload. others is how many others have loaded the page; fresh says that this subject has not.
-func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
+// It returns how long it was on the page before, as stay does; NaN if it has not left that for this one.
+func (t *trail) load(e *verdict.Event, fresh bool, others float32) (stayed float32) {
 	ms := e.At.UnixMilli()
 	page := uint32(e.Path)
 	if t.nMoves == math.MaxUint8 {
@@ -164,9 +109,10 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 	}
 	t.nMoves++
 	gap := max(float64(ms-t.came)/1000, 0)
+	stayed = nan
 	t.clock(ms, gap)
 	if t.loads > 0 && gap <= visitGap && !t.inPassing(e, page, gap) {
-		t.stay(float32(gap))
+		stayed = t.stay(float32(gap))
 	}
 	if fresh {
 		t.hand(e)
@@ -188,6 +134,7 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
 		t.size = float32(math.Log(float64(e.BytesOut)))
 	}
+	return stayed
 }
 
 // reloads reports whether a load is one of the last page again. A page may reload itself, whether or not anybody is there: nobody has gone
@@ -263,8 +210,8 @@ func (t *trail) clock(ms int64, gap float64) {
 	}
 }
 
-// stay adds how long the last page was viewed.
-func (t *trail) stay(s float32) {
+// stay adds how long the last page was viewed, and returns the logarithm of that.
+func (t *trail) stay(s float32) float32 {
 	if t.nStays == math.MaxUint8 {
 		for i := range t.stays {
 			t.stays[i] /= 2
@@ -281,13 +228,14 @@ func (t *trail) stay(s float32) {
 	t.sums.add(l)
 	t.longest = max(t.longest, s)
 	if t.size == 0 {
-		return
+		return l
 	}
 	t.fit.add(t.size, l)
 	t.moves[moveSized]++
 	if needs := float32(math.Exp(float64(t.size))) / 1000 * readSecondsPerKB; s >= needs/readWithin && s <= needs*readWithin {
 		t.moves[moveRead]++
 	}
+	return l
 }
 
 // move counts where the load comes from and leads to.
