@@ -11,6 +11,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/browsers"
 	"antirobot/verdict/client"
 )
 
@@ -235,7 +236,7 @@ func TestNobodyMovesABaseline(t *testing.T) {
 type baselines struct {
 	parts, again, calls float32
 	settled             bool
-	lost                lost
+	lost                browsers.Lost
 	agent, shape, share float32
 }
 

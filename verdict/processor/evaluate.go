@@ -70,8 +70,8 @@ func (p *Processor) fill(c *evidence, r *rates) {
 		if c.s.agentCount() < several && c.unnamed() < several && c.told() { // cookies that are dropped make nobody several people
 			c.ranks = r.people.compare(c.e, &c.t)
 		}
-		c.hello.unseen = p.hellos.unseen(c.e.Claim, carrier(&c.e.Facts), c.e.JA4)
-		c.hello.framesUnseen = p.hellos.unseen(c.e.Claim, firstFrames, c.e.Frames)
+		c.hello.unseen = answered(p.hellos.Unseen(c.e))
+		c.hello.framesUnseen = answered(p.hellos.UnseenFrames(c.e))
 	}
 	c.norm = &c.ranks
 	c.pages = r.people.views.known()
@@ -81,7 +81,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)
 	}
 	c.hosting = p.hosting.has(addr)
-	c.lost = r.arrivals(c.e).lost(c.e.At.Unix())
+	c.lost = r.fieldsOf(c.e).Lost(c.e.At.Unix())
 }
 
 // evaluate scores the subject, and bans it if the score exceeds the threshold of the service.

@@ -6,6 +6,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/browsers"
 	"antirobot/verdict/client"
 )
 
@@ -47,7 +48,7 @@ type evidence struct {
 	hello   helloEvidence
 	service group
 	all     group
-	lost    lost
+	lost    browsers.Lost
 	hosting tristate // the address is of a known hosting company
 	usual   float32  // parts of a page of the service's people …
 	again   float32  // … and those that they load once more
@@ -67,6 +68,16 @@ const (
 	no
 	yes
 )
+
+func answered(is, known bool) tristate {
+	switch {
+	case !known:
+		return unknown
+	case is:
+		return yes
+	}
+	return no
+}
 
 var nan = float32(math.NaN())
 
@@ -164,12 +175,12 @@ func (c *evidence) silentCall() bool {
 
 // losses are the misfits that say nothing about the client: what a proxy on the way removes. That there is a proxy is
 // only the client's claim; what trusted proxies do is seen by what comes through them.
-func (c *evidence) losses() client.Misfits { return c.lost.misfits }
+func (c *evidence) losses() client.Misfits { return c.lost.Misfits }
 
 // withReferers is a value that is unknown where nobody sends a Referer.
 func withReferers(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
-		if c.lost.referer {
+		if c.lost.Referer {
 			return nan
 		}
 		return f(c)
@@ -180,7 +191,7 @@ func withReferers(f func(*evidence) float32) func(*evidence) float32 {
 // comes from elsewhere may still say so.
 func withOwnReferers(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
-		if c.lost.own {
+		if c.lost.OwnReferer {
 			return nan
 		}
 		return f(c)
@@ -190,7 +201,7 @@ func withOwnReferers(f func(*evidence) float32) func(*evidence) float32 {
 // withCookies is a value that is unknown where nobody brings our cookie: none is given, or a balancer keeps it.
 func withCookies(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
-		if c.lost.cookie {
+		if c.lost.Cookie {
 			return nan
 		}
 		return f(c)
@@ -277,7 +288,7 @@ func usualParts(c *evidence) float32 { return c.usual }
 // address is given one.
 func cookieDropped(c *evidence) float32 {
 	offered, loads := c.s.shares[shareOffered], c.s.shares[shareNavigate]
-	if loads < 3 || c.e.Partial || c.lost.cookie {
+	if loads < 3 || c.e.Partial || c.lost.Cookie {
 		return nan
 	}
 	return max(0, float32(offered)-c.clients()) / max(1, float32(loads)-c.clients())

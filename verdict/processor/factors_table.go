@@ -167,7 +167,7 @@ var factors = []factor{
 
 	// client
 	{factorInfo{"agent_missing", Client, "0 or 1", "No User-Agent. Unknown where nobody sends one, because a balancer does not pass it on.", true}, func(c *evidence) float32 {
-		if c.lost.agent {
+		if c.lost.Agent {
 			return nan
 		}
 		return truth(c.e.Claim.Family == client.FamilyNone)

@@ -102,9 +102,9 @@ func (p *Processor) fields(e *verdict.Event, r *rates, known bool) {
 	if e.Partner {
 		return
 	}
-	r.arrivals(e).see(e, known)
+	r.fieldsOf(e).See(e, known)
 	if known {
-		p.hellos.see(e)
+		p.hellos.See(e)
 	}
 }
 

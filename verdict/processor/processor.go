@@ -41,6 +41,7 @@ import (
 	"antirobot/identity"
 	"antirobot/settings"
 	"antirobot/verdict"
+	"antirobot/verdict/browsers"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
 	"antirobot/verdict/training"
@@ -66,7 +67,7 @@ type Processor struct {
 	scripts    scripts
 	fetched    fetched
 	renewals   renewals
-	hellos     hellos
+	hellos     browsers.Hellos
 	secret     uint64
 	training   *training.Log // nil: no training log is kept
 	labels     *label.Table
@@ -121,14 +122,14 @@ const (
 type rates struct {
 	*verdict.Settings
 	limits []limit
-	calls  []limit      // of calls of scripts and apps
-	sent   *[2]arrivals // directly, and through trusted proxies
-	people *people      // of all settings with the name
-	from   uint32       // a subject's pages count for the limits once there are more than this
+	calls  []limit             // of calls of scripts and apps
+	sent   *[2]browsers.Fields // directly, and through trusted proxies
+	people *people             // of all settings with the name
+	from   uint32              // a subject's pages count for the limits once there are more than this
 }
 
-// arrivals returns what has arrived by the same way as the event.
-func (r *rates) arrivals(e *verdict.Event) *arrivals {
+// fieldsOf returns which fields arrive by the way of the event.
+func (r *rates) fieldsOf(e *verdict.Event) *browsers.Fields {
 	if e.Direct {
 		return &r.sent[0]
 	}
@@ -236,7 +237,7 @@ func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err er
 		if of[s.Group] == nil {
 			of[s.Group] = &people{secret: p.secret}
 		}
-		r := &rates{Settings: s, sent: new([2]arrivals), people: of[s.Group]}
+		r := &rates{Settings: s, sent: new([2]browsers.Fields), people: of[s.Group]}
 		if old := p.service(s.Index); old != nil {
 			r.sent = old.sent
 		}

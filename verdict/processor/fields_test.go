@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/verdict/browsers"
 	"antirobot/verdict/client"
 )
 
@@ -13,16 +14,16 @@ func TestSitesThatWantNoReferers(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1.8e9, 0)
 	for _, own := range []bool{false, true} {
-		var a arrivals
+		var a browsers.Fields
 		for n := range 20 {
 			e := outside(at, n, n%2 == 0)
-			a.see(e, n < 10)
+			a.See(e, n < 10)
 			if e.Cookies = client.CookieOurs; own {
 				e.Referer = client.RefererSame
 			}
-			a.see(e, n < 10)
+			a.See(e, n < 10)
 		}
-		c := evidence{e: outside(at, 99, false), lost: a.lost(at.Unix())}
+		c := evidence{e: outside(at, 99, false), lost: a.Lost(at.Unix())}
 		c.s.sharesOf, c.s.shares[shareLoad], c.s.shares[shareRefererNone] = 10, 10, 10
 		c.s.shares[shareNavigate], c.s.shares[shareOffered] = 10, 10
 		c.t.nMoves, c.t.moves[moveEntry] = 10, 10

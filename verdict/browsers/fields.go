@@ -1,4 +1,8 @@
-package processor
+// Package browsers learns in what shape the requests of browsers reach a service, which is not the same everywhere: what lies on the way
+// removes fields (fields.go), and the handshakes of the browsers that its own people use are learnt, not shipped (hellos.go).
+//
+// Both begin as the zero value, with which nothing is held against anybody. Networks count, not requests.
+package browsers
 
 import (
 	"math/bits"
@@ -10,11 +14,11 @@ import (
 	"antirobot/verdict/tally"
 )
 
-// arrivals records which of the fields that browsers send reach a service: a proxy or a balancer on the way may remove
+// Fields records which of the fields that browsers send reach a service: a proxy or a balancer on the way may remove
 // or reorder some, and then no client can be blamed for it. Networks count, not requests, and once enough of them have
 // established visitors only these count: so neither sending in bulk nor forging what nobody sends changes the result.
-// What comes through a trusted proxy is counted apart from what comes directly. Safe for concurrent use.
-type arrivals struct {
+// What comes by another way needs another one of these. Safe for concurrent use; the zero value is ready for use.
+type Fields struct {
 	mu    sync.Mutex
 	turn  int64 // number of the current stretch
 	now   arrived
@@ -68,44 +72,44 @@ func (s *networkSet) or(o *networkSet) (n int) {
 }
 
 const (
-	arrivalsStretch = 3 * 3600 // seconds
-	arrivalsLast    = 2 * arrivalsStretch
-	fewNetworks     = 8 // from this many on, networks of established visitors alone decide
-	goneBelow       = 4 // a field is lost when fewer than one in this many of them send it …
-	fewSenders      = 3 // … or, among strangers, fewer than this; if there are very few of them, none
+	stretch     = 3 * 3600 // seconds
+	lasts       = 2 * stretch
+	fewNetworks = 8 // from this many on, networks of established visitors alone decide
+	goneBelow   = 4 // a field is lost when fewer than one in this many of them send it …
+	fewSenders  = 3 // … or, among strangers, fewer than this; if there are very few of them, none
 )
 
-// see records what an event shows.
-func (a *arrivals) see(e *verdict.Event, established bool) {
+// See records what an event shows, of a visitor who is established or not.
+func (f *Fields) See(e *verdict.Event, established bool) {
 	h := tally.Network(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40
 	browser := !e.Partial && e.Claim.Family.Browser()
 	chromium := browser && e.Secure && e.Claim.Family.Chromium()
 	fetches := e.Headers&client.HasFetchMode != 0
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if turn := e.At.Unix() / arrivalsStretch; turn > a.turn {
-		if turn == a.turn+1 {
-			a.last = a.now
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if turn := e.At.Unix() / stretch; turn > f.turn {
+		if turn == f.turn+1 {
+			f.last = f.now
 		} else {
-			a.last = arrived{}
+			f.last = arrived{}
 		}
-		a.now, a.turn = arrived{}, turn
+		f.now, f.turn = arrived{}, turn
 	}
 	changed := false
 	note := func(s sign, could, sent bool) {
 		if !could && !sent {
 			return
 		}
-		changed = a.now.could[s].add(h) || changed
+		changed = f.now.could[s].add(h) || changed
 		if sent {
-			changed = a.now.sent[s].add(h) || changed
+			changed = f.now.sent[s].add(h) || changed
 		}
 		if !established {
 			return
 		}
-		changed = a.now.ofOurs[s].add(h) || changed
+		changed = f.now.ofOurs[s].add(h) || changed
 		if sent {
-			changed = a.now.ours[s].add(h) || changed
+			changed = f.now.ours[s].add(h) || changed
 		}
 	}
 	note(signAgent, true, e.Agent != 0)
@@ -119,49 +123,50 @@ func (a *arrivals) see(e *verdict.Event, established bool) {
 	note(signOrder, browser && e.Page && fetches, browser && e.Page && fetches && e.Misfits&client.FalseOrder == 0)
 	note(signHello, browser && e.JA4 != 0, browser && e.JA4 != 0 && e.Misfits&client.FalseHello == 0)
 	note(signProtocol, browser, browser && !e.HTTP10)
-	a.known.Store(e.At.Unix())
+	f.known.Store(e.At.Unix())
 	if changed { // always true of the first event of a stretch
-		a.judge()
+		f.judge()
 	}
 }
 
 // judge recomputes what is lost. The caller holds the lock.
-func (a *arrivals) judge() {
+func (f *Fields) judge() {
 	var gone uint32
 	for s := range signs {
-		could, sent := a.now.ofOurs[s].or(&a.last.ofOurs[s]), a.now.ours[s].or(&a.last.ours[s])
+		could, sent := f.now.ofOurs[s].or(&f.last.ofOurs[s]), f.now.ours[s].or(&f.last.ours[s])
 		lost := sent*goneBelow < could
 		if could < fewNetworks {
-			could, sent = a.now.could[s].or(&a.last.could[s]), a.now.sent[s].or(&a.last.sent[s])
+			could, sent = f.now.could[s].or(&f.last.could[s]), f.now.sent[s].or(&f.last.sent[s])
 			lost = sent == 0 || could >= fewNetworks && sent < fewSenders
 		}
 		if lost {
 			gone |= 1 << s
 		}
 	}
-	a.gone.Store(gone)
+	f.gone.Store(gone)
 }
 
-// lost is what no client of a service sends, so that its absence means nothing.
-type lost struct {
-	agent, referer, own, cookie bool
-	misfits                     client.Misfits
+// Lost is what no client of a service sends, so that its absence means nothing.
+type Lost struct {
+	Agent, Referer, Cookie bool
+	OwnReferer             bool // nobody names a page of the site
+	Misfits                client.Misfits
 }
 
-// lost returns what means nothing at a given time.
-func (a *arrivals) lost(now int64) (l lost) {
-	gone := a.gone.Load()
-	if now-a.known.Load() > arrivalsLast {
+// Lost returns what means nothing at a given time, in unix seconds.
+func (f *Fields) Lost(now int64) (l Lost) {
+	gone := f.gone.Load()
+	if now-f.known.Load() > lasts {
 		gone = 1<<signs - 1
 	}
 	is := func(s sign) bool { return gone>>s&1 == 1 }
-	l.agent, l.referer, l.own, l.cookie = is(signAgent), is(signReferer), is(signOwnReferer), is(signCookie)
-	for _, f := range [...]struct {
+	l.Agent, l.Referer, l.OwnReferer, l.Cookie = is(signAgent), is(signReferer), is(signOwnReferer), is(signCookie)
+	for _, m := range [...]struct {
 		s   sign
 		bit client.Misfits
 	}{{signLanguage, client.NoLanguage}, {signEncoding, client.NoEncoding}, {signFetch, client.NoFetch}, {signHints, client.NoHints}, {signOrder, client.FalseOrder}, {signHello, client.FalseHello}, {signProtocol, client.OldProtocol}} {
-		if is(f.s) {
-			l.misfits |= f.bit
+		if is(m.s) {
+			l.Misfits |= m.bit
 		}
 	}
 	return l

@@ -1,4 +1,4 @@
-package processor
+package browsers
 
 import (
 	"math/bits"
@@ -12,10 +12,10 @@ import (
 	"antirobot/verdict/tally"
 )
 
-// hellos are the fingerprints, of TLS handshakes over TCP, of those in QUIC and of first HTTP/2 frames, that the site's own established visitors come
+// Hellos are the fingerprints, of TLS handshakes over TCP, of those in QUIC and of first HTTP/2 frames, that the site's own established visitors come
 // with, by the browser that they claim: what a browser looks like is learnt, not shipped. The zero value is ready for use.
 // Safe for concurrent use; readers take no lock.
-type hellos struct {
+type Hellos struct {
 	mu sync.Mutex // of writers
 	of [helloPlaces]atomic.Pointer[helloSet]
 }
@@ -71,8 +71,8 @@ type helloSeen struct {
 	at      int64
 }
 
-// see learns from an established visitor's page.
-func (h *hellos) see(e *verdict.Event) {
+// See learns from an established visitor's page.
+func (h *Hellos) See(e *verdict.Event) {
 	if e.Partial || !e.Claim.Family.Browser() {
 		return
 	}
@@ -89,7 +89,7 @@ const helloAgain = 3600
 // helloKept is for how many seconds a fingerprint of several networks gives way to no other of one.
 const helloKept = 2 * 86400
 
-func (h *hellos) add(k helloKey, hash, network uint64, at int64) {
+func (h *Hellos) add(k helloKey, hash, network uint64, at int64) {
 	if hash == 0 {
 		return
 	}
@@ -144,11 +144,20 @@ func (v *helloSeen) weaker(o *helloSeen, at int64) bool {
 	return v.at < o.at
 }
 
-// unseen says whether a browser never comes with a fingerprint: this version of it if enough of those are known, or else
-// all versions.
-func (h *hellos) unseen(c client.Claim, kind helloKind, hash uint64) tristate {
+// Unseen says whether the browser that an event claims never comes with its handshake: this version of it if enough of those are known,
+// or else all versions.
+func (h *Hellos) Unseen(e *verdict.Event) (unseen, known bool) {
+	return h.unseen(e.Claim, carrier(&e.Facts), e.JA4)
+}
+
+// UnseenFrames is Unseen for its first HTTP/2 frames.
+func (h *Hellos) UnseenFrames(e *verdict.Event) (unseen, known bool) {
+	return h.unseen(e.Claim, firstFrames, e.Frames)
+}
+
+func (h *Hellos) unseen(c client.Claim, kind helloKind, hash uint64) (unseen, known bool) {
 	if hash == 0 || !c.Family.Browser() {
-		return unknown
+		return false, false
 	}
 	for _, major := range [...]uint16{c.Major, 0} {
 		k := helloKey{c.Family, major, kind}
@@ -163,65 +172,7 @@ func (h *hellos) unseen(c client.Claim, kind helloKind, hash uint64) tristate {
 		if n < fewHellos {
 			continue
 		}
-		if slices.ContainsFunc(s.seen[:], func(v helloSeen) bool { return v.hash == hash && v.shared }) {
-			return no
-		}
-		return yes
+		return !slices.ContainsFunc(s.seen[:], func(v helloSeen) bool { return v.hash == hash && v.shared }), true
 	}
-	return unknown
-}
-
-// helloEvidence is what the handshake of an event says.
-type helloEvidence struct {
-	unseen, framesUnseen tristate
-	company              group // clients with the same handshake
-	agents               group // and their User-Agents
-}
-
-// greeted returns a value that only a known handshake has.
-func greeted(f func(*evidence) float32) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if c.e.JA4 == 0 {
-			return nan
-		}
-		return f(c)
-	}
-}
-
-// said is a factor of something that is either so or not, or not known.
-func said(of func(*evidence) tristate) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if of(c) == unknown {
-			return nan
-		}
-		return truth(of(c) == yes)
-	}
-}
-
-// answersBehind is in milliseconds.
-func answersBehind(c *evidence) float32 {
-	if c.e.Lag == 0 {
-		return nan
-	}
-	return c.e.Lag.Milliseconds()
-}
-
-// helloFalse reports a handshake that the claimed browser does not make. If all browsers of the service come with such
-// handshakes, something in front of the gateway makes them.
-func helloFalse(c *evidence) float32 {
-	if !c.e.Claim.Family.Browser() || c.losses()&client.FalseHello != 0 {
-		return nan
-	}
-	return truth(c.e.Misfits&client.FalseHello != 0)
-}
-
-func theHello(c *evidence) *group { return &c.hello.company }
-
-// helloMissingParts is missingParts of all clients with the handshake.
-func helloMissingParts(c *evidence) float32 {
-	g := theHello(c)
-	if g.loads < 20 {
-		return nan
-	}
-	return max(0, 1-g.parts/g.loads/usualParts(c))
+	return false, false
 }

@@ -1,0 +1,51 @@
+package browsers
+
+import (
+	"testing"
+	"time"
+
+	"antirobot/verdict/client"
+)
+
+// TestFieldsThatAreLost: what only few send means nothing. Where enough networks of established visitors are known these alone show it, whatever
+// masses of strangers send or leave out; of a service where nothing arrives nothing is known.
+func TestFieldsThatAreLost(t *testing.T) {
+	chrome := client.Claim{Family: client.FamilyChrome, Major: 156}
+	at := time.Unix(1.8e9, 0)
+	var f Fields
+	see := func(networks byte, language, established bool) {
+		for n := range networks {
+			e := of(at, n, chrome)
+			if e.Agent = 1; language {
+				e.Headers = client.HasAcceptLanguage
+			}
+			f.See(e, established)
+		}
+	}
+	lost := func(when string, want bool) {
+		t.Helper()
+		if l := f.Lost(at.Unix()); (l.Misfits&client.NoLanguage != 0) != want || l.Agent || !l.Referer || !l.OwnReferer || !l.Cookie {
+			t.Errorf("%s: %+v", when, l)
+		}
+	}
+	if l := f.Lost(at.Unix()); !l.Agent || !l.Cookie || l.Misfits&client.NoLanguage == 0 {
+		t.Errorf("nobody was seen, and something is held against clients: %+v", l)
+	}
+	see(10, false, false)
+	lost("no stranger sends it", true)
+	see(2, true, false)
+	lost("two strangers send it", true)
+	see(5, true, false)
+	lost("half of the strangers send it", false)
+	see(12, true, true)
+	at = at.Add(stretch * time.Second)
+	see(200, false, false)
+	lost("many strangers leave it out at a site that knows its people", false)
+	at = at.Add((lasts + 1) * time.Second)
+	if l := f.Lost(at.Unix()); !l.Agent || l.Misfits&client.NoLanguage == 0 {
+		t.Errorf("long ago: %+v", l)
+	}
+	see(12, false, true)
+	see(200, true, false)
+	lost("many strangers send what no established visitor does", true)
+}
