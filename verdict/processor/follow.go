@@ -24,9 +24,9 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
 	switch {
 	case !fresh:
 	case known || p.keeper.Returns(e):
-		r.people.tastes.note(e)
+		r.people.tastes.Note(e)
 	case !r.people.settled(e.At, p.cfg.Budget.KnownFrom):
-		r.people.anybody().noteAnybody(e)
+		r.people.tastes.NoteAnybody(e)
 	}
 }
 

@@ -68,7 +68,7 @@ func (p *Processor) habit(b *budget, e *verdict.Event, r *rates, ch *charge) {
 	if page {
 		x.debt += ch.base
 		x.pages += ch.base
-		if chance, wanted, known := r.people.wants(e, ch.settled); known && e.Status < 400 {
+		if chance, wanted, known := r.people.tastes.Wanted(e, ch.settled); known && e.Status < 400 {
 			x.glean(float32(p.cfg.Budget.Overlap)*chance, wanted)
 		}
 	} else {

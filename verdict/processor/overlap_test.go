@@ -211,7 +211,7 @@ func TestTastesAreThePeoples(t *testing.T) {
 		}
 		e := reading(v.at, 1, villageHome(1))
 		e.Path, e.PathShape = 1, tally.Fold(anItem+1, 0x9e3779b97f4a7c15)
-		c, known := v.p.service(0).people.tastes.share(e)
+		c, known := v.p.service(0).people.tastes.Share(e)
 		if !known {
 			t.Error("unknown")
 		}
@@ -229,44 +229,13 @@ func TestTastesFade(t *testing.T) {
 	e := reading(v.at, 1, villageHome(1))
 	e.Path, e.PathShape = 1, tally.Fold(anItem+1, 0x9e3779b97f4a7c15)
 	tastes := &v.p.service(0).people.tastes
-	if _, known := tastes.share(e); !known {
+	if _, known := tastes.Share(e); !known {
 		t.Error("unknown after a day of reading")
 	}
 	if e.At = e.At.Add(25 * time.Hour); e.Verdict != verdict.Human {
 		t.Fatal("the event is no person's")
 	}
-	if c, known := tastes.share(e); known {
+	if c, known := tastes.Share(e); known {
 		t.Errorf("%v after a day of silence", c)
-	}
-}
-
-// TestFewPagesProveLittle: a few pages that many happen to read, say by one link in the news, say little of what others read in common;
-// as many pairs of readers of as many pages do.
-func TestFewPagesProveLittle(t *testing.T) {
-	chance := func(pages ...int) float32 { // so many pages that are read by one, by two, … people
-		var all tastes
-		home, page := 0, uint64(0)
-		e := reading(time.Unix(1.8e9, 0), 1, villageHome(0))
-		e.PathShape = 1 << 32
-		for readers, n := range pages {
-			for range n {
-				page++
-				e.Path = tally.Fold(page, 0xd1b54a32d192ed03)
-				for range readers + 1 {
-					for before := all.views[0]; all.views[0] == before; home++ { // half of the views count
-						e.Subjects[0].ID = villageHome(home)
-						all.note(e)
-					}
-				}
-			}
-		}
-		c, _ := all.share(e)
-		return c * all.views[0] * all.views[0] / 2 // pairs
-	}
-	if few := chance(80, 0, 0, 5); few > 8 {
-		t.Errorf("%.1f pairs are expected, of 30 that five pages make", few)
-	}
-	if many := chance(40, 30); many < 15 || many > 30 {
-		t.Errorf("%.1f pairs are expected, of 30 that thirty pages make", many)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"antirobot/verdict/dwell"
 	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
+	"antirobot/verdict/tastes"
 )
 
 // people is what is known about a service's own people. Large numbers of clients cannot distort it: each network has
@@ -44,8 +45,7 @@ type people struct {
 	heralds   heralds
 	newcomers newcomers.Service
 	appetite  appetite
-	tastes    tastes                 // what they read in common …
-	strangers atomic.Pointer[tastes] // … and what everybody does, as long as it is not known who they are
+	tastes    tastes.Service // what they read in common
 }
 
 const (
