@@ -27,10 +27,13 @@ func (s *Service) Note(e *verdict.Event) { s.people.note(e) }
 func (s *Service) NoteAnybody(e *verdict.Event) {
 	t := s.strangers.Load()
 	if t == nil {
-		s.strangers.CompareAndSwap(nil, new(common))
-		t = s.strangers.Load()
+		if t = new(common); !s.strangers.CompareAndSwap(nil, t) {
+			t = s.strangers.Load()
+		}
 	}
-	t.noteAnybody(e)
+	if t != nil { // nor has it got to know them meanwhile
+		t.noteAnybody(e)
+	}
 }
 
 // Share returns the chance that two of the people who read pages of the shape of an event read the same one; false if it is unknown

@@ -38,3 +38,29 @@ func TestFewPagesProveLittle(t *testing.T) {
 		t.Errorf("%.1f pairs are expected, of 30 that thirty pages make", many)
 	}
 }
+
+// TestASiteGetsToKnowItsPeople: that one worker's event is of a time when the site knows its people, and another one's of the time before,
+// harms neither.
+func TestASiteGetsToKnowItsPeople(t *testing.T) {
+	var s Service
+	e := &verdict.Event{At: time.Unix(1.8e9, 0), N: 1, Path: 1, PathShape: 1 << 32}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 20_000 {
+			s.NoteAnybody(e)
+			s.Wanted(e, false)
+		}
+	}()
+	for going := true; going; {
+		s.Wanted(e, true)
+		select {
+		case <-done:
+			going = false
+		default:
+		}
+	}
+	if _, _, known := s.Wanted(e, true); known {
+		t.Error("something is known of people whom nobody has seen")
+	}
+}
