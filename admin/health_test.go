@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/cbb"
+	"antirobot/verdict/tally"
 )
 
 func TestMetrics(t *testing.T) {
@@ -25,7 +26,7 @@ func TestMetrics(t *testing.T) {
 		`antirobot_extra_total 7`, `antirobot_build_info{version="1.2.3"} 1`, `antirobot_admin_unauthorized_total 1`,
 		`antirobot_admin_requests_total{status="4xx"} 1`, `process_resident_memory_bytes `, `go_goroutines `,
 	} {
-		if strings.Count(body, "\n"+want)+boolInt(strings.HasPrefix(body, want)) != 1 {
+		if strings.Count(body, "\n"+want)+tally.One(strings.HasPrefix(body, want)) != 1 {
 			t.Errorf("%q does not stand there once", want)
 		}
 	}

@@ -15,7 +15,7 @@ type trial struct{ state lab.State }
 
 func (t *trial) View() (lab.View, error) {
 	v := lab.View{
-		Model: "default-10-8f31c0aa", Named: "default", Models: []string{"default", "none", "trained"}, Sample: 0.05,
+		Model: "default-18-3cad8aa2", Named: "default", Models: []string{"default", "none", "trained"}, Sample: 0.05,
 		Weights: []formula.Weight{{Why: "bias", Value: -4}, {Factor: "agent_missing", Why: "sends no User-Agent", When: "x = 1", Value: 2}},
 		Services: []lab.ServiceView{{
 			Name: "shop", Mode: "enforce", Threshold: 0.5, Unsure: 0.3, Limits: []lab.Limit{{Window: "1m0s", Requests: 300, Ban: "10m0s"}},

@@ -128,13 +128,6 @@ func (l *live) ok(v any, method, target, body string) {
 	}
 }
 
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // oneSource stands for lists whose only source fails on demand.
 type oneSource struct {
 	ListEditor
