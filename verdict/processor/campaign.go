@@ -69,7 +69,7 @@ func (p *people) attempt(e *verdict.Event) {
 	if e.Cause != verdict.CauseCampaign || e.Verdict != verdict.Unsure || e.Mode != verdict.Enforce || !told || !e.Claim.Family.Browser() {
 		return
 	}
-	if others := p.views.seen(uint32(e.Path), e.At); others >= 0 {
+	if others := p.entrances.Readers(uint32(e.Path), e.At); others >= 0 {
 		p.campaigns.note(e, true, float32(math.Log2(1+float64(others))))
 	}
 }

@@ -34,7 +34,10 @@ func TestFloodMakesNoDoors(t *testing.T) {
 	at := start.Add(50 * time.Hour)
 	odd := func(page string, hour int) (door, came float32) {
 		people := p.service(0).people
-		return people.doors.odd(uint32(hashPath(page)), people.views.known(), at), people.rhythm.odd(start.Add(time.Duration(48+hour) * time.Hour))
+		e := event(at, 0)
+		e.Path = hashPath(page)
+		door, _, _ = people.entrances.Come(e, false)
+		return door, people.entrances.OddHour(start.Add(time.Duration(48+hour) * time.Hour))
 	}
 	door, noon := odd("/door/1", 12)
 	other, night := odd("/list/1", 2)

@@ -74,7 +74,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 		c.hello.framesUnseen = answered(p.hellos.UnseenFrames(c.e))
 	}
 	c.norm = &c.ranks
-	c.pages = r.people.views.known()
+	c.pages = r.people.entrances.Pages()
 	c.job = r.people.campaigns.part(c.e, &c.t)
 	c.behind = c.address
 	if c.e.N == 1 {

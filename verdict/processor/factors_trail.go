@@ -182,3 +182,11 @@ func partsAgain(c *evidence) float32 {
 	}
 	return max(0, float32(c.t.again)/float32(c.t.loads)-c.again) / c.usual
 }
+
+// hourOdds is how odd the hours are at which it has come in, all together.
+func hourOdds(c *evidence) float32 {
+	if c.t.cameAt == 0 {
+		return nan
+	}
+	return c.t.hourOdds
+}

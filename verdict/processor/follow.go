@@ -2,6 +2,7 @@ package processor
 
 import (
 	"math"
+	"time"
 
 	"antirobot/identity"
 	"antirobot/verdict"
@@ -49,7 +50,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told,
 	}
 	unseen, others := !t.has(uint32(e.Path)), float32(-1)
 	if fresh = unseen && !stopped && e.Status < 400; fresh {
-		others = r.people.views.note(uint32(e.Path), e.At)
+		others = r.people.entrances.Read(uint32(e.Path), e.At)
 	}
 	if stayed := t.load(e, unseen, others); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
@@ -60,7 +61,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told,
 	}
 	t.dwell.Open(kind)
 	if e.FromOutside() && !stopped && e.Status < 400 {
-		t.comes(e.At, r.people.rhythm.odd(e.At))
+		t.comes(e.At, r.people.entrances.OddHour(e.At))
 	}
 	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
 		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
@@ -98,3 +99,16 @@ func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
 
 // enoughVoteStays is how many stays of a subject must be known for it to vote.
 const enoughVoteStays = 10
+
+// mostRhythm is what the log-odds of hours add up to, either way.
+const mostRhythm = 12
+
+// comes records an hour at which the subject has come in, and how odd it is. Pages opened within two hours are one visit.
+func (t *trail) comes(at time.Time, odd float32) {
+	hours := uint8(at.Unix()/3600) | 1
+	if odd != odd || hours == t.cameAt {
+		return
+	}
+	t.cameAt = hours
+	t.hourOdds = min(max(t.hourOdds+odd, -mostRhythm), mostRhythm)
+}

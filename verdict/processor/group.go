@@ -52,7 +52,7 @@ type group struct {
 	solved   float32
 	failed   float32
 	bans     float32
-	herald   float32   // log-odds that who opens pages here is followed, see heralds
+	herald   float32   // log-odds that who opens pages here is followed, see entrances.Credit
 	members  [4]uint64 // a bit for each member of this hour: addresses, or the subjects of an address
 	hourNo   uint32
 	previous uint32 // members in the hour before

@@ -10,6 +10,7 @@ import (
 
 	"antirobot/verdict"
 	"antirobot/verdict/dwell"
+	"antirobot/verdict/entrances"
 	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
 	"antirobot/verdict/tastes"
@@ -35,14 +36,10 @@ type people struct {
 	campaigns campaigns
 	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay  atomic.Int64
-	norms     norms       // what they are like
-	others    norms       // what everybody is like, of whatever side
-	views     views       // what they read
-	doors     views       // where those come in who go on from there
-	kinds     dwell.Kinds // on which kinds of pages everybody stays longer
-	rhythm    rhythm
-	ledOn     ledOn // who has shown both
-	heralds   heralds
+	norms     norms             // what they are like
+	others    norms             // what everybody is like, of whatever side
+	entrances entrances.Service // how they come in
+	kinds     dwell.Kinds       // on which kinds of pages everybody stays longer
 	newcomers newcomers.Service
 	appetite  appetite
 	tastes    tastes.Service // what they read in common

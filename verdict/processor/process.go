@@ -182,7 +182,7 @@ func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 		p.pace(e, r, &s, true)
 	}
 	p.loads(e, r)
-	p.credit(e, r.people.heralds.followed(e))
+	p.credit(e, r.people.entrances.Part(e))
 }
 
 // part counts a sub-resource, and returns a copy of its subject's session.

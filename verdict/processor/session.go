@@ -102,7 +102,7 @@ type session struct {
 	shapes      uint16
 	misfits     client.Misfits
 	claim       client.Claim
-	doors       int16  // mean of how odd the pages are by which it has come in, in units of 1/oddUnit, see views.odd
+	doors       int16  // mean of how odd the pages are by which it has come in, in units of 1/oddUnit, see entrances.Service.Come
 	solveTime   uint16 // seconds from the challenge to the answer
 	documents   uint16 // pages and whatever else was read
 	shares      [shareCount]uint8

@@ -41,7 +41,7 @@ type trail struct {
 	size     float32 // logarithm of the bytes of the last page; 0: unknown
 	depth    moments
 	returns  moments // of the logarithm of the hours between visits
-	hourOdds float32 // of the hours at which it has come in, see rhythm.odd
+	hourOdds float32 // of the hours at which it has come in, see entrances.Service.OddHour
 	hub      uint32  // the page that the last load came from
 	rarity   float32 // mean of the binary logarithm of how many others have loaded its pages
 	loads    uint32

@@ -170,30 +170,6 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestViews: rarity is reported once enough is known, and forgotten after a day.
-func TestViews(t *testing.T) {
-	var v views
-	at := time.Unix(1.8e9, 0)
-	if got := v.note(7, at); got >= 0 {
-		t.Errorf("the first page of all has been seen by %v", got)
-	}
-	for i := range enoughSeen {
-		v.note(uint32(1000+i%100), at)
-	}
-	if got := v.note(7, at); got != 1 {
-		t.Errorf("the page has been seen by %v others, want 1", got)
-	}
-	if known := v.known(); known < 95 || known > 101 {
-		t.Errorf("%v pages are known", known)
-	}
-	for i := range enoughSeen {
-		v.note(uint32(1000+i%100), at.Add(25*time.Hour))
-	}
-	if got := v.note(7, at.Add(25*time.Hour)); got != 0 {
-		t.Errorf("a day later it has been seen by %v", got)
-	}
-}
-
 func traitsOf(t *trail) *traits {
 	x := t.traits()
 	return &x

@@ -1,4 +1,4 @@
-package processor
+package entrances
 
 import (
 	"math"
@@ -30,11 +30,7 @@ func (v *views) note(page uint32, at time.Time) float32 {
 	defer v.mu.Unlock()
 	v.turn(half)
 	others := float32(v.now[i]) + float32(v.old[i])
-	if v.now[i] == 0 {
-		v.pages++
-	}
-	inc(&v.now[i])
-	inc(&v.loads[0])
+	v.count(i)
 	if v.loads[0]+v.loads[1] < enoughSeen {
 		return -1
 	}
@@ -51,6 +47,17 @@ func (v *views) seen(page uint32, at time.Time) float32 {
 		return -1
 	}
 	return float32(v.now[i]) + float32(v.old[i])
+}
+
+// count adds one. The caller holds the lock.
+func (v *views) count(i uint32) {
+	if v.now[i] == 0 {
+		v.pages++
+	}
+	if v.now[i] != math.MaxUint8 {
+		v.now[i]++
+	}
+	v.loads[0]++
 }
 
 // turn begins another half day. The caller holds the lock.
@@ -99,11 +106,7 @@ func (v *views) come(page uint32, pages float32, within float64, at time.Time) (
 	n := float64(v.now[i]) + float64(v.old[i]) + doorGuess
 	span := halfDay/2 + float64(at.Unix()%halfDay)
 	odd = v.oddLocked(i, pages)
-	if v.now[i] == 0 {
-		v.pages++
-	}
-	inc(&v.now[i])
-	inc(&v.loads[0])
+	v.count(i)
 	return float32(1 - math.Exp(-n*within/span)), odd
 }
 

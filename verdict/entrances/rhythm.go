@@ -1,4 +1,4 @@
-package processor
+package entrances
 
 import (
 	"math"
@@ -20,7 +20,6 @@ const (
 	enoughCame  = 200 // people needed before anything is said about hours, and a day of them
 	rhythmFades = 0.7 // what is left of a count after a day
 	anyHour     = 0.1 // of the people may come at any hour
-	mostRhythm  = 12  // log-odds that hours add up to, either way
 )
 
 // note counts somebody who comes in and goes on.
@@ -56,22 +55,4 @@ func (r *rhythm) odd(at time.Time) float32 {
 	h := now / 3600 % 24
 	here := (r.came[(h+23)%24] + 2*r.came[h] + r.came[(h+1)%24]) / (4 * r.all)
 	return float32(-math.Log(float64(24*(1-anyHour)*here + anyHour)))
-}
-
-// comes records an hour at which the subject has come in, and how odd it is. Pages opened within two hours are one visit.
-func (t *trail) comes(at time.Time, odd float32) {
-	hours := uint8(at.Unix()/3600) | 1
-	if odd != odd || hours == t.cameAt {
-		return
-	}
-	t.cameAt = hours
-	t.hourOdds = min(max(t.hourOdds+odd, -mostRhythm), mostRhythm)
-}
-
-// hourOdds is how odd the hours are at which it has come in, all together.
-func hourOdds(c *evidence) float32 {
-	if c.t.cameAt == 0 {
-		return nan
-	}
-	return c.t.hourOdds
 }
