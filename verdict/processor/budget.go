@@ -38,7 +38,7 @@ type budget struct {
 	gleaners   float32    // likewise: clients of the address that became gleaners
 	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
 	askedUntil uint32     // unix seconds
-	recent     [recentPages]uint32
+	recent     [recentReads]uint32
 	turn       uint8
 	alone      bool  // the question is for the heavy client alone
 	level      level // whom it is for
@@ -52,14 +52,15 @@ var budgetSpans = [...]struct {
 }{{3600, "1h"}, {86400, "24h"}}
 
 const (
-	bareGrace  = 6    // documents that may wait for their parts
-	mostCredit = 32   // documents that parts may pay for in advance
-	vouched    = 8    // established visitors of an address at which a document with its parts counts half
-	surplus    = 4096 // parts beyond the expected ones that count as one document
-	coverRoom  = 1.5  // how many times better than the usual visitor's parts may be cached
-	dueAgain   = 0.9  // a question ends when the count has faded to this share of the budget …
-	dueListed  = 0.5  // … of clients that are listed, to this
-	leastAsk   = 300  // seconds
+	recentReads = 8    // what was read last, a divisor of 256
+	bareGrace   = 6    // documents that may wait for their parts
+	mostCredit  = 32   // documents that parts may pay for in advance
+	vouched     = 8    // established visitors of an address at which a document with its parts counts half
+	surplus     = 4096 // parts beyond the expected ones that count as one document
+	coverRoom   = 1.5  // how many times better than the usual visitor's parts may be cached
+	dueAgain    = 0.9  // a question ends when the count has faded to this share of the budget …
+	dueListed   = 0.5  // … of clients that are listed, to this
+	leastAsk    = 300  // seconds
 )
 
 func (b *budget) fade(at int64) {
@@ -98,7 +99,7 @@ func (b *budget) again(target uint64) bool {
 			return true
 		}
 	}
-	b.recent[b.turn%recentPages] = short
+	b.recent[b.turn%recentReads] = short
 	b.turn++
 	return false
 }

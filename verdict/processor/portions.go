@@ -19,7 +19,7 @@ type portion struct {
 	since      uint32 // unix seconds; 0: nothing has been read
 	docs       uint32
 	askedUntil uint32 // unix seconds
-	recent     [recentPages]uint32
+	recent     [recentReads]uint32
 	turn       uint8
 }
 
@@ -146,7 +146,7 @@ func (x *portion) take(target uint64, now uint32) (over uint32) {
 			return over // it is read again and again
 		}
 	}
-	x.recent[x.turn%recentPages] = short
+	x.recent[x.turn%recentReads] = short
 	x.turn++
 	x.docs++
 	return over

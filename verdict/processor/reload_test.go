@@ -2,6 +2,7 @@ package processor
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,15 +13,19 @@ import (
 )
 
 // TestReloads: of somebody who leaves a page open that reloads itself, whether the reload names it as its Referer or not, the factors of
-// the way, of hours and of the time on pages say what they say of the same person on a page that doesn't. It is seen that pages are loaded again.
+// the way, of hours and of the time on pages say what they say of the same person on a page that doesn't, also where the page's script asks for
+// something in between. It is seen that pages are loaded again.
 func TestReloads(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	page := func(i int) string { return "/item/" + string(rune('a'+i)) }
 	pauses := [...]time.Duration{20 * time.Second, 3 * time.Second, 12 * time.Minute, 70 * time.Second, 5 * time.Second, 40 * time.Minute}
-	reader := func(n int, from func(page string) string) map[string]float32 {
+	reader := func(n int, from func(page string) string, calls bool) map[string]float32 {
 		w := &walk{p: p, n: n, at: time.Unix(1.8e9, 0)}
 		stay := func(page string, d time.Duration) time.Duration {
 			for ; from != nil && d > 50*time.Second; d -= 50 * time.Second {
+				if calls {
+					w.call("/news")
+				}
 				w.load(page, from(page), 50*time.Second)
 			}
 			return d
@@ -36,9 +41,9 @@ func TestReloads(t *testing.T) {
 		w.load(page(14), page(13), after)
 		return w.factors()
 	}
-	quiet := reader(1, nil)
+	quiet := reader(1, nil, false)
 	for n, from := range []func(string) string{func(page string) string { return page }, func(string) string { return "" }} {
-		open := reader(2+n, from)
+		open, polls := reader(2+n, from, false), reader(4+n, from, true)
 		for _, name := range []string{
 			"awake", "days", "hours_active", "hours_in_row", "hours_per_day", "visits", "return_typical", "visit_hours", "visit_longest",
 			"stay_typical", "stay_spread", "stay_longest", "stay_long_share", "stay_short_share", "gap_typical", "gap_spread", "gap_least",
@@ -47,6 +52,12 @@ func TestReloads(t *testing.T) {
 			want, known := quiet[name]
 			if got, also := open[name]; known != also || math.Abs(float64(got-want)) > 1e-4 {
 				t.Errorf("%d: %s is %v (%v), and %v (%v) on pages that don't reload themselves", n, name, got, also, want, known)
+			}
+			if strings.HasPrefix(name, "hours_") || name == "count_share" { // calls are no reading, but something is awake
+				continue
+			}
+			if got, also := polls[name]; known != also || math.Abs(float64(got-want)) > 1e-4 {
+				t.Errorf("%d: %s is %v (%v) with calls, and %v (%v) on pages that don't reload themselves", n, name, got, also, want, known)
 			}
 		}
 		if got := open["revisit_share"]; got < 0.9 {

@@ -54,7 +54,7 @@ const (
 )
 
 const (
-	recentPages = 8
+	recentPages = 7
 	windowMost  = 128
 )
 
@@ -97,6 +97,7 @@ type session struct {
 	bannedScore float32 // of the last scored ban
 	lastBan     lastBan
 	recent      [recentPages]uint16
+	loadOf      uint16 // what the last page load was of, see loadOf
 	networks    uint16
 	languages   uint16
 	shapes      uint16
@@ -279,7 +280,9 @@ func (s *session) pace(at time.Time) {
 
 // loaded counts a page load, and reports whether the subject is still on the page of that before, at the given time: a page may reload itself.
 func (s *session) loaded(e *verdict.Event, before int64) (still bool) {
-	again := s.reloads(e)
+	of := loadOf(e)
+	again := s.loadOf == of && (e.Series == 0 || e.Number == s.number && e.Series == s.series)
+	s.loadOf = of
 	still = again && e.Method == 'G' && e.At.UnixMilli()-before <= visitGap*1000
 	s.shares[shareLoad]++
 	s.count(shareLoadRefers, e.Referer != client.RefererNone)
@@ -316,12 +319,8 @@ func (s *session) loaded(e *verdict.Event, before int64) (still bool) {
 	return false
 }
 
-// reloads reports whether the page before was the same one, as far as is known: a page of a list that only the query names has another
-// number, or is new.
-func (s *session) reloads(e *verdict.Event) bool {
-	return s.recent[(s.pages-1)%recentPages] == shortPath(e) && s.targets&bit(e.Target, 64) != 0 &&
-		(e.Series == 0 || e.Number == s.number && e.Series == s.series)
-}
+// loadOf is a part of the hash of what a page load is of: its path and its target, as a page of a list may be one that only the query names. Never 0.
+func loadOf(e *verdict.Event) uint16 { return uint16(e.Path>>16^e.Target>>32) | 1 }
 
 func shortPath(e *verdict.Event) uint16 { return uint16(e.Path>>16) | 1 }
 

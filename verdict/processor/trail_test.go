@@ -38,6 +38,15 @@ func (w *walk) load(path, from string, after time.Duration) {
 	w.p.Process(e)
 }
 
+// call asks for data, as a page's script does.
+func (w *walk) call(path string) {
+	e := event(w.at, w.n, w.subs...)
+	e.Page, e.Type, e.BytesOut, e.Method = false, verdict.TypeData, 500, 'G'
+	e.Path, e.Target, e.Referer = hashPath(path), hashPath(path), client.RefererSame
+	e.Claim, e.Verdict, e.Mode = client.ParseClaim([]byte(firefox)), w.verdict, verdict.Enforce
+	w.p.Process(e)
+}
+
 func (w *walk) factors() map[string]float32 {
 	v, _ := w.p.Session(event(w.at, w.n).Subjects[0], w.at)
 	all := map[string]float32{}
