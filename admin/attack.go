@@ -3,6 +3,8 @@ package admin
 import (
 	"math"
 	"time"
+
+	"antirobot/verdict"
 )
 
 // AttackState is the switch "under attack" as the API shows it.
@@ -33,7 +35,7 @@ func (s *Server) attack(c *call) (any, error) {
 	}
 	var until time.Time
 	if in.For != "" {
-		d, err := ttlWithin(in.For, s.cfg.MaxTTL)
+		d, err := ttlWithin(in.For, min(s.cfg.MaxTTL, verdict.MaxAttack))
 		if err != nil {
 			return nil, badField("for", "%v", err)
 		}

@@ -23,6 +23,9 @@ func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
 	if s.deps.Training == nil {
 		return absentPart("a training log (processor.training.sample)")
 	}
+	if err := checkParameters(ctx, []string{"since", "unlabelled"}); err != nil {
+		return err
+	}
 	var since time.Time
 	if q := string(ctx.QueryArgs().Peek("since")); q != "" {
 		if since, err = time.Parse(time.RFC3339, q); err != nil {

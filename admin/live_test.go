@@ -13,6 +13,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/processor"
 )
 
@@ -92,6 +93,35 @@ func TestAttackIsOneTruth(t *testing.T) {
 		if status, body, _ := l.do(method, "/api/attack", ""); status != 200 || strings.TrimSpace(body) != want {
 			t.Errorf("%s: %d %s, want %s", method, status, body, want)
 		}
+	}
+}
+
+// TestAttackTooLong: what the switch does not do is refused as the caller's mistake, before anything is said of the store.
+func TestAttackTooLong(t *testing.T) {
+	l := start(t, DefaultConfig(), Deps{Attack: easing(time.Now())})
+	status, body, _ := l.do("POST", "/api/attack", `{"for":"30d"}`)
+	if status != 400 || !strings.Contains(body, `"invalid_field"`) || !strings.Contains(body, "1s..7d") {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// TestMisspeltParameters: a parameter that is not known changes nothing, and the answer says which was probably meant.
+func TestMisspeltParameters(t *testing.T) {
+	g := startGateway(t)
+	var any map[string]any
+	g.ok(&any, "POST", "/api/bans", `{"subject":"ip:203.0.113.7","ttl":"1h","reason":"all"}`)
+	g.ok(&any, "POST", "/api/bans", `{"subject":"ip:203.0.113.7","ttl":"1h","reason":"one","service":"shop"}`)
+	g.refused(400, "unknown_field", "servce", "DELETE", "/api/bans?subject=ip:203.0.113.7&servce=shop", "")
+	g.refused(400, "unknown_field", "subjct", "GET", "/api/bans?subjct=ip:203.0.113.7", "")
+	g.refused(400, "unknown_field", "since", "GET", "/api/status?since=1h", "")
+	g.refused(400, "unknown_field", "unlabeled", "GET", "/api/events?unlabeled=true", "")
+	if _, body, _ := g.do("GET", "/api/bans?servce=shop", ""); !strings.Contains(body, "did you mean service?") {
+		t.Error(body)
+	}
+	var got listed[bans.Story]
+	g.ok(&got, "GET", "/api/bans?subject=ip:203.0.113.7", "")
+	if len(got.Items) != 2 {
+		t.Errorf("%+v: a ban was lifted that was not meant", got.Items)
 	}
 }
 

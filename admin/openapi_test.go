@@ -72,6 +72,9 @@ func TestOpenAPIRoutes(t *testing.T) {
 			} else if r.role == open && len(*op.Security) != 2 {
 				t.Errorf("%s can be called without a token, and that is not described", name)
 			}
+			if got := parametersOf(op); r.role != open && r.path != "/api/events" && !slices.Equal(got, parametersTaken(&r)) {
+				t.Errorf("%s: the parameters %q are described, %q are taken", name, got, parametersTaken(&r))
+			}
 			if op.Responses.Default() == nil {
 				t.Errorf("%s: no error is described", name)
 			}
@@ -80,6 +83,22 @@ func TestOpenAPIRoutes(t *testing.T) {
 	for name := range want {
 		t.Errorf("%s is not described", name)
 	}
+}
+
+func parametersOf(op *openapi3.Operation) (names []string) {
+	for _, p := range op.Parameters {
+		if p.Value.In == openapi3.ParameterInQuery {
+			names = append(names, p.Value.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func parametersTaken(r *route) []string {
+	names := r.takes()
+	slices.Sort(names)
+	return names
 }
 
 // roleOf returns the role in the last of the security requirements of an operation.

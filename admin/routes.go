@@ -2,7 +2,9 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"antirobot/journal"
 	"antirobot/message/rpc"
+	"antirobot/settings"
 )
 
 // call is one request of the API: the handler reads it and returns a value to be shown as JSON with status 200, or an
@@ -28,67 +31,68 @@ const maxWork = 30 * time.Second
 // route binds a method and a path to a handler. {} in a path is a segment that is an argument.
 type route struct {
 	method, path string
-	body         bool // takes a JSON body
-	role         Role // the least that may call it
+	query        string // the names of the parameters that it takes; a route that merges takes gateways, too
+	body         bool   // takes a JSON body
+	role         Role   // the least that may call it
 	handle       func(*call) (any, error)
 	merge        func(*call, *gathered) (any, error) // of the answers of several gateways; nil: each knows the same
 }
 
 func (s *Server) table() []route {
 	return []route{
-		{"GET", "/api/status", false, Viewer, s.status, mergeStatus},
-		{"GET", "/api/bans", false, Viewer, s.listBans, nil},
-		{"POST", "/api/bans", true, Operator, s.makeBan, nil},
-		{"DELETE", "/api/bans", false, Operator, s.liftBan, nil},
-		{"GET", "/api/lists", false, Viewer, s.listSources, nil},
-		{"GET", "/api/lists/{}", false, Viewer, s.listEntries, nil},
-		{"POST", "/api/lists/{}", true, Operator, s.addEntry, nil},
-		{"DELETE", "/api/lists/{}", false, Operator, s.removeEntry, nil},
-		{"GET", "/api/labels", false, Viewer, s.listLabels, nil},
-		{"POST", "/api/labels", true, Operator, s.setLabel, nil},
-		{"DELETE", "/api/labels", false, Operator, s.removeLabel, nil},
-		{"POST", "/api/reload", false, Admin, s.reload, nil},
-		{"POST", "/api/revoke", true, Admin, s.revoke, nil},
-		{"GET", "/api/decisions/{}", false, Viewer, s.decision, mergeDecision},
-		{"GET", "/api/challenges", false, Viewer, s.challenges, mergeChallenges},
-		{"GET", "/api/subjects/{}", false, Viewer, s.subject, mergeSubject},
-		{"DELETE", "/api/subjects/{}", false, Operator, s.eraseSubject, nil},
-		{"POST", "/api/counters/update", true, Admin, s.updateCounters, nil},
-		{"POST", "/api/counters/read", true, Viewer, s.readCounters, nil},
-		{"GET", "/api/attack", false, Viewer, s.attackState, nil},
-		{"POST", "/api/attack", true, Operator, s.attack, nil},
-		{"DELETE", "/api/attack", false, Operator, s.attackOver, nil},
-		{"GET", "/api/alarms", false, Viewer, s.alarms, mergeAlarms},
-		{"POST", "/api/alarms/test", false, Operator, s.testAlarms, nil},
-		{"GET", "/api/whoami", false, Viewer, s.whoAmI, nil},
-		{"GET", "/api/openapi.json", false, Viewer, s.openAPI, nil},
-		{"GET", "/api/journal", false, Viewer, s.searchJournal, mergeJournal},
-		{"DELETE", "/api/journal", false, Operator, s.erase, nil},
-		{"GET", "/api/journal/top", false, Viewer, s.top, mergeTop},
-		{"GET", "/api/journal/figures", false, Viewer, s.figures, mergeFigures},
-		{"GET", "/api/journal/{}", false, Viewer, s.told, mergeTold},
-		{"GET", "/api/messages", false, Viewer, s.searchMessages, nil},
-		{"GET", "/api/messages/usage", false, Viewer, s.messageUsage, nil},
-		{"GET", "/api/messages/recent", false, Viewer, s.recentMessages, nil},
-		{"POST", "/api/messages/{}/mark", true, Operator, s.markMessage, nil},
-		{"DELETE", "/api/messages/{}/mark", false, Operator, s.unmarkMessage, nil},
-		{"GET", "/api/lab", false, Viewer, s.labView, mergeLab},
-		{"POST", "/api/lab/rehearse", true, Operator, s.rehearse, nil},
-		{"POST", "/api/lab/shadow", true, Admin, s.shadow, nil},
-		{"DELETE", "/api/lab/shadow", false, Admin, s.shadowOver, nil},
-		{"POST", "/api/lab/apply", true, Admin, s.applyLab, nil},
-		{"POST", "/api/lab/takeback", false, Admin, s.takeBack, nil},
-		{"POST", "/api/backup", true, Admin, s.backup, nil},
-		{"GET", "/api/push", false, Viewer, s.pushState, nil},
-		{"POST", "/api/push", true, Admin, s.push, nil},
-		{"POST", "/api/push/rollback", true, Admin, s.rollback, nil},
-		{"GET", "/api/queue", false, Viewer, s.listQueue, nil},
-		{"DELETE", "/api/queue", false, Operator, s.eraseQueue, nil},
-		{"POST", "/api/queue/{}/approve", true, Operator, s.approveQueued, nil},
-		{"POST", "/api/queue/{}/refuse", true, Operator, s.refuseQueued, nil},
-		{"POST", "/api/queue/{}/teach", true, Operator, s.teachQueued, nil},
-		{"GET", "/api/queue/{}", false, Viewer, s.showQueued, nil},
-		{"DELETE", "/api/queue/{}", false, Operator, s.eraseQueued, nil},
+		{"GET", "/api/status", "", false, Viewer, s.status, mergeStatus},
+		{"GET", "/api/bans", "subject service limit after", false, Viewer, s.listBans, nil},
+		{"POST", "/api/bans", "", true, Operator, s.makeBan, nil},
+		{"DELETE", "/api/bans", "subject service", false, Operator, s.liftBan, nil},
+		{"GET", "/api/lists", "", false, Viewer, s.listSources, nil},
+		{"GET", "/api/lists/{}", "silent limit after", false, Viewer, s.listEntries, nil},
+		{"POST", "/api/lists/{}", "", true, Operator, s.addEntry, nil},
+		{"DELETE", "/api/lists/{}", "entry service", false, Operator, s.removeEntry, nil},
+		{"GET", "/api/labels", "limit after", false, Viewer, s.listLabels, nil},
+		{"POST", "/api/labels", "", true, Operator, s.setLabel, nil},
+		{"DELETE", "/api/labels", "subject request", false, Operator, s.removeLabel, nil},
+		{"POST", "/api/reload", "", false, Admin, s.reload, nil},
+		{"POST", "/api/revoke", "", true, Admin, s.revoke, nil},
+		{"GET", "/api/decisions/{}", "", false, Viewer, s.decision, mergeDecision},
+		{"GET", "/api/challenges", "", false, Viewer, s.challenges, mergeChallenges},
+		{"GET", "/api/subjects/{}", "", false, Viewer, s.subject, mergeSubject},
+		{"DELETE", "/api/subjects/{}", "", false, Operator, s.eraseSubject, nil},
+		{"POST", "/api/counters/update", "wait", true, Admin, s.updateCounters, nil},
+		{"POST", "/api/counters/read", "", true, Viewer, s.readCounters, nil},
+		{"GET", "/api/attack", "", false, Viewer, s.attackState, nil},
+		{"POST", "/api/attack", "", true, Operator, s.attack, nil},
+		{"DELETE", "/api/attack", "", false, Operator, s.attackOver, nil},
+		{"GET", "/api/alarms", "", false, Viewer, s.alarms, mergeAlarms},
+		{"POST", "/api/alarms/test", "", false, Operator, s.testAlarms, nil},
+		{"GET", "/api/whoami", "", false, Viewer, s.whoAmI, nil},
+		{"GET", "/api/openapi.json", "", false, Viewer, s.openAPI, nil},
+		{"GET", "/api/journal", "q subject limit before after", false, Viewer, s.searchJournal, mergeJournal},
+		{"DELETE", "/api/journal", "subject", false, Operator, s.erase, nil},
+		{"GET", "/api/journal/top", "by q limit", false, Viewer, s.top, mergeTop},
+		{"GET", "/api/journal/figures", "by from to top", false, Viewer, s.figures, mergeFigures},
+		{"GET", "/api/journal/{}", "", false, Viewer, s.told, mergeTold},
+		{"GET", "/api/messages", "partner domain log text tag first last limit", false, Viewer, s.searchMessages, nil},
+		{"GET", "/api/messages/usage", "", false, Viewer, s.messageUsage, nil},
+		{"GET", "/api/messages/recent", "limit", false, Viewer, s.recentMessages, nil},
+		{"POST", "/api/messages/{}/mark", "", true, Operator, s.markMessage, nil},
+		{"DELETE", "/api/messages/{}/mark", "marker partner domain log model attribute", false, Operator, s.unmarkMessage, nil},
+		{"GET", "/api/lab", "", false, Viewer, s.labView, mergeLab},
+		{"POST", "/api/lab/rehearse", "", true, Operator, s.rehearse, nil},
+		{"POST", "/api/lab/shadow", "", true, Admin, s.shadow, nil},
+		{"DELETE", "/api/lab/shadow", "", false, Admin, s.shadowOver, nil},
+		{"POST", "/api/lab/apply", "", true, Admin, s.applyLab, nil},
+		{"POST", "/api/lab/takeback", "", false, Admin, s.takeBack, nil},
+		{"POST", "/api/backup", "", true, Admin, s.backup, nil},
+		{"GET", "/api/push", "", false, Viewer, s.pushState, nil},
+		{"POST", "/api/push", "", true, Admin, s.push, nil},
+		{"POST", "/api/push/rollback", "", true, Admin, s.rollback, nil},
+		{"GET", "/api/queue", "state service sender limit", false, Viewer, s.listQueue, nil},
+		{"DELETE", "/api/queue", "state service sender all", false, Operator, s.eraseQueue, nil},
+		{"POST", "/api/queue/{}/approve", "", true, Operator, s.approveQueued, nil},
+		{"POST", "/api/queue/{}/refuse", "", true, Operator, s.refuseQueued, nil},
+		{"POST", "/api/queue/{}/teach", "", true, Operator, s.teachQueued, nil},
+		{"GET", "/api/queue/{}", "", false, Viewer, s.showQueued, nil},
+		{"DELETE", "/api/queue/{}", "", false, Operator, s.eraseQueued, nil},
 	}
 }
 
@@ -165,6 +169,11 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, path string, who Caller) error
 		if err := checkBody(ctx, r.body); err != nil {
 			return err
 		}
+		if !who.gateway { // what a gateway asks only reads, and may be of a later version
+			if err := checkParameters(ctx, r.takes()); err != nil {
+				return err
+			}
+		}
 		work, done := context.WithTimeout(context.Background(), maxWork)
 		defer done()
 		c := &call{RequestCtx: ctx, who: who, arg: arg, work: work}
@@ -215,6 +224,33 @@ func checkBody(ctx *fasthttp.RequestCtx, wanted bool) error {
 		}
 	case len(ctx.PostBody()) > 0:
 		return &problem{status: fasthttp.StatusBadRequest, Code: "unexpected_body", Message: "this request takes no body"}
+	}
+	return nil
+}
+
+// takes returns the names of the parameters that the route takes.
+func (r *route) takes() []string {
+	names := strings.Fields(r.query)
+	if r.merge != nil {
+		names = append(names, "gateways")
+	}
+	return names
+}
+
+// checkParameters refuses parameters of other names: a misspelt one that is ignored would lift another ban, or erase more, than was meant.
+func checkParameters(ctx *fasthttp.RequestCtx, takes []string) error {
+	for k := range ctx.QueryArgs().All() {
+		name := string(k)
+		if slices.Contains(takes, name) {
+			continue
+		}
+		said := "this call takes no parameters in its query"
+		if best := settings.Nearest(name, takes); best != "" {
+			said = fmt.Sprintf("there is no parameter %q; did you mean %s?", clipped(name), best)
+		} else if len(takes) > 0 {
+			said = fmt.Sprintf("there is no parameter %q; there are: %s", clipped(name), strings.Join(takes, ", "))
+		}
+		return &problem{status: fasthttp.StatusBadRequest, Code: "unknown_field", Message: said, Field: clipped(name)}
 	}
 	return nil
 }

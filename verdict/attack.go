@@ -28,7 +28,7 @@ type AttackConfig struct {
 
 func (c *AttackConfig) validate() error {
 	var errs []error
-	if c.For < time.Minute || c.For > maxAttack {
+	if c.For < time.Minute || c.For > MaxAttack {
 		errs = append(errs, fmt.Errorf("attack.for: %v is not between 1m and 168h", c.For))
 	}
 	if c.Ease < 0 || c.Ease > time.Hour {
@@ -40,8 +40,8 @@ func (c *AttackConfig) validate() error {
 	return errors.Join(errs...)
 }
 
-// maxAttack is the longest attack: an end that somebody has forgotten must come.
-const maxAttack = 7 * 24 * time.Hour
+// MaxAttack is the longest attack: an end that somebody has forgotten must come.
+const MaxAttack = 7 * 24 * time.Hour
 
 // attack is the switch. The zero value is off. Safe for concurrent use.
 type attack struct {
@@ -86,8 +86,8 @@ func (c *Cacher) Attack(ctx context.Context, until time.Time) (over time.Time, e
 	if until.IsZero() {
 		until = now.Add(c.cfg.Attack.For)
 	}
-	if until.Sub(now) > maxAttack {
-		return time.Time{}, fmt.Errorf("under attack: %v is too long, the limit is %v", until.Sub(now), maxAttack)
+	if until.Sub(now) > MaxAttack {
+		return time.Time{}, fmt.Errorf("under attack: %v is too long, the limit is %v", until.Sub(now), MaxAttack)
 	}
 	at, ease := now.UnixNano(), c.cfg.Attack.Ease
 	reached := int64(c.attack.strength(at, ease) * float64(ease))
@@ -101,7 +101,7 @@ func (c *Cacher) Attack(ctx context.Context, until time.Time) (over time.Time, e
 	over = time.Unix(0, c.attack.until.Load()).UTC()
 	val := binary.BigEndian.AppendUint64(nil, uint64(c.attack.from.Load()))
 	val = binary.BigEndian.AppendUint64(val, uint64(c.attack.until.Load()))
-	if err := c.st.Put(ctx, attackKey, val, maxAttack); err != nil {
+	if err := c.st.Put(ctx, attackKey, val, MaxAttack); err != nil {
 		return over, fmt.Errorf("under attack: %w", err)
 	}
 	return over, nil
