@@ -78,6 +78,15 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 
 // remedy is the command that lets this visitor through.
 func remedy(s *verdict.Story) string {
+	if e := s.Entry; e != nil && s.Cause == verdict.CauseOwnBlock.String() { // stands above the white list
+		switch e.List {
+		case "api":
+			return "antirobot unblock " + e.Text
+		case "inline", "patterns":
+			return "take " + e.Text + " out of lists in the configuration, and reload"
+		}
+		return "take " + e.Text + " off the list " + e.List
+	}
 	if s.Ban != nil {
 		return "antirobot unban " + s.RequestID
 	}

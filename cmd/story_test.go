@@ -54,6 +54,20 @@ func TestStoryOfEveryCause(t *testing.T) {
 	}
 }
 
+// TestStoryOfOwnBlock: what stands above the white list is not set right by an entry there.
+func TestStoryOfOwnBlock(t *testing.T) {
+	for list, want := range map[string]string{
+		"api":    "antirobot unblock 203.0.113.0/24\n",
+		"inline": "take 203.0.113.0/24 out of lists in the configuration, and reload\n",
+		"abuse":  "take 203.0.113.0/24 off the list abuse\n",
+	} {
+		s := verdict.Story{Verdict: "blocked", Mode: "enforce", Cause: "own-block", Entry: &verdict.StoryEntry{List: list, Text: "203.0.113.0/24", Flag: "block"}}
+		if out := told(t, &s); !strings.Contains(out, want) || strings.Contains(out, "allow") {
+			t.Errorf("%s:\n%s", list, out)
+		}
+	}
+}
+
 // TestStoryOfTrace: the trace of a request is told with where to look at it, where there is such a place.
 func TestStoryOfTrace(t *testing.T) {
 	s := verdict.Story{Verdict: "human", Cause: "none", Trace: "0af7651916cd43dd8448eb211c80319c"}

@@ -1,11 +1,15 @@
 package console
 
 import (
+	"encoding/json"
 	"html"
 	"net/url"
 	"regexp"
 	"strings"
 	"testing"
+
+	"antirobot/admin"
+	"antirobot/verdict"
 )
 
 // TestLinksKeepTheQuestion: the files to take away, and the older entries, are those of the question that the page answers.
@@ -28,6 +32,40 @@ func TestLinksKeepTheQuestion(t *testing.T) {
 		}
 		if older := !strings.Contains(link[1], "requests."); older && to.Query().Get("before") != number {
 			t.Errorf("older entries than %s: %q", number, g.asked)
+		}
+	}
+}
+
+// blocking tells a request that was stopped by the operator's own entry of a list.
+type blocking struct {
+	gate
+	list string
+}
+
+func (g *blocking) Ask(who admin.Caller, method, target string, body []byte) (int, []byte) {
+	if target != "/api/journal/"+number+"?gateways=all" {
+		return g.gate.Ask(who, method, target, body)
+	}
+	text, err := json.Marshal(told{Story: &verdict.Story{RequestID: number, Mode: "enforce", Verdict: "blocked", Cause: "own-block", Subject: "ip:203.0.113.7", Entry: &verdict.StoryEntry{List: g.list, Text: "203.0.113.0/24", Flag: "block"}}})
+	if err != nil {
+		panic(err)
+	}
+	return 200, text
+}
+
+// TestOwnBlockIsTakenOff: what stands above the white list is ended by taking it off its list, and by no button that would say
+// that somebody is let through who is not.
+func TestOwnBlockIsTakenOff(t *testing.T) {
+	for list, want := range map[string]string{
+		"api":   `name="do" value="unlist">Take 203.0.113.0/24 off the block list<`,
+		"abuse": "take 203.0.113.0/24 off the list abuse",
+	} {
+		c, err := New(Deps{API: &blocking{list: list}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, body, _ := open(t, c).signIn(operatorToken).ask("/console/requests/"+number, ""); !strings.Contains(body, want) || strings.Contains(body, `value="white"`) {
+			t.Errorf("%s:\n%s", list, body)
 		}
 	}
 }
