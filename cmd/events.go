@@ -106,15 +106,8 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	}
 	w := cmd.OutOrStdout()
 	if f.out != "-" {
-		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return err
-		}
-		defer func() {
-			if e := file.Close(); err == nil {
-				err = e
-			}
-		}()
+		file := &lateFile{name: f.out}
+		defer func() { err = errors.Join(err, file.Close()) }()
 		w = file
 	}
 	if f.running {
@@ -127,6 +120,28 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	fmt.Fprintln(cmd.ErrOrStderr(), words.Sprintf(words.English, "%d {row|rows}: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own answers",
 		done.Rows, done.Robots, done.People, done.Unlabelled, done.Late))
 	return nil
+}
+
+// lateFile is made, or overwritten, with the first that is written to it: what can't be exported leaves an earlier export as it was.
+type lateFile struct {
+	name string
+	file *os.File
+}
+
+func (l *lateFile) Write(p []byte) (n int, err error) {
+	if l.file == nil {
+		if l.file, err = os.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+			return 0, err
+		}
+	}
+	return l.file.Write(p)
+}
+
+func (l *lateFile) Close() error {
+	if l.file == nil {
+		return nil
+	}
+	return l.file.Close()
 }
 
 func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) error {

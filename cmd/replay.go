@@ -101,25 +101,6 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		debug.SetGCPercent(replayGarbage)
 	}
 	runner := replay.Runner{}
-	tables, err := f.openTables(&runner)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, tables.close()) }()
-	first, err := f.rehearse(f.config, tables.observer())
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, first.Close()) }()
-	runner.Gateway = first
-	if f.against != "" {
-		second, err := f.rehearse(f.against, nil)
-		if err != nil {
-			return fmt.Errorf("--against: %w", err)
-		}
-		defer func() { _ = second.Close() }()
-		runner.Against = second
-	}
 	if f.host != "" {
 		if runner.Host = request.HostName([]byte(f.host)); runner.Host == nil {
 			return fmt.Errorf("--host %s: no host", settings.Clip(f.host))
@@ -134,6 +115,28 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		return err
 	}
 	defer func() { _ = log.Close() }()
+	if f.against != "" {
+		second, err := f.rehearse(f.against, nil)
+		if err != nil {
+			return fmt.Errorf("--against: %w", err)
+		}
+		defer func() { _ = second.Close() }()
+		runner.Against = second
+	}
+	if _, err := readRehearsed(f.config); err != nil { // before a table of an earlier run is overwritten
+		return err
+	}
+	tables, err := f.openTables(&runner)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tables.close()) }()
+	first, err := f.rehearse(f.config, tables.observer())
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, first.Close()) }()
+	runner.Gateway = first
 	began := time.Now()
 	bar := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
 	res, err := runner.Run(ctx, log)

@@ -59,6 +59,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	in := &ahead{log: log}
 	in.look()
 	host := u.host(in)
+	met := map[string]bool{}
 	var err error
 	var view request.View
 	for n := 0; ; n++ {
@@ -80,6 +81,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 		if u.Visitors != nil {
 			u.Visitors.who = r.visitor()
 		}
+		u.Labels.meet(r, met)
 		who := r.subject()
 		s := u.Gateway.serveAs(&view, &r.Answer, who)
 		first.add(r, &view, s)
@@ -94,6 +96,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 		err = nil
 	}
 	res := &Result{Log: log.counted(), Report: first.finish()}
+	res.Report.Notes = append(res.Report.Notes, u.Labels.notMet(len(met))...)
 	if second != nil {
 		res.Against, res.Difference = second.finish(), diff
 		diff.subjects(first, second)

@@ -16,6 +16,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/training"
+	"antirobot/verdict/words"
 )
 
 // Visitors collects the scores of each visitor of a log, as many as a report tells apart. Model says what a moment's
@@ -98,6 +99,27 @@ func (r *Record) visitor() string {
 
 // Labels are what a file says of visitors, by name.
 type Labels map[string]Known
+
+// meet notes that the log has a visitor of whom something is known.
+func (l Labels) meet(r *Record, met map[string]bool) {
+	if len(met) == len(l) {
+		return
+	}
+	if name := r.visitor(); l[name] != (Known{}) {
+		met[name] = true
+	}
+}
+
+// notMet says of how many the log has nothing, which is so of all where names are not written as the log has them.
+func (l Labels) notMet(met int) []string {
+	switch met {
+	case len(l):
+		return nil
+	case 0:
+		return []string{words.Sprintf(words.English, "none of the %d {visitor|visitors} of --labels is in the log: name them as the log has them where --identity looks, or as ip:ADDRESS", len(l))}
+	}
+	return []string{fmt.Sprintf("%d of the %d visitors of --labels are in the log", met, len(l))}
+}
 
 // Known is what a visitor is, and who says so.
 type Known struct {

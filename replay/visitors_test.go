@@ -64,7 +64,7 @@ func TestLogWithoutHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	labels, err := ReadLabels(strings.NewReader("visitor,label\nreader-0,human\nreader-1,robot\n"))
+	labels, err := ReadLabels(strings.NewReader("visitor,label\nreader-0,human\nreader-1,robot\nReader-2,robot\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +91,9 @@ func TestLogWithoutHosts(t *testing.T) {
 	}
 	if res.Report.Stopped > 0 || !strings.Contains(strings.Join(res.Report.Notes, ""), "each visitor that --identity names") {
 		t.Errorf("all have one address: %d are stopped; %q", res.Report.Stopped, res.Report.Notes)
+	}
+	if !slices.Contains(res.Report.Notes, "2 of the 3 visitors of --labels are in the log") {
+		t.Errorf("one label is of nobody: %q", res.Report.Notes)
 	}
 	if same < 0.8 {
 		t.Errorf("%.2f of the last reader's requests come from the site", same)
