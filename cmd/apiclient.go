@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -130,6 +131,13 @@ func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) (a
 	return answer, err
 }
 
+func unasked(base string, err error) error {
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("ask the gateway: nothing answers at %s: is it running, and is that its admin.listen? --admin names another address", base)
+	}
+	return fmt.Errorf("ask the gateway: %w", err)
+}
+
 // stream calls read with the answer, which may be long.
 func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte, read func(io.Reader) error) error {
 	c.locate(cmd)
@@ -156,7 +164,7 @@ func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte,
 	client := http.Client{Timeout: apiTimeout, Transport: &http.Transport{Proxy: nil}}
 	res, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the gateway: %w", err)
+		return unasked(base, err)
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

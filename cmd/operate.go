@@ -65,6 +65,13 @@ func whom(s string) string {
 	return s
 }
 
+// isNetwork reports whether s is a network that is no subject: a list has these, and they have no ban.
+func isNetwork(s string) bool {
+	s = strings.TrimSpace(s)
+	_, err := netip.ParsePrefix(s)
+	return err == nil && whom(s) == s
+}
+
 // behind returns the subject of a request's ID, or whom.
 func (o *operator) behind(cmd *cobra.Command, s string) (string, error) {
 	id, ok := request.ParseID(strings.TrimSpace(s))
@@ -88,8 +95,11 @@ func (o *operator) behind(cmd *cobra.Command, s string) (string, error) {
 func banCommand() *cobra.Command {
 	var o operator
 	var ttl, reason, service string
-	cmd := o.command("ban SUBJECT|ADDRESS|REQUEST-ID", "Ask somebody for a captcha for a time",
-		"  antirobot ban 203.0.113.7 --for 1h --reason \"copies prices\"", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+	cmd := o.command("ban SUBJECT|ADDRESS|NETWORK|REQUEST-ID", "Ask somebody for a captcha for a time",
+		"  antirobot ban 203.0.113.7 --for 1h --reason \"copies prices\"\n  antirobot ban 203.0.113.0/24 --for 1h", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+			if isNetwork(args[0]) {
+				return o.enlist(cmd, "ban", "is asked for a captcha", map[string]string{"entry": strings.TrimSpace(args[0]), "ttl": ttl, "reason": reason, "service": service})
+			}
 			subject, err := o.behind(cmd, args[0])
 			if err != nil {
 				return err
@@ -111,8 +121,11 @@ func banCommand() *cobra.Command {
 
 func unbanCommand() *cobra.Command {
 	var o operator
-	return o.command("unban SUBJECT|ADDRESS|REQUEST-ID", "Lift all bans of somebody",
+	return o.command("unban SUBJECT|ADDRESS|NETWORK|REQUEST-ID", "Lift all bans of somebody",
 		"  antirobot unban 203.0.113.7\n  antirobot unban 01KAJ4T0Q8ZV1X8C9E7N5M3B2D", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+			if isNetwork(args[0]) {
+				return o.unlist(cmd, "ban", "is not asked any more", strings.TrimSpace(args[0]), "")
+			}
 			subject, err := o.behind(cmd, args[0])
 			if err != nil {
 				return err
@@ -142,34 +155,38 @@ func listCommand(use, short, list, usual, done, example string) *cobra.Command {
 				return err
 			}
 		}
-		body := map[string]string{"entry": strings.TrimPrefix(entry, "ip:"), "ttl": ttl, "reason": reason, "service": service}
-		for k, v := range body {
-			if v == "" {
-				delete(body, k)
-			}
-		}
-		var out struct {
-			Entry string
-			Until time.Time
-		}
-		printed, err := o.call(cmd, http.MethodPost, "/api/lists/"+list, body, &out)
-		if err != nil || printed {
-			return err
-		}
-		until := "until it is removed"
-		if !out.Until.IsZero() {
-			until = "until " + out.Until.UTC().Format(time.DateTime) + " UTC"
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", out.Entry, done, until)
-		if list == "white" {
-			return o.whetherBlocked(cmd, out.Entry)
-		}
-		return o.whetherStops(cmd)
+		return o.enlist(cmd, list, done, map[string]string{"entry": strings.TrimPrefix(entry, "ip:"), "ttl": ttl, "reason": reason, "service": service})
 	})
 	cmd.Flags().StringVar(&ttl, "for", usual, "how long: a `TTL` such as 10m, 12h or 7d; empty: until it is removed")
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, in a line")
 	cmd.Flags().StringVar(&service, "service", "", "on the service `NAME` alone")
 	return cmd
+}
+
+// enlist puts an entry on a list.
+func (o *operator) enlist(cmd *cobra.Command, list, done string, body map[string]string) error {
+	for k, v := range body {
+		if v == "" {
+			delete(body, k)
+		}
+	}
+	var out struct {
+		Entry string
+		Until time.Time
+	}
+	printed, err := o.call(cmd, http.MethodPost, "/api/lists/"+list, body, &out)
+	if err != nil || printed {
+		return err
+	}
+	until := "until it is removed"
+	if !out.Until.IsZero() {
+		until = "until " + out.Until.UTC().Format(time.DateTime) + " UTC"
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", out.Entry, done, until)
+	if list == "white" {
+		return o.whetherBlocked(cmd, out.Entry)
+	}
+	return o.whetherStops(cmd)
 }
 
 func allowCommand() *cobra.Command {
@@ -228,7 +245,7 @@ const everywhere = "?gateways=all"
 func sayLost(w io.Writer, all []admin.GatewayState) {
 	for _, g := range all {
 		if g.Error != "" {
-			fmt.Fprintf(w, "note: this leaves out the gateway %s: %s\n", g.Name, g.Error)
+			fmt.Fprintf(w, "note: not all is here; the gateway %s: %s\n", g.Name, g.Error)
 		}
 	}
 }

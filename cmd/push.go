@@ -27,7 +27,9 @@ func pushCommand() *cobra.Command {
 				return o.rollback(cmd, &to)
 			case back && len(args) == 0:
 				return o.rollback(cmd, nil)
-			case back || given:
+			case given && !back:
+				return &usageError{errors.New("--to goes with --rollback: antirobot push --rollback --to N")}
+			case back:
 				return &usageError{errors.New("--rollback, with or without --to, goes without a file")}
 			case len(args) == 0:
 				return &usageError{errors.New("give the file that is to be pushed, or --rollback, or status")}

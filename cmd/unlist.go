@@ -24,18 +24,22 @@ func unlistCommand(use, short, list, done, example string) *cobra.Command {
 			}
 		}
 		entry = strings.TrimPrefix(entry, "ip:")
-		var out struct{ Removed string }
-		printed, err := o.call(cmd, http.MethodDelete, "/api/lists/"+list+"?"+url.Values{"entry": {entry}, "service": {service}}.Encode(), nil, &out)
-		if err != nil {
-			return fmt.Errorf("%w%s", err, o.wider(cmd, list, entry))
-		}
-		if !printed {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", out.Removed, done)
-		}
-		return nil
+		return o.unlist(cmd, list, done, entry, service)
 	})
 	cmd.Flags().StringVar(&service, "service", "", "the entry of the service `NAME` alone")
 	return cmd
+}
+
+func (o *operator) unlist(cmd *cobra.Command, list, done, entry, service string) error {
+	var out struct{ Removed string }
+	printed, err := o.call(cmd, http.MethodDelete, "/api/lists/"+list+"?"+url.Values{"entry": {entry}, "service": {service}}.Encode(), nil, &out)
+	if err != nil {
+		return fmt.Errorf("%w%s", err, o.wider(cmd, list, entry))
+	}
+	if !printed {
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", out.Removed, done)
+	}
+	return nil
 }
 
 func unallowCommand() *cobra.Command {

@@ -83,7 +83,7 @@ func TestGatewaysAsked(t *testing.T) {
 	}
 
 	b.kill(syscall.SIGKILL)
-	if out, err := a.command("status"); err != nil || !strings.Contains(out, "this leaves out the gateway berta") {
+	if out, err := a.command("status"); err != nil || !strings.Contains(out, "not all is here; the gateway berta") {
 		t.Errorf("status after one was killed: %v %s", err, out)
 	}
 	if got = ask("/api/journal?q=kind:request&gateways=all"); len(got.Items) != 1 || len(got.Gateways) != 2 || got.Gateways[1].Name != "berta" || got.Gateways[1].Error == "" {

@@ -90,11 +90,11 @@ func TestWhySaysWhatIsWrong(t *testing.T) {
 	g := serve(t, site(t).URL)
 	const unknown = "01KAJ4T0Q8ZV1X8C9E7N5M3B2D"
 	for want, args := range map[string][]string{
-		"which request?":                             {},
-		"26 letters and digits":                      {"nonsense"},
-		"no decision with request id " + unknown:     {unknown, "--admin", g.admin, "--data-dir", g.dir},
-		"--data-dir or --token-file say where it is": {unknown, "--admin", g.admin, "--data-dir", t.TempDir()},
-		"ask the gateway: ":                          {unknown, "--admin", "127.0.0.1:1", "--data-dir", g.dir},
+		"which request?":                                       {},
+		"26 letters and digits":                                {"nonsense"},
+		"no decision with request id " + unknown:               {unknown, "--admin", g.admin, "--data-dir", g.dir},
+		"--data-dir or --token-file say where it is":           {unknown, "--admin", g.admin, "--data-dir", t.TempDir()},
+		"nothing answers at http://127.0.0.1:1: is it running": {unknown, "--admin", "127.0.0.1:1", "--data-dir", g.dir},
 	} {
 		if code, out := command(t, append([]string{"why"}, args...)...); code == 0 || !strings.Contains(out, want) {
 			t.Errorf("why %v: %d %s, want %q", args, code, out, want)
