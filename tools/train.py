@@ -63,25 +63,37 @@ def arguments():
     return p.parse_args()
 
 
-def refuse_held_out(files):
-    """Ends the program if a row is of a kind that detection is measured on: who trains on it measures nothing."""
+def refuse(files):
+    """Ends the program if a file is no table of labelled factors, or a row is of a kind that detection is measured on: who
+    trains on that measures nothing."""
     for file in files:
         with open(file, newline="", encoding="utf-8-sig") as f:
-            for line, record in enumerate(csv.DictReader(f), 2):
+            table = csv.DictReader(f)
+            if "label" not in (table.fieldnames or ()):
+                sys.exit(f"{file}: there is no column label")
+            for line, record in enumerate(table, 2):
+                if record["label"] not in ("0", "1", ""):
+                    sys.exit(f"{file}: line {line}: label: {record['label']!r} is neither 1 (robot) nor 0 (human) nor empty; a file of labels in words is joined to factors by --labels of antirobot events export or replay")
                 if (record.get("source") or "").startswith(HELD_OUT):
                     sys.exit(f"{file}: line {line}: {record['source']} is held out: it is there to measure with, never to train on")
+
+
+def number(text, where):
+    """Returns the value of a factor, or ends the program."""
+    try:
+        return float(text)
+    except ValueError:
+        sys.exit(f"{where}: {text!r} is no number")
 
 
 def read(args):
     """Returns names, factors, labels and subjects of all files; a factor that a file lacks is unknown there."""
     names, rows, labels, subjects, sources = [], [], [], [], []
-    chance = random.Random(args.seed)
+    chance, seen = random.Random(args.seed), set()
     for file in args.data:
         with open(file, newline="", encoding="utf-8-sig") as f:
             table = csv.reader(f)
-            head = next(table, None)
-            if not head or "label" not in head:
-                sys.exit(f"{file}: there is no column label")
+            head = next(table)
             at = {name: i for i, name in enumerate(head)}
             here = [n for n in head if n not in NOT_FACTORS]
             names += [n for n in here if n not in names]
@@ -89,6 +101,8 @@ def read(args):
             kept = {}  # by subject: how many rows it has had, and which of rows are its
             for record in table:
                 source = record[at["source"]] if "source" in at else ""
+                if record[at["label"]] != "":
+                    seen.add(source)
                 if record[at["label"]] == "" or args.source and source not in args.source:
                     continue
                 who = [record[at[c]] if c in at else "" for c in ("kind", "subject")]
@@ -108,8 +122,10 @@ def read(args):
                 row = np.full(len(names), np.nan, np.float32)
                 for to, column in where:
                     if record[column] != "":
-                        row[to] = record[column]
+                        row[to] = number(record[column], f"{file}: line {table.line_num}: {head[column]}")
                 rows[place], labels[place], sources[place], subjects[place] = row, int(record[at["label"]]), source, subject
+    if absent := sorted(set(args.source) - seen):
+        sys.exit(f"no row with a label has the source {', '.join(absent)}; there are: {', '.join(sorted(seen - {''}))}")
     x = np.full((len(rows), len(names)), np.nan, np.float32)
     for i, row in enumerate(rows):
         x[i, : len(row)] = row
@@ -238,7 +254,7 @@ def split(subjects, robot, folds, seed):
 def main():
     args = arguments()
     try:
-        refuse_held_out(args.data)
+        refuse(args.data)
     except OSError as e:
         sys.exit(f"{e.filename}: {e.strerror}; antirobot events export writes such a file")
     if xgb is None:
