@@ -51,6 +51,22 @@ func TestRotationKeepsTokens(t *testing.T) {
 	}
 }
 
+// TestLeakedKeysGo: two rotations that keep nothing leave no key of before, as docs/operating.md says.
+func TestLeakedKeysGo(t *testing.T) {
+	r := newRing(t)
+	token := r.Seal(nil, PurposePass, nil, []byte("x"), start.Add(365*24*time.Hour))
+	for i := range 2 {
+		next, err := r.Rotate(start.Add(time.Duration(i+1)*time.Hour), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = next
+	}
+	if _, err := r.Open(nil, PurposePass, nil, token, start.Add(3*time.Hour)); !errors.Is(err, ErrSeal) {
+		t.Errorf("the leaked key opens: %v", err)
+	}
+}
+
 func TestRotationInOneSecondAndWithoutEnd(t *testing.T) {
 	r := newRing(t)
 	for range maxKeys + 5 {
