@@ -99,6 +99,7 @@ type MessageSource interface {
 // Sessions tells what the slow half knows of a subject. *processor.Processor does.
 type Sessions interface {
 	Session(s identity.Subject, at time.Time) (processor.SessionView, bool)
+	Spares(netip.Addr) bool // an address that processor.exempt names
 }
 
 // Training writes the training log as CSV. *processor.Processor does.

@@ -275,6 +275,9 @@ func TestSubjectOfAPass(t *testing.T) {
 	if _, body, _ := l.do("GET", "/api/subjects/ip%3A2001%3Adb8%3A%3A%2F64", ""); !strings.HasPrefix(body, `{"subject":"ip:2001:db8::/64","bans":[],"session"`) {
 		t.Errorf("got %s", body)
 	}
+	if _, body, _ := l.do("GET", "/api/subjects/ip:127.0.0.1", ""); !strings.HasPrefix(body, `{"subject":"ip:127.0.0.1","bans":[],"exempt":true,"session"`) {
+		t.Errorf("got %s", body)
+	}
 }
 
 // What the log says of changes names no token and no more than the subject.

@@ -211,6 +211,8 @@ type knows func(s identity.Subject) (processor.SessionView, bool)
 
 func (k knows) Session(s identity.Subject, _ time.Time) (processor.SessionView, bool) { return k(s) }
 
+func (k knows) Spares(a netip.Addr) bool { return a.IsLoopback() }
+
 // pays knows one pass.
 type pays struct {
 	Passes

@@ -157,6 +157,7 @@ func mergeFigures(_ *call, g *gathered) (any, error) {
 type subjectBody struct {
 	Subject   string          `json:"subject"`
 	Bans      json.RawMessage `json:"bans"`
+	Exempt    bool            `json:"exempt,omitempty"`
 	Allowance json.RawMessage `json:"allowance,omitempty"`
 	Session   json.RawMessage `json:"session,omitempty"`
 	Gateway   string          `json:"gateway,omitempty"` // whose session it is

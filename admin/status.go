@@ -166,6 +166,7 @@ func (s *Server) subject(c *call) (any, error) {
 	a := struct {
 		Subject   string                 `json:"subject"`
 		Bans      []*bans.Story          `json:"bans"`
+		Exempt    bool                   `json:"exempt,omitempty"`
 		Allowance *Allowance             `json:"allowance,omitempty"`
 		Session   *processor.SessionView `json:"session,omitempty"`
 	}{Subject: sub.String(), Bans: []*bans.Story{}}
@@ -180,6 +181,9 @@ func (s *Server) subject(c *call) (any, error) {
 	if s.deps.Sessions != nil {
 		if v, ok := s.deps.Sessions.Session(sub, s.now()); ok {
 			a.Session = &v
+		}
+		if addr, ok := sub.Addr(); ok {
+			a.Exempt = s.deps.Sessions.Spares(addr)
 		}
 	}
 	return a, nil

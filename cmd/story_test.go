@@ -68,6 +68,19 @@ func TestStoryOfOwnBlock(t *testing.T) {
 	}
 }
 
+// TestExemptIsSaid: who tries the gateway from its own machine reads why nobody is banned.
+func TestExemptIsSaid(t *testing.T) {
+	for _, exempt := range []bool{true, false} {
+		var b strings.Builder
+		if err := tellSubject(&b, &knownSubject{Subject: "ip:127.0.0.1", Exempt: exempt}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(b.String(), "processor.exempt names it") != exempt {
+			t.Errorf("exempt %v:\n%s", exempt, &b)
+		}
+	}
+}
+
 // TestStoryOfTrace: the trace of a request is told with where to look at it, where there is such a place.
 func TestStoryOfTrace(t *testing.T) {
 	s := verdict.Story{Verdict: "human", Cause: "none", Trace: "0af7651916cd43dd8448eb211c80319c"}

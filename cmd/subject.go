@@ -40,6 +40,7 @@ func subjectCommand() *cobra.Command {
 type knownSubject struct {
 	Subject   string
 	Bans      []bans.Story
+	Exempt    bool
 	Allowance *admin.Allowance
 	Session   *processor.SessionView
 	Gateways  []admin.GatewayState
@@ -61,6 +62,9 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	}
 	if len(s.Bans) == 0 {
 		row("ban", "none")
+	}
+	if s.Exempt {
+		row("exempt", "processor.exempt names it: it is judged, and never banned by that")
 	}
 	if a := s.Allowance; a != nil {
 		row("pass", "%s", words.Sprintf(words.English, "%d of %d {page|pages} left, until %s UTC", a.Left, a.Limit, a.Expires.UTC().Format(time.DateTime)))

@@ -158,6 +158,7 @@ type standing struct {
 	Subject   string        `json:"subject"`
 	Gateway   string        `json:"gateway"` // whose session it is
 	Bans      []*bans.Story `json:"bans"`
+	Exempt    bool          `json:"exempt"`
 	Allowance *struct {
 		Limit, Spent, Left uint32
 		Expires            time.Time

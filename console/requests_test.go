@@ -69,3 +69,11 @@ func TestOwnBlockIsTakenOff(t *testing.T) {
 		}
 	}
 }
+
+// TestExemptIsShown: an address that is never banned is not shown as one that only is not now.
+func TestExemptIsShown(t *testing.T) {
+	b := open(t, newConsole(t, &gate{standing: &standing{Subject: "ip:203.0.113.7", Exempt: true}}, nil)).signIn(viewerToken)
+	if _, body, _ := b.ask("/console/subjects/ip:203.0.113.7", ""); !strings.Contains(body, "processor.exempt names this address") {
+		t.Error(body)
+	}
+}
