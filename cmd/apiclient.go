@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -185,7 +186,8 @@ func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte,
 			if !strings.HasPrefix(message, e.Error.Field+" ") { // some begin with what they are about
 				message = e.Error.Field + " " + message
 			}
-			err := errors.New(strings.Join(append([]string{"the gateway refuses: " + strings.TrimSpace(message)}, e.Error.Errors...), "\n  "))
+			more := slices.DeleteFunc(e.Error.Errors, func(s string) bool { return strings.Contains(message, s) }) // some are in it
+			err := errors.New(strings.Join(append([]string{"the gateway refuses: " + strings.TrimSpace(message)}, more...), "\n  "))
 			if e.Error.Code == "invalid_field" { // what was typed can't be understood
 				return &usageError{err}
 			}

@@ -28,7 +28,7 @@ type labOf struct{ a *Server }
 
 var (
 	errNoLab    = errors.New("this gateway's configuration is not read again, so nothing can be changed in it")
-	errNothing  = errors.New("nothing is changed")
+	errNothing  = errors.New("say what is to be changed: a threshold, limits or rules of a service, the model, a card or its weights")
 	errNoBefore = errors.New("there is nothing to be taken back")
 )
 
