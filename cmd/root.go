@@ -105,5 +105,17 @@ func flagError(cmd *cobra.Command, err error) error {
 			return &usageError{fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())}
 		}
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		if kind := flagKinds[invalid.GetFlag().Value.Type()]; kind != "" {
+			err = fmt.Errorf("--%s: %q is %s", invalid.GetFlag().Name, settings.Clip(invalid.GetValue()), kind)
+		}
+	}
 	return &usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
+}
+
+// flagKinds says of a value what it should have been, by the type of the flag.
+var flagKinds = map[string]string{
+	"int": "no whole number", "uint64": "no whole number from 0 on", "float64": "no number such as 0.5", "bool": "neither true nor false",
+	"duration": "no time such as 90s, 10m or 1h30m",
 }
