@@ -52,6 +52,12 @@ func tailCommand() *cobra.Command {
 				}
 			}
 		})
+	cmd.Long = `Print the latest entries of the journals of all gateways, and follow them: requests, challenges, bans, and
+what operators did. Of requests that were simply human a sample is there (journal.humans, one in a hundred
+by default), so nothing may come for a while though there are visitors; the log has them all.
+
+The query is that of the console: kind, verdict, cause, mode, service, method, path, subject, ip, agent, ja4,
+status, reason, by, trace, since and until, each with : and a value; - before one says that it must not hold.`
 	cmd.Flags().BoolVar(&follow, "follow", true, "go on until it is stopped")
 	cmd.Flags().IntVar(&lines, "lines", 20, "`N` decisions to begin with")
 	return cmd
