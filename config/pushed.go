@@ -13,7 +13,7 @@ import (
 var ownKeys = []string{"listen", "keys"}
 
 // CheckPushed returns which values of a pushed configuration can't be pushed, each with its path: what takes effect at a
-// start only, and what is a gateway's own.
+// start only, what is a gateway's own, and what is no key.
 func CheckPushed(values map[string]any) error {
 	var errs []error
 	var look func(values map[string]any, path string)
@@ -28,6 +28,10 @@ func CheckPushed(values map[string]any) error {
 		}
 	}
 	look(values, "")
+	if len(errs) == 0 { // before it lies over a file: what is empty there is gone then, a misspelt section too
+		cfg := Default()
+		return overlay(values, &cfg, "")
+	}
 	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errors.Join(errs...)
 }

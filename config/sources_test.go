@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"antirobot/settings"
 )
@@ -143,4 +144,22 @@ func FuzzVariable(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPushedKeys: a misspelt section is refused although it is empty.
+func TestPushedKeys(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		var values map[string]any
+		if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckPushed(values); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	f("lists: {block: [192.0.2.66]}\nservices: [{name: shop, upstream: {urls: [http://127.0.0.1:3000]}}]\ndefaults: {verdict: {threshold: 0.6}}", "")
+	f("lists: {}", "")
+	f("lsts: {}", "lsts: unknown key; did you mean lists?")
+	f("keys: {file: a}", "keys: is of each gateway's own file, and can't be pushed")
 }

@@ -54,14 +54,14 @@ func TestPushedOutlastsTheStore(t *testing.T) {
 	}
 	runs(1, 1)
 	var refused *admin.RefusedConfig
-	for _, bad := range []string{"captcha: {ttl: 1s}", "store: {url: x}", "listen: []"} {
+	for _, bad := range []string{"captcha: {key_ttl: 1s}", "store: {url: x}", "listen: []"} {
 		if _, err := p.Push(bg, bundle(bad), pushed.Version{}); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
 	runs(1, 1)
 	// Another gateway could run it.
-	if _, err := p.versions.Add(bg, bundle("captcha: {ttl: 1s}"), pushed.Version{}); err != nil {
+	if _, err := p.versions.Add(bg, bundle("captcha: {key_ttl: 1s}"), pushed.Version{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.look(bg); err != nil || !strings.Contains(p.state().Error, "no captcha here") {
