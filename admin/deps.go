@@ -154,6 +154,8 @@ type ListEditor interface {
 	Add(ctx context.Context, list cbb.Flag, entry string, ttl time.Duration, reason, service string) error
 	Remove(ctx context.Context, list cbb.Flag, entry, service string) error
 	Lines(list string, f func(*cbb.Line)) bool
+	Naming(sub identity.Subject, services []string, at time.Time) []*cbb.Entry
+	Describe(e *cbb.Entry, addr netip.Addr) string
 	Counts() map[string]cbb.ListCount
 	Stats() cbb.Stats
 }

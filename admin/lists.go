@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/cbb"
+	"antirobot/identity"
 	"antirobot/journal"
 )
 
@@ -17,6 +18,30 @@ type entry struct {
 	Until   time.Time `json:"until,omitzero"` // absent: for ever
 	spoken
 	Silent bool `json:"silent,omitzero"` // known not to have decided in the last 30 days
+}
+
+// Naming is an entry of a list that names a subject, as JSON shows it.
+type Naming struct {
+	List    string    `json:"list"` // api, inline, or the name of a list
+	Flag    string    `json:"flag"` // block, ban or white
+	Entry   string    `json:"entry"`
+	Service string    `json:"service,omitempty"`
+	Reason  string    `json:"reason,omitempty"`
+	Until   time.Time `json:"until,omitzero"`
+}
+
+// naming returns what names a subject.
+func (s *Server) naming(sub identity.Subject) []Naming {
+	var services []string
+	for _, v := range s.deps.Gateway.Services() {
+		services = append(services, v.Name)
+	}
+	addr, _ := sub.Addr()
+	var list []Naming
+	for _, e := range s.deps.Lists.Naming(sub, services, s.now()) {
+		list = append(list, Naming{List: e.List, Flag: e.Flag.String(), Entry: s.deps.Lists.Describe(e, addr), Service: e.Service, Reason: e.Reason, Until: e.Until})
+	}
+	return list
 }
 
 // spoken is how often an entry or a list decided, as JSON shows it.

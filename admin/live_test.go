@@ -280,6 +280,18 @@ func TestSubjectOfAPass(t *testing.T) {
 	}
 }
 
+// TestSubjectNamed: a subject that a list names, or a network around it, is told with the entry.
+func TestSubjectNamed(t *testing.T) {
+	g := startGateway(t)
+	var any map[string]any
+	g.ok(&any, "POST", "/api/lists/block", `{"entry":"203.0.113.0/24","reason":"flood","service":"shop"}`)
+	var is struct{ Entries []Naming }
+	g.ok(&is, "GET", "/api/subjects/ip:203.0.113.7", "")
+	if want := (Naming{List: "api", Flag: "block", Entry: "203.0.113.0/24", Service: "shop", Reason: "flood"}); len(is.Entries) != 1 || is.Entries[0] != want {
+		t.Errorf("%+v, want %+v", is.Entries, want)
+	}
+}
+
 // What the log says of changes names no token and no more than the subject.
 func TestChangesAreLogged(t *testing.T) {
 	g := startGateway(t)

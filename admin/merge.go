@@ -157,6 +157,7 @@ func mergeFigures(_ *call, g *gathered) (any, error) {
 type subjectBody struct {
 	Subject   string          `json:"subject"`
 	Bans      json.RawMessage `json:"bans"`
+	Entries   json.RawMessage `json:"entries,omitempty"`
 	Exempt    bool            `json:"exempt,omitempty"`
 	Allowance json.RawMessage `json:"allowance,omitempty"`
 	Session   json.RawMessage `json:"session,omitempty"`

@@ -166,12 +166,16 @@ func (s *Server) subject(c *call) (any, error) {
 	a := struct {
 		Subject   string                 `json:"subject"`
 		Bans      []*bans.Story          `json:"bans"`
+		Entries   []Naming               `json:"entries,omitempty"`
 		Exempt    bool                   `json:"exempt,omitempty"`
 		Allowance *Allowance             `json:"allowance,omitempty"`
 		Session   *processor.SessionView `json:"session,omitempty"`
 	}{Subject: sub.String(), Bans: []*bans.Story{}}
 	if s.deps.Bans != nil {
 		a.Bans = stories(s.deps.Bans.Bans(verdict.BanFilter{Subject: sub}))
+	}
+	if s.deps.Lists != nil {
+		a.Entries = s.naming(sub)
 	}
 	if s.deps.Passes != nil && sub.Kind == identity.KindSpravka {
 		if v, ok := s.deps.Passes.Allowance(sub.ID); ok {

@@ -193,6 +193,30 @@ func (l *Lists) Lookup(m *Match, v *request.View, id *identity.Identity, service
 	}
 }
 
+// Naming returns the entries that name a subject, or a network around it, for all services and for each of those given. What patterns say, and
+// whether it is a crawler, depends on the request. Not for the hot path.
+func (l *Lists) Naming(sub identity.Subject, services []string, at time.Time) []*Entry {
+	id := identity.Identity{Subjects: [6]identity.Subject{sub}, N: 1}
+	id.Addr, _ = sub.Addr()
+	var list []*Entry
+	s := l.snap.Load()
+	for i := -1; i < len(services); i++ {
+		service := ""
+		if i >= 0 {
+			service = services[i]
+		}
+		var m Match
+		l.over.lookup(&m, &id, service, at)
+		s.table.lookup(&m, &id, service)
+		for _, e := range []*Entry{m.OwnBlock, m.White, m.Block, m.Ban} {
+			if e != nil && !slices.Contains(list, e) {
+				list = append(list, e)
+			}
+		}
+	}
+	return list
+}
+
 // Describe returns the entry as a person would write it. Lists of networks from files and URLs do not keep the text of
 // each line: for these it is the list's network around addr; empty if the list has changed since. Not for the hot path.
 func (l *Lists) Describe(e *Entry, addr netip.Addr) string {

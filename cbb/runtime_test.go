@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"antirobot/identity"
 )
 
 func node(t testing.TB, fs *fakeStore, f func(*Config)) *Lists {
@@ -286,5 +288,46 @@ func TestStoreThatComesBack(t *testing.T) {
 		if got := said(l, "10.0.0.2", ""); got != "- - - api" || l.Stats().StoreError != "" {
 			t.Errorf("%s, %q", got, l.Stats().StoreError)
 		}
+	})
+}
+
+// TestNaming: the entries that name a subject or a network around it are told, each once, for all services and for those that are asked about, until they end.
+func TestNaming(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := node(t, newFakeStore(), func(c *Config) { c.Block = []string{"10.0.0.0/8 the whole net"} })
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer closeLists(t, l)
+		for _, add := range []struct {
+			f              Flag
+			entry, service string
+		}{{White, "10.1.2.3", ""}, {Ban, "10.1.2.0/24", "shop"}, {Ban, "i:00112233445566778899aabbccddeeff", ""}} {
+			if err := l.Add(t.Context(), add.f, add.entry, time.Minute, "because", add.service); err != nil {
+				t.Fatal(err)
+			}
+		}
+		names := func(subject, want string, services ...string) {
+			t.Helper()
+			sub, err := identity.ParseSubject(subject)
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr, _ := sub.Addr()
+			var got []string
+			for _, e := range l.Naming(sub, services, time.Now()) {
+				got = append(got, e.Flag.String()+" "+l.Describe(e, addr)+" "+e.List)
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("%s: %q, want %q", subject, got, want)
+			}
+		}
+		names("ip:10.1.2.3", "block 10.0.0.0/8 inline, white 10.1.2.3 api, ban 10.1.2.0/24 api", "shop", "forum")
+		names("ip:10.1.2.3", "block 10.0.0.0/8 inline, white 10.1.2.3 api", "forum")
+		names("ip:10.9.9.9", "block 10.0.0.0/8 inline", "shop")
+		names("ip:192.0.2.1", "", "shop")
+		names("i:00112233445566778899aabbccddeeff", "ban i:00112233445566778899aabbccddeeff api", "shop")
+		time.Sleep(time.Minute)
+		names("ip:10.1.2.3", "block 10.0.0.0/8 inline", "shop")
 	})
 }

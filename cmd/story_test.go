@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/admin"
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/processor"
@@ -78,6 +79,17 @@ func TestExemptIsSaid(t *testing.T) {
 		if strings.Contains(b.String(), "processor.exempt names it") != exempt {
 			t.Errorf("exempt %v:\n%s", exempt, &b)
 		}
+	}
+}
+
+// TestNamedIsSaid: who is on a list is not told as one that nothing is known of.
+func TestNamedIsSaid(t *testing.T) {
+	var b strings.Builder
+	if err := tellSubject(&b, &knownSubject{Subject: "ip:203.0.113.7", Entries: []admin.Naming{{List: "abuse", Flag: "block", Entry: "203.0.113.0/24", Service: "shop", Reason: "flood"}}}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(b.String(), "203.0.113.0/24 on the list abuse (shop)") || !strings.Contains(b.String(), "flood") {
+		t.Error(b.String())
 	}
 }
 

@@ -40,6 +40,7 @@ func subjectCommand() *cobra.Command {
 type knownSubject struct {
 	Subject   string
 	Bans      []bans.Story
+	Entries   []admin.Naming
 	Exempt    bool
 	Allowance *admin.Allowance
 	Session   *processor.SessionView
@@ -62,6 +63,21 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	}
 	if len(s.Bans) == 0 {
 		row("ban", "none")
+	}
+	for i := range s.Entries {
+		e := &s.Entries[i]
+		end := ""
+		if !e.Until.IsZero() {
+			end = ", until " + e.Until.UTC().Format(time.DateTime) + " UTC"
+		}
+		text := e.Entry + " on the list " + e.List + parenthesis(e.Service) + end
+		if e.Flag != "white" {
+			text = paint(on, red, text)
+		}
+		row(e.Flag, "%s", text)
+		if e.Reason != "" {
+			row("", "%s", words.Reason(words.English, e.Reason))
+		}
 	}
 	if s.Exempt {
 		row("exempt", "processor.exempt names it: it is judged, and never banned by that")

@@ -155,10 +155,11 @@ type told struct {
 
 // standing is what the API says of a subject.
 type standing struct {
-	Subject   string        `json:"subject"`
-	Gateway   string        `json:"gateway"` // whose session it is
-	Bans      []*bans.Story `json:"bans"`
-	Exempt    bool          `json:"exempt"`
+	Subject   string         `json:"subject"`
+	Gateway   string         `json:"gateway"` // whose session it is
+	Bans      []*bans.Story  `json:"bans"`
+	Entries   []admin.Naming `json:"entries"`
+	Exempt    bool           `json:"exempt"`
 	Allowance *struct {
 		Limit, Spent, Left uint32
 		Expires            time.Time

@@ -70,6 +70,15 @@ func TestOwnBlockIsTakenOff(t *testing.T) {
 	}
 }
 
+// TestNamedIsShown: who is on a list is shown with the entry.
+func TestNamedIsShown(t *testing.T) {
+	by := []admin.Naming{{List: "abuse", Flag: "block", Entry: "203.0.113.0/24", Reason: "flood"}}
+	b := open(t, newConsole(t, &gate{standing: &standing{Subject: "ip:203.0.113.7", Entries: by}}, nil)).signIn(viewerToken)
+	if _, body, _ := b.ask("/console/subjects/ip:203.0.113.7", ""); !strings.Contains(body, `On a block list: <code>203.0.113.0/24</code> (abuse). flood</p>`) {
+		t.Error(body)
+	}
+}
+
 // TestExemptIsShown: an address that is never banned is not shown as one that only is not now.
 func TestExemptIsShown(t *testing.T) {
 	b := open(t, newConsole(t, &gate{standing: &standing{Subject: "ip:203.0.113.7", Exempt: true}}, nil)).signIn(viewerToken)
