@@ -63,6 +63,11 @@ func TestPitfall12RequestsUnderWay(t *testing.T) {
 			addr := freePort(t)
 			g := startWith(t, "serve", "--config", configFile(t, "listen: [{address: %q, h2c: true}]\nhttp: {max_%s: %d}\ndefaults: {upstream: {urls: [%q]}}\n", addr, limit, most, service))
 			one, two := plainHTTP2(t), plainHTTP2(t)
+			for _, tr := range []*http.Transport{one, two} { // requests that come before a connection is there may open another
+				if got := answerOf(t, tr, "http://"+addr+"/more"); got != 200 {
+					t.Fatalf("the first request of a connection gets %d", got)
+				}
+			}
 			var held sync.WaitGroup
 			for n := range most {
 				tr := one
