@@ -141,3 +141,29 @@ func TestEmptyListsSaySo(t *testing.T) {
 	f(queueCommand(), "there is no such message", "list")
 	f(labelCommand(), "there is no label", "list")
 }
+
+// TestUnseenLabelled: that a subject was not seen of late is said, as its name may be written wrong, and of one that was nothing is.
+func TestUnseenLabelled(t *testing.T) {
+	for session, want := range map[string]string{"": "note: ip:203.0.113.7 was not seen of late; if it is written wrong, antirobot label remove ip:203.0.113.7\n", `,"session":{"pages":7}`: ""} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				fmt.Fprint(w, `{"subject":"ip:203.0.113.7","label":"human"}`)
+				return
+			}
+			fmt.Fprintf(w, `{"subject":"ip:203.0.113.7","bans":[]%s}`, session)
+		}))
+		defer s.Close()
+		token := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cmd := labelCommand()
+		var out, said strings.Builder
+		cmd.SetOut(&out)
+		cmd.SetErr(&said)
+		cmd.SetArgs([]string{"203.0.113.7", "human", "--admin", s.URL, "--token-file", token})
+		if err := cmd.ExecuteContext(t.Context()); err != nil || out.String() != "ip:203.0.113.7 is labelled human\n" || said.String() != want {
+			t.Errorf("%v: %q, %q", err, out.String(), said.String())
+		}
+	}
+}

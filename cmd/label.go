@@ -40,6 +40,7 @@ training log, whatever its share. The gateway is asked over its private listener
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is labelled %s\n", out.Subject, out.Label)
+			o.noteUnseen(cmd, out.Subject)
 			return nil
 		},
 	}
@@ -48,6 +49,15 @@ training log, whatever its share. The gateway is asked over its private listener
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in one `LINE`")
 	cmd.AddCommand(labelListCommand(&o), labelRemoveCommand(&o))
 	return cmd
+}
+
+// noteUnseen says so where no gateway has seen a subject of late: it may be written wrong.
+func (o *operator) noteUnseen(cmd *cobra.Command, subject string) {
+	var is knownSubject
+	answer, err := o.get(cmd, "/api/subjects/"+url.PathEscape(subject)+everywhere)
+	if err == nil && readAnswer(answer, &is) == nil && is.Session == nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s was not seen of late; if it is written wrong, antirobot label remove %s\n", subject, subject)
+	}
 }
 
 // whose tells a request's ID from a subject.

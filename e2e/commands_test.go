@@ -76,6 +76,7 @@ services:
 	f(0, []string{"label", "203.0.113.7", "human"}, "is labelled human")
 	f(0, []string{"label", "list", "--json"}, `{"items":[{"subject":"ip:203.0.113.7"`)
 	f(0, []string{"label", "remove", "203.0.113.7", "--json"}, `{"removed":"ip:203.0.113.7"}`)
+	f(0, []string{"label", "203.0.113.99", "human"}, "is labelled human", "ip:203.0.113.99 was not seen of late")
 	f(0, []string{"status"}, "gateway  ready", "service  shop, mode enforce", "service  blog, mode observe: it stops nobody yet", "hour     human")
 	f(0, []string{"status", "--json"}, `"ready"`)
 	f(2, []string{"ban", "nobody"}, "kind")
