@@ -200,11 +200,7 @@ func (l *Lists) Naming(sub identity.Subject, services []string, at time.Time) []
 	id.Addr, _ = sub.Addr()
 	var list []*Entry
 	s := l.snap.Load()
-	for i := -1; i < len(services); i++ {
-		service := ""
-		if i >= 0 {
-			service = services[i]
-		}
+	for _, service := range append([]string{""}, services...) {
 		var m Match
 		l.over.lookup(&m, &id, service, at)
 		s.table.lookup(&m, &id, service)

@@ -32,18 +32,18 @@ type Kinds struct {
 // place is of one kind: by how much stays were longer, as a natural logarithm, and how many there were.
 type place struct{ sum, weight float32 }
 
-// longer is by how much visitors stay longer on pages of a kind, as a natural logarithm, and whether enough is known to say so.
+// longer is by how much visitors stay longer on pages of a kind, as a natural logarithm, and whether enough is known to say so; 0 if not. The caller
+// holds the lock.
 func (k *Kinds) longer(kind uint16) (by float32, known bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+	if k.weight < enough {
+		return 0, false
+	}
 	p := &k.places[kind%kinds]
-	return p.sum / (p.weight + guesses), k.weight >= enough
+	return p.sum / (p.weight + guesses), true
 }
 
-// learn counts a stay.
+// learn counts a stay. The caller holds the lock.
 func (k *Kinds) learn(kind uint16, by, weight float32) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	p := &k.places[kind%kinds]
 	if p.weight > most {
 		p.sum, p.weight = p.sum/2, p.weight/2
@@ -75,10 +75,9 @@ func (v *Visitor) Stay(k *Kinds, seconds float32) {
 	if v.kind == 0 {
 		return
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	by, known := k.longer(v.kind)
-	if !known {
-		by = 0
-	}
 	if v.n >= own {
 		r, d := seconds-v.usual, by-v.longer
 		if known {

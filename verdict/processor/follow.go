@@ -48,19 +48,20 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told,
 	if !load {
 		return x, false, false
 	}
+	got := !stopped && e.Status < 400 // a page, to stay on
 	unseen, others := !t.has(uint32(e.Path)), float32(-1)
-	if fresh = unseen && !stopped && e.Status < 400; fresh {
+	if fresh = unseen && got; fresh {
 		others = r.people.entrances.Read(uint32(e.Path), e.At)
 	}
 	if stayed := t.load(e, unseen, others); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
-	var kind uint64 // none, if it got no page to stay on
-	if !stopped && e.Status < 400 {
+	var kind uint64
+	if got {
 		kind = e.PathShape
 	}
 	t.dwell.Open(kind)
-	if e.FromOutside() && !stopped && e.Status < 400 {
+	if e.FromOutside() && got {
 		t.comes(e.At, r.people.entrances.OddHour(e.At))
 	}
 	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
