@@ -48,6 +48,9 @@ type Request struct {
 	// Named says that the answer gives the browser a name of its own (an i cookie). What stopped the request concerns one
 	// client of the address alone, so whoever comes back with that name is led on without being asked.
 	Named bool
+	// Unread says that nobody reads the answer, as where recorded traffic is judged: it has its status and its outcome, and what is
+	// counted is counted, but what it would carry is not made.
+	Unread bool
 
 	probe *probeState // read once
 }

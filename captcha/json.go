@@ -84,14 +84,17 @@ func (c *Captcha) ChallengeJSON(q *Request) Response {
 
 // challengeJSON is a challenge for a script, after the answer r or before any (nil).
 func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at time.Time) Response {
-	a := c.own(q, code, typeJSON, verdictCaptcha)
-	c.cors(q, &a)
 	asked := c.ask(q, q.least(), at)
 	asked.as = asScript
 	asked.move = r == nil && c.mayMove(q, l.reason(), q.least(), false)
 	if r == nil || r.next == nil {
 		c.noteShown(q, asked.scriptWay(), at)
 	}
+	if q.Unread {
+		return Response{Status: code, Outcome: OutcomeShown}
+	}
+	a := c.own(q, code, typeJSON, verdictCaptcha)
+	c.cors(q, &a)
 	token := c.issueDigits(q, asked, l.url, at)
 	workURL := q.workURL()
 	if workURL != "" {

@@ -136,6 +136,9 @@ func (c *Captcha) issueCheck(q *Request, asked question, to string, at time.Time
 
 // seal completes a key and returns its token.
 func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
+	if q.Unread {
+		return ""
+	}
 	k.nonce, k.issued = spravka.NewID(), at.UnixMilli()
 	k.mark = markHash(c.probeOf(q).mark)
 	if to != "" {

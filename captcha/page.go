@@ -17,6 +17,10 @@ import (
 
 // Redirect sends a page's visitor to the captcha page: 302. Nothing is shown yet: Page reports that.
 func (c *Captcha) Redirect(q *Request) Response {
+	c.count.shown["redirect"].Inc()
+	if q.Unread {
+		return Response{Status: 302}
+	}
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
 	c.probe(q, &a, c.probeOf(q))
@@ -25,7 +29,6 @@ func (c *Captcha) Redirect(q *Request) Response {
 	a.add("Location", q.Base+q.Service.showURL(&l))
 	a.add("Referrer-Policy", "no-referrer")
 	a.add("Vary", "*")
-	c.count.shown["redirect"].Inc()
 	return a
 }
 
@@ -104,6 +107,9 @@ func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) 
 
 // show renders the page into the answer.
 func (c *Captcha) show(q *Request, a Response, lang *templates.Language, page *templates.ChallengePage) Response {
+	if q.Unread {
+		return Response{Status: a.Status, Outcome: OutcomeShown}
+	}
 	body, err := lang.AppendChallenge(make([]byte, 0, 10<<10), page)
 	if err != nil {
 		return c.fault(q, err)
@@ -279,6 +285,9 @@ func (c *Captcha) message(q *Request, p *params, status int, verdict string, m t
 
 // messagePage completes a plain page and makes it an answer.
 func (c *Captcha) messagePage(q *Request, p *params, status int, verdict string, page *templates.MessagePage) Response {
+	if q.Unread {
+		return Response{Status: status}
+	}
 	lang := c.language(q, p)
 	a := c.html(q, status, verdict, lang)
 	page.Brand, page.RequestID, page.Limit = q.Service.brand, q.RequestID, printBytes(c.cfg.FormMaxBytes)

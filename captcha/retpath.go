@@ -218,6 +218,9 @@ func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) l
 		mark = probed
 	}
 	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string([]byte{mark, '0' + byte(q.Reason)}) + q.requestMark() + q.linkTail(q.least())}
+	if q.Unread {
+		return l
+	}
 	l.s = string(c.keys.Ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
 	return l
 }

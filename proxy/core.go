@@ -213,14 +213,17 @@ func (c *Case) WouldStop() bool {
 	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked)
 }
 
-// Refusal makes the answer to a stopped request, in a form that its kind can read. A form whose body is missing is not
-// carried through its captcha.
-func (c *Case) Refusal() captcha.Response {
+// Refused refuses a stopped request of recorded traffic, whose client reads no answer: it returns with which status and outcome. A form
+// whose body is missing is not carried through its captcha.
+func (c *Case) Refused() (status int, o captcha.Outcome) {
 	q := c.request()
+	q.Unread = true
 	q.BodyTooLarge = q.BodyTooLarge || q.Body == nil
-	return c.refusal(q)
+	a := c.refusal(q)
+	return a.Status, a.Outcome
 }
 
+// refusal makes the answer to a stopped request, in a form that its kind can read.
 func (c *Case) refusal(q *captcha.Request) captcha.Response {
 	if c.decision.Verdict == verdict.Blocked {
 		return c.blocked(q)
@@ -287,7 +290,7 @@ func (c *Case) request() *captcha.Request {
 	q.Unsure = c.decision.Verdict == verdict.Unsure && c.decision.Step == verdict.StepCheck
 	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
 	q.Reason = reasonOf(&c.decision)
-	q.Named = false
+	q.Named, q.Unread = false, false
 	return q
 }
 

@@ -114,9 +114,9 @@ func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *S
 	g.one.Decide()
 	s.Stopped = g.one.WouldStop()
 	if g.one.Stopped() {
-		r := g.one.Refusal()
+		status, outcome := g.one.Refused()
 		s.SetCookie = g.one.Named()
-		s.Judged = g.one.Tell(&proxy.Facts{Status: r.Status, Bytes: int64(len(r.Body)), Kind: proxy.KindOf(r.Outcome)})
+		s.Judged = g.one.Tell(&proxy.Facts{Status: status, Kind: proxy.KindOf(outcome)})
 		return s
 	}
 	f := proxy.Facts{Status: int(a.Status), ContentType: a.ContentType, Bytes: int64(min(a.Bytes, math.MaxInt64)), Took: a.Took} //nolint:gosec // bounded
