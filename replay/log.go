@@ -2,7 +2,6 @@ package replay
 
 import (
 	"bytes"
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -60,7 +59,7 @@ type Log struct {
 	mu      sync.Mutex
 	counts  Counts
 	streams []*stream
-	waiting recordHeap
+	waiting waiting
 	free    []*Record
 	order   uint64
 	last    time.Time // of the last record returned
@@ -145,11 +144,10 @@ func (l *Log) next() (*Record, error) {
 			return nil, l.end()
 		}
 		l.order++
-		r.inOrder = l.order
 		if r.At.After(l.newest) {
 			l.newest = r.At
 		}
-		heap.Push(&l.waiting, r)
+		l.waiting.push(hold(r, l.order))
 	}
 }
 
@@ -157,8 +155,7 @@ func (l *Log) ready() *Record {
 	if n := len(l.waiting); n == 0 || n < maxWaiting && l.waiting[0].At.After(l.newest.Add(-l.opts.Window)) {
 		return nil
 	}
-	r, _ := heap.Pop(&l.waiting).(*Record)
-	return r
+	return l.waiting.pop()
 }
 
 func (l *Log) late(r *Record) {

@@ -11,26 +11,25 @@ import (
 // Record is one recorded request. Its bytes belong to the Record and are valid until it is parsed into again. The zero
 // value is ready for Format.Parse.
 type Record struct {
-	At      time.Time
-	Addr    netip.Addr
-	User    []byte // who was signed in, according to the log; empty: nobody, or unknown
-	Who     []byte // the visitor, as found by Options.Identity; empty: only the address is known
-	Method  []byte
-	Target  []byte // path and query, raw
-	Host    []byte // as sent; empty: unknown
-	Fields  []request.Field
-	JA4     []byte        // fingerprint of the TLS handshake; empty: unknown
-	Frames  []byte        // and of the first HTTP/2 frames
-	Behind  time.Duration // see request.View; 0: not known
-	TLS     bool
-	HTTP10  bool
-	Answer  Response
-	Line    int    // within its input, from 1
-	Input   uint16 // index of the input
-	from    *Identity
-	apart   bool   // the log has one address for everybody, and Addr is a stand-in for this visitor's
-	named   bool   // the log has a name instead of an address, and Addr is a stand-in for it
-	inOrder uint64 // order of arrival among records of the same time
+	At     time.Time
+	Addr   netip.Addr
+	User   []byte // who was signed in, according to the log; empty: nobody, or unknown
+	Who    []byte // the visitor, as found by Options.Identity; empty: only the address is known
+	Method []byte
+	Target []byte // path and query, raw
+	Host   []byte // as sent; empty: unknown
+	Fields []request.Field
+	JA4    []byte        // fingerprint of the TLS handshake; empty: unknown
+	Frames []byte        // and of the first HTTP/2 frames
+	Behind time.Duration // see request.View; 0: not known
+	TLS    bool
+	HTTP10 bool
+	Answer Response
+	Line   int    // within its input, from 1
+	Input  uint16 // index of the input
+	from   *Identity
+	apart  bool // the log has one address for everybody, and Addr is a stand-in for this visitor's
+	named  bool // the log has a name instead of an address, and Addr is a stand-in for it
 
 	buf []byte // the line; most of the above points into it
 }
@@ -47,7 +46,7 @@ type Response struct {
 // reset clears everything but the memory, and takes a copy of the line.
 func (r *Record) reset(line []byte) []byte {
 	fields, buf := r.Fields[:0], append(r.buf[:0], line...)
-	*r = Record{Fields: fields, buf: buf, Who: r.Who[:0], from: r.from, Line: r.Line, Input: r.Input, inOrder: r.inOrder}
+	*r = Record{Fields: fields, buf: buf, Who: r.Who[:0], from: r.from, Line: r.Line, Input: r.Input}
 	return buf
 }
 

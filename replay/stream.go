@@ -185,34 +185,3 @@ func (s *stream) send(batch []*Record) bool {
 	}
 	return false
 }
-
-// recordHeap orders records by time, and those of one time by their arrival.
-type recordHeap []*Record
-
-func (h recordHeap) Len() int { return len(h) }
-
-func (h recordHeap) Less(i, k int) bool {
-	if c := h[i].At.Compare(h[k].At); c != 0 {
-		return c < 0
-	}
-	return h[i].inOrder < h[k].inOrder
-}
-
-func (h recordHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
-
-// Push implements heap.Interface.
-func (h *recordHeap) Push(x any) {
-	if r, ok := x.(*Record); ok {
-		*h = append(*h, r)
-	}
-}
-
-// Pop implements heap.Interface.
-func (h *recordHeap) Pop() any {
-	old := *h
-	n := len(old) - 1
-	r := old[n]
-	old[n] = nil
-	*h = old[:n]
-	return r
-}
