@@ -122,28 +122,6 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	return nil
 }
 
-// lateFile is made, or overwritten, with the first that is written to it: what can't be exported leaves an earlier export as it was.
-type lateFile struct {
-	name string
-	file *os.File
-}
-
-func (l *lateFile) Write(p []byte) (n int, err error) {
-	if l.file == nil {
-		if l.file, err = os.OpenFile(l.name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
-			return 0, err
-		}
-	}
-	return l.file.Write(p)
-}
-
-func (l *lateFile) Close() error {
-	if l.file == nil {
-		return nil
-	}
-	return l.file.Close()
-}
-
 func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) error {
 	path := "/api/events?unlabelled=" + fmt.Sprint(f.unlabelled)
 	if !since.IsZero() {

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,26 +115,30 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	}
 	defer func() { _ = log.Close() }()
 	if f.against != "" {
-		second, err := f.rehearse(f.against, nil)
+		second, err := f.rehearseSecond()
 		if err != nil {
 			return fmt.Errorf("--against: %w", err)
 		}
 		defer func() { _ = second.Close() }()
 		runner.Against = second
 	}
-	if _, err := readRehearsed(f.config); err != nil { // before a table of an earlier run is overwritten
-		return err
-	}
-	tables, err := f.openTables(&runner)
+	cfg, err := readRehearsed(f.config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, tables.close()) }()
-	first, err := f.rehearse(f.config, tables.observer())
+	tables, err := f.makeTables(&runner, cfg)
+	if err != nil {
+		return err
+	}
+	first, err := f.rehearse(f.config, cfg, tables.observer())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, first.Close()) }()
+	if err := tables.open(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, tables.close()) }()
 	runner.Gateway = first
 	began := time.Now()
 	bar := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
@@ -190,15 +193,20 @@ func readRehearsed(file string) (*config.Config, error) {
 	})
 }
 
-// rehearse reads a configuration and builds its gateway.
-func (f *replayFlags) rehearse(file string, observer processor.Observer) (*replay.Gateway, error) {
+// rehearseSecond builds the gateway of --against.
+func (f *replayFlags) rehearseSecond() (*replay.Gateway, error) {
+	cfg, err := readRehearsed(f.against)
+	if err != nil {
+		return nil, err
+	}
+	return f.rehearse(f.against, cfg, nil)
+}
+
+// rehearse builds the gateway of a configuration, which was read from a file.
+func (f *replayFlags) rehearse(file string, cfg *config.Config, observer processor.Observer) (*replay.Gateway, error) {
 	name := "the defaults"
 	if file != "" {
 		name = filepath.Base(file)
-	}
-	cfg, err := readRehearsed(file)
-	if err != nil {
-		return nil, err
 	}
 	for _, r := range f.ranges {
 		crawler, path, ok := strings.Cut(r, "=")
@@ -214,29 +222,6 @@ func (f *replayFlags) rehearse(file string, observer processor.Observer) (*repla
 		}
 	}
 	return replay.NewGateway(cfg, replay.Deps{Name: name, Observer: observer, Log: zerolog.Nop()})
-}
-
-// factorsFile is a file that the factors are written to.
-type factorsFile struct {
-	*replay.Factors
-	file *os.File
-	w    *bufio.Writer
-}
-
-func createFactors(name string) (*factorsFile, error) {
-	file, err := os.Create(name)
-	if err != nil {
-		return nil, fmt.Errorf("--factors: %w", err)
-	}
-	w := bufio.NewWriterSize(file, 256<<10)
-	return &factorsFile{Factors: replay.NewFactors(w, processor.FactorNames()), file: file, w: w}, nil
-}
-
-func (f *factorsFile) close() error {
-	if err := errors.Join(f.Flush(), f.w.Flush(), f.file.Close()); err != nil {
-		return fmt.Errorf("--factors: %w", err)
-	}
-	return nil
 }
 
 func openInputs(files []string, stdin io.Reader) ([]replay.Input, error) {

@@ -13,15 +13,43 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// replayTables are the tables that `replay` writes beside its report.
+// factorsFile is a file that the factors are written to.
+type factorsFile struct {
+	*replay.Factors
+	file *lateFile
+	w    *bufio.Writer
+}
+
+// newFactors prepares the file; it has the table's head once it is opened and closed.
+func newFactors(name string) *factorsFile {
+	file := &lateFile{name: name}
+	w := bufio.NewWriterSize(file, 256<<10)
+	return &factorsFile{Factors: replay.NewFactors(w, processor.FactorNames()), file: file, w: w}
+}
+
+func (f *factorsFile) open() error {
+	if err := f.file.open(); err != nil {
+		return fmt.Errorf("--factors: %w", err)
+	}
+	return nil
+}
+
+func (f *factorsFile) close() error {
+	if err := errors.Join(f.Flush(), f.w.Flush(), f.file.Close()); err != nil {
+		return fmt.Errorf("--factors: %w", err)
+	}
+	return nil
+}
+
+// replayTables are the tables that `replay` writes beside its report. No file is touched before open.
 type replayTables struct {
 	factors  *factorsFile
 	visitors *replay.Visitors
-	scores   *os.File
+	scores   *lateFile
 }
 
-// openTables reads the labels and creates the tables that the flags ask for.
-func (f *replayFlags) openTables(r *replay.Runner) (t *replayTables, err error) {
+// makeTables reads the labels and prepares the tables that the flags ask for.
+func (f *replayFlags) makeTables(r *replay.Runner, cfg *config.Config) (t *replayTables, err error) {
 	if f.labels != "" && f.factors == "" && f.scores == "" {
 		return nil, errors.New("--labels: what for? add --factors FILE, or --scores FILE")
 	}
@@ -37,27 +65,32 @@ func (f *replayFlags) openTables(r *replay.Runner) (t *replayTables, err error) 
 	}
 	t = &replayTables{}
 	if f.scores != "" {
-		cfg, err := readRehearsed(f.config)
-		if err != nil {
-			return nil, err
-		}
 		model, err := config.LoadModel(cfg.Formula.Model)
 		if err != nil {
 			return nil, err
 		}
-		if t.scores, err = os.Create(f.scores); err != nil {
-			return nil, fmt.Errorf("--scores: %w", err)
-		}
+		t.scores = &lateFile{name: f.scores}
 		t.visitors = &replay.Visitors{Model: model, Labels: r.Labels}
 		r.Visitors = t.visitors
 	}
 	if f.factors != "" {
-		if t.factors, err = createFactors(f.factors); err != nil {
-			return nil, errors.Join(err, t.close())
-		}
+		t.factors = newFactors(f.factors)
 		r.Factors = t.factors.Factors
 	}
 	return t, nil
+}
+
+// open makes the files, or empties those of an earlier run.
+func (t *replayTables) open() error {
+	if t.scores != nil {
+		if err := t.scores.open(); err != nil {
+			return fmt.Errorf("--scores: %w", err)
+		}
+	}
+	if t.factors != nil {
+		return t.factors.open()
+	}
+	return nil
 }
 
 // observer tells all tables of an evaluation; nil: there is none.

@@ -8,6 +8,55 @@ import (
 	"testing"
 )
 
+// run runs a command, and takes no notice of what it prints.
+func run(args ...string) error {
+	root := rootCommand()
+	root.SetOut(&bytes.Buffer{})
+	root.SetErr(&bytes.Buffer{})
+	root.SetArgs(args)
+	return root.Execute()
+}
+
+// TestMistakesEmptyNoTable: tables of an earlier run stay as they are until nothing is wrong any more with what the next one is told.
+func TestMistakesEmptyNoTable(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	log := write("access.log", "192.0.2.1 - - [04/Mar/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 10\n")
+	wrong := write("wrong.yaml", "nothing: of the kind\n")
+	f := func(kept bool, args ...string) {
+		t.Helper()
+		scores, factors := write("scores.csv", "earlier"), write("factors.csv", "earlier")
+		args = append(args, "--factors", factors)
+		tables := []string{factors}
+		if args[0] == "replay" {
+			args = append(args, log, "-q", "--scores", scores)
+			tables = append(tables, scores)
+		}
+		if err := run(args...); (err != nil) != kept {
+			t.Errorf("%q: %v", args, err)
+		}
+		for _, name := range tables {
+			if got, _ := os.ReadFile(name); (string(got) == "earlier") != kept || len(got) == 0 {
+				t.Errorf("%q: %s has %.40q", args, filepath.Base(name), got)
+			}
+		}
+	}
+	f(true, "replay", "--config", wrong)
+	f(true, "replay", "--against", wrong)
+	f(true, "replay", "--ranges", "nobody="+log)
+	f(true, "replay", "--ranges", "googlebot="+filepath.Join(dir, "none"))
+	f(true, "replay", "--labels", filepath.Join(dir, "none"))
+	f(true, "traffic", "--config", wrong)
+	f(false, "replay")
+}
+
 // TestReplayCollectsEarly: a long log of many visitors must not take twice the memory of what is kept of them.
 func TestReplayCollectsEarly(t *testing.T) {
 	t.Setenv("GOGC", "")
@@ -16,11 +65,7 @@ func TestReplayCollectsEarly(t *testing.T) {
 	if err := os.WriteFile(log, []byte("192.0.2.1 - - [04/Mar/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 10\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	root := rootCommand()
-	root.SetOut(&bytes.Buffer{})
-	root.SetErr(&bytes.Buffer{})
-	root.SetArgs([]string{"replay", log})
-	if err := root.Execute(); err != nil {
+	if err := run("replay", log); err != nil {
 		t.Fatal(err)
 	}
 	if is := debug.SetGCPercent(100); is != replayGarbage {

@@ -113,17 +113,20 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 		if f.cfg.Set == traffic.Everybody {
 			f.cfg.Set = traffic.Tuning
 		}
-		if table, err = createFactors(f.factors); err != nil {
-			return err
-		}
+		table = newFactors(f.factors)
 		observer = table.Observe
-		defer func() { err = errors.Join(err, table.close()) }()
 	}
 	r, err := newTrafficRehearsal(f.config, &f.cfg, replay.Deps{Observer: observer, Processors: f.processors}, func(*config.Config) {})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	if table != nil {
+		if err := table.open(); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, table.close()) }()
+	}
 	if f.out == "events" {
 		return traffic.Run(ctx, f.cfg, r, nil, traffic.EventWriter(out))
 	}
