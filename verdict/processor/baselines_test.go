@@ -104,7 +104,7 @@ func (w *town) verdicts() (scores [townPeople]float32) {
 		v := &vector{scene: evidence{e: e, s: *s}}
 		sh.mu.Unlock()
 		w.p.fill(&v.scene, r)
-		scores[n], _ = w.p.formula.Score(v.measure(false), r.Threshold)
+		scores[n] = w.p.formula.Model().Score(v.measure(false))
 	}
 	return scores
 }

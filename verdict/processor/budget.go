@@ -69,24 +69,22 @@ func (b *budget) fade(at int64) {
 	}
 	if b.at != 0 {
 		gap := float64(at-b.at) / 1000
-		for i := range budgetSpans {
-			f := tally.Fading(gap, budgetSpans[i].seconds)
+		hour, day := tally.Fading(gap, budgetSpans[0].seconds), tally.Fading(gap, budgetSpans[1].seconds)
+		for i, f := range [...]float32{hour, day} {
 			b.read[i] *= f
 			b.known[i] *= f
 			b.heavy.fade(i, f)
 		}
-		day := tally.Fading(gap, budgetSpans[1].seconds)
 		b.docs *= day
 		b.owed *= day
 		b.company *= day
 		b.judged *= day
 		b.alike *= day
 		b.gleaners *= day
-		f := tally.Fading(gap, budgetSpans[0].seconds)
-		b.said[0] *= f
-		b.said[1] *= f
-		b.calls[0] *= f
-		b.calls[1] *= f
+		b.said[0] *= hour
+		b.said[1] *= hour
+		b.calls[0] *= hour
+		b.calls[1] *= hour
 	}
 	b.at = at
 }

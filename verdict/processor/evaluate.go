@@ -101,8 +101,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	var score float32
 	var model *formula.Model
 	if p.formula != nil {
-		_, model = p.formula.Score(x, r.Threshold)
-		score = p.weigh(&v.scene, model, x)
+		score, model = p.weigh(&v.scene, x, r.Threshold)
 		p.shadowScore(e, s, score, x)
 	}
 	v.scene.e = nil
@@ -135,12 +134,12 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	}
 }
 
-// weigh returns the score of the visit with the factors of this moment, and records it.
-func (p *Processor) weigh(c *evidence, m *formula.Model, x []float32) float32 {
+// weigh returns the score of the visit with the factors of this moment, and by which model, and records it.
+func (p *Processor) weigh(c *evidence, x []float32, threshold float32) (score float32, m *formula.Model) {
 	e := c.e
-	raw, ask := m.Judge(x)
+	raw, ask, m := p.formula.Judge(x, threshold)
 	weight, span := c.s.weigh(&p.cfg.Visit, m, raw, e.At)
-	score := m.Share(ask.Lift(weight))
+	score = m.Share(ask.Lift(weight))
 	p.companies.put(e.Subjects[0], companyOf(c))
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -148,7 +147,7 @@ func (p *Processor) weigh(c *evidence, m *formula.Model, x []float32) float32 {
 		known.add(weight, span, e.At)
 		known.score = score
 	}
-	return score
+	return score, m
 }
 
 // bar returns the score above which a subject is banned where the threshold is this; false if it is too early to judge it. To be
@@ -187,22 +186,18 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	return length, ok
 }
 
-// strongest sets dst to the factors that contributed most to a score, and amounts to 0 for them.
+// strongest sets dst, which is empty, to the factors that contributed most to a score.
 func strongest(dst *[bans.MaxFactors]bans.Factor, x, amounts []float32) {
-	for n := range dst {
-		best := -1
-		for i := range x {
-			a := amounts[i]
-			if !(a > 0) || math.IsNaN(float64(x[i])) || math.IsInf(float64(x[i]), 0) || best >= 0 && a <= amounts[best] {
-				continue
-			}
-			best = i
+	last := len(dst) - 1
+	for i, a := range amounts[:len(x)] {
+		if !(a > dst[last].Amount) || math.IsNaN(float64(x[i])) || math.IsInf(float64(x[i]), 0) {
+			continue
 		}
-		if best < 0 {
-			break
+		n := last
+		for ; n > 0 && a > dst[n-1].Amount; n-- {
+			dst[n] = dst[n-1]
 		}
-		dst[n] = bans.Factor{Name: factors[best].Name, Value: x[best], Amount: amounts[best]}
-		amounts[best] = 0
+		dst[n] = bans.Factor{Name: factors[i].Name, Value: x[i], Amount: a}
 	}
 }
 

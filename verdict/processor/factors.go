@@ -59,6 +59,7 @@ type evidence struct {
 	pages   float32  // of the service, as far as known
 	behind  group    // the cookies behind the address, also if the subject is the address
 	job     partIn
+	using   float32 // see clients; 0: not estimated yet
 }
 
 type tristate uint8
@@ -116,6 +117,13 @@ func (c *evidence) unnamed() float32 {
 // clients estimates how many people use the subject. Names cost nothing: those behind an address count as people only
 // as far as they load the parts of pages as the site's people do.
 func (c *evidence) clients() float32 {
+	if c.using == 0 { // several factors ask for it
+		c.using = c.estimateClients()
+	}
+	return c.using
+}
+
+func (c *evidence) estimateClients() float32 {
 	n := max(c.s.clients(), c.unnamed())
 	loads := c.s.loads()
 	if n <= 1 || loads < 2 || !(c.usual > 0) {
