@@ -1,6 +1,6 @@
 package captcha
 
-import "strings"
+import "bytes"
 
 // Endpoint is one of the gateway's own addresses.
 type Endpoint uint8
@@ -24,8 +24,10 @@ func (s *Settings) Route(path []byte) Endpoint {
 	if e, ok := s.paths[string(path)]; ok {
 		return e
 	}
-	if rest, ok := strings.CutPrefix(string(path), s.prefix); ok && strings.HasPrefix(rest, "/captcha/") {
+	if n := len(s.prefix); len(path) > n && string(path[:n]) == s.prefix && bytes.HasPrefix(path[n:], ownFiles) {
 		return EndpointStatic
 	}
 	return EndpointNone
 }
+
+var ownFiles = []byte("/captcha/")

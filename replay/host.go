@@ -126,8 +126,9 @@ func refererOf(r *Record) (host, path []byte) {
 
 // pathOf is a target without its query and fragment.
 func pathOf(target []byte) []byte {
-	if end := bytes.IndexAny(target, "?#"); end >= 0 {
-		return target[:end]
-	}
+	target, _, _ = bytes.Cut(target, question)
+	target, _, _ = bytes.Cut(target, hash)
 	return target
 }
+
+var question, hash = []byte("?"), []byte("#")

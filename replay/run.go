@@ -79,7 +79,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			u.Factors.label(r, u.Gateway, u.Labels)
 		}
 		if u.Visitors != nil {
-			u.Visitors.who = r.visitor()
+			u.Visitors.serving = r
 		}
 		u.Labels.meet(r, met)
 		who := r.subject()

@@ -25,8 +25,8 @@ type Visitors struct {
 	Model  *formula.Model
 	Labels Labels // may be nil
 
-	of  map[identity.Subject]*visited
-	who string // of the request being served
+	of      map[identity.Subject]*visited
+	serving *Record // whose request it is
 }
 
 // visited is what the moments of one visitor add up to.
@@ -47,7 +47,7 @@ func (v *Visitors) Observe(sub identity.Subject, _ uint16, _ time.Time, factors 
 		if len(v.of) >= maxSubjects {
 			return
 		}
-		s = &visited{who: v.who, most: math.Inf(-1)}
+		s = &visited{who: v.serving.visitor(), most: math.Inf(-1)}
 		v.of[sub] = s
 	}
 	raw := float64(v.Model.Raw(factors))
