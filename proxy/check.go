@@ -40,6 +40,7 @@ type Check struct {
 	pool  sync.Pool
 	count map[checkOutcome]*metrics.Counter
 	said  atomic.Int64 // when a refusal was last logged, unix seconds
+	round rounds
 }
 
 // checkOutcome is what a call is counted by.
@@ -239,6 +240,7 @@ func (k *checkCall) read(call *request.View) (problem string) {
 
 // check answers a balancer that asks what to do.
 func (k *checkCall) check() {
+	k.c.round.end()
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.checkOwn()
 		return
@@ -290,9 +292,14 @@ func (k *checkCall) challenge() {
 	}
 	k.watch()
 	if k.stops(false) {
+		k.c.round.end()
 		k.answered = answerOf(&k.decision)
 		k.enforce()
 		return
+	}
+	if k.c.round.again(k.x.View.At) {
+		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
+			Msg("requests come here that nobody asked about, and are sent round in circles: a balancer that sends every request (X-Accel-Redirect) needs check.style full; see docs/balancers.md")
 	}
 	// the ban has ended in the meantime, or a pass can pay after all: the balancer asks again
 	k.answered = answerHuman

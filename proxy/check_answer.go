@@ -130,7 +130,7 @@ func (k *checkCall) refuse(status int, problem string) {
 	k.send(status, []byte("Antirobot: "+problem+".\n"))
 }
 
-// refusalEvery is the shortest interval between two log lines about refusals.
+// refusalEvery is the shortest interval between two log lines about refusals, or about requests that nobody asked about.
 const refusalEvery = 10 * time.Second
 
 // reply sends an answer that captcha made.

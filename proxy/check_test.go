@@ -98,6 +98,26 @@ func TestCheckEvent(t *testing.T) {
 	none()
 }
 
+// TestCheckSaysThatNobodyAsks: a balancer that sends each request here as in style full leads people round in circles, and the log says
+// so; a challenge call whose ban has ended does not, while the balancer asks.
+func TestCheckSaysThatNobodyAsks(t *testing.T) {
+	const challenge = "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: http\r\n\r\n"
+	for asks, want := range map[bool]int{false: 1, true: 0} {
+		e := newCheckEnv(t, nil)
+		for range 3 * roundsFrom {
+			if asks {
+				e.send(asked("GET", "/a", "203.0.113.5"))
+			}
+			if res := e.send(challenge); res.StatusCode != 307 {
+				t.Fatalf("%d", res.StatusCode)
+			}
+		}
+		if n := strings.Count(e.logs.String(), "needs check.style full"); n != want {
+			t.Errorf("asks %v: logged %d times, wanted %d", asks, n, want)
+		}
+	}
+}
+
 // TestCheckReload: new rules apply to the next call.
 func TestCheckReload(t *testing.T) {
 	e := newCheckEnv(t, nil)

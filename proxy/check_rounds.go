@@ -1,0 +1,33 @@
+package proxy
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// roundsFrom is how many challenge calls in a row find a human before that is no coincidence: bans that end between a question and its
+// challenge call are rare, and other visitors ask meanwhile.
+const roundsFrom = 5
+
+// rounds notices a balancer that sends its requests here without asking about them, as in style full, where the style is verdict: each
+// human is led to the same URL again and again, and no question ever comes.
+type rounds struct {
+	n    atomic.Int32 // challenge calls that found a human since a question came, or one that did not
+	said atomic.Int64 // when that was last logged, unix seconds
+}
+
+// end notes that the balancer asks, or that somebody was stopped. Nearly always it only reads.
+func (r *rounds) end() {
+	if r.n.Load() != 0 {
+		r.n.Store(0)
+	}
+}
+
+// again notes a challenge call that found a human, and reports whether that is to be logged now.
+func (r *rounds) again(at time.Time) bool {
+	if r.n.Add(1) < roundsFrom {
+		return false
+	}
+	now, last := at.Unix(), r.said.Load()
+	return now-last >= int64(refusalEvery/time.Second) && r.said.CompareAndSwap(last, now)
+}
