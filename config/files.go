@@ -51,6 +51,7 @@ func (c *Config) Warnings() []string {
 		}
 	}
 	w = append(w, c.unreadable()...)
+	w = append(w, c.readByOthers()...)
 	for i, f := range c.Geo.Files {
 		if _, err := os.Stat(f); err != nil {
 			warn("geo.files[%d]: %v: nothing is known by it until it is there", i, err)
@@ -68,34 +69,6 @@ func (c *Config) Warnings() []string {
 		if s.Upstream.TLS.InsecureSkipVerify {
 			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.Path)
 		}
-	}
-	return w
-}
-
-// unreadable says which files that are needed at start can't be read here: another user, or another machine, may be able to.
-func (c *Config) unreadable() []string {
-	var w []string
-	look := func(used bool, path, file string) {
-		if !used || file == "" {
-			return
-		}
-		f, err := os.Open(file)
-		if err == nil {
-			err = f.Close()
-		}
-		if err != nil {
-			w = append(w, fmt.Sprintf("%s: %v: the gateway does not start until it can read it", path, err))
-		}
-	}
-	look(true, "admin.tls_cert", c.Admin.TLSCert)
-	look(true, "admin.tls_key", c.Admin.TLSKey)
-	look(c.Admin.OIDC.Issuer != "", "admin.oidc.client_secret_file", c.Admin.OIDC.SecretFile)
-	look(c.Store.Shared() && c.Keys.File == "", "keys.secret_file", c.Keys.SecretFile)
-	look(c.Store.Shared(), "store.redis.password_file", c.Store.Redis.PasswordFile)
-	look(len(c.Kafka.Brokers) > 0, "kafka.password_file", c.Kafka.PasswordFile)
-	look(c.Traces.Endpoint != "", "traces.authorization_file", c.Traces.AuthorizationFile)
-	for i := range c.Alarms.Webhooks {
-		look(true, fmt.Sprintf("alarms.webhooks[%d].url_file", i), c.Alarms.Webhooks[i].URLFile)
 	}
 	return w
 }
