@@ -10,8 +10,10 @@ fi
 mkdir -p /var/lib/antirobot
 chown antirobot:antirobot /var/lib/antirobot
 chmod 0700 /var/lib/antirobot
-chgrp antirobot /etc/antirobot/antirobot.yaml
-chmod 0640 /etc/antirobot/antirobot.yaml
+# As it was unpacked, only root can read it. A file that the operator has removed, linked or given to somebody stays as it is.
+if [ -f /etc/antirobot/antirobot.yaml ] && [ "$(stat -c %U:%G:%a /etc/antirobot/antirobot.yaml)" = root:root:640 ]; then
+	chgrp antirobot /etc/antirobot/antirobot.yaml
+fi
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 	systemctl try-restart antirobot.service

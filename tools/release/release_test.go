@@ -130,6 +130,9 @@ antirobot licences | grep 'Go, its standard library'
 dpkg-deb -c /tmp/debs/antirobot_1.0.0_amd64.deb > /tmp/contents # some images of Debian leave documentation out
 grep /usr/share/doc/antirobot/LICENCES /tmp/contents
 grep /usr/share/bash-completion/completions/antirobot /tmp/contents
+for f in docs/operating.md docs/adr/0001-own-connection-loop.md docs/images/captcha.png docs/journey.svg deploy/haproxy/antirobot.lua deploy/helm/antirobot/templates/service.yaml; do # what the documentation names is there
+	grep " ./usr/share/doc/antirobot/$f\$" /tmp/contents
+done
 run() { setpriv --reuid antirobot --regid antirobot --clear-groups --inh-caps +net_bind_service --ambient-caps +net_bind_service antirobot serve >>/tmp/log 2>&1 & }
 await() { for i in $(seq 600); do antirobot health >/dev/null 2>&1 && return; sleep 0.2; done; cat /tmp/log; exit 1; }
 python3 -m http.server -d /etc/antirobot --bind 127.0.0.1 3000 >/dev/null 2>&1 &
@@ -154,6 +157,21 @@ await
 test "$token" = "$(cat /var/lib/antirobot/admin.token)"
 kill $gateway; wait $gateway
 kill $site
+
+# an upgrade leaves the file of an operator who gave it to somebody, linked or removed it
+f() { stat -Lc '%U:%G:%a' /etc/antirobot/antirobot.yaml; }
+chown antirobot:root /etc/antirobot/antirobot.yaml; chmod 600 /etc/antirobot/antirobot.yaml
+dpkg -i /tmp/debs/antirobot_1.0.1_amd64.deb </dev/null
+test "$(f)" = antirobot:root:600
+mv /etc/antirobot/antirobot.yaml /root/mine.yaml
+chown root:root /root/mine.yaml
+ln -s /root/mine.yaml /etc/antirobot/antirobot.yaml
+dpkg -i /tmp/debs/antirobot_1.0.1_amd64.deb </dev/null
+test "$(f)" = root:root:600
+rm /etc/antirobot/antirobot.yaml
+dpkg -i /tmp/debs/antirobot_1.0.1_amd64.deb </dev/null
+test ! -e /etc/antirobot/antirobot.yaml
+mv /root/mine.yaml /etc/antirobot/antirobot.yaml
 
 # removed: the program goes, the configuration and the data stay; purged: the data stays
 dpkg -r antirobot </dev/null
