@@ -7,29 +7,18 @@ import (
 	"os"
 	"time"
 
-	"github.com/valyala/fasthttp"
-
 	"antirobot/verdict/training"
 )
 
 // events answers with the training log. It is written to a file first, so that an error can still be reported.
-func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
-	if _, err := s.requireToken(ctx, Admin); err != nil {
-		return err
-	}
-	if !ctx.IsGet() && !ctx.IsHead() {
-		return methodRefused(ctx, "GET")
-	}
+func (s *Server) events(ctx *call) (_ any, err error) {
 	if s.deps.Training == nil {
-		return absentPart("a training log (processor.training.sample)")
-	}
-	if err := checkParameters(ctx, []string{"since", "unlabelled"}); err != nil {
-		return err
+		return nil, absentPart("a training log (processor.training.sample)")
 	}
 	var since time.Time
 	if q := string(ctx.QueryArgs().Peek("since")); q != "" {
 		if since, err = time.Parse(time.RFC3339, q); err != nil {
-			return badField("since", "%q is no time such as 2026-01-02T15:04:05Z", q)
+			return nil, badField("since", "%q is no time such as 2026-01-02T15:04:05Z", q)
 		}
 	}
 	var unlabelled bool
@@ -38,11 +27,11 @@ func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
 	case "true":
 		unlabelled = true
 	default:
-		return badField("unlabelled", "%q is neither true nor false", q)
+		return nil, badField("unlabelled", "%q is neither true nor false", q)
 	}
 	f, err := os.CreateTemp("", "antirobot-events-*.csv")
 	if err != nil {
-		return fmt.Errorf("export events: %w", err)
+		return nil, fmt.Errorf("export events: %w", err)
 	}
 	defer func() {
 		if err != nil {
@@ -50,23 +39,24 @@ func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
 		}
 	}()
 	if err := os.Remove(f.Name()); err != nil { // it lives as long as it is open
-		return fmt.Errorf("export events: %w", err)
+		return nil, fmt.Errorf("export events: %w", err)
 	}
 	w := bufio.NewWriterSize(f, 1<<16)
 	if _, err := s.deps.Training.ExportTraining(w, training.ExportOptions{Unlabelled: unlabelled, Since: since}, s.now()); err != nil {
-		return fmt.Errorf("export events: %w", err)
+		return nil, fmt.Errorf("export events: %w", err)
 	}
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("export events: %w", err)
+		return nil, fmt.Errorf("export events: %w", err)
 	}
 	size, err := f.Seek(0, io.SeekCurrent)
 	if err != nil {
-		return fmt.Errorf("export events: %w", err)
+		return nil, fmt.Errorf("export events: %w", err)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("export events: %w", err)
+		return nil, fmt.Errorf("export events: %w", err)
 	}
 	ctx.SetContentType("text/csv; charset=utf-8")
 	ctx.SetBodyStream(f, int(size)) // closes it
-	return nil
+	ctx.acted = true                // it only reads
+	return streamed, nil
 }

@@ -90,6 +90,7 @@ func TestRoles(t *testing.T) {
 		"DELETE /api/messages/{}/mark": Operator,
 		"POST /api/lab/rehearse":       Operator, "POST /api/lab/shadow": Admin, "DELETE /api/lab/shadow": Admin, "POST /api/lab/apply": Admin, "POST /api/lab/takeback": Admin,
 		"DELETE /api/subjects/{}": Operator,
+		"GET /api/events":         Admin,
 		"POST /api/counters/read": Viewer, // reads, with a body
 	}
 	for _, r := range l.srv.routes {

@@ -25,16 +25,19 @@ type call struct {
 	work  context.Context // bounds what is done for the request; a RequestCtx must not outlive its handler, this one may
 }
 
+// streamed is what a handler returns that has answered itself.
+var streamed any = "streamed"
+
 // maxWork bounds what one request of the API may take.
 const maxWork = 30 * time.Second
 
 // route binds a method and a path to a handler. {} in a path is a segment that is an argument.
 type route struct {
 	method, path string
-	query        string // the names of the parameters that it takes; a route that merges takes gateways, too
-	body         bool   // takes a JSON body
-	role         Role   // the least that may call it
-	handle       func(*call) (any, error)
+	query        string                              // the names of the parameters that it takes; a route that merges takes gateways, too
+	body         bool                                // takes a JSON body
+	role         Role                                // the least that may call it
+	handle       func(*call) (any, error)            // the value, or streamed
 	merge        func(*call, *gathered) (any, error) // of the answers of several gateways; nil: each knows the same
 }
 
@@ -62,6 +65,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/attack", "", false, Viewer, s.attackState, nil},
 		{"POST", "/api/attack", "", true, Operator, s.attack, nil},
 		{"DELETE", "/api/attack", "", false, Operator, s.attackOver, nil},
+		{"GET", "/api/events", "since unlabelled", false, Admin, s.events, nil},
 		{"GET", "/api/alarms", "", false, Viewer, s.alarms, mergeAlarms},
 		{"POST", "/api/alarms/test", "", false, Operator, s.testAlarms, nil},
 		{"GET", "/api/whoami", "", false, Viewer, s.whoAmI, nil},
@@ -109,8 +113,6 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 			break
 		}
 		err = s.profile(ctx, strings.Trim(strings.TrimPrefix(path, "/debug/pprof"), "/"))
-	case path == "/api/events":
-		err = s.events(ctx)
 	case strings.HasPrefix(path, "/api/"):
 		if codec, ok := messageCodec(path); ok {
 			err = s.messages(ctx, codec)
@@ -184,7 +186,9 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, path string, who Caller) error
 		if r.role > Viewer && !c.acted {
 			s.act(c, journal.Act{What: strings.ToLower(r.method) + " " + strings.TrimPrefix(r.path, "/api/"), Subject: arg})
 		}
-		answerJSON(ctx, fasthttp.StatusOK, v)
+		if v != streamed {
+			answerJSON(ctx, fasthttp.StatusOK, v)
+		}
 		return nil
 	}
 	if allowed != nil {
