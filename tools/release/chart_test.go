@@ -146,6 +146,13 @@ func TestChart(t *testing.T) {
 		}
 	}
 	checkConfig(t, bin, docs)
+	if env := dig(t, docs["StatefulSet shop-antirobot"], "spec", "template", "spec", "containers", 0, "env", 1); dig(t, env, "name") != "ANTIROBOT_ADMIN_ADVERTISE" {
+		t.Errorf("the gateways can't ask each other: %v", env)
+	}
+	ingress := dig(t, docs["NetworkPolicy shop-antirobot"], "spec", "ingress").([]any)
+	if private := dig(t, ingress[1], "from").([]any); len(ingress) != 2 || len(private) != 2 || dig(t, private[1], "podSelector", "matchLabels", "app.kubernetes.io/instance") != "shop" {
+		t.Errorf("the policy is %v", ingress)
+	}
 	if n := len(dig(t, docs["StatefulSet shop-antirobot"], "spec", "template", "spec", "volumes").([]any)); n != 5 {
 		t.Errorf("%d volumes", n)
 	}
@@ -159,6 +166,23 @@ func TestChart(t *testing.T) {
 		if _, err := render(values); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%v: %v", values, err)
 		}
+	}
+}
+
+// TestChartCheck renders gateways that a balancer asks: it alone reaches their ports.
+func TestChartCheck(t *testing.T) {
+	bin := built(t)
+	values := valuesOf(t, "values-fleet.yaml")
+	values["config"] = map[string]any{"check": map[string]any{"listen": []any{":9091"}, "grpc": []any{"0.0.0.0:9093"}, "allowed": []any{"10.0.0.0/8"}}}
+	values["networkPolicy"] = map[string]any{"enabled": true, "checkFrom": []any{map[string]any{"podSelector": map[string]any{}}}}
+	docs, err := render(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkConfig(t, bin, docs)
+	rule := dig(t, docs["NetworkPolicy shop-antirobot"], "spec", "ingress", 2)
+	if dig(t, rule, "ports", 0, "port") != 9091 || dig(t, rule, "ports", 1, "port") != 9093 || len(dig(t, rule, "from").([]any)) != 1 {
+		t.Errorf("the balancer's rule is %v", rule)
 	}
 }
 

@@ -24,6 +24,24 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 {{- include "antirobot.labelsOf" (list . "antirobot") }}
 {{- end }}
 
+{{- /* Who may reach the private port: those of the values, and the gateways and processors, which ask each other. */}}
+{{- define "antirobot.privateFrom" -}}
+{{- toYaml .Values.networkPolicy.privateFrom }}
+- podSelector:
+    matchExpressions: [{key: app.kubernetes.io/name, operator: In, values: [antirobot, antirobot-processor]}]
+    matchLabels: {app.kubernetes.io/instance: {{ .Release.Name }}}
+{{- end }}
+
+{{- /* The ports at which balancers ask, if checkFrom says who. */}}
+{{- define "antirobot.checkPorts" -}}
+{{- if .Values.networkPolicy.checkFrom }}
+{{- $check := .Values.config.check | default dict }}
+{{- range concat ($check.listen | default list) ($check.grpc | default list) ($check.spoe | default list) }}
+- port: {{ regexFind "[0-9]+$" . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- /* What can't work is refused when the chart is rendered. */}}
 {{- define "antirobot.check" -}}
 {{- if and (gt (int .Values.replicas) 1) (not .Values.store.url) }}{{ fail "replicas: more than one gateway needs store.url: with stores of their own they know nothing of each other" }}{{ end }}
