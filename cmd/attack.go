@@ -3,7 +3,6 @@ package cmd
 import (
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,12 +48,12 @@ Without an argument it prints the present state. SIGUSR1 and SIGUSR2 to the proc
 			}
 			switch off := method == http.MethodDelete; {
 			case off && s.On:
-				fmt.Fprintf(cmd.OutOrStdout(), "switched off; it has eased off by %s\n", s.Until.Format(time.RFC3339))
+				fmt.Fprintf(cmd.OutOrStdout(), "switched off; it eases off %s\n", untilWords(s.Until))
 			case off:
 				fmt.Fprintln(cmd.OutOrStdout(), "switched off")
 			case s.On:
-				fmt.Fprintf(cmd.OutOrStdout(), "under attack until %s: %.0f %% of the visitors whom the site does not know are asked\n",
-					s.Until.Format(time.RFC3339), 100*s.Share)
+				fmt.Fprintf(cmd.OutOrStdout(), "under attack %s: %.0f %% of the visitors whom the site does not know are asked\n",
+					untilWords(s.Until), 100*s.Share)
 			default:
 				fmt.Fprintln(cmd.OutOrStdout(), "not under attack")
 			}

@@ -110,7 +110,7 @@ func banCommand() *cobra.Command {
 			if err != nil || printed {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is banned until %s UTC\n", b.Subject, b.Until.UTC().Format(time.DateTime))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is banned %s\n", b.Subject, untilWords(b.Until))
 			return o.whetherStops(cmd)
 		})
 	cmd.Flags().StringVar(&ttl, "for", "1h", "how long: a `TTL` such as 10m, 12h or 7d")
@@ -180,7 +180,7 @@ func (o *operator) enlist(cmd *cobra.Command, list, done string, body map[string
 	}
 	until := "until it is removed"
 	if !out.Until.IsZero() {
-		until = "until " + out.Until.UTC().Format(time.DateTime) + " UTC"
+		until = untilWords(out.Until)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", out.Entry, done, until)
 	if list == "white" {

@@ -43,7 +43,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	if e := s.Entry; e != nil {
 		row("list", "%s: %s%s", e.List, e.Text, parenthesis(e.Reason))
 		if e.Until != nil {
-			row("", "until %s UTC", e.Until.Format(time.DateTime))
+			row("", "%s", untilWords(*e.Until))
 		}
 	} else {
 		row("list", "no entry spoke")
@@ -53,7 +53,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	if s.Ban != nil {
 		tellBan(row, s, now, at)
 	} else if q := s.Question; q != nil {
-		row("asked", "%s until %s UTC: %s; %s", q.Network, q.Until.Format(time.DateTime), whyAsked(q), whoIsAsked(q))
+		row("asked", "%s %s: %s; %s", q.Network, untilWords(q.Until), whyAsked(q), whoIsAsked(q))
 	} else if s.Score > 0 {
 		row("score", "%.3g", s.Score)
 	}
@@ -292,16 +292,23 @@ func ago(d time.Duration) string {
 
 // causeWords says what decided.
 func causeWords(s *verdict.Story) string {
-	if q := s.Question; q != nil && q.Reason != "" {
-		return "asked in place of a ban: " + q.Reason
+	switch q := s.Question; {
+	case q == nil:
+		return verdict.CauseWords(s.Cause)
+	case q.Reason == "":
+		return words.Reason(words.English, q.Short())
+	default:
+		return "asked " + words.Reason(words.English, q.Short())
 	}
-	return verdict.CauseWords(s.Cause)
 }
+
+// untilWords says when something ends.
+func untilWords(t time.Time) string { return "until " + t.UTC().Format(time.DateTime) + " UTC" }
 
 // whyAsked says what a question is asked for.
 func whyAsked(q *verdict.StoryAsked) string {
 	if q.Reason != "" {
-		return "in place of a ban, for " + q.Reason
+		return words.Reason(words.English, q.Short())
 	}
 	return words.Sprintf(words.English, "%d {document|documents} within %s, %d {is|are} in order", q.Read, q.Window, q.Most)
 }

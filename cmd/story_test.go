@@ -55,6 +55,24 @@ func TestStoryOfEveryCause(t *testing.T) {
 	}
 }
 
+// TestStoryOfQuestion: what a question is asked for is told, in place of a ban by its factors, or for what an address or its network has read.
+func TestStoryOfQuestion(t *testing.T) {
+	for _, c := range []struct {
+		asked verdict.StoryAsked
+		want  string
+	}{
+		{verdict.StoryAsked{Network: "203.0.113.7/32", Reason: "formula: agent_library"}, "asked in place of a ban: " + words.Reason(words.English, "formula: agent_library")},
+		{verdict.StoryAsked{Network: "203.0.113.7/32", Read: 60, Most: 34, Window: "1h"}, "its address has read too much"},
+		{verdict.StoryAsked{Network: "2001:db8::/64", Read: 60, Most: 34, Window: "1h"}, "its address has read too much"},
+		{verdict.StoryAsked{Network: "203.0.113.0/24", Read: 60, Most: 34, Window: "1h"}, "its network has read too much"},
+	} {
+		s := &verdict.Story{Verdict: "robot", Mode: "enforce", Cause: "budget", Question: &c.asked}
+		if got := told(t, s); !strings.Contains(got, c.want) || strings.Contains(got, "formula:") {
+			t.Errorf("%q is not told: %s", c.want, got)
+		}
+	}
+}
+
 // TestStoryOfOwnBlock: what stands above the white list is not set right by an entry there.
 func TestStoryOfOwnBlock(t *testing.T) {
 	for list, want := range map[string]string{
@@ -113,7 +131,7 @@ func TestStoryOfAQuestion(t *testing.T) {
 		t.Errorf("for what was read: %s", out)
 	}
 	q.Reason = "formula: parts_missing"
-	if out := told(t, &s); !strings.Contains(out, "in place of a ban, for formula: parts_missing; the established are spared") || strings.Contains(out, "documents") || strings.Contains(out, "has read more") {
+	if out := told(t, &s); !strings.Contains(out, "in place of a ban: loads no pictures, styles and scripts (parts_missing); the established are spared") || strings.Contains(out, "documents") || strings.Contains(out, "has read more") {
 		t.Errorf("for what the formula says: %s", out)
 	}
 }
@@ -143,7 +161,7 @@ func TestStoryOfRules(t *testing.T) {
 	}}, "blocked with a 409", "FLOOD on POST /guestbook, action "+quarantine+", score 2", "a captcha had been solved for it")
 	f(verdict.Story{Verdict: "blocked", Cause: "rule", Rules: &verdict.StoryRules{Action: quarantine, Error: "the store is away"}},
 		"blocked with a 409", "no decision: the store is away")
-	f(verdict.Story{Verdict: "robot", Cause: "budget"}, "robot, asked for a captcha: its network has read more")
+	f(verdict.Story{Verdict: "robot", Cause: "budget"}, "robot, asked for a captcha: more is read where it comes from than")
 }
 
 // TestStoryOfHandshake: the fingerprints are told, and a contradiction in words.

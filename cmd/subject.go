@@ -58,7 +58,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	row("subject", "%s", s.Subject)
 	for i := range s.Bans {
 		b := &s.Bans[i]
-		row("ban", "%s", paint(on, red, "until "+b.Until.UTC().Format(time.DateTime)+" UTC, by the "+b.Source+parenthesis(b.Service)))
+		row("ban", "%s", paint(on, red, untilWords(b.Until)+", by the "+b.Source+parenthesis(b.Service)))
 		row("", "%s", words.Reason(words.English, b.Reason))
 	}
 	if len(s.Bans) == 0 {
@@ -68,7 +68,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 		e := &s.Entries[i]
 		end := ""
 		if !e.Until.IsZero() {
-			end = ", until " + e.Until.UTC().Format(time.DateTime) + " UTC"
+			end = ", " + untilWords(e.Until)
 		}
 		text := e.Entry + " on the list " + e.List + parenthesis(e.Service) + end
 		if e.Flag != "white" {
@@ -83,7 +83,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 		row("exempt", "processor.exempt names it: it is judged, and never banned by that")
 	}
 	if a := s.Allowance; a != nil {
-		row("pass", "%s", words.Sprintf(words.English, "%d of %d {page|pages} left, until %s UTC", a.Left, a.Limit, a.Expires.UTC().Format(time.DateTime)))
+		row("pass", "%s", words.Sprintf(words.English, "%d of %d {page|pages} left, %s", a.Left, a.Limit, untilWords(a.Expires)))
 	}
 	if s.Session != nil {
 		tellSession(row, s.Session, at)

@@ -114,7 +114,7 @@ func (j *Journal) told(n *verdict.Note) written {
 	return w
 }
 
-// reasonOf says in short what decided: the list's entry, the rule, or the ban.
+// reasonOf says in short what decided: the list's entry, the rule, the ban, or what it is asked for.
 func reasonOf(s *verdict.Story) string {
 	switch {
 	case s.Entry != nil:
@@ -123,6 +123,8 @@ func reasonOf(s *verdict.Story) string {
 		return s.Rule
 	case s.Ban != nil:
 		return s.Ban.Reason
+	case s.Question != nil:
+		return s.Question.Short()
 	}
 	return ""
 }

@@ -206,6 +206,17 @@ type StoryAsked struct {
 	Reason string `json:"reason,omitempty"` // of the ban in whose place it is asked; empty: it is asked for what was read
 }
 
+// Short says in short whom a question is for, as words.Reason reads it.
+func (q *StoryAsked) Short() string {
+	if q.Reason != "" {
+		return "in place of a ban: " + q.Reason
+	}
+	if n, err := netip.ParsePrefix(q.Network); err == nil && (n.IsSingleIP() || n.Addr().Is6() && n.Bits() >= 64) {
+		return "budget: address"
+	}
+	return "budget: network"
+}
+
 // story returns the question as JSON shows it.
 func (q *Question) story() *StoryAsked {
 	addr, bits := netip.AddrFrom16(q.Prefix.ID), int(q.Prefix.Bits)

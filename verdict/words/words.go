@@ -111,15 +111,33 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s, "", false
 }
 
-// Reason says what the reason of a ban names: "formula: agent_library, hosting". Other reasons are returned as they are.
+// asked are the reasons of a question; the first stands before the reason of the ban in whose place it is asked.
+var asked = map[Language][3]string{
+	English: {"in place of a ban: ", "its address has read too much", "its network has read too much"},
+	Russian: {"вместо бана: ", "его адрес прочёл слишком много", "его сеть прочла слишком много"},
+}
+
+// Reason says what the reason of a ban names, "formula: agent_library, hosting", or that of a question. Other reasons are returned as they are.
 func Reason(l Language, reason string) string {
+	of, in := of(l), asked[l]
+	if in[0] == "" {
+		in = asked[English]
+	}
+	switch rest, ok := strings.CutPrefix(reason, asked[English][0]); {
+	case ok:
+		return in[0] + Reason(l, rest)
+	case reason == "budget: address":
+		return in[1]
+	case reason == "budget: network":
+		return in[2]
+	}
 	names, ok := strings.CutPrefix(reason, "formula: ")
 	if !ok {
 		return reason
 	}
 	var all []string
 	for name := range strings.SplitSeq(names, ", ") {
-		p, ok := of(l)[name]
+		p, ok := of[name]
 		if !ok {
 			return reason
 		}
