@@ -118,12 +118,14 @@ func (d *doctor) examine(sources *config.Sources) {
 
 // keys looks at the files that are secrets.
 func (d *doctor) keys() {
-	for _, secret := range [...]struct{ what, file string }{{"keys", d.cfg.KeyFile()}, {"token", tokenFile(d.cfg)}} {
+	for _, secret := range [...]struct{ what, file, made string }{
+		{"keys", d.cfg.KeyFile(), "it is made at the first start, or kept in the shared store"}, {"token", tokenFile(d.cfg), "it is made at the first start"},
+	} {
 		what, file := secret.what, secret.file
 		info, err := os.Stat(file)
 		switch {
 		case errors.Is(err, os.ErrNotExist):
-			d.say(look, what, "", "%s is not there yet: it is made at the first start, or kept in the shared store", file)
+			d.say(look, what, "", "%s is not there yet: %s", file, secret.made)
 		case err != nil:
 			d.say(bad, what, "run this as the gateway's user", "%v", err)
 		case info.Mode().Perm()&0o077 != 0:
