@@ -308,6 +308,10 @@ func (k *checkCall) challenge() {
 
 // full answers the original request.
 func (k *checkCall) full() {
+	if k.isQuestion() && k.c.round.due(k.x.View.At) {
+		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
+			Msg("a balancer asks about requests (auth_request), and check.style is full, which judges the question itself: set check.style verdict; see docs/balancers.md")
+	}
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
 		k.ask.Beside = true

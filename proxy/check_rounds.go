@@ -28,6 +28,17 @@ func (r *rounds) again(at time.Time) bool {
 	if r.n.Add(1) < roundsFrom {
 		return false
 	}
+	return r.due(at)
+}
+
+// due reports whether a line may be logged again.
+func (r *rounds) due(at time.Time) bool {
 	now, last := at.Unix(), r.said.Load()
 	return now-last >= int64(refusalEvery/time.Second) && r.said.CompareAndSwap(last, now)
+}
+
+// isQuestion reports whether a call of style full is a question of style verdict: its path is judged then, not the visitor's.
+func (k *checkCall) isQuestion() bool {
+	call := &k.x.View
+	return string(call.Path) == k.rules.path && (call.Get("X-Forwarded-Uri") != nil || call.Get("X-Original-URI") != nil)
 }

@@ -118,6 +118,20 @@ func TestCheckSaysThatNobodyAsks(t *testing.T) {
 	}
 }
 
+// TestCheckSaysThatItIsAsked: a balancer that asks as in style verdict, where the style is full, is logged, since all its visitors would be
+// judged by the path of the question; what a balancer hands on is not.
+func TestCheckSaysThatItIsAsked(t *testing.T) {
+	for path, want := range map[string]int{"/check": 1, "/a": 0} {
+		e := newCheckEnv(t, func(c *CheckConfig) { c.Style = "full" })
+		for range 3 {
+			e.send("GET " + path + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-Uri: /b\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: http\r\n\r\n")
+		}
+		if n := strings.Count(e.logs.String(), "set check.style verdict"); n != want {
+			t.Errorf("%s: logged %d times, wanted %d", path, n, want)
+		}
+	}
+}
+
 // TestCheckReload: new rules apply to the next call.
 func TestCheckReload(t *testing.T) {
 	e := newCheckEnv(t, nil)
