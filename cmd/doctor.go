@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"antirobot/config"
-	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/hello"
 	"antirobot/settings"
 	"antirobot/verdict/words"
 )
@@ -174,7 +174,7 @@ func (d *doctor) certificates(at time.Time) {
 		if len(files) == 0 {
 			continue
 		}
-		certs, err := h1.LoadCertificates(files)
+		certs, err := hello.LoadCertificates(files)
 		if err != nil {
 			continue // CheckFiles has said it
 		}

@@ -21,6 +21,7 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/hello"
 	"antirobot/proxy/h2"
 	"antirobot/proxy/h3"
 	"antirobot/proxy/traces"
@@ -93,8 +94,8 @@ type Listener struct {
 	TLSCert string `mapstructure:"tls_cert"` // PEM; read again on reload
 	TLSKey  string `mapstructure:"tls_key"`
 	// Further certificates, for other hosts: the client's server name chooses.
-	Certificates []h1.CertificateFiles `mapstructure:"certificates"`
-	ACME         bool                  `mapstructure:"acme"` // TLS with the certificates of tls.acme, for hosts that no file covers
+	Certificates []hello.CertificateFiles `mapstructure:"certificates"`
+	ACME         bool                     `mapstructure:"acme"` // TLS with the certificates of tls.acme, for hosts that no file covers
 	// Who signs the certificates of clients, PEM, read again on reload; empty: none are asked for.
 	ClientCA       string `mapstructure:"client_ca"`
 	ClientRequired bool   `mapstructure:"client_required"` // a client without one is not served
@@ -115,11 +116,11 @@ type TLS struct {
 func (l *Listener) Secure() bool { return l.TLSCert != "" || l.ACME }
 
 // Files returns the files of its certificates.
-func (l *Listener) Files() []h1.CertificateFiles {
+func (l *Listener) Files() []hello.CertificateFiles {
 	if l.TLSCert == "" {
 		return nil
 	}
-	return append([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}, l.Certificates...)
+	return append([]hello.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}, l.Certificates...)
 }
 
 // Keys says where the key ring is.
@@ -170,7 +171,7 @@ func Default() Config {
 	return Config{
 		Version:   formatVersion,
 		Role:      RoleAll,
-		Listen:    []Listener{{Address: ":8080", Certificates: []h1.CertificateFiles{}}},
+		Listen:    []Listener{{Address: ":8080", Certificates: []hello.CertificateFiles{}}},
 		Admin:     admin.DefaultConfig(),
 		DataDir:   "var",
 		Log:       Log{Level: "info", Access: true, AccessFields: true, DecisionLines: proxy.DefaultDecisionLines(), AccessLines: proxy.DefaultAccessLines()},

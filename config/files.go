@@ -13,6 +13,7 @@ import (
 	"antirobot/identity"
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/hello"
 	"antirobot/proxy/upstream"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
@@ -114,7 +115,7 @@ func (c *Config) CheckFiles() error {
 		if l.TLSCert == "" {
 			continue
 		}
-		if _, err := h1.LoadCertificates(l.Files()); err != nil {
+		if _, err := hello.LoadCertificates(l.Files()); err != nil {
 			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
 		}
 	}

@@ -11,13 +11,14 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/hello"
 	"antirobot/spravka"
 	"antirobot/store"
 )
 
 // certificates are those of one listener. All listeners have theirs read here, at the start and with every reload.
 type certificates struct {
-	*h1.Certificates
+	*hello.Certificates
 	listener int // of config.Listen; adminListener: the private one
 }
 
@@ -26,12 +27,12 @@ const adminListener = -1
 
 // filesOf returns the files that next names for a listener, and the key of its section. A listener whose address
 // changes continues unchanged until the restart, with its current files.
-func (a *Server) filesOf(listener int, next *config.Config) (key string, files []h1.CertificateFiles) {
+func (a *Server) filesOf(listener int, next *config.Config) (key string, files []hello.CertificateFiles) {
 	if listener == adminListener {
 		if a.Config().Admin.TLSCert == "" {
 			return "admin", nil
 		}
-		return "admin", []h1.CertificateFiles{{CertFile: a.Config().Admin.TLSCert, KeyFile: a.Config().Admin.TLSKey}}
+		return "admin", []hello.CertificateFiles{{CertFile: a.Config().Admin.TLSCert, KeyFile: a.Config().Admin.TLSKey}}
 	}
 	l := a.Config().Listen[listener]
 	if listener < len(next.Listen) && next.Listen[listener].Address == l.Address && next.Listen[listener].TLSCert != "" {
@@ -46,7 +47,7 @@ func (a *Server) openCertificates() error {
 		if len(files) == 0 {
 			continue
 		}
-		c, err := h1.LoadCertificates(files)
+		c, err := hello.LoadCertificates(files)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
@@ -72,7 +73,7 @@ func (a *Server) openClientCAs() (err error) {
 
 // tlsOf returns what a listener speaks TLS with; nil: it does not.
 func (a *Server) tlsOf(listener int) *tls.Config {
-	var own *h1.Certificates
+	var own *hello.Certificates
 	for _, c := range a.certs {
 		if c.listener == listener {
 			own = c.Certificates

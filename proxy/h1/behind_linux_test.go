@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"antirobot/proxy/h1/hello"
 )
 
 const way = 100 * time.Millisecond // of the made-up delays, each direction
@@ -40,7 +42,7 @@ func behindOf(t *testing.T, dial func() (net.Conn, error), seen <-chan time.Dura
 
 func newBehindGateway(t *testing.T, listen string) (*gateway, <-chan time.Duration) {
 	t.Helper()
-	certs, err := LoadCertificates([]CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
+	certs, err := hello.LoadCertificates([]hello.CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/proxy/h1/hello"
 )
 
 // signer is an authority for the certificates of clients.
@@ -74,7 +76,7 @@ func (s *signer) client(tpl x509.Certificate) []tls.Certificate {
 // TestClientCertificates: who has a good certificate is known by its name; a bad one is worse than none, and none will do
 // where it is not required. A reload changes who signs.
 func TestClientCertificates(t *testing.T) {
-	certs, err := LoadCertificates([]CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
+	certs, err := hello.LoadCertificates([]hello.CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +157,7 @@ func TestClientCertificates(t *testing.T) {
 // first certificate, unless others are asked and have one.
 func TestCertificateByServerName(t *testing.T) {
 	dir := t.TempDir()
-	certs, err := LoadCertificates([]CertificateFiles{
+	certs, err := hello.LoadCertificates([]hello.CertificateFiles{
 		certificate(t, dir, "first.test", 1), certificate(t, dir, "second.test", 2), certificate(t, dir, "*.wild.test", 3),
 	})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"antirobot/proxy/h1/hello"
 	"antirobot/proxy/socket"
 )
 
@@ -55,7 +56,7 @@ func (c *conn) serveHTTP2() {
 	_ = c.nc.SetDeadline(time.Time{})
 	nc := c.nc
 	if n := c.br.Buffered(); n > 0 {
-		nc = &bufferedConn{Conn: c.nc, early: c.TakeBody(nil, n)}
+		nc = &hello.Early{Conn: c.nc, Bytes: c.TakeBody(nil, n)}
 	}
 	if c.state.Load() != closed {
 		c.opts.HTTP2.ServeConn(nc, c.origin())
@@ -71,7 +72,7 @@ func (c *conn) origin() Origin {
 }
 
 func (c *conn) greetProxy() bool {
-	addr, err := readProxyHeader(c.br)
+	addr, err := hello.ReadProxyHeader(c.br)
 	if err != nil {
 		c.srv.m.badProxyHeader.Inc()
 		c.srv.log.Debug().Err(err).Stringer("peer", c.peer).Msg("no PROXY header")
@@ -96,13 +97,13 @@ func (c *conn) greetTLS() bool {
 	under := socket.Direct(c.sock)
 	if n := c.br.Buffered(); n > 0 { // the client's hello came together with the PROXY header
 		b, _ := c.br.Peek(n)
-		under = &bufferedConn{Conn: under, early: append([]byte(nil), b...)}
+		under = &hello.Early{Conn: under, Bytes: append([]byte(nil), b...)}
 	}
 	alone := !c.opts.ProxyProtocol && !c.trusted // nobody's balancer holds the socket
-	pace := &paced{Conn: under, done: !alone}
+	pace := &hello.Paced{Conn: under, Done: !alone}
 	t := tls.Server(pace, c.opts.TLS)
 	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
-	if err := t.HandshakeContext(HelloContext(context.Background(), &c.ja4, false)); err != nil {
+	if err := t.HandshakeContext(hello.Context(context.Background(), &c.ja4, false)); err != nil {
 		c.srv.m.limitHandshake.Inc()
 		var plainText tls.RecordHeaderError
 		if errors.As(err, &plainText) && plainText.Conn != nil && classes[plainText.RecordHeader[0]]&isToken != 0 {
@@ -111,7 +112,7 @@ func (c *conn) greetTLS() bool {
 		return false
 	}
 	if alone {
-		c.behind = pace.behind(c.sock)
+		c.behind = pace.Behind(c.sock)
 	}
 	_ = t.SetDeadline(time.Time{})
 	c.readBy, c.writeBy = time.Time{}, time.Time{}

@@ -19,10 +19,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/proxy/h1/hello"
 )
 
 // certificate writes a self-signed certificate for name.
-func certificate(t testing.TB, dir, name string, serial int64) CertificateFiles {
+func certificate(t testing.TB, dir, name string, serial int64) hello.CertificateFiles {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -40,7 +42,7 @@ func certificate(t testing.TB, dir, name string, serial int64) CertificateFiles 
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := CertificateFiles{filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")}
+	f := hello.CertificateFiles{CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key")}
 	for file, b := range map[string]*pem.Block{f.CertFile: {Type: "CERTIFICATE", Bytes: der}, f.KeyFile: {Type: "EC PRIVATE KEY", Bytes: kder}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
 			t.Fatal(err)
@@ -63,8 +65,8 @@ func dialTLS(t *testing.T, g *gateway, name string) (*client, *x509.Certificate)
 // TestTLSReload: certificates change while connections stay open.
 func TestTLSReload(t *testing.T) {
 	dir := t.TempDir()
-	files := []CertificateFiles{certificate(t, dir, "a.test", 1), certificate(t, dir, "b.test", 2)}
-	certs, err := LoadCertificates(files)
+	files := []hello.CertificateFiles{certificate(t, dir, "a.test", 1), certificate(t, dir, "b.test", 2)}
+	certs, err := hello.LoadCertificates(files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +93,7 @@ func TestTLSReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	commit()
-	if _, err := certs.Prepare([]CertificateFiles{{"none", "none"}}); err == nil {
+	if _, err := certs.Prepare([]hello.CertificateFiles{{CertFile: "none", KeyFile: "none"}}); err == nil {
 		t.Error("a missing file is not an error")
 	}
 	if _, again := dialTLS(t, g, "a.test"); again.SerialNumber.Int64() != 3 || first.SerialNumber.Int64() != 1 {
@@ -110,7 +112,7 @@ func TestTLSReload(t *testing.T) {
 
 // TestTLSLargeBodies moves bodies both ways through TLS, and closes with a lingering end.
 func TestTLSLargeBodies(t *testing.T) {
-	certs, err := LoadCertificates([]CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
+	certs, err := hello.LoadCertificates([]hello.CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,8 +141,10 @@ var localTrusted = trusted(netip.Addr.IsLoopback)
 // TestProxyProtocol is pitfall 6: the header of a trusted balancer is believed, in either version, and nobody else's.
 func TestProxyProtocol(t *testing.T) {
 	const (
-		v1IPv4 = "PROXY TCP4 203.0.113.7 192.0.2.1 4711 80\r\n"
-		v1IPv6 = "PROXY TCP6 2001:db8::7 2001:db8::1 4711 80\r\n"
+		v1IPv4  = "PROXY TCP4 203.0.113.7 192.0.2.1 4711 80\r\n"
+		v1IPv6  = "PROXY TCP6 2001:db8::7 2001:db8::1 4711 80\r\n"
+		proxyV2 = "\r\n\r\n\x00\r\nQUIT\n"
+
 		v2IPv4 = proxyV2 + "\x21\x11\x00\x0c" + "\xcb\x00\x71\x07" + "\xc0\x00\x02\x01" + "\x12\x67\x00\x50"
 		v2IPv6 = proxyV2 + "\x21\x21\x00\x24" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07" +
 			"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x12\x67\x00\x50"
@@ -239,7 +243,7 @@ func TestProxyProtocol(t *testing.T) {
 
 // TestProxyProtocolBeforeTLS: the header and the client's hello arrive in one segment.
 func TestProxyProtocolBeforeTLS(t *testing.T) {
-	certs, err := LoadCertificates([]CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
+	certs, err := hello.LoadCertificates([]hello.CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/hello"
 	"antirobot/request"
 )
 
@@ -86,7 +87,7 @@ func newFront(t *testing.T, o setup) *front {
 	if f.h3, err = New(cfg3, Deps{Front: h, Log: zerolog.Nop(), Metrics: f.set}); err != nil {
 		t.Fatal(err)
 	}
-	own := new(h1.Certificates).WithOthers(func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	own := new(hello.Certificates).WithOthers(func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		c := certificate(t, "site.example")
 		return &c, nil
 	}).Config()

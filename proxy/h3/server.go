@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/hello"
 	"antirobot/proxy/streams"
 )
 
@@ -180,7 +181,7 @@ func (s *Server) greet(ctx context.Context, info *quic.ClientInfo, o *Options) (
 	}
 	s.m.handshakes.Add(1)
 	context.AfterFunc(ctx, func() { s.settled(h, false) })
-	return h1.HelloContext(context.WithValue(ctx, handshakeKey{}, h), &h.ja4, true), nil
+	return hello.Context(context.WithValue(ctx, handshakeKey{}, h), &h.ja4, true), nil
 }
 
 // settled is called when a handshake has succeeded or its connection has ended, whatever comes first.

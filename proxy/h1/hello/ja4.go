@@ -1,4 +1,4 @@
-package h1
+package hello
 
 import (
 	"context"
@@ -132,7 +132,8 @@ func readHello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	return nil, nil //nolint:nilnil // this is how it says that nothing is changed
 }
 
-// HelloContext is the context of a handshake whose fingerprint goes to a given place; quic as JA4 has it.
-func HelloContext(ctx context.Context, ja4 *[]byte, quic bool) context.Context {
+// Context is the context of a handshake with a configuration of Certificates whose fingerprint goes to a given place, before the
+// handshake ends; quic as JA4 has it.
+func Context(ctx context.Context, ja4 *[]byte, quic bool) context.Context {
 	return context.WithValue(ctx, helloKey{}, hello{ja4, quic})
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package h1
+package hello
 
 import (
 	"net"

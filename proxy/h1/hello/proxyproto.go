@@ -1,4 +1,4 @@
-package h1
+package hello
 
 import (
 	"bufio"
@@ -24,10 +24,10 @@ const (
 	proxyV2Head = 16
 )
 
-// readProxyHeader reads the PROXY protocol header, version 1 or 2, which must open the connection, and returns the client
+// ReadProxyHeader reads the PROXY protocol header, version 1 or 2, which must open the connection, and returns the client
 // that the balancer speaks for. The zero address means the balancer itself (LOCAL, UNKNOWN). It reads no byte beyond the
-// header.
-func readProxyHeader(r *bufio.Reader) (netip.Addr, error) {
+// header. An error says that the connection is to be closed without an answer: r failed, or what it began with is no such header.
+func ReadProxyHeader(r *bufio.Reader) (netip.Addr, error) {
 	first, err := r.Peek(1)
 	if err != nil {
 		return netip.Addr{}, err
@@ -126,17 +126,19 @@ func readProxyV2(r *bufio.Reader) (netip.Addr, error) {
 	return netip.Addr{}, errProxyHeader
 }
 
-// bufferedConn gives TLS the bytes that were read together with the PROXY header.
-type bufferedConn struct {
+// Early is a connection of which some bytes have been read already, which are read from it again first: what came together with a
+// PROXY header, or to find out what the client speaks. It owns Bytes. It is for one reader.
+type Early struct {
 	net.Conn
-	early []byte
+	Bytes []byte
 }
 
-func (c *bufferedConn) Read(p []byte) (int, error) {
-	if len(c.early) == 0 {
+// Read implements net.Conn.
+func (c *Early) Read(p []byte) (int, error) {
+	if len(c.Bytes) == 0 {
 		return c.Conn.Read(p) //nolint:wrapcheck // it is the connection
 	}
-	n := copy(p, c.early)
-	c.early = c.early[n:]
+	n := copy(p, c.Bytes)
+	c.Bytes = c.Bytes[n:]
 	return n, nil
 }
