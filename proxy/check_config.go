@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/wire"
 	"antirobot/settings"
 )
 
@@ -97,7 +97,7 @@ func (c *CheckConfig) Validate() error {
 	oneOf("style", c.Style, styleVerdict, styleFull)
 	oneOf("headers", c.Headers, "forwarded", "original", "envoy")
 	oneOf("on_error", c.OnError, "open", "closed")
-	if !strings.HasPrefix(c.Path, "/") || c.Path == "/" || strings.HasSuffix(c.Path, "/") || !h1.ValidTarget(nil, []byte(c.Path)) ||
+	if !strings.HasPrefix(c.Path, "/") || c.Path == "/" || strings.HasSuffix(c.Path, "/") || !wire.ValidTarget(nil, []byte(c.Path)) ||
 		strings.Contains(c.Path, "?") {
 		bad("path: %q is not a path such as /check", c.Path)
 	}
@@ -106,7 +106,7 @@ func (c *CheckConfig) Validate() error {
 			bad("allowed[%d]: %w", i, err)
 		}
 	}
-	if !h1.ValidMethod([]byte(c.SecretHeader)) { // a method and a field name are both tokens
+	if !wire.ValidMethod([]byte(c.SecretHeader)) { // a method and a field name are both tokens
 		bad("secret_header: %q is not the name of a header field", c.SecretHeader)
 	}
 	if c.Secret != "" && c.SecretFile != "" {

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 
-	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -123,7 +123,7 @@ func (o *original) what(v *request.View, set *headerSet, host []byte) (_ []byte,
 	}
 	host, ok := request.AppendHostName(host[:0], o.host)
 	switch {
-	case !h1.ValidMethod(o.method):
+	case !wire.ValidMethod(o.method):
 		return host, set.method + " is no method"
 	case !ok:
 		return host, set.host + " is not a host"
@@ -137,7 +137,7 @@ func (o *original) what(v *request.View, set *headerSet, host []byte) (_ []byte,
 
 // setTarget sets target, path and query, and reports whether target is valid.
 func setTarget(v *request.View, target []byte) bool {
-	if !h1.ValidTarget(v.Method, target) {
+	if !wire.ValidTarget(v.Method, target) {
 		return false
 	}
 	v.Target, v.Path, v.Query = target, target, nil

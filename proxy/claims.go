@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"antirobot/message/inline"
-	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -26,7 +26,7 @@ func ReadClaims(v *request.View) {
 func addClaims(v *request.View, methods []string) {
 	for _, m := range methods {
 		same := func(have []byte) bool { return string(have) == m }
-		if h1.ValidMethod([]byte(m)) && string(v.Method) != m && !slices.ContainsFunc(v.Claims, same) {
+		if wire.ValidMethod([]byte(m)) && string(v.Method) != m && !slices.ContainsFunc(v.Claims, same) {
 			v.Claims = append(v.Claims, []byte(m))
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -85,7 +85,7 @@ func validDropFields(names []string) (errs []error) {
 	}
 	for i, n := range names {
 		switch {
-		case !h1.ValidMethod([]byte(n)) || len(n) > maxDropName:
+		case !wire.ValidMethod([]byte(n)) || len(n) > maxDropName:
 			errs = append(errs, fmt.Errorf("drop_fields[%d]: %q is not the name of a field", i, n))
 		case request.EqualFold(n, "Host"), request.EqualFold(n, "Content-Length"), request.EqualFold(n, "Transfer-Encoding"):
 			errs = append(errs, fmt.Errorf("drop_fields[%d]: without %s there is no request", i, n))

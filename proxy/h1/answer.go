@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -15,13 +16,13 @@ func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
 	date := false
 	for i := range fields {
 		f := &fields[i]
-		switch kindOf(f.Name) {
-		case kConnection, kLength, kEncoding, kTrailer, kHop:
+		switch wire.KindOf(f.Name) {
+		case wire.Connection, wire.Length, wire.Encoding, wire.Trailer, wire.Hop:
 			continue // framing is ours
-		case kDate:
+		case wire.Date:
 			date = true
 		}
-		out = appendField(out, f.Name, f.Value)
+		out = wire.AppendField(out, f.Name, f.Value)
 	}
 	if !date {
 		out = append(out, "Date: "...)
@@ -34,7 +35,7 @@ func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
 		out = append(out, "\r\n"...)
 	}
 	c.out = append(c.appendPersistence(out), "\r\n"...)
-	if status == 204 || status == 304 || string(c.h.method) == "HEAD" {
+	if status == 204 || status == 304 || string(c.h.Method) == "HEAD" {
 		body = nil
 	}
 	if err := c.write(body); err != nil {
@@ -45,7 +46,7 @@ func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
 
 // appendStatusText begins an own answer.
 func appendStatusText(dst []byte, status int) []byte {
-	dst = appendStatusLine(dst, status, nil)
+	dst = wire.AppendStatusLine(dst, status, nil)
 	dst = dst[:len(dst)-2]
 	dst = append(dst, fasthttp.StatusMessage(status)...)
 	return append(dst, "\r\n"...)
@@ -59,7 +60,7 @@ func (c *conn) appendPersistence(dst []byte) []byte {
 	switch {
 	case !c.keep:
 		dst = append(dst, "Connection: close\r\n"...)
-	case c.h.minor == 0:
+	case c.h.Minor == 0:
 		dst = append(dst, "Connection: keep-alive\r\n"...)
 	}
 	return dst
@@ -68,7 +69,7 @@ func (c *conn) appendPersistence(dst []byte) []byte {
 // appendPlainAnswer appends a complete answer that contains nothing but its status.
 func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
 	text := fasthttp.StatusMessage(status)
-	dst = appendStatusLine(dst, status, []byte(text))
+	dst = wire.AppendStatusLine(dst, status, []byte(text))
 	dst = append(dst, "Date: "...)
 	dst = fasthttp.AppendHTTPDate(dst, time.Now())
 	dst = append(dst, "\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n"...)

@@ -22,6 +22,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/proxy/upstream"
 	"antirobot/request"
 )
@@ -351,12 +352,12 @@ func TestKeptAliveRequestAllocatesNothing(t *testing.T) {
 
 // BenchmarkParseRequest measures the parser alone.
 func BenchmarkParseRequest(b *testing.B) {
-	var h head
-	h.raw = []byte(browserGet)
+	var h wire.Head
+	h.Raw = []byte(browserGet)
 	b.SetBytes(int64(len(browserGet)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := h.parseRequest(16<<10, 200); err != nil {
+		if err := h.ParseRequest(16<<10, 200); err != nil {
 			b.Fatal(err)
 		}
 	}

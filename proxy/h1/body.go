@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -20,10 +21,10 @@ type body struct {
 	err     error // sticky
 }
 
-func (b *body) start(h *head) {
-	b.chunked, b.left, b.n, b.err, b.max = h.chunked, max(h.length, 0), 0, nil, 0
+func (b *body) start(h *wire.Head) {
+	b.chunked, b.left, b.n, b.err, b.max = h.Chunked, max(h.Length, 0), 0, nil, 0
 	b.since = time.Time{}
-	b.done = !h.chunked && b.left == 0
+	b.done = !h.Chunked && b.left == 0
 }
 
 // trailers are the fields after a chunked body that has been read.
@@ -67,7 +68,7 @@ func (b *body) explain(err error) error {
 	switch {
 	case b.x.upload.stop.Load():
 		return errStopped
-	case errors.Is(err, errChunk), errors.Is(err, ErrBadBody):
+	case errors.Is(err, wire.ErrChunk), errors.Is(err, ErrBadBody):
 		m.badBody.Inc()
 		return ErrBadBody
 	case isTimeout(err):

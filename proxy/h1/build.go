@@ -3,6 +3,7 @@ package h1
 import (
 	"strconv"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -10,29 +11,29 @@ import (
 // hop by hop or replaced, and then ours.
 func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, streamed bool) []byte {
 	h := x.h
-	dst = append(dst, h.method...)
+	dst = append(dst, h.Method...)
 	dst = append(dst, ' ')
-	dst = append(dst, h.target...)
+	dst = append(dst, h.Target...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
-	if !h.hostGiven {
-		dst = appendField(dst, hostName, hostFor(o, h.host, addr))
+	if !h.HostGiven {
+		dst = wire.AppendField(dst, hostName, hostFor(o, h.Host, addr))
 	}
 	dst, encoded := x.appendRequestFields(dst, o, addr, streamed)
 	for i := range o.SetFields {
-		dst = appendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
+		dst = wire.AppendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
 	}
-	if h.chunked && !encoded {
+	if h.Chunked && !encoded {
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
 	}
-	if h.saysEmpty {
+	if h.SaysEmpty {
 		dst = append(dst, "Content-Length: 0\r\n"...)
 	}
 	switch {
-	case h.websocket():
+	case h.WebSocket():
 		dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
-		dst = append(dst, h.upgradeTo...)
+		dst = append(dst, h.UpgradeTo...)
 		dst = append(dst, "\r\n"...)
-	case h.teTrailers:
+	case h.TETrailers:
 		dst = append(dst, "Connection: TE\r\nTE: trailers\r\n"...)
 	}
 	return append(dst, "\r\n"...)
@@ -42,45 +43,45 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 // them: a chunked HTTP/2 body has no field that says so.
 func (x *Exchange) appendRequestFields(dst []byte, o *ForwardOptions, addr string, streamed bool) (_ []byte, encoded bool) {
 	h := x.h
-	for i := range h.fields {
-		f := &h.fields[i]
-		k := h.kinds[i]
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		k := h.Kinds[i]
 		switch k {
-		case plain, kForwarded, kDate:
-		case kHost:
-			dst = appendField(dst, f.Name, hostFor(o, h.host, addr))
+		case wire.Plain, wire.Forwarded, wire.Date:
+		case wire.Host:
+			dst = wire.AppendField(dst, f.Name, hostFor(o, h.Host, addr))
 			continue
-		case kLength:
-			dst = appendNumber(dst, f.Name, h.length)
+		case wire.Length:
+			dst = appendNumber(dst, f.Name, h.Length)
 			continue
-		case kEncoding:
-			dst, encoded = appendField(dst, f.Name, chunkedValue), true
+		case wire.Encoding:
+			dst, encoded = wire.AppendField(dst, f.Name, chunkedValue), true
 			continue
-		case kTrailer:
-			if !h.chunked {
+		case wire.Trailer:
+			if !h.Chunked {
 				continue
 			}
-		case kExpect:
-			if !h.expect || x.continued || !streamed {
+		case wire.Expect:
+			if !h.Expect || x.continued || !streamed {
 				continue
 			}
-		case kMaxForwards:
+		case wire.MaxForwards:
 			if x.countsForwards() {
-				dst = appendNumber(dst, f.Name, int64(h.maxForwards-1))
+				dst = appendNumber(dst, f.Name, int64(h.MaxForwards-1))
 				continue
 			}
-		case kCookie:
-			if len(o.DropCookies) > 0 && !h.nominated(f.Name, k) && !replaced(o, f.Name) && !dropped(o, f.Name) {
+		case wire.Cookie:
+			if len(o.DropCookies) > 0 && !h.Nominated(f.Name, k) && !replaced(o, f.Name) && !dropped(o, f.Name) {
 				dst = appendCookies(dst, f, o.DropCookies)
 				continue
 			}
 		default:
 			continue
 		}
-		if h.nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) {
+		if h.Nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) {
 			continue
 		}
-		dst = appendField(dst, f.Name, f.Value)
+		dst = wire.AppendField(dst, f.Name, f.Value)
 	}
 	return dst, encoded
 }
@@ -105,7 +106,7 @@ func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
 	case given != nil:
 		return given
 	}
-	if host := []byte(addr); isAuthority(host) {
+	if host := []byte(addr); wire.IsAuthority(host) {
 		return host
 	}
 	return []byte("localhost") // a socket's path
@@ -114,7 +115,7 @@ func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
 // countsForwards reports whether RFC 9110 section 7.6.2 wants Max-Forwards counted down.
 func (x *Exchange) countsForwards() bool {
 	h := x.h
-	return h.maxForwards > 0 && (string(h.method) == "OPTIONS" || string(h.method) == "TRACE")
+	return h.MaxForwards > 0 && (string(h.Method) == "OPTIONS" || string(h.Method) == "TRACE")
 }
 
 // replaced reports whether one of ours replaces a field, also as a CGI program reads its name.
@@ -148,18 +149,18 @@ func (x *Exchange) appendReplay(dst []byte, o *ForwardOptions, addr string) []by
 	dst = append(dst, ' ')
 	dst = append(dst, r.Target...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
-	dst = appendField(dst, hostName, hostFor(o, x.h.host, addr))
+	dst = wire.AppendField(dst, hostName, hostFor(o, x.h.Host, addr))
 	for i := range r.Fields {
 		f := &r.Fields[i]
-		switch kindOf(f.Name) {
-		case plain, kForwarded, kDate, kCookie:
+		switch wire.KindOf(f.Name) {
+		case wire.Plain, wire.Forwarded, wire.Date, wire.Cookie:
 			if !replaced(o, f.Name) && !dropped(o, f.Name) {
-				dst = appendField(dst, f.Name, f.Value)
+				dst = wire.AppendField(dst, f.Name, f.Value)
 			}
 		}
 	}
 	for i := range o.SetFields {
-		dst = appendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
+		dst = wire.AppendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
 	}
 	if r.Body != nil {
 		dst = append(dst, "Content-Length: "...)
@@ -180,54 +181,54 @@ const (
 )
 
 // appendAnswer appends the head of the service's answer in the form that the client gets.
-func (x *Exchange) appendAnswer(dst []byte, h *head, o *ForwardOptions, fr framing) []byte {
-	dst = appendStatusLine(dst, h.status, h.reason)
+func (x *Exchange) appendAnswer(dst []byte, h *wire.Head, o *ForwardOptions, fr framing) []byte {
+	dst = wire.AppendStatusLine(dst, h.Status, h.Reason)
 	framed := false
-	for i := range h.fields {
-		f := &h.fields[i]
-		k := h.kinds[i]
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		k := h.Kinds[i]
 		switch k {
-		case kConnection, kHop, kTE:
+		case wire.Connection, wire.Hop, wire.TE:
 			continue
-		case kUpgrade:
-			if h.status != 101 && h.status != 426 {
+		case wire.Upgrade:
+			if h.Status != 101 && h.Status != 426 {
 				continue
 			}
-		case kTrailer:
+		case wire.Trailer:
 			if fr != byChunks {
 				continue
 			}
-		case kEncoding:
+		case wire.Encoding:
 			if fr == byChunks {
-				dst, framed = appendField(dst, f.Name, chunkedValue), true
+				dst, framed = wire.AppendField(dst, f.Name, chunkedValue), true
 			}
 			continue
-		case kLength:
-			if !framed && (fr == byLength || fr == bare && h.status >= 200 && h.status != 204) {
+		case wire.Length:
+			if !framed && (fr == byLength || fr == bare && h.Status >= 200 && h.Status != 204) {
 				dst = append(dst, f.Name...)
 				dst = append(dst, ": "...)
-				dst = strconv.AppendInt(dst, h.length, 10)
+				dst = strconv.AppendInt(dst, h.Length, 10)
 				dst = append(dst, "\r\n"...)
 				framed = true
 			}
 			continue
 		}
-		if h.nominated(f.Name, k) || x.withheld(o, f.Name) {
+		if h.Nominated(f.Name, k) || x.withheld(o, f.Name) {
 			continue
 		}
-		dst = appendField(dst, f.Name, f.Value)
+		dst = wire.AppendField(dst, f.Name, f.Value)
 	}
-	if h.status >= 200 {
+	if h.Status >= 200 {
 		for i := range o.AddAnswer {
-			dst = appendField(dst, o.AddAnswer[i].Name, o.AddAnswer[i].Value)
+			dst = wire.AppendField(dst, o.AddAnswer[i].Name, o.AddAnswer[i].Value)
 		}
-		if len(o.AddPrivate) > 0 && !h.sharable() {
+		if len(o.AddPrivate) > 0 && !h.Sharable() {
 			for i := range o.AddPrivate {
-				dst = appendField(dst, o.AddPrivate[i].Name, o.AddPrivate[i].Value)
+				dst = wire.AppendField(dst, o.AddPrivate[i].Name, o.AddPrivate[i].Value)
 			}
 		}
 		if x.altSvc != nil {
-			dst = appendField(dst, altSvcName, x.altSvc)
+			dst = wire.AppendField(dst, altSvcName, x.altSvc)
 		}
 	}
 	if fr == byChunks && !framed {

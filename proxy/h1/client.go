@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -43,7 +44,7 @@ type Client interface {
 	Write(p []byte, chunk bool) error
 	Flush() error
 	// LastChunk ends the chunks, End the whole answer.
-	LastChunk(t Trailers)
+	LastChunk(t wire.Trailers)
 	End() error
 	// Cut says that the answer can't be ended properly; reset, that the client could otherwise take it for complete.
 	Cut(reset bool)
@@ -62,38 +63,38 @@ type Client interface {
 // Answer is the head of a service's answer on its way to the client. It is only valid during the call that it is given to.
 type Answer struct {
 	x       *Exchange
-	h       *head
+	h       *wire.Head
 	o       *ForwardOptions
 	framing framing
 }
 
 // Status is the HTTP status; below 200 for an interim answer.
-func (a *Answer) Status() int { return a.h.status }
+func (a *Answer) Status() int { return a.h.Status }
 
 // AppendFields appends the fields that the client gets, including Content-Length if the length is known, but no
 // connection-specific field. length is -1 if no length is to be sent.
 func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length int64) {
 	h, length := a.h, int64(-1)
-	for i := range h.fields {
-		f := &h.fields[i]
-		switch k := h.kinds[i]; k {
-		case kConnection, kHop, kTE, kUpgrade, kTrailer, kEncoding:
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		switch k := h.Kinds[i]; k {
+		case wire.Connection, wire.Hop, wire.TE, wire.Upgrade, wire.Trailer, wire.Encoding:
 			continue
-		case kLength:
-			if a.framing == byLength || a.framing == bare && h.status >= 200 && h.status != 204 {
-				length = h.length
+		case wire.Length:
+			if a.framing == byLength || a.framing == bare && h.Status >= 200 && h.Status != 204 {
+				length = h.Length
 			}
 			continue
 		default:
-			if h.nominated(f.Name, k) || a.x.withheld(a.o, f.Name) {
+			if h.Nominated(f.Name, k) || a.x.withheld(a.o, f.Name) {
 				continue
 			}
 		}
 		dst = append(dst, *f)
 	}
-	if h.status >= 200 {
+	if h.Status >= 200 {
 		dst = append(dst, a.o.AddAnswer...)
-		if len(a.o.AddPrivate) > 0 && !h.sharable() {
+		if len(a.o.AddPrivate) > 0 && !h.Sharable() {
 			dst = append(dst, a.o.AddPrivate...)
 		}
 		if a.x.altSvc != nil {
@@ -108,11 +109,11 @@ var _ Client = (*conn)(nil)
 
 // ReadBody implements Client.
 func (c *conn) ReadBody(p []byte) (int, error) {
-	if !c.h.chunked {
-		return c.read(p)
+	if !c.h.Chunked {
+		return c.Read(p)
 	}
-	n, err := c.dec.read(c.br, c, p)
-	if err == io.EOF && !c.dec.done { //nolint:errorlint // bare: the connection ended within the body, which is no end of it
+	n, err := c.dec.Read(c.br, c, p)
+	if err == io.EOF && !c.dec.Done { //nolint:errorlint // bare: the connection ended within the body, which is no end of it
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
@@ -144,11 +145,11 @@ func (c *conn) AwaitBody(by time.Time) bool {
 // bodyReadable reports whether ReadBody finds a byte of data without having to wait inside a chunk's framing.
 func (c *conn) bodyReadable() bool {
 	have := c.br.Buffered()
-	if !c.h.chunked || c.dec.left > 0 || have == c.br.Size() {
+	if !c.h.Chunked || c.dec.Left > 0 || have == c.br.Size() {
 		return have > 0
 	}
 	frame, _ := c.br.Peek(have)
-	if c.dec.inside {
+	if c.dec.Inside {
 		frame = frame[min(2, have):]
 	}
 	return bytes.IndexByte(frame, '\n') >= 0
@@ -166,7 +167,7 @@ func (c *conn) TakeBody(dst []byte, n int) []byte {
 }
 
 // Trailers implements Client.
-func (c *conn) Trailers() []request.Field { return c.dec.trailer.fields }
+func (c *conn) Trailers() []request.Field { return c.dec.Trailer.Fields }
 
 // StopBody implements Client.
 func (c *conn) StopBody() { _ = c.nc.SetReadDeadline(past) }
@@ -178,7 +179,7 @@ func (c *conn) BodyLeft() { c.readBy = time.Time{} }
 // one that the client holds back, the connection is given up.
 func (c *conn) SettleBody() {
 	b := &c.x.body
-	waits := c.h.expect && !c.x.continued
+	waits := c.h.Expect && !c.x.continued
 	if b.err != nil || waits || b.chunked || b.left > c.cfg.MaxDrainBytes {
 		c.LeaveBody()
 	}
@@ -198,17 +199,17 @@ func (c *conn) Answer(a *Answer) error {
 	h := a.h
 	c.out = a.x.appendAnswer(c.out, h, a.o, a.framing)
 	switch {
-	case h.status == 101:
+	case h.Status == 101:
 		c.keep = false
 		c.out = append(c.out, "Connection: Upgrade\r\n\r\n"...)
 		return c.flush()
-	case h.status < 200:
+	case h.Status < 200:
 		c.out = append(c.out, "\r\n"...)
 		return c.flush()
 	case a.framing == byClosing:
 		c.keep = false
 	}
-	if h.status == 426 && h.upgradeNum > 0 {
+	if h.Status == 426 && h.UpgradeNum > 0 {
 		c.out = append(c.out, "Connection: Upgrade\r\n"...)
 	}
 	c.out = append(c.appendPersistence(c.out), "\r\n"...)
@@ -234,7 +235,7 @@ var crlf = []byte("\r\n")
 func (c *conn) Flush() error { return c.flush() }
 
 // LastChunk implements Client.
-func (c *conn) LastChunk(t Trailers) { c.out = appendLastChunk(c.out, t) }
+func (c *conn) LastChunk(t wire.Trailers) { c.out = wire.AppendLastChunk(c.out, t) }
 
 // End implements Client.
 func (c *conn) End() error { return c.flush() }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"antirobot/proxy/h1/wire"
 )
 
 // ClientCAs knows who signs the certificates of a listener's clients: partners and their programs. It can be reloaded. Safe
@@ -104,7 +106,7 @@ func clientName(cert *x509.Certificate) []byte {
 		name = cert.URIs[0].String()
 	}
 	b := []byte(name)
-	if len(b) == 0 || len(b) > maxClientName || !isText(b) || len(trim(b)) != len(b) {
+	if len(b) == 0 || len(b) > maxClientName || !wire.IsText(b) || len(wire.Trim(b)) != len(b) {
 		return nil
 	}
 	return b

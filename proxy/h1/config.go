@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"antirobot/proxy/h1/wire"
 )
 
 // Config limits what one client may cost. The zero value is not usable: start with DefaultConfig. All sizes are bytes.
@@ -39,7 +41,7 @@ func DefaultConfig() Config {
 		MaxHeaderBytes:     64 << 10,
 		MaxHeaderFields:    200,
 		MaxTargetBytes:     16 << 10,
-		HighBytes:          highPass,
+		HighBytes:          wire.HighPass,
 		MaxBodyBytes:       10 << 30,
 		MaxBodiesBytes:     256 << 20,
 		HeaderTimeout:      15 * time.Second,
@@ -74,8 +76,8 @@ func (c *Config) Validate() error {
 	if c.MaxTargetBytes < 256 || c.MaxTargetBytes > c.MaxHeaderBytes {
 		bad("max_target_bytes", "%d bytes is not within 256 and max_header_bytes", c.MaxTargetBytes)
 	}
-	if h := c.HighBytes; h != highPass && h != highEncode && h != highRefuse {
-		bad("target_high_bytes", "%q is none of %s, %s and %s", h, highPass, highEncode, highRefuse)
+	if h := c.HighBytes; h != wire.HighPass && h != wire.HighEncode && h != wire.HighRefuse {
+		bad("target_high_bytes", "%q is none of %s, %s and %s", h, wire.HighPass, wire.HighEncode, wire.HighRefuse)
 	}
 	for _, d := range []struct {
 		path string

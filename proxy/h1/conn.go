@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/proxy/h1/wire"
 )
 
 // The states of a connection that Shutdown distinguishes.
@@ -72,8 +74,8 @@ type conn struct {
 	watched watch
 	pump    pump
 
-	h   head
-	dec chunks // of the request's body
+	h   wire.Head
+	dec wire.Chunks // of the request's body
 	x   Exchange
 }
 
@@ -107,7 +109,7 @@ func (c *conn) end() {
 	c.sock, c.nc, c.opts = nil, nil, nil
 	c.watched.reset(nil)
 	c.pump.begin(nil)
-	c.h.raw = c.h.raw[:0]
+	c.h.Raw = c.h.Raw[:0]
 }
 
 // closeIfIdle is for Shutdown.
@@ -226,20 +228,20 @@ func (c *conn) awaitByte() bool {
 
 // readRequest reads and parses one head.
 func (c *conn) readRequest() error {
-	c.h.reset()
+	c.h.Reset()
 	first, _ := c.br.Peek(1)
-	if classes[first[0]]&isToken == 0 {
-		return badLine // not HTTP: answer without waiting for the end of a head
+	if !wire.StartsToken(first[0]) {
+		return wire.BadLine // not HTTP: answer without waiting for the end of a head
 	}
 	var err error
-	c.h.raw, err = readHead(c.br, c, c.h.raw[:0], lineRules{max: int(c.cfg.MaxHeaderBytes)})
+	c.h.Raw, err = wire.ReadHead(c.br, c, c.h.Raw[:0], wire.LineRules{Max: int(c.cfg.MaxHeaderBytes)})
 	if err != nil {
 		return err
 	}
-	if err := c.h.parseRequest(int(c.cfg.MaxTargetBytes), c.cfg.MaxHeaderFields); err != nil {
+	if err := c.h.ParseRequest(int(c.cfg.MaxTargetBytes), c.cfg.MaxHeaderFields); err != nil {
 		return err
 	}
-	return c.h.treatHigh(c.cfg)
+	return c.h.TreatHigh(c.cfg.HighBytes, c.cfg.MaxTargetBytes)
 }
 
 // exchange serves one request that has been read.
@@ -247,11 +249,11 @@ func (c *conn) exchange() {
 	c.requests++
 	x := &c.x
 	x.start(c.cfg, c.origin())
-	if c.h.chunked {
-		c.dec.reset(false, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields)
+	if c.h.Chunked {
+		c.dec.Reset(false, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields)
 	}
 	c.inBody = true
-	c.keep = c.h.keepsAlive() && (c.cfg.MaxRequestsPerConn == 0 || c.requests < uint64(c.cfg.MaxRequestsPerConn))
+	c.keep = c.h.KeepsAlive() && (c.cfg.MaxRequestsPerConn == 0 || c.requests < uint64(c.cfg.MaxRequestsPerConn))
 	c.srv.handle(x)
 	c.finish()
 	x.finish()
@@ -280,7 +282,7 @@ func (c *conn) finish() {
 }
 
 // fill and read make conn the source of requests and their bodies.
-func (c *conn) fill() error {
+func (c *conn) Fill() error {
 	if err := c.armRead(); err != nil {
 		return err
 	}
@@ -288,7 +290,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-func (c *conn) read(p []byte) (int, error) {
+func (c *conn) Read(p []byte) (int, error) {
 	if c.br.Buffered() == 0 {
 		if err := c.armRead(); err != nil {
 			return 0, err

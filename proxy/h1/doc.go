@@ -1,5 +1,6 @@
 // Package h1 speaks HTTP/1.x on both sides of the gateway: it reads requests from clients, hands each to a Handler, and
-// writes the handler's own answer or relays the service's. It knows bytes and connections, and nothing of verdicts.
+// writes the handler's own answer or relays the service's. It knows bytes and connections, and nothing of verdicts. What
+// the text of a message says is read in package wire, what comes before the first message in package hello.
 //
 // Invariants:
 //  1. A request that could be read in two ways is never forwarded: it is refused and its connection closed, because

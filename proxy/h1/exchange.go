@@ -9,6 +9,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -24,8 +25,8 @@ type Exchange struct {
 	View request.View // all bytes are borrowed until ServeExchange returns
 
 	client   Client
-	c        *conn // the client, if it speaks HTTP/1
-	h        *head // of the request
+	c        *conn      // the client, if it speaks HTTP/1
+	h        *wire.Head // of the request
 	cfg      *Config
 	m        *serverMetrics
 	log      *zerolog.Logger
@@ -51,7 +52,7 @@ type Exchange struct {
 }
 
 // bind makes x the exchange of one client after another; s is what they all share.
-func (x *Exchange) bind(s *Server, client Client, h *head) {
+func (x *Exchange) bind(s *Server, client Client, h *wire.Head) {
 	x.client, x.h, x.m, x.log, x.bodies = client, h, s.m, &s.log, &s.m.bodies
 	x.leg.x, x.upload.x, x.body.x, x.answer.x = x, x, x, x
 	x.upload.done = make(chan struct{}, 1)
@@ -62,17 +63,17 @@ func (x *Exchange) start(cfg *Config, from Origin) {
 	h := x.h
 	x.cfg = cfg
 	x.hostName = x.hostName[:0]
-	if h.host != nil {
-		x.hostName, _ = request.AppendHostName(x.hostName, h.host)
+	if h.Host != nil {
+		x.hostName, _ = request.AppendHostName(x.hostName, h.Host)
 	}
 	x.View = request.View{
-		At: time.Now(), Method: h.method, Host: x.hostName, HostPort: h.host, Target: h.target, Path: h.target,
-		Fields: h.fields, Peer: from.Peer, TLS: from.TLS, HTTP10: h.minor == 0, JA4: from.JA4, Client: from.Client, Frames: from.HTTP2, Behind: from.Behind,
+		At: time.Now(), Method: h.Method, Host: x.hostName, HostPort: h.Host, Target: h.Target, Path: h.Target,
+		Fields: h.Fields, Peer: from.Peer, TLS: from.TLS, HTTP10: h.Minor == 0, JA4: from.JA4, Client: from.Client, Frames: from.HTTP2, Behind: from.Behind,
 	}
-	if i := bytes.IndexByte(h.target, '?'); i >= 0 {
-		x.View.Path, x.View.Query = h.target[:i], h.target[i+1:]
+	if i := bytes.IndexByte(h.Target, '?'); i >= 0 {
+		x.View.Path, x.View.Query = h.Target[:i], h.Target[i+1:]
 	}
-	x.method, x.altSvc = h.method, from.AltSvc
+	x.method, x.altSvc = h.Method, from.AltSvc
 	x.answered, x.gone, x.continued = false, false, false
 	x.fallback = 500
 	x.pre = x.pre[:0]
@@ -167,7 +168,7 @@ func (x *Exchange) hold(n int) bool {
 
 // sendContinue sends 100 Continue, once, to a client that waits for it.
 func (x *Exchange) sendContinue() error {
-	if !x.h.expect || x.continued {
+	if !x.h.Expect || x.continued {
 		return nil
 	}
 	x.continued = true
@@ -243,7 +244,7 @@ func (x *Exchange) afterPanic() {
 
 func validFields(fields []request.Field) bool {
 	for i := range fields {
-		if f := &fields[i]; !isName(f.Name) || !all(f.Value, isValue) {
+		if f := &fields[i]; !wire.IsName(f.Name) || !wire.All(f.Value, wire.Value) {
 			return false
 		}
 	}

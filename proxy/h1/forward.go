@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/proxy/upstream"
 	"antirobot/request"
 )
@@ -146,11 +147,11 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	if x.gone {
 		return ErrClientGone
 	}
-	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || !validFields(o.AddPrivate) || o.Host != nil && !isAuthority(o.Host) {
+	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || !validFields(o.AddPrivate) || o.Host != nil && !wire.IsAuthority(o.Host) {
 		return errBadField
 	}
 	if r := o.Replay; r != nil {
-		if !isName(r.Method) || len(r.Target) == 0 || r.Target[0] != '/' || !all(r.Target, isTarget) || !validFields(r.Fields) {
+		if !wire.IsName(r.Method) || len(r.Target) == 0 || r.Target[0] != '/' || !wire.All(r.Target, wire.Target) || !validFields(r.Fields) {
 			return errBadField
 		}
 		x.method = r.Method
@@ -167,7 +168,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 		limit = x.cfg.MaxBodyBytes
 	}
 	x.body.max = max(limit, 0)
-	if x.body.max > 0 && (!x.body.chunked && x.h.length > limit || x.body.n > limit) {
+	if x.body.max > 0 && (!x.body.chunked && x.h.Length > limit || x.body.n > limit) {
 		x.m.limitBody.Inc()
 		x.body.err = ErrBodyTooLarge // not even to be discarded
 		return ErrBodyTooLarge
@@ -177,10 +178,10 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 
 // lastHop answers OPTIONS and TRACE whose Max-Forwards is used up, as RFC 9110 section 7.6.2 demands.
 func (x *Exchange) lastHop() (done bool, err error) {
-	if x.h.maxForwards != 0 {
+	if x.h.MaxForwards != 0 {
 		return false, nil
 	}
-	switch string(x.h.method) {
+	switch string(x.h.Method) {
 	case "OPTIONS", "TRACE":
 		return true, x.Reply(200, nil, nil)
 	}
@@ -217,10 +218,10 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		return false, fmt.Errorf("%w: %w", errUpstreamClosed, unsent)
 	}
 	if err == nil {
-		res.Status = l.h.status
+		res.Status = l.h.Status
 		res.begins(start, x.upload.lastAt())
-		l.h.note(o, res)
-		if l.h.status == 101 {
+		note(&l.h, o, res)
+		if l.h.Status == 101 {
 			res.Upgraded = true
 			o.begin(res)
 			return false, x.tunnel(o, orDefault(o.TunnelTimeout, gc.TunnelIdleTimeout))
@@ -239,7 +240,7 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	if err == io.EOF { //nolint:errorlint // leg returns it bare
 		err = errUpstreamClosed
 	}
-	return err != nil && stale && mayRetry && idempotent(x.method), err
+	return err != nil && stale && mayRetry && wire.Idempotent(x.method), err
 }
 
 // begin calls Head.
@@ -250,19 +251,19 @@ func (o *ForwardOptions) begin(res *Result) {
 }
 
 // note copies what the handler wants to know of an answer's head.
-func (h *head) note(o *ForwardOptions, res *Result) {
+func note(h *wire.Head, o *ForwardOptions, res *Result) {
 	is := func(f *request.Field, name string) bool {
 		return len(f.Name) == len(name) && request.EqualFold(f.Name, name)
 	}
-	res.Length = h.length
-	for i := range h.fields {
-		switch f := &h.fields[i]; {
+	res.Length = h.Length
+	for i := range h.Fields {
+		switch f := &h.Fields[i]; {
 		case is(f, "content-type"):
 			res.ContentType = f.Value
 		case is(f, o.Read):
 			res.Read = f.Value
 		case o.HoldField != "" && is(f, o.HoldField):
-			res.Held = h.status != 101 && o.Hold(f.Value)
+			res.Held = h.Status != 101 && o.Hold(f.Value)
 		}
 	}
 }
@@ -292,7 +293,7 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 			dst = append(dst, "\r\n"...)
 		}
 		if b.done {
-			dst = appendLastChunk(dst, Trailers{b.trailers(), o.Drop})
+			dst = wire.AppendLastChunk(dst, wire.Trailers{Fields: b.trailers(), Drop: o.Drop})
 		}
 	} else {
 		dst = append(dst, x.pre...)
@@ -313,38 +314,38 @@ func (x *Exchange) takeBuffered() {
 func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 	l := &x.leg
 	for range maxInterim {
-		if err := l.h.readResponse(l.up.R, l, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields); err != nil {
+		if err := l.h.ReadResponse(l.up.R, l, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields); err != nil {
 			return err
 		}
 		switch h := &l.h; {
-		case h.status == 100:
+		case h.Status == 100:
 			if err := x.sendContinue(); err != nil {
 				return err
 			}
-		case h.status == 101:
-			if o.Replay != nil || !x.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !request.EqualFold(h.upgradeTo, "websocket") {
-				return fmt.Errorf("%w: unasked 101", errBadResponse)
+		case h.Status == 101:
+			if o.Replay != nil || !x.h.WebSocket() || h.UpgradeNum != 1 || !h.Upgrade || !request.EqualFold(h.UpgradeTo, "websocket") {
+				return fmt.Errorf("%w: unasked 101", wire.ErrBadResponse)
 			}
-			return x.h.accepts(h)
-		case h.status < 200:
-			if x.h.minor == 1 {
+			return accepts(x.h, h)
+		case h.Status < 200:
+			if x.h.Minor == 1 {
 				if err := x.passAnswer(o, bare); err != nil {
 					return err
 				}
 			}
 		default:
-			return x.h.accepts(h)
+			return accepts(x.h, h)
 		}
 	}
-	return fmt.Errorf("%w: too many interim answers", errBadResponse)
+	return fmt.Errorf("%w: too many interim answers", wire.ErrBadResponse)
 }
 
 // conclude returns the service's connection to the pool, or closes it, and decides what that means for the client's.
 func (x *Exchange) conclude(err error, replayed bool) {
 	l := &x.leg
-	x.upload.settle(err == nil && x.client.Keeps() && l.h.keepsAlive())
+	x.upload.settle(err == nil && x.client.Keeps() && l.h.KeepsAlive())
 	finished := !x.upload.running()
-	complete := err == nil && finished && x.upload.sent() && l.h.keepsAlive() && l.h.ended && l.up.R.Buffered() == 0
+	complete := err == nil && finished && x.upload.sent() && l.h.KeepsAlive() && l.h.Ended && l.up.R.Buffered() == 0
 	x.upload.halt()
 	switch {
 	case complete:
@@ -355,7 +356,7 @@ func (x *Exchange) conclude(err error, replayed bool) {
 	case l.up.Reused() && !l.got:
 		l.drop(nil) // the service closed it just now, which it may
 	default:
-		if errors.Is(err, errBadResponse) {
+		if errors.Is(err, wire.ErrBadResponse) {
 			x.m.badResponse.Inc()
 		}
 		l.drop(err)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/proxy/upstream"
 	"antirobot/request"
 )
@@ -50,14 +51,14 @@ func (x *Exchange) forwardHTTP2(g *upstream.Group, o *ForwardOptions, res *Resul
 	}
 	if err == nil {
 		res.Addr = t.res.Addr()
-		if err = x.leg.h.fromResponse(t.res.Response, x.method, x.cfg.MaxHeaderFields); err == nil {
-			err = x.h.accepts(&x.leg.h)
+		if err = fromResponse(&x.leg.h, t.res.Response, x.method, x.cfg.MaxHeaderFields); err == nil {
+			err = accepts(x.h, &x.leg.h)
 		}
 	}
 	if err == nil {
-		res.Status = x.leg.h.status
+		res.Status = x.leg.h.Status
 		res.begins(start, time.Unix(0, t.at.Load()))
-		x.leg.h.note(o, res)
+		note(&x.leg.h, o, res)
 		t.limit = orDefault(o.StreamTimeout, g.Config().StreamIdleTimeout)
 		if !res.Held {
 			o.begin(res)
@@ -71,9 +72,9 @@ func (x *Exchange) forwardHTTP2(g *upstream.Group, o *ForwardOptions, res *Resul
 // prepare makes the request. It tells a client to send its body now: the service can't refuse it before.
 func (t *overHTTP2) prepare(ctx context.Context) (target string, err error) {
 	x := t.x
-	method, path := string(x.h.method), string(x.h.target)
+	method, path := string(x.h.Method), string(x.h.Target)
 	t.req = (&http.Request{Method: method, Header: make(http.Header), ProtoMajor: 2}).WithContext(ctx)
-	t.req.Host = string(x.h.host)
+	t.req.Host = string(x.h.Host)
 	if t.o.Host != nil {
 		t.req.Host = string(t.o.Host)
 	}
@@ -97,7 +98,7 @@ func (t *overHTTP2) prepare(ctx context.Context) (target string, err error) {
 	}
 	t.req.Body, t.req.ContentLength = t, -1
 	if !b.chunked {
-		t.req.ContentLength = x.h.length
+		t.req.ContentLength = x.h.Length
 	} else {
 		t.trailer = make(http.Header)
 		t.req.Trailer = t.trailer
@@ -113,26 +114,26 @@ func (t *overHTTP2) prepare(ctx context.Context) (target string, err error) {
 // setFields puts the fields into the request that the service gets.
 func (t *overHTTP2) setFields() {
 	x, o, header := t.x, t.o, t.req.Header
-	fields := x.h.fields
+	fields := x.h.Fields
 	if o.Replay != nil {
 		fields = o.Replay.Fields
 	}
 	for i := range fields {
 		f := &fields[i]
-		k := kindOf(f.Name)
+		k := wire.KindOf(f.Name)
 		switch k {
-		case plain, kForwarded, kDate, kCookie, kMaxForwards:
+		case wire.Plain, wire.Forwarded, wire.Date, wire.Cookie, wire.MaxForwards:
 		default:
 			continue
 		}
-		if x.h.nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) || request.EqualFold(f.Name, socketKeyName) {
+		if x.h.Nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) || request.EqualFold(f.Name, socketKeyName) {
 			continue
 		}
 		v := string(f.Value)
 		switch {
-		case k == kMaxForwards && x.countsForwards():
-			v = string(strconv.AppendInt(nil, int64(x.h.maxForwards-1), 10))
-		case k == kCookie && o.Replay == nil && len(o.DropCookies) > 0:
+		case k == wire.MaxForwards && x.countsForwards():
+			v = string(strconv.AppendInt(nil, int64(x.h.MaxForwards-1), 10))
+		case k == wire.Cookie && o.Replay == nil && len(o.DropCookies) > 0:
 			if v = string(request.AppendCookiesWithout(nil, f.Value, o.DropCookies)); v == "" {
 				continue
 			}
@@ -142,7 +143,7 @@ func (t *overHTTP2) setFields() {
 	for i := range o.SetFields {
 		header.Add(string(o.SetFields[i].Name), string(o.SetFields[i].Value))
 	}
-	if x.h.teTrailers {
+	if x.h.TETrailers {
 		header.Set("Te", "trailers")
 	}
 	if header.Get("User-Agent") == "" {
@@ -152,16 +153,16 @@ func (t *overHTTP2) setFields() {
 
 // announce names the trailers that the client has announced.
 func (t *overHTTP2) announce() {
-	for i, k := range t.x.h.kinds {
-		if k != kTrailer {
+	for i, k := range t.x.h.Kinds {
+		if k != wire.Trailer {
 			continue
 		}
-		for rest := t.x.h.fields[i].Value; ; {
-			item, more, ok := nextItem(rest)
+		for rest := t.x.h.Fields[i].Value; ; {
+			item, more, ok := wire.NextItem(rest)
 			if !ok {
 				break
 			}
-			if rest = more; isName(item) && kindOf(item) == plain && !dropped(t.o, item) {
+			if rest = more; wire.IsName(item) && wire.KindOf(item) == wire.Plain && !dropped(t.o, item) {
 				t.trailer[http.CanonicalHeaderKey(string(item))] = nil
 			}
 		}
@@ -176,7 +177,7 @@ func (t *overHTTP2) endBody() {
 	t.left = true
 	if t.trailer != nil {
 		for _, f := range t.x.body.trailers() {
-			if kindOf(f.Name) == plain && !dropped(t.o, f.Name) {
+			if wire.KindOf(f.Name) == wire.Plain && !dropped(t.o, f.Name) {
 				t.trailer.Add(string(f.Name), string(f.Value))
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"antirobot/proxy/h1/hello"
+	"antirobot/proxy/h1/wire"
 	"antirobot/proxy/socket"
 )
 
@@ -106,7 +107,7 @@ func (c *conn) greetTLS() bool {
 	if err := t.HandshakeContext(hello.Context(context.Background(), &c.ja4, false)); err != nil {
 		c.srv.m.limitHandshake.Inc()
 		var plainText tls.RecordHeaderError
-		if errors.As(err, &plainText) && plainText.Conn != nil && classes[plainText.RecordHeader[0]]&isToken != 0 {
+		if errors.As(err, &plainText) && plainText.Conn != nil && wire.StartsToken(plainText.RecordHeader[0]) {
 			_, _ = c.sock.Write(appendPlainAnswer(nil, 400, false)) // plain HTTP on a TLS port
 		}
 		return false

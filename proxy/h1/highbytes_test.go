@@ -3,6 +3,8 @@ package h1
 import (
 	"strings"
 	"testing"
+
+	"antirobot/proxy/h1/wire"
 )
 
 // TestHighBytes: what the service gets of a target with bytes of 0x80 and above, by the key that says so.
@@ -23,10 +25,10 @@ func TestHighBytes(t *testing.T) {
 			t.Errorf("%s of %q: %q, want %q", mode, target, got, want)
 		}
 	}
-	f(highPass, "/\xd0\xb0?\xff", "200 GET /\xd0\xb0?\xff HTTP/1.1")
-	f(highEncode, "/\xd0\xb0%2f?\xff", "200 GET /%D0%B0%2f?%FF HTTP/1.1")
-	f(highEncode, "/a%zz", "200 GET /a%zz HTTP/1.1")
-	f(highEncode, "/"+strings.Repeat("\xd0", 100), "414")
-	f(highRefuse, "/\xd0\xb0", "400")
-	f(highRefuse, "/%D0%B0", "200 GET /%D0%B0 HTTP/1.1")
+	f(wire.HighPass, "/\xd0\xb0?\xff", "200 GET /\xd0\xb0?\xff HTTP/1.1")
+	f(wire.HighEncode, "/\xd0\xb0%2f?\xff", "200 GET /%D0%B0%2f?%FF HTTP/1.1")
+	f(wire.HighEncode, "/a%zz", "200 GET /a%zz HTTP/1.1")
+	f(wire.HighEncode, "/"+strings.Repeat("\xd0", 100), "414")
+	f(wire.HighRefuse, "/\xd0\xb0", "400")
+	f(wire.HighRefuse, "/%D0%B0", "200 GET /%D0%B0 HTTP/1.1")
 }

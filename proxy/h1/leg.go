@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/proxy/upstream"
 )
 
@@ -20,8 +21,8 @@ const (
 type leg struct {
 	x  *Exchange
 	up *upstream.Conn // nil outside of Forward
-	h  head
-	d  chunks
+	h  wire.Head
+	d  wire.Chunks
 
 	deadline time.Time     // the read deadline that is set
 	step     time.Duration // until the next tick
@@ -62,12 +63,12 @@ func (l *leg) write(p []byte) error {
 	return err
 }
 
-func (l *leg) fill() error {
+func (l *leg) Fill() error {
 	_, err := l.pull(nil)
 	return err
 }
 
-func (l *leg) read(p []byte) (int, error) {
+func (l *leg) Read(p []byte) (int, error) {
 	if l.up.R.Buffered() > 0 {
 		return l.up.R.Read(p)
 	}
@@ -78,7 +79,7 @@ func (l *leg) read(p []byte) (int, error) {
 func (l *leg) piece(most int64) ([]byte, error) {
 	r := l.up.R
 	if r.Buffered() == 0 {
-		if err := l.fill(); err != nil {
+		if err := l.Fill(); err != nil {
 			return nil, err
 		}
 	}
@@ -154,7 +155,7 @@ func (l *leg) tick(now time.Time) error {
 		x.m.limitUpstream.Inc()
 		return errUpstreamTimeout
 	}
-	if x.h.expect && !x.continued && !x.answered && now.Sub(l.since) >= x.cfg.ContinueTimeout {
+	if x.h.Expect && !x.continued && !x.answered && now.Sub(l.since) >= x.cfg.ContinueTimeout {
 		if err := x.sendContinue(); err != nil {
 			return err
 		}

@@ -279,7 +279,7 @@ func TestViewIsTheRequest(t *testing.T) {
 	g := newGateway(t, nil, setup{handler: func(x *Exchange, _ func()) {
 		v := &x.View
 		got = fmt.Sprintf("%s|%s|%s|%s|%s|%s|%d|%v|%v|%v|%d|%v|%d", v.Method, v.Host, v.HostPort, v.Target, v.Path, v.Query,
-			len(v.Fields), v.Peer, v.TLS, v.HTTP10, max(x.h.length, 0), x.h.websocket(), x.c.requests)
+			len(v.Fields), v.Peer, v.TLS, v.HTTP10, max(x.h.Length, 0), x.h.WebSocket(), x.c.requests)
 		_ = x.Reply(200, nil, nil)
 	}})
 	c1 := dial(t, g)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -69,7 +70,7 @@ func (m *Memory) Write([]byte, bool) error { return ErrClientGone }
 func (m *Memory) Flush() error { return nil }
 
 // LastChunk implements Client.
-func (m *Memory) LastChunk(Trailers) {}
+func (m *Memory) LastChunk(wire.Trailers) {}
 
 // End implements Client.
 func (m *Memory) End() error { return nil }

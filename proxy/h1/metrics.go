@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/proxy/h1/wire"
 )
 
 // serverMetrics are the counters of one Server. Names begin with antirobot_http_.
@@ -19,7 +21,7 @@ type serverMetrics struct {
 	limitBodies                *metrics.Counter
 	badProxyHeader, badBody    *metrics.Counter
 	badResponse                *metrics.Counter
-	refused                    [nRefusals]*metrics.Counter
+	refused                    [wire.Refusals]*metrics.Counter
 	openConns, openTunnels     atomic.Int64
 	bodies                     atomic.Int64
 }
@@ -55,7 +57,7 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		badBody:        bad("chunked_body"),
 	}
 	for i := 1; i < len(m.refused); i++ {
-		m.refused[i] = bad(refusals[i].name)
+		m.refused[i] = bad(wire.Refusal(i).Name())
 	}
 	set.GetOrCreateGauge("antirobot_http_open_connections", func() float64 { return float64(m.openConns.Load()) })
 	set.GetOrCreateGauge("antirobot_http_bodies_bytes", func() float64 { return float64(m.bodies.Load()) })

@@ -21,8 +21,8 @@ func (c *conn) returnOut() {
 		outBuffers.Put(c.outp)
 	}
 	c.outp, c.out = nil, nil
-	if cap(c.h.raw) > keptHead {
-		c.h.raw = nil
+	if cap(c.h.Raw) > keptHead {
+		c.h.Raw = nil
 	}
 }
 

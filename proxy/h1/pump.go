@@ -134,7 +134,7 @@ func (p *pump) serve(fd uintptr) (done bool) {
 		if err := c.readRequest(); err != nil {
 			c.refuse(err)
 		} else {
-			if c.h.upgrade || c.h.chunked || c.h.length > 0 {
+			if c.h.Upgrade || c.h.Chunked || c.h.Length > 0 {
 				p.headIn = true
 				return true
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -37,26 +38,26 @@ var (
 // refuse answers something that can't be served as a request, and closes the connection.
 func (c *conn) refuse(err error) {
 	c.keep = false
-	why, ok := err.(refusal) //nolint:errorlint // it is never wrapped
+	why, ok := err.(wire.Refusal) //nolint:errorlint // it is never wrapped
 	switch {
 	case ok:
 	case isTimeout(err):
-		why = headTimeout
-		if line, _ := cutLine(c.h.raw); int64(len(line)) > c.cfg.MaxTargetBytes+requestLineRest {
-			why = targetTooLong // whatever was still to come
+		why = wire.HeadTimeout
+		if line, _ := wire.CutLine(c.h.Raw); int64(len(line)) > c.cfg.MaxTargetBytes+requestLineRest {
+			why = wire.TargetTooLong // whatever was still to come
 		}
 	default:
 		return // the client left within its head
 	}
 	c.srv.m.refused[why].Inc()
-	c.srv.log.Debug().Str("reason", refusals[why].name).Stringer("peer", c.peer).Uint64("conn", c.id).Msg("request refused")
-	method := c.h.method
+	c.srv.log.Debug().Str("reason", why.Name()).Stringer("peer", c.peer).Uint64("conn", c.id).Msg("request refused")
+	method := c.h.Method
 	if method == nil { // the line was not read to its end
-		method, _, _ = bytes.Cut(c.h.raw, []byte{' '})
+		method, _, _ = bytes.Cut(c.h.Raw, []byte{' '})
 	}
-	c.x.View = request.View{At: time.Now(), Method: method, Peer: c.peer, TLS: c.opts.TLS != nil, Fields: readable(nil, c.h.raw)}
-	fields, body := c.srv.Refuse(refusals[why].status, &c.x.View)
-	_ = c.Reply(refusals[why].status, fields, body)
+	c.x.View = request.View{At: time.Now(), Method: method, Peer: c.peer, TLS: c.opts.TLS != nil, Fields: readable(nil, c.h.Raw)}
+	fields, body := c.srv.Refuse(why.Status(), &c.x.View)
+	_ = c.Reply(why.Status(), fields, body)
 	c.linger = true
 }
 
@@ -66,7 +67,7 @@ const requestLineRest = 64
 // readable appends the fields of a head that is refused, as far as it was read: those whose lines are whole, whatever is wrong with
 // others. They only say in which form and language the client reads an answer.
 func readable(dst []request.Field, raw []byte) []request.Field {
-	_, rest := cutLine(raw)
+	_, rest := wire.CutLine(raw)
 	for {
 		end := bytes.IndexByte(rest, '\n')
 		if end < 0 {
@@ -74,8 +75,8 @@ func readable(dst []request.Field, raw []byte) []request.Field {
 		}
 		name, value, ok := bytes.Cut(rest[:end], []byte{':'})
 		rest = rest[end+1:]
-		value = trim(bytes.TrimSuffix(value, []byte{'\r'}))
-		if ok && isName(name) && isText(value) {
+		value = wire.Trim(bytes.TrimSuffix(value, []byte{'\r'}))
+		if ok && wire.IsName(name) && wire.IsText(value) {
 			dst = append(dst, request.Field{Name: name, Value: value})
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+
+	"antirobot/proxy/h1/wire"
 )
 
 // lazyBody is the largest answer body that briefly waits (lazyTick) to be sent together with its head.
@@ -15,7 +17,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	h := &x.leg.h
 	fr := x.frame(h)
 	x.upload.settle(false)
-	if !x.upload.sent() && (h.status >= 300 || x.h.expect && !x.continued) {
+	if !x.upload.sent() && (h.Status >= 300 || x.h.Expect && !x.continued) {
 		x.client.Unkeep() // the service does not want the body, so the client need not go on
 	}
 	x.answered = true
@@ -25,7 +27,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	}
 	switch {
 	case err == nil:
-		h.ended = true
+		h.Ended = true
 		return x.client.End()
 	case errors.Is(err, ErrClientGone):
 		return err
@@ -42,50 +44,50 @@ const withheldBody = 64 << 10
 // withhold discards the service's answer.
 func (x *Exchange) withhold() {
 	h := &x.leg.h
-	left := h.length
+	left := h.Length
 	switch {
-	case h.bodiless(x.method):
+	case h.Bodiless(x.method):
 		left = 0
-	case h.chunked || left < 0 || left > withheldBody:
-		h.close = true
+	case h.Chunked || left < 0 || left > withheldBody:
+		h.Close = true
 		return
 	}
 	for left > 0 {
 		p, err := x.leg.piece(left)
 		if err != nil {
-			h.close = true
+			h.Close = true
 			return
 		}
 		left -= int64(len(p))
 	}
-	h.ended = true
+	h.Ended = true
 }
 
 // frame chooses how the client will know the end of the answer.
-func (x *Exchange) frame(h *head) framing {
+func (x *Exchange) frame(h *wire.Head) framing {
 	switch {
-	case h.bodiless(x.method) || string(x.h.method) == "HEAD":
+	case h.Bodiless(x.method) || string(x.h.Method) == "HEAD":
 		return bare
-	case !h.chunked && h.length >= 0 && x.rewriter == nil:
+	case !h.Chunked && h.Length >= 0 && x.rewriter == nil:
 		return byLength
-	case x.h.minor == 1:
+	case x.h.Minor == 1:
 		return byChunks
 	}
 	return byClosing
 }
 
-func (x *Exchange) relayBody(h *head, o *ForwardOptions, fr framing) error {
+func (x *Exchange) relayBody(h *wire.Head, o *ForwardOptions, fr framing) error {
 	switch {
-	case h.bodiless(x.method):
+	case h.Bodiless(x.method):
 		return nil
 	case fr == bare: // the answer to a made-up request has a body, and the client, who asked with HEAD, wants none
-		h.close = true
+		h.Close = true
 		return nil
 	case x.rewriter != nil:
 		return x.rewrite(fr, x.pieces())
 	case fr == byLength:
-		return x.relayLength(h.length)
-	case h.chunked:
+		return x.relayLength(h.Length)
+	case h.Chunked:
 		return x.relayChunked(o, fr)
 	}
 	return x.relayToEnd(fr)
@@ -113,27 +115,27 @@ func (x *Exchange) relayLength(left int64) error {
 // passed on before the next wait.
 func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
 	l := &x.leg
-	l.d.reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
+	l.d.Reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
 	for {
-		if l.d.left == 0 {
-			if err := l.d.next(l.up.R, l); err != nil {
+		if l.d.Left == 0 {
+			if err := l.d.Next(l.up.R, l); err != nil {
 				return brokenChunks(err)
 			}
-			if l.d.done {
+			if l.d.Done {
 				break
 			}
 		}
-		p, err := l.piece(l.d.left)
+		p, err := l.piece(l.d.Left)
 		if err != nil {
 			return truncated(err)
 		}
-		l.d.left -= int64(len(p))
+		l.d.Left -= int64(len(p))
 		if err := x.client.Write(p, fr == byChunks); err != nil {
 			return err
 		}
 	}
 	if fr == byChunks {
-		x.client.LastChunk(Trailers{l.d.trailer.fields, o.DropAnswer})
+		x.client.LastChunk(wire.Trailers{Fields: l.d.Trailer.Fields, Drop: o.DropAnswer})
 	}
 	return nil
 }
@@ -141,7 +143,7 @@ func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
 // relayToEnd passes on a body that ends with the service's connection.
 func (x *Exchange) relayToEnd(fr framing) error {
 	l := &x.leg
-	l.h.close = true
+	l.h.Close = true
 	for {
 		p, err := l.piece(math.MaxInt64)
 		if err == io.EOF { //nolint:errorlint // leg returns it bare
@@ -155,14 +157,14 @@ func (x *Exchange) relayToEnd(fr framing) error {
 		}
 	}
 	if fr == byChunks {
-		x.client.LastChunk(Trailers{})
+		x.client.LastChunk(wire.Trailers{})
 	}
 	return nil
 }
 
 func brokenChunks(err error) error {
-	if err == errChunk { //nolint:errorlint // chunks returns it bare
-		return fmt.Errorf("%w: malformed chunk", errBadResponse)
+	if err == wire.ErrChunk { //nolint:errorlint // chunks returns it bare
+		return fmt.Errorf("%w: malformed chunk", wire.ErrBadResponse)
 	}
 	return truncated(err)
 }

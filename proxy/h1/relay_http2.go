@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -17,12 +18,12 @@ func (t *overHTTP2) relay() error {
 	x := t.x
 	h := &x.leg.h
 	fr := x.frame(h)
-	if t.uploading() && (h.status >= 300 || x.h.expect && !x.continued) {
+	if t.uploading() && (h.Status >= 300 || x.h.Expect && !x.continued) {
 		x.client.Unkeep() // the service does not want the body, so the client need not go on
 	}
 	x.answered = true
 	err := x.passAnswer(t.o, fr)
-	if err == nil && !h.bodiless(x.method) && fr != bare && !t.endedWithHead() {
+	if err == nil && !h.Bodiless(x.method) && fr != bare && !t.endedWithHead() {
 		err = t.relayBody(fr)
 	}
 	if err == nil {
@@ -39,13 +40,13 @@ func (t *overHTTP2) relay() error {
 // endedWithHead reports whether nothing follows the answer's head. Then head and end go in one frame, as gRPC's refusals must.
 // An empty body whose length was announced may have trailers, for a client that can be told of them.
 func (t *overHTTP2) endedWithHead() bool {
-	return t.x.leg.h.length == 0 && (t.x.c != nil || len(t.res.Header["Content-Length"]) == 0)
+	return t.x.leg.h.Length == 0 && (t.x.c != nil || len(t.res.Header["Content-Length"]) == 0)
 }
 
 // relayBody passes on what the service sends before the next wait, and then the trailers.
 func (t *overHTTP2) relayBody(fr framing) error {
 	x := t.x
-	left := x.leg.h.length // -1: until the end
+	left := x.leg.h.Length // -1: until the end
 	pieces, ended := make(chan []byte), make(chan error, 1)
 	bufs := [2]*streamBuffer{streamBuffers.Get().(*streamBuffer), streamBuffers.Get().(*streamBuffer)}
 	go readAhead(t.res.Body, &bufs, pieces, ended)
@@ -61,7 +62,7 @@ func (t *overHTTP2) relayBody(fr framing) error {
 		switch {
 		case err != nil:
 			return nil, err
-		case x.leg.h.length >= 0 && left > 0:
+		case x.leg.h.Length >= 0 && left > 0:
 			return nil, errUpstreamClosed
 		}
 		return nil, io.EOF
@@ -72,7 +73,7 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	} else {
 		err = t.relayPieces(fr, next)
 	}
-	if err != nil || x.leg.h.close {
+	if err != nil || x.leg.h.Close {
 		t.cancel()
 	}
 	for range pieces { // nobody wants the rest
@@ -97,7 +98,7 @@ func (t *overHTTP2) relayPieces(fr framing, next func() ([]byte, error)) error {
 		}
 	}
 	if fr == byChunks || t.x.c == nil {
-		t.x.client.LastChunk(Trailers{t.trailers(), t.o.DropAnswer})
+		t.x.client.LastChunk(wire.Trailers{Fields: t.trailers(), Drop: t.o.DropAnswer})
 	}
 	return nil
 }
@@ -129,7 +130,7 @@ func (t *overHTTP2) take(pieces <-chan []byte) (p []byte, more bool, err error) 
 		return p, more, nil
 	default:
 	}
-	if t.x.leg.h.length != 0 { // else only the end is waited for, which goes with the head
+	if t.x.leg.h.Length != 0 { // else only the end is waited for, which goes with the head
 		if err := t.x.flush(); err != nil {
 			return nil, false, err
 		}
@@ -157,7 +158,7 @@ func (t *overHTTP2) trailers() []request.Field {
 	var fields []request.Field
 	for _, name := range slices.Sorted(maps.Keys(t.res.Trailer)) {
 		for _, v := range t.res.Trailer[name] {
-			if f := (request.Field{Name: []byte(name), Value: []byte(v)}); isName(f.Name) && isText(f.Value) {
+			if f := (request.Field{Name: []byte(name), Value: []byte(v)}); wire.IsName(f.Name) && wire.IsText(f.Value) {
 				fields = append(fields, f)
 			}
 		}
@@ -166,38 +167,38 @@ func (t *overHTTP2) trailers() []request.Field {
 }
 
 // fromResponse is parseResponse for an answer that is not text.
-func (h *head) fromResponse(r *http.Response, method []byte, maxFields int) error {
-	h.reset()
-	h.minor, h.status = 1, r.StatusCode
-	if h.status < 200 || h.status > 999 {
-		return fmt.Errorf("%w: status %d", errBadResponse, h.status)
+func fromResponse(h *wire.Head, r *http.Response, method []byte, maxFields int) error {
+	h.Reset()
+	h.Minor, h.Status = 1, r.StatusCode
+	if h.Status < 200 || h.Status > 999 {
+		return fmt.Errorf("%w: status %d", wire.ErrBadResponse, h.Status)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		for _, v := range r.Header[name] {
 			f := request.Field{Name: []byte(name), Value: []byte(v)}
-			k := kindOf(f.Name)
+			k := wire.KindOf(f.Name)
 			switch {
-			case !isName(f.Name) || !isText(f.Value):
-				return fmt.Errorf("%w: a field", errBadResponse)
-			case len(h.fields) == maxFields:
-				return fmt.Errorf("%w: too many fields", errBadResponse)
-			case k == kConnection || k == kHop || k == kEncoding || k == kUpgrade || k == kTrailer:
+			case !wire.IsName(f.Name) || !wire.IsText(f.Value):
+				return fmt.Errorf("%w: a field", wire.ErrBadResponse)
+			case len(h.Fields) == maxFields:
+				return fmt.Errorf("%w: too many fields", wire.ErrBadResponse)
+			case k == wire.Connection || k == wire.Hop || k == wire.Encoding || k == wire.Upgrade || k == wire.Trailer:
 				continue
 			}
-			h.fields, h.kinds = append(h.fields, f), append(h.kinds, k)
+			h.Fields, h.Kinds = append(h.Fields, f), append(h.Kinds, k)
 		}
 	}
-	if err := h.parseFraming(true); err != nil {
-		return fmt.Errorf("%w: a wrong length", errBadResponse)
+	if err := h.ParseFraming(true); err != nil {
+		return fmt.Errorf("%w: a wrong length", wire.ErrBadResponse)
 	}
-	h.chunked = h.length < 0
-	if h.chunked && r.ContentLength == 0 && !h.bodiless(method) { // it has ended with its head
-		h.length, h.chunked = 0, false
-		h.fields, h.kinds = append(h.fields, request.Field{Name: []byte("Content-Length"), Value: []byte("0")}), append(h.kinds, kLength)
+	h.Chunked = h.Length < 0
+	if h.Chunked && r.ContentLength == 0 && !h.Bodiless(method) { // it has ended with its head
+		h.Length, h.Chunked = 0, false
+		h.Fields, h.Kinds = append(h.Fields, request.Field{Name: []byte("Content-Length"), Value: []byte("0")}), append(h.Kinds, wire.Length)
 	}
 	if len(r.Trailer) > 0 {
 		names := strings.Join(slices.Sorted(maps.Keys(r.Trailer)), ", ")
-		h.fields, h.kinds = append(h.fields, request.Field{Name: []byte("Trailer"), Value: []byte(names)}), append(h.kinds, kTrailer)
+		h.Fields, h.Kinds = append(h.Fields, request.Field{Name: []byte("Trailer"), Value: []byte(names)}), append(h.Kinds, wire.Trailer)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -184,7 +185,7 @@ func TestTruncatedAnswersStayTruncated(t *testing.T) {
 			if strings.HasSuffix(c.name, "1.0") && err == nil {
 				t.Errorf("an answer without length ended cleanly: %q", got)
 			}
-			if o := <-results; !errors.Is(o.err, errUpstreamClosed) && !errors.Is(o.err, errBadResponse) {
+			if o := <-results; !errors.Is(o.err, errUpstreamClosed) && !errors.Is(o.err, wire.ErrBadResponse) {
 				t.Errorf("Forward returned %v", o.err)
 			}
 		})

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -36,26 +37,26 @@ func (x *Exchange) Reserve(n int) bool {
 // rewriting asks the handler what becomes of the answer.
 func (x *Exchange) rewriting(o *ForwardOptions) {
 	h := &x.leg.h
-	if o.Rewrite == nil || h.length == 0 {
+	if o.Rewrite == nil || h.Length == 0 {
 		return
 	}
-	fields, body := o.Rewrite.Head(h.status, h.fields)
-	h.fields, h.kinds = fields, h.kinds[:0]
+	fields, body := o.Rewrite.Head(h.Status, h.Fields)
+	h.Fields, h.Kinds = fields, h.Kinds[:0]
 	for i := range fields {
-		h.kinds = append(h.kinds, kindOf(fields[i].Name))
+		h.Kinds = append(h.Kinds, wire.KindOf(fields[i].Name))
 	}
 	if !body {
 		return
 	}
 	kept := 0
-	for i, k := range h.kinds {
-		if k != kLength && k != kEncoding && k != kTrailer {
-			h.fields[kept], h.kinds[kept] = h.fields[i], k
+	for i, k := range h.Kinds {
+		if k != wire.Length && k != wire.Encoding && k != wire.Trailer {
+			h.Fields[kept], h.Kinds[kept] = h.Fields[i], k
 			kept++
 		}
 	}
-	h.fields, h.kinds = h.fields[:kept], h.kinds[:kept]
-	if !h.bodiless(x.method) && string(x.h.method) != "HEAD" {
+	h.Fields, h.Kinds = h.Fields[:kept], h.Kinds[:kept]
+	if !h.Bodiless(x.method) && string(x.h.Method) != "HEAD" {
 		x.rewriter = o.Rewrite
 	}
 }
@@ -72,12 +73,12 @@ func (x *Exchange) rewrite(fr framing, next func() ([]byte, error)) error {
 	case r.err != nil && r.err != io.EOF: //nolint:errorlint // next returns it bare
 		return r.err
 	case err != nil:
-		return fmt.Errorf("%w: %w", errBadResponse, err)
+		return fmt.Errorf("%w: %w", wire.ErrBadResponse, err)
 	case r.err == nil:
-		x.leg.h.close = true // more may follow, which nobody wants
+		x.leg.h.Close = true // more may follow, which nobody wants
 	}
 	if fr == byChunks {
-		x.client.LastChunk(Trailers{})
+		x.client.LastChunk(wire.Trailers{})
 	}
 	return nil
 }
@@ -132,13 +133,13 @@ func (w *rewriteWriter) Write(p []byte) (int, error) {
 // piece is valid until the next one. What follows closely is waited for, so that a compressor need not be flushed for it.
 func (x *Exchange) pieces() func() ([]byte, error) {
 	l := &x.leg
-	left := l.h.length
+	left := l.h.Length
 	switch {
-	case l.h.chunked:
-		l.d.reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
+	case l.h.Chunked:
+		l.d.Reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
 		return l.chunk
 	case left < 0:
-		l.h.close = true
+		l.h.Close = true
 		return func() ([]byte, error) {
 			l.lazy = true
 			return l.piece(math.MaxInt64)
@@ -158,15 +159,15 @@ func (x *Exchange) pieces() func() ([]byte, error) {
 // chunk returns the next piece of a chunked body.
 func (l *leg) chunk() ([]byte, error) {
 	l.lazy = true
-	if l.d.left == 0 {
-		if err := l.d.next(l.up.R, l); err != nil {
+	if l.d.Left == 0 {
+		if err := l.d.Next(l.up.R, l); err != nil {
 			return nil, brokenChunks(err)
 		}
-		if l.d.done {
+		if l.d.Done {
 			return nil, io.EOF
 		}
 	}
-	p, err := l.piece(l.d.left)
-	l.d.left -= int64(len(p))
+	p, err := l.piece(l.d.Left)
+	l.d.Left -= int64(len(p))
 	return p, truncated(err)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -23,34 +24,34 @@ const (
 )
 
 // make turns a GET into the request of a WebSocket over HTTP/1.1.
-func (k *socketKey) make(h *head) {
+func (k *socketKey) make(h *wire.Head) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	base64.StdEncoding.Encode(k.key[:], random[:])
 	sum := sha1.Sum(append(k.key[:], socketGUID...)) //nolint:gosec // see above
 	base64.StdEncoding.Encode(k.accept[:], sum[:])
 
-	h.upgrade, h.upgradeNum, h.upgradeTo = true, 1, []byte("websocket")
-	h.accept = k.accept[:]
-	h.fields = append(h.fields, request.Field{Name: []byte("upgrade"), Value: h.upgradeTo}, request.Field{Name: []byte(socketKeyName), Value: k.key[:]})
-	h.kinds = append(h.kinds, kUpgrade, plain)
+	h.Upgrade, h.UpgradeNum, h.UpgradeTo = true, 1, []byte("websocket")
+	h.Accept = k.accept[:]
+	h.Fields = append(h.Fields, request.Field{Name: []byte("upgrade"), Value: h.UpgradeTo}, request.Field{Name: []byte(socketKeyName), Value: k.key[:]})
+	h.Kinds = append(h.Kinds, wire.Upgrade, wire.Plain)
 }
 
 // accepts checks an answer to the request of a WebSocket whose key was the gateway's.
-func (h *head) accepts(answer *head) error {
-	if h.accept == nil {
+func accepts(h, answer *wire.Head) error {
+	if h.Accept == nil {
 		return nil
 	}
-	if answer.status != 101 {
-		if answer.status < 300 {
-			return fmt.Errorf("%w: %d instead of a WebSocket", errBadResponse, answer.status)
+	if answer.Status != 101 {
+		if answer.Status < 300 {
+			return fmt.Errorf("%w: %d instead of a WebSocket", wire.ErrBadResponse, answer.Status)
 		}
 		return nil
 	}
-	for i := range answer.fields {
-		if f := &answer.fields[i]; request.EqualFold(f.Name, socketAcceptName) && string(f.Value) == string(h.accept) {
+	for i := range answer.Fields {
+		if f := &answer.Fields[i]; request.EqualFold(f.Name, socketAcceptName) && string(f.Value) == string(h.Accept) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: a WebSocket without the key's proof", errBadResponse)
+	return fmt.Errorf("%w: a WebSocket without the key's proof", wire.ErrBadResponse)
 }

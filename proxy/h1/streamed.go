@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -45,7 +46,7 @@ type Head struct {
 type Streamed struct {
 	Exchange
 	srv  *Server
-	head head
+	head wire.Head
 	key  socketKey
 }
 
@@ -60,15 +61,15 @@ func (s *Server) Streamed(client Client) *Streamed {
 // HTTP/1.1 is not handed over: status is then what to tell the client.
 func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 	cfg := x.srv.cfg.Load()
-	err := x.head.fromFields(r, cfg)
+	err := fromFields(&x.head, r, cfg)
 	if err == nil && r.WebSocket {
 		x.key.make(&x.head)
 	}
 	if err != nil {
-		why, _ := err.(refusal) //nolint:errorlint // it is never wrapped
+		why, _ := err.(wire.Refusal) //nolint:errorlint // it is never wrapped
 		x.srv.m.refused[why].Inc()
-		x.srv.log.Debug().Str("reason", refusals[why].name).Stringer("peer", from.Peer).Msg("request refused")
-		return refusals[why].status
+		x.srv.log.Debug().Str("reason", why.Name()).Stringer("peer", from.Peer).Msg("request refused")
+		return why.Status()
 	}
 	if !x.srv.enter(cfg, &from) {
 		return statusBusy
@@ -136,23 +137,23 @@ func (s *Server) leave(from *Origin) {
 func (s *Server) Config() *Config { return s.cfg.Load() }
 
 // fromFields is parseRequest for a request that is not text.
-func (h *head) fromFields(r *Head, cfg *Config) error {
-	h.reset()
-	h.minor = 1
+func fromFields(h *wire.Head, r *Head, cfg *Config) error {
+	h.Reset()
+	h.Minor = 1
 	switch {
-	case !isName(r.Method):
-		return badMethod
+	case !wire.IsName(r.Method):
+		return wire.BadMethod
 	case string(r.Method) == "CONNECT":
-		return connectRefused
+		return wire.ConnectRefused
 	case int64(len(r.Target)) > cfg.MaxTargetBytes:
-		return targetTooLong
-	case !ValidTarget(r.Method, r.Target):
-		return badTarget
+		return wire.TargetTooLong
+	case !wire.ValidTarget(r.Method, r.Target):
+		return wire.BadTarget
 	case len(r.Fields) > cfg.MaxHeaderFields:
-		return tooManyFields
+		return wire.TooManyFields
 	}
-	h.method, h.target = r.Method, r.Target
-	if err := h.treatHigh(cfg); err != nil {
+	h.Method, h.Target = r.Method, r.Target
+	if err := h.TreatHigh(cfg.HighBytes, cfg.MaxTargetBytes); err != nil {
 		return err
 	}
 	size := int64(len(r.Method) + len(r.Target))
@@ -161,23 +162,23 @@ func (h *head) fromFields(r *Head, cfg *Config) error {
 		if r.WebSocket && request.EqualFold(f.Name, socketKeyName) {
 			continue // it has no meaning here, and the service gets the gateway's
 		}
-		if err := h.addField(f); err != nil {
+		if err := addField(h, f); err != nil {
 			return err
 		}
 		size += int64(len(f.Name) + len(f.Value) + len(": \r\n"))
 	}
 	if size > cfg.MaxHeaderBytes {
-		return headTooLong
+		return wire.HeadTooLong
 	}
-	if err := h.parseFraming(false); err != nil {
+	if err := h.ParseFraming(false); err != nil {
 		return err
 	}
-	if h.length >= 0 && h.length != r.Length {
-		return badLength // the announced length differs from the actual one
+	if h.Length >= 0 && h.Length != r.Length {
+		return wire.BadLength // the announced length differs from the actual one
 	}
-	h.chunked = r.Length < 0
-	h.saysEmpty = r.Length == 0 && h.length < 0 && hasBody(r.Method)
-	return h.parseRequestFields()
+	h.Chunked = r.Length < 0
+	h.SaysEmpty = r.Length == 0 && h.Length < 0 && hasBody(r.Method)
+	return h.ParseRequestFields()
 }
 
 // hasBody reports whether a method means something by its body: some services answer 411 to one without a length (RFC 9110
@@ -191,32 +192,32 @@ func hasBody(method []byte) bool {
 }
 
 // addField adds a field, if HTTP/2 may carry it.
-func (h *head) addField(f *request.Field) error {
+func addField(h *wire.Head, f *request.Field) error {
 	switch {
-	case !isName(f.Name):
-		return badName
-	case !isText(f.Value) || len(trim(f.Value)) != len(f.Value):
-		return badValue
+	case !wire.IsName(f.Name):
+		return wire.BadName
+	case !wire.IsText(f.Value) || len(wire.Trim(f.Value)) != len(f.Value):
+		return wire.BadValue
 	}
 	for _, c := range f.Name {
 		if request.Lower(c) != c {
-			return badName
+			return wire.BadName
 		}
 	}
-	k := kindOf(f.Name)
+	k := wire.KindOf(f.Name)
 	switch k {
-	case kConnection, kEncoding, kUpgrade:
-		return connectionField
-	case kHop:
+	case wire.Connection, wire.Encoding, wire.Upgrade:
+		return wire.ConnectionField
+	case wire.Hop:
 		if string(f.Name) == "keep-alive" || string(f.Name) == "proxy-connection" {
-			return connectionField
+			return wire.ConnectionField
 		}
-	case kTE:
+	case wire.TE:
 		if string(f.Value) != "trailers" {
-			return connectionField
+			return wire.ConnectionField
 		}
 	}
-	h.fields = append(h.fields, *f)
-	h.kinds = append(h.kinds, k)
+	h.Fields = append(h.Fields, *f)
+	h.Kinds = append(h.Kinds, k)
 	return nil
 }

@@ -7,11 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/proxy/h1/wire"
 	"antirobot/proxy/upstream"
 )
 
 // streamBuffer carries pieces of bodies: data of up to 32 KiB, and the frame of a chunk around it.
-type streamBuffer [32<<10 + chunkRoom + 2]byte
+type streamBuffer [32<<10 + wire.ChunkRoom + 2]byte
 
 var streamBuffers = sync.Pool{New: func() any { return new(streamBuffer) }}
 
@@ -118,12 +119,12 @@ func (u *upload) copy() int32 {
 		return err == nil
 	}
 	for {
-		n, err := b.read(buf[chunkRoom : len(buf)-2])
+		n, err := b.read(buf[wire.ChunkRoom : len(buf)-2])
 		switch {
 		case err == io.EOF: //nolint:errorlint // body.read returns it bare
 			u.last.Store(true)
 			if b.chunked {
-				u.wbuf = appendLastChunk(u.wbuf[:0], Trailers{b.trailers(), u.drop})
+				u.wbuf = wire.AppendLastChunk(u.wbuf[:0], wire.Trailers{Fields: b.trailers(), Drop: u.drop})
 				if !write(u.wbuf) {
 					return upBroken
 				}
@@ -135,9 +136,9 @@ func (u *upload) copy() int32 {
 			u.err = err
 			return upClient
 		}
-		piece := buf[chunkRoom : chunkRoom+n]
+		piece := buf[wire.ChunkRoom : wire.ChunkRoom+n]
 		if b.chunked {
-			piece = frameChunk(buf[:], n)
+			piece = wire.FrameChunk(buf[:], n)
 		} else if b.done {
 			u.last.Store(true)
 		}

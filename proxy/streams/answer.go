@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -141,7 +142,7 @@ func (s *stream) wrote(err error) error {
 }
 
 // LastChunk implements h1.Client.
-func (s *stream) LastChunk(t h1.Trailers) {
+func (s *stream) LastChunk(t wire.Trailers) {
 	t.Each(func(name, value []byte) {
 		key := http.TrailerPrefix + string(name)
 		s.header[key] = append(s.header[key], string(value))

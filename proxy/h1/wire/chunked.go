@@ -1,4 +1,4 @@
-package h1
+package wire
 
 import (
 	"bufio"
@@ -9,8 +9,8 @@ import (
 	"antirobot/request"
 )
 
-// errChunk is any violation of RFC 9112 section 7.1.
-var errChunk = errors.New("malformed chunked body")
+// ErrChunk is any violation of RFC 9112 section 7.1.
+var ErrChunk = errors.New("malformed chunked body")
 
 const (
 	maxChunkDigits = 15      // hexadecimal: a size stays within int64
@@ -18,80 +18,84 @@ const (
 	maxChunkWaste  = 1 << 20 // bytes of framing beyond what ordinary bodies need: a flood of extensions ends here
 )
 
-// chunks decodes one chunked body. It is reused: start with reset.
-type chunks struct {
-	left    int64 // of the current chunk
-	inside  bool  // the current chunk's CRLF is still to come
-	done    bool
+// Chunks decodes one chunked body. It is reused: start with Reset. Whoever passes data on without copying calls Next where Left is 0,
+// takes what it reads off Left, and goes on until Done.
+type Chunks struct {
+	Left    int64 // of the current chunk
+	Inside  bool  // the current chunk's CRLF is still to come
+	Done    bool
 	spaced  bool  // accept white space after a size, with which some old services pad
 	waste   int64 // bytes of extensions so far
 	limits  struct{ bytes, fields int }
-	trailer head // its fields are valid when done
+	Trailer Head // its fields are valid when done
 }
 
-func (d *chunks) reset(spaced bool, maxBytes, maxFields int) {
-	d.left, d.inside, d.done, d.spaced, d.waste = 0, false, false, spaced, 0
+// Reset begins a body. spaced accepts white space after the size of a chunk; maxBytes and maxFields bound the trailers.
+func (d *Chunks) Reset(spaced bool, maxBytes, maxFields int) {
+	d.Left, d.Inside, d.Done, d.spaced, d.waste = 0, false, false, spaced, 0
 	d.limits.bytes, d.limits.fields = maxBytes, maxFields
-	d.trailer.raw = d.trailer.raw[:0]
-	d.trailer.reset()
+	d.Trailer.Raw = d.Trailer.Raw[:0]
+	d.Trailer.Reset()
 }
 
-// read decodes at least one byte of data into p, or returns io.EOF once the last chunk and the trailers are read.
-func (d *chunks) read(r *bufio.Reader, s source, p []byte) (int, error) {
-	if d.done {
+// Read decodes at least one byte of data into p, or returns io.EOF once the last chunk and the trailers are read. r is
+// what s fills. An error is ErrChunk, or one of s.
+func (d *Chunks) Read(r *bufio.Reader, s Source, p []byte) (int, error) {
+	if d.Done {
 		return 0, io.EOF
 	}
-	if d.left == 0 {
-		if err := d.next(r, s); err != nil {
+	if d.Left == 0 {
+		if err := d.Next(r, s); err != nil {
 			return 0, err
 		}
-		if d.done {
+		if d.Done {
 			return 0, io.EOF
 		}
 	}
-	if int64(len(p)) > d.left {
-		p = p[:d.left]
+	if int64(len(p)) > d.Left {
+		p = p[:d.Left]
 	}
-	n, err := s.read(p)
-	d.left -= int64(n)
+	n, err := s.Read(p)
+	d.Left -= int64(n)
 	return n, err
 }
 
-// next reads the end of the previous chunk and the size of the next one; after the last one, the trailers.
-func (d *chunks) next(r *bufio.Reader, s source) error {
-	if d.inside {
+// Next reads the end of the previous chunk and the size of the next one; after the last one, the trailers, and
+// sets Done. An error is ErrChunk, or one of s.
+func (d *Chunks) Next(r *bufio.Reader, s Source) error {
+	if d.Inside {
 		for _, want := range [2]byte{'\r', '\n'} {
 			c, err := readByte(r, s)
 			if err != nil {
 				return err
 			}
 			if c != want {
-				return errChunk
+				return ErrChunk
 			}
 		}
-		d.inside = false
+		d.Inside = false
 	}
 	size, err := d.size(r, s)
 	if err != nil {
 		return err
 	}
 	if size > 0 {
-		d.left, d.inside = size, true
+		d.Left, d.Inside = size, true
 		return nil
 	}
-	d.trailer.raw, err = readHead(r, s, d.trailer.raw[:0], lineRules{max: d.limits.bytes})
+	d.Trailer.Raw, err = ReadHead(r, s, d.Trailer.Raw[:0], LineRules{Max: d.limits.bytes})
 	if err == nil {
-		err = d.trailer.parseFields(d.trailer.raw, d.limits.fields, false)
+		err = d.Trailer.parseFields(d.Trailer.Raw, d.limits.fields, false)
 	}
-	if _, ok := err.(refusal); ok { //nolint:errorlint // it is never wrapped
-		return errChunk
+	if _, ok := err.(Refusal); ok { //nolint:errorlint // it is never wrapped
+		return ErrChunk
 	}
-	d.done = err == nil
+	d.Done = err == nil
 	return err
 }
 
 // size reads the line of a chunk's size. Extensions are dropped.
-func (d *chunks) size(r *bufio.Reader, s source) (int64, error) {
+func (d *Chunks) size(r *bufio.Reader, s Source) (int64, error) {
 	var n int64
 	digits := 0
 	c, err := readByte(r, s)
@@ -101,16 +105,16 @@ func (d *chunks) size(r *bufio.Reader, s source) (int64, error) {
 			break
 		}
 		if digits++; digits > maxChunkDigits {
-			return 0, errChunk
+			return 0, ErrChunk
 		}
 		n = n<<4 | int64(v)
 	}
 	if err == nil && digits == 0 {
-		return 0, errChunk
+		return 0, ErrChunk
 	}
 	for ; err == nil && d.spaced && (c == ' ' || c == '\t'); c, err = readByte(r, s) {
 		if d.waste++; d.waste > maxChunkWaste {
-			return 0, errChunk
+			return 0, ErrChunk
 		}
 	}
 	if err == nil && c == ';' {
@@ -120,80 +124,81 @@ func (d *chunks) size(r *bufio.Reader, s source) (int64, error) {
 		return 0, err
 	}
 	if c != '\r' {
-		return 0, errChunk
+		return 0, ErrChunk
 	}
 	if c, err = readByte(r, s); err != nil {
 		return 0, err
 	}
 	if c != '\n' {
-		return 0, errChunk
+		return 0, ErrChunk
 	}
 	return n, nil
 }
 
 // skipExtension returns the byte that ends the extensions of one chunk.
-func (d *chunks) skipExtension(r *bufio.Reader, s source) (byte, error) {
+func (d *Chunks) skipExtension(r *bufio.Reader, s Source) (byte, error) {
 	for i := 0; i < maxChunkExt; i++ {
 		c, err := readByte(r, s)
-		if err != nil || classes[c]&isValue == 0 {
+		if err != nil || classes[c]&Value == 0 {
 			return c, err
 		}
 		if d.waste++; d.waste > maxChunkWaste {
 			break
 		}
 	}
-	return 0, errChunk
+	return 0, ErrChunk
 }
 
-func readByte(r *bufio.Reader, s source) (byte, error) {
+func readByte(r *bufio.Reader, s Source) (byte, error) {
 	if r.Buffered() == 0 {
-		if err := s.fill(); err != nil {
+		if err := s.Fill(); err != nil {
 			return 0, err
 		}
 	}
 	return r.ReadByte() //nolint:wrapcheck // a byte is buffered
 }
 
-// chunkRoom is what a chunk's frame needs before its data: up to 8 hexadecimal digits and CRLF.
-const chunkRoom = 10
+// ChunkRoom is what a chunk's frame needs before its data: up to 8 hexadecimal digits and CRLF.
+const ChunkRoom = 10
 
-// frameChunk turns buf, which holds n > 0 bytes of data from chunkRoom on, into one chunk and returns it.
-func frameChunk(buf []byte, n int) []byte {
-	var tmp [chunkRoom]byte
+// FrameChunk turns buf, which holds n > 0 bytes of data from ChunkRoom on and two more of room, into one chunk and returns
+// it, as a part of buf.
+func FrameChunk(buf []byte, n int) []byte {
+	var tmp [ChunkRoom]byte
 	size := append(strconv.AppendInt(tmp[:0], int64(n), 16), '\r', '\n')
-	begin := chunkRoom - len(size)
+	begin := ChunkRoom - len(size)
 	copy(buf[begin:], size)
-	end := chunkRoom + n
+	end := ChunkRoom + n
 	buf[end], buf[end+1] = '\r', '\n'
 	return buf[begin : end+2]
 }
 
 // Trailers are the fields after a body. The zero value has none.
 type Trailers struct {
-	fields []request.Field
-	drop   func(name []byte) bool // those that are not passed on; nil: none
+	Fields []request.Field
+	Drop   func(name []byte) bool // those that are not passed on; nil: none
 }
 
 // Each calls f for each field that may be passed on. Name and value are borrowed.
 func (t Trailers) Each(f func(name, value []byte)) {
-	for i := range t.fields {
+	for i := range t.Fields {
 		if t.passes(i) {
-			f(t.fields[i].Name, t.fields[i].Value)
+			f(t.Fields[i].Name, t.Fields[i].Value)
 		}
 	}
 }
 
 func (t Trailers) passes(i int) bool {
-	name := t.fields[i].Name
-	return trailerAllowed(name) && (t.drop == nil || !t.drop(name))
+	name := t.Fields[i].Name
+	return trailerAllowed(name) && (t.Drop == nil || !t.Drop(name))
 }
 
-// appendLastChunk appends the end of a chunked body with those trailer fields that may be passed on.
-func appendLastChunk(dst []byte, t Trailers) []byte {
+// AppendLastChunk appends the end of a chunked body with those trailer fields that may be passed on.
+func AppendLastChunk(dst []byte, t Trailers) []byte {
 	dst = append(dst, "0\r\n"...)
-	for i := range t.fields {
+	for i := range t.Fields {
 		if t.passes(i) {
-			dst = appendField(dst, t.fields[i].Name, t.fields[i].Value)
+			dst = AppendField(dst, t.Fields[i].Name, t.Fields[i].Value)
 		}
 	}
 	return append(dst, "\r\n"...)
@@ -202,7 +207,7 @@ func appendLastChunk(dst []byte, t Trailers) []byte {
 // trailerAllowed refuses as trailers what RFC 9110 section 6.5.1 requires before the body: framing, routing,
 // authentication, and how to read the body. A service that merges trailers into the header would trust them.
 func trailerAllowed(name []byte) bool {
-	if kindOf(name) != plain {
+	if KindOf(name) != Plain {
 		return false
 	}
 	for _, s := range [...]string{
@@ -217,7 +222,8 @@ func trailerAllowed(name []byte) bool {
 	return !request.HasPrefixFold(name, "x-antirobot-") && !request.HasPrefixFold(name, "x-accel-")
 }
 
-func appendField(dst, name, value []byte) []byte {
+// AppendField appends the line of a field, as it is: name and value are valid already.
+func AppendField(dst, name, value []byte) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)
 	dst = append(dst, value...)

@@ -1,4 +1,4 @@
-package h1
+package wire
 
 import (
 	"strings"
@@ -11,13 +11,13 @@ func TestSharable(t *testing.T) {
 	status := 200
 	f := func(lines string, want bool) {
 		t.Helper()
-		h := head{status: status}
+		h := Head{Status: status}
 		for line := range strings.SplitSeq(lines, "\n") {
 			if name, value, ok := strings.Cut(line, ": "); ok {
-				h.fields = append(h.fields, request.Field{Name: []byte(name), Value: []byte(value)})
+				h.Fields = append(h.Fields, request.Field{Name: []byte(name), Value: []byte(value)})
 			}
 		}
-		if got := h.sharable(); got != want {
+		if got := h.Sharable(); got != want {
 			t.Errorf("%q: %v", lines, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package h1
+package wire
 
 import (
 	"bytes"
@@ -6,15 +6,15 @@ import (
 	"antirobot/request"
 )
 
-// sharable reports whether a shared cache may keep the answer (RFC 9111 section 3), or adds it to what it keeps: if so, nothing that
+// Sharable reports whether a shared cache may keep the answer (RFC 9111 section 3), or adds it to what it keeps: if so, nothing that
 // belongs to one visitor must be added to it. What is said to the caches of a CDN alone (RFC 9213, and the fields that came before it)
 // counts for them whatever Cache-Control says. Where the fields are silent, a cache may use heuristics; it should not do so with an
 // answer that sets a cookie, and most do not. The fields of a 304 become those of the answer that the cache has kept, whose own
 // permission it need not repeat: it belongs to one visitor only if it says so.
-func (h *head) sharable() bool {
-	given, may, refuses, expires := false, h.status == 304, false, false
-	for i := range h.fields {
-		f := &h.fields[i]
+func (h *Head) Sharable() bool {
+	given, may, refuses, expires := false, h.Status == 304, false, false
+	for i := range h.Fields {
+		f := &h.Fields[i]
 		switch n := len(f.Name); {
 		case n == len("Cache-Control") && request.EqualFold(f.Name, "Cache-Control"):
 			given = true

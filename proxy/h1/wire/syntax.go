@@ -1,0 +1,257 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"antirobot/request"
+)
+
+// The character classes of RFC 9110 section 5.6.2 and RFC 3986, one bit each.
+const (
+	isToken = 1 << iota // tchar: header names, methods
+	Value               // field-vchar, SP, HTAB, obs-text: header values and reason phrases
+	Target              // visible ASCII but '#', and bytes above it, which old clients send unescaped: a request target
+	isHost              // reg-name without escapes and sub-delims, which no host name needs
+	isDigit
+)
+
+// classes maps each byte to its classes.
+var classes = makeClasses()
+
+func makeClasses() (t [256]uint8) {
+	for c := 0; c < 256; c++ {
+		alpha := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		digit := '0' <= c && c <= '9'
+		if digit {
+			t[c] |= isDigit
+		}
+		if alpha || digit || indexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0 {
+			t[c] |= isToken
+		}
+		if alpha || digit || indexByte("-._~", byte(c)) >= 0 {
+			t[c] |= isHost
+		}
+		if c == '\t' || c >= 0x20 && c != 0x7f {
+			t[c] |= Value
+		}
+		if c > 0x20 && c != 0x7f && c != '#' {
+			t[c] |= Target
+		}
+	}
+	return t
+}
+
+func indexByte(s string, c byte) int {
+	for i := 0; i < len(s); i++ {
+		if s[i] == c {
+			return i
+		}
+	}
+	return -1
+}
+
+// All reports whether every byte of b is in class; true for an empty b.
+func All(b []byte, class uint8) bool {
+	for _, c := range b {
+		if classes[c]&class == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// IsText reports whether every byte of b is in isValue. It checks eight bytes at a time, and byte by byte only in suspect
+// words.
+func IsText(b []byte) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for len(b) >= 8 {
+		x := binary.LittleEndian.Uint64(b)
+		low := (x - ones*0x20) & ^x & highs // a byte below 0x20
+		del := x ^ ones*0x7f                // a byte of zero here is DEL
+		if (low|(del-ones)&^del&highs) != 0 && !All(b[:8], Value) {
+			return false
+		}
+		b = b[8:]
+	}
+	return All(b, Value)
+}
+
+// IsName reports whether b may be the name of a header field or a method.
+func IsName(b []byte) bool { return len(b) > 0 && All(b, isToken) }
+
+// StartsToken reports whether c may be the first byte of a request.
+func StartsToken(c byte) bool { return classes[c]&isToken != 0 }
+
+// Trim cuts optional white space (SP, HTAB) from both ends.
+func Trim(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
+}
+
+// NextItem cuts off the first member of a comma-separated list: it returns the trimmed member and the rest; ok is false at
+// the end.
+func NextItem(list []byte) (item, rest []byte, ok bool) {
+	if list == nil {
+		return nil, nil, false
+	}
+	for i, c := range list {
+		if c == ',' {
+			return Trim(list[:i]), list[i+1:], true
+		}
+	}
+	return Trim(list), nil, true
+}
+
+// maxDigits keeps every decimal length within int64.
+const maxDigits = 18
+
+// parseLength reads a Content-Length: digits and nothing else (no sign, no list, no space), within int64.
+func parseLength(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > maxDigits {
+		return 0, false
+	}
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
+}
+
+// Kind says what a header field means for the connection.
+type Kind uint8
+
+// What fields mean. Plain are all that mean nothing for the connection.
+const (
+	Plain       Kind = iota
+	Host             // exactly one
+	Connection       // hop by hop, names others
+	Length           // framing
+	Encoding         // framing
+	TE               // hop by hop, but for "trailers"
+	Trailer          // announces trailer fields: kept only where trailers can be sent
+	Upgrade          // hop by hop, but for a WebSocket
+	Expect           // 100-continue
+	Hop              // hop by hop, never forwarded: Keep-Alive, Proxy-*, HTTP2-Settings
+	Forwarded        // X-Forwarded-*, X-Real-IP, Forwarded: never removed by nomination
+	MaxForwards      // counted down for OPTIONS and TRACE
+	Cookie
+	Date
+	Lookalike // a name that a CGI program reads as one of the above: Content_Length, X_Forwarded_For
+)
+
+// KindOf classifies a field's name.
+func KindOf(name []byte) Kind {
+	if k := knownKind(name); k != Plain {
+		return k
+	}
+	for _, c := range name {
+		if c == '_' {
+			return cgiKind(name)
+		}
+	}
+	return Plain
+}
+
+// knownKind compares the length first: most names are ruled out by one comparison.
+func knownKind(name []byte) Kind {
+	switch len(name) {
+	case 2:
+		return is(name, "te", TE)
+	case 4:
+		if request.Lower(name[0]) == 'h' {
+			return is(name, "host", Host)
+		}
+		return is(name, "date", Date)
+	case 6:
+		if request.Lower(name[0]) == 'c' {
+			return is(name, "cookie", Cookie)
+		}
+		return is(name, "expect", Expect)
+	case 7:
+		if request.Lower(name[0]) == 't' {
+			return is(name, "trailer", Trailer)
+		}
+		return is(name, "upgrade", Upgrade)
+	case 9:
+		if request.Lower(name[0]) == 'f' {
+			return is(name, "forwarded", Forwarded)
+		}
+		return is(name, "x-real-ip", Forwarded)
+	case 10:
+		if request.Lower(name[0]) == 'k' {
+			return is(name, "keep-alive", Hop)
+		}
+		return is(name, "connection", Connection)
+	case 12:
+		if request.Lower(name[0]) == 'm' {
+			return is(name, "max-forwards", MaxForwards)
+		}
+	case 14:
+		if request.Lower(name[0]) == 'c' {
+			return is(name, "content-length", Length)
+		}
+		return is(name, "http2-settings", Hop)
+	case 16:
+		if request.Lower(name[0]) == 'p' {
+			return is(name, "proxy-connection", Hop)
+		}
+	case 17:
+		if request.Lower(name[0]) == 't' {
+			return is(name, "transfer-encoding", Encoding)
+		}
+	case 18:
+		if request.Lower(name[0]) == 'p' {
+			return is(name, "proxy-authenticate", Hop)
+		}
+	case 19:
+		if request.Lower(name[0]) == 'p' {
+			return is(name, "proxy-authorization", Hop)
+		}
+	case 25:
+		if request.Lower(name[0]) == 'p' {
+			return is(name, "proxy-authentication-info", Hop)
+		}
+	}
+	if len(name) > 12 && request.Lower(name[0]) == 'x' && request.HasPrefixFold(name, "x-forwarded-") {
+		return Forwarded
+	}
+	return Plain
+}
+
+func is(name []byte, s string, k Kind) Kind {
+	if request.EqualFold(name, s) {
+		return k
+	}
+	return Plain
+}
+
+// cgiKind reports whether a name with underscores becomes one of the names that matter here when a service maps header
+// names to CGI variables.
+func cgiKind(name []byte) Kind {
+	var b [25]byte
+	n := min(len(name), len(b))
+	for i := 0; i < n; i++ {
+		if b[i] = name[i]; b[i] == '_' {
+			b[i] = '-'
+		}
+	}
+	if len(name) > len(b) {
+		if request.HasPrefixFold(b[:], "x-forwarded-") {
+			return Lookalike
+		}
+		return Plain
+	}
+	switch knownKind(b[:n]) {
+	case Plain, Cookie, Date, MaxForwards:
+		return Plain
+	}
+	return Lookalike
+}
