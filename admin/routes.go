@@ -26,7 +26,7 @@ type call struct {
 }
 
 // streamed is what a handler returns that has answered itself.
-var streamed any = "streamed"
+type streamed struct{}
 
 // maxWork bounds what one request of the API may take.
 const maxWork = 30 * time.Second
@@ -186,7 +186,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, path string, who Caller) error
 		if r.role > Viewer && !c.acted {
 			s.act(c, journal.Act{What: strings.ToLower(r.method) + " " + strings.TrimPrefix(r.path, "/api/"), Subject: arg})
 		}
-		if v != streamed {
+		if _, ok := v.(streamed); !ok {
 			answerJSON(ctx, fasthttp.StatusOK, v)
 		}
 		return nil
