@@ -331,9 +331,11 @@ func (c *Captcha) Static(q *Request, path string) Response {
 	a.add("Access-Control-Allow-Origin", "*")
 	a.add("Cross-Origin-Resource-Policy", "cross-origin")
 	a.Body = file.Body
-	if file.Gzip != nil && request.AcceptsCoding(q.View.Get("Accept-Encoding"), "gzip") {
-		a.add("Content-Encoding", "gzip")
-		a.Body = file.Gzip
+	if request.AcceptsCoding(q.View.Get("Accept-Encoding"), "gzip") {
+		if z := file.Gzip(); z != nil {
+			a.add("Content-Encoding", "gzip")
+			a.Body = z
+		}
 	}
 	return a
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
-	"html/template"
 	"net/url"
 	"strings"
 	"time"
@@ -40,8 +39,6 @@ type Console struct {
 	now      func() time.Time
 	log      zerolog.Logger
 	sessions *sessions
-	pages    map[string]*template.Template // by language
-	texts    map[string]texts
 	oidc     *provider    // nil: there is none
 	linked   admin.Caller // who comes by a link
 }
@@ -53,7 +50,7 @@ const root = "/console/"
 var files embed.FS
 
 // New makes a console.
-func New(d Deps) (*Console, error) {
+func New(d Deps) *Console {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -61,9 +58,7 @@ func New(d Deps) (*Console, error) {
 	if d.OIDC != nil && d.OIDC.Issuer != "" {
 		c.oidc = newProvider(d.OIDC, d.Secret)
 	}
-	var err error
-	c.pages, c.texts, err = parsePages()
-	return c, err
+	return c
 }
 
 // Link returns the path of a page that signs in as an administrator, once, within ten minutes: for who starts the program.

@@ -109,10 +109,7 @@ type tab struct {
 
 func newConsole(t *testing.T, g *gate, now func() time.Time) *Console {
 	t.Helper()
-	c, err := New(Deps{API: g, Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: g, Now: now})
 	return c
 }
 

@@ -20,10 +20,7 @@ func (f *fleet) Ask(who admin.Caller, method, target string, body []byte) (int, 
 
 // TestGateways: every page that shows what one gateway alone remembers names those that did not answer, and rows say whose they are.
 func TestGateways(t *testing.T) {
-	c, err := New(Deps{API: new(fleet)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: new(fleet)})
 	b := open(t, c).signIn(viewerToken)
 	for _, path := range []string{"/console/", "/console/requests", "/console/requests/" + number, "/console/subjects/ip:203.0.113.7", "/console/challenges", "/console/lab"} {
 		_, body, _ := b.ask(path, "")
@@ -62,10 +59,7 @@ func (g *town) Ask(who admin.Caller, method, target string, body []byte) (int, [
 
 // TestNowOfSeveral: the first page says what is amiss on any gateway, once, and names those on which it is.
 func TestNowOfSeveral(t *testing.T) {
-	c, err := New(Deps{API: new(town)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: new(town)})
 	_, body, _ := open(t, c).signIn(viewerToken).ask("/console/", "")
 	for _, want := range []string{
 		`The store is failing: full <span class="soft">Gateways: anna, berta</span>`,

@@ -111,7 +111,7 @@ func (v *visit) plot(all []journal.Figures, from, to time.Time, step time.Durati
 		top = max(top, sum.Total)
 	}
 	top = axis(top)
-	m := svg.New(width, height, v.texts[v.lang]["requests_by_verdict"])
+	m := svg.New(width, height, v.said()["requests_by_verdict"])
 	for i := range 3 {
 		y := float64(height-bottom) * (1 - float64(i)/2)
 		m.Line(left, y, width, y, "grid", "")
@@ -125,7 +125,7 @@ func (v *visit) plot(all []journal.Figures, from, to time.Time, step time.Durati
 			count := at[t.Unix()][name]
 			h := count / top * float64(height-bottom)
 			y -= h
-			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name, fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), v.texts[v.lang].word("verdict_", name), count))
+			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name, fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), v.said().word("verdict_", name), count))
 		}
 		if i%max(n/6, 1) == 0 && i+n/12 < n { // the last one would be cut off
 			layout := "15:04"
@@ -162,7 +162,7 @@ func (v *visit) coursePlot(all []journal.Entry) template.HTML {
 	const width, row, left = 720, 18, 110
 	first, last := all[len(all)-1].At, all[0].At
 	span := max(last.Sub(first).Seconds(), 1)
-	said := v.texts[v.lang]
+	said := v.said()
 	var names []string
 	line := map[string]int{}
 	for _, e := range all {

@@ -114,10 +114,7 @@ func TestOpenIDConnect(t *testing.T) {
 		Roles: admin.OIDCRoles{Viewer: []string{"staff"}, Operator: []string{"duty", "night"}},
 	}
 	g := new(gate)
-	c, err := New(Deps{API: g, OIDC: cfg, Secret: clientSecret, Now: func() time.Time { return at }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: g, OIDC: cfg, Secret: clientSecret, Now: func() time.Time { return at }})
 	olga := map[string]any{"email": "olga@example.com", "realm": map[string]any{"roles": []string{"staff", "night"}}}
 	come := func(b *tab, back string, want int, text string) {
 		t.Helper()
@@ -173,13 +170,10 @@ func TestOpenIDConnect(t *testing.T) {
 func TestClaimsBesideTheToken(t *testing.T) {
 	p := newIdentityProvider(t)
 	at := time.Now()
-	c, err := New(Deps{API: new(gate), Secret: clientSecret, Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
+	c := New(Deps{API: new(gate), Secret: clientSecret, Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
 		Issuer: p.URL, ClientID: "console", URL: "https://gate.example", Scopes: []string{"email"}, NameClaim: "email", RoleClaim: "groups",
 		Roles: admin.OIDCRoles{Viewer: []string{"staff"}, Operator: []string{"duty"}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, is := range []struct {
 		name         string
 		claims, info map[string]any
@@ -218,10 +212,7 @@ func openOIDC(t *testing.T, c *Console) *tab {
 func TestProviderAway(t *testing.T) {
 	p := newIdentityProvider(t)
 	p.Close()
-	c, err := New(Deps{API: new(gate), OIDC: &admin.OIDCConfig{Issuer: p.URL, ClientID: "console", URL: "https://gate.example"}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: new(gate), OIDC: &admin.OIDCConfig{Issuer: p.URL, ClientID: "console", URL: "https://gate.example"}})
 	b := open(t, c)
 	if status, body, _ := b.ask("/console/oidc", ""); status != 502 || !strings.Contains(body, "does not answer") {
 		t.Errorf("%d %s", status, body)

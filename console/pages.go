@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -28,6 +29,21 @@ func (t texts) word(prefix, key string) string {
 		return text
 	}
 	return key
+}
+
+// book returns the templates and the texts by language, which are read when the first page is asked for.
+var book = sync.OnceValues(func() (map[string]*template.Template, map[string]texts) {
+	pages, all, err := parsePages()
+	if err != nil {
+		panic("BUG: " + err.Error()) // they are built in
+	}
+	return pages, all
+})
+
+// said returns the texts of the visit's language.
+func (v *visit) said() texts {
+	_, all := book()
+	return all[v.lang]
 }
 
 // parsePages reads the texts, and the templates once for each language.
@@ -153,7 +169,8 @@ func (v *visit) page(name string, status int, data map[string]any) {
 		f.Query = string(v.ctx.QueryArgs().Peek("q"))
 	}
 	var b bytes.Buffer
-	if err := v.pages[v.lang].ExecuteTemplate(&b, name+".html", f); err != nil {
+	pages, _ := book()
+	if err := pages[v.lang].ExecuteTemplate(&b, name+".html", f); err != nil {
 		v.log.Error().Err(err).Str("page", name).Msg("console: a page could not be made")
 		v.ctx.Error("the page could not be made; the log says why\n", fasthttp.StatusInternalServerError)
 		return

@@ -11,10 +11,7 @@ import (
 
 // TestChallengesPage: the page shows each step of the challenges, in their order, and the devices.
 func TestChallengesPage(t *testing.T) {
-	c, err := New(Deps{API: new(gate)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: new(gate)})
 	_, body, _ := open(t, c).signIn(viewerToken).ask("/console/challenges", "")
 	for _, want := range []string{"Shown 4 → Loaded 3 → Tried 2 → Solved 1 (25 %) → Came back 1,", "<caption>By device</caption>", "<td>phone</td><td>4</td><td>3</td>"} {
 		if !strings.Contains(body, want) {
@@ -25,10 +22,7 @@ func TestChallengesPage(t *testing.T) {
 
 // TestLabBeside: the lab shows whom the settings that are looked at would newly stop on live traffic, and what they can't judge.
 func TestLabBeside(t *testing.T) {
-	c, err := New(Deps{API: new(gate)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: new(gate)})
 	_, body, _ := open(t, c).signIn(viewerToken).ask("/console/lab", "")
 	for _, want := range []string{`id="beside-stopped">3 visitors<`, `id="beside-free">0 visitors<`, "judged twice, 700 times in all", "solved a challenge: 1.", ">ip:203.0.113.9</a>", "Rules and doubts are not judged beside"} {
 		if !strings.Contains(body, want) {
@@ -84,10 +78,7 @@ func TestSubjectCompany(t *testing.T) {
 
 // TestRequestLeadsToItsTrace: the page of a traced request leads to the trace, and to the other requests of it.
 func TestRequestLeadsToItsTrace(t *testing.T) {
-	c, err := New(Deps{API: new(gate)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := New(Deps{API: new(gate)})
 	_, body, _ := open(t, c).signIn(viewerToken).ask("/console/requests/"+number, "")
 	const id = "0af7651916cd43dd8448eb211c80319c"
 	for _, want := range []string{`<a href="http://127.0.0.1:16686/trace/` + id + `?a=b">` + id + "</a>", `/console/requests?q=trace:` + id} {

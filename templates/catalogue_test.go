@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,6 +27,29 @@ func (s *Set) catalogueOf(t *testing.T, tag string) *catalogue {
 	}
 	t.Fatalf("no catalogue %s", tag)
 	return nil
+}
+
+// TestHeads: what is read of a language at the start is what its file says.
+func TestHeads(t *testing.T) {
+	part, err := heads()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := source{}.catalogues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(part) != len(all) {
+		t.Fatalf("%d heads, %d catalogues", len(part), len(all))
+	}
+	for i, c := range all {
+		if h := part[i]; h.tag != c.tag || h.name != c.name || h.dir != c.dir || h.voice != c.voice {
+			t.Errorf("%s: the head says %q %q %q, the file %q %q %q", c.tag, h.name, h.dir, h.voice, c.name, c.dir, c.voice)
+		}
+		if h, err := part[i].whole(); err != nil || !maps.Equal(h.texts, c.texts) {
+			t.Errorf("%s: other texts when they are read later: %v", c.tag, err)
+		}
+	}
 }
 
 func TestMatch(t *testing.T) {

@@ -72,20 +72,21 @@ type prints struct {
 type Asset struct {
 	Type string // its Content-Type
 	Body []byte
-	Gzip []byte // the same compressed; nil if compression gains nothing
+	Gzip func() []byte // the same compressed, when it is first asked for; nil if compression gains nothing
 }
 
 func newAsset(contentType string, body []byte) Asset {
-	a := Asset{Type: contentType, Body: body}
-	var z bytes.Buffer
-	w, err := gzip.NewWriterLevel(&z, gzip.BestCompression)
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	if _, err := w.Write(body); err == nil && w.Close() == nil && z.Len() < len(body) {
-		a.Gzip = z.Bytes()
-	}
-	return a
+	return Asset{contentType, body, sync.OnceValue(func() []byte {
+		var z bytes.Buffer
+		w, err := gzip.NewWriterLevel(&z, gzip.BestCompression)
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		if _, err := w.Write(body); err != nil || w.Close() != nil || z.Len() >= len(body) {
+			return nil
+		}
+		return z.Bytes()
+	})}
 }
 
 // New loads the embedded pages and catalogues. Files of override, which may be nil, replace embedded ones of the same name
@@ -156,7 +157,11 @@ func load(src source, own []Text) (*Set, error) {
 		errs = append(errs, errors.New("static: a style or script may not contain </"))
 	}
 
-	catalogues, err := src.catalogues()
+	read := src.catalogues
+	if len(src) == 0 && len(own) == 0 {
+		read = heads
+	}
+	catalogues, err := read()
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -313,27 +318,31 @@ func (s source) catalogues() ([]*catalogue, error) {
 		b, err := s.read(name)
 		if err == nil {
 			var c *catalogue
-			if c, err = parseCatalogue(strings.TrimSuffix(path.Base(name), ".yaml"), b); err == nil {
+			if c, err = parseCatalogue(tagOf(name), b); err == nil {
 				out = append(out, c)
-				err = c.complete(name)
+				err = c.complete(name, b)
 			}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *catalogue) int {
-		switch {
-		case a.tag == b.tag:
-			return 0
-		case a.tag == "en":
-			return -1
-		case b.tag == "en":
-			return 1
-		}
-		return strings.Compare(a.tag, b.tag)
-	})
+	slices.SortStableFunc(out, englishFirst)
 	return out, errors.Join(errs...)
+}
+
+func tagOf(file string) string { return strings.TrimSuffix(path.Base(file), ".yaml") }
+
+func englishFirst(a, b *catalogue) int {
+	switch {
+	case a.tag == b.tag:
+		return 0
+	case a.tag == "en":
+		return -1
+	case b.tag == "en":
+		return 1
+	}
+	return strings.Compare(a.tag, b.tag)
 }
 
 var cssSpace = regexp.MustCompile(`\s*\n\s*`)

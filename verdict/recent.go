@@ -24,8 +24,11 @@ const (
 // Recent keeps the last decisions in rings of fixed size, so that an operator can ask why. A request that was stopped
 // or paid for, or on which its message's or service's rules said something, goes into one ring, any other into a
 // smaller one, so that a flood of humans does not push out the robots. Recording copies a few hundred bytes, allocates
-// nothing, and takes a lock shared by one request in sixteen. Safe for concurrent use.
+// nothing but the rings themselves, each when it is first needed, and takes a lock shared by one request in sixteen. Safe for
+// concurrent use.
 type Recent struct {
+	humans   int // in a shard's ring
+	stopped  int
 	shards   [recentShards]recentShard
 	place    func(addr netip.Addr) StoryPlace           // nil: nobody knows
 	describe func(e *cbb.Entry, addr netip.Addr) string // describes entries that do not keep their text; nil: nothing can
@@ -92,12 +95,11 @@ type stoppedRecord struct {
 }
 
 func newRecent(c *RecentConfig, describe func(e *cbb.Entry, addr netip.Addr) string) *Recent {
-	r := &Recent{describe: describe}
-	for i := range r.shards {
-		r.shards[i].human = make([]record, (c.Human+recentShards-1)/recentShards)
-		r.shards[i].stopped = make([]stoppedRecord, (c.Stopped+recentShards-1)/recentShards)
+	return &Recent{
+		humans:   (c.Human + recentShards - 1) / recentShards,
+		stopped:  (c.Stopped + recentShards - 1) / recentShards,
+		describe: describe,
 	}
-	return r
 }
 
 func (r *Recent) shard(id request.ID) *recentShard { return &r.shards[id[15]%recentShards] }
@@ -111,8 +113,11 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if d.Told() == Human && !d.Paid && d.Message == nil && (d.Rules == nil || d.Rules.Action == RuleNone && d.Rules.Failed == "") {
-		if len(sh.human) == 0 {
+		if r.humans == 0 {
 			return
+		}
+		if sh.human == nil { // not at the start, where the garbage collector would look through fifty empty megabytes
+			sh.human = make([]record, r.humans)
 		}
 		p := &sh.human[sh.nextHuman]
 		d.kept = keptAt(sh.nextHuman + 1)
@@ -121,6 +126,9 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 		}
 		p.fill(rid, d, v, id, s)
 		return
+	}
+	if sh.stopped == nil {
+		sh.stopped = make([]stoppedRecord, r.stopped)
 	}
 	p := &sh.stopped[sh.nextStopped]
 	d.kept = -keptAt(sh.nextStopped + 1)
