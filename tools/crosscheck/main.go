@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/checker"
@@ -31,9 +32,10 @@ func main() {
 		os.Exit(2)
 	}
 	debug.SetGCPercent(400) // what is read of a target stays until the next
+	read := &reader{files: token.NewFileSet()}
 	faults := 0
 	for _, target := range os.Args[1:] {
-		n, err := check(target)
+		n, err := read.check(target)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "crosscheck %s: %v\n", target, err)
 			os.Exit(1)
@@ -45,8 +47,14 @@ func main() {
 	}
 }
 
+// reader reads each file once, for all targets.
+type reader struct {
+	files *token.FileSet
+	known sync.Map // *ast.File by name; nobody changes it
+}
+
 // check prints what is wrong for one target and counts it.
-func check(target string) (int, error) {
+func (r *reader) check(target string) (int, error) {
 	system, processor, both := strings.Cut(target, "/")
 	if !both {
 		return 0, fmt.Errorf("a target is GOOS/GOARCH, like linux/arm64")
@@ -56,11 +64,19 @@ func check(target string) (int, error) {
 		return 0, err
 	}
 	loaded, err := packages.Load(&packages.Config{
-		Mode:  packages.LoadAllSyntax | packages.NeedModule,
+		Mode:  packages.LoadAllSyntax | packages.NeedModule | packages.NeedForTest,
 		Tests: true,
 		Env:   append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0"),
+		Fset:  r.files,
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
-			return parse(files, name, text, strings.HasPrefix(name, root+string(filepath.Separator)))
+			if f, ok := r.known.Load(name); ok {
+				return f.(*ast.File), nil
+			}
+			f, err := parse(files, name, text, strings.HasPrefix(name, root+string(filepath.Separator)))
+			if err == nil {
+				r.known.Store(name, f)
+			}
+			return f, err
 		},
 	}, "./...")
 	if err != nil {
@@ -77,6 +93,7 @@ func check(target string) (int, error) {
 	if faults > 0 {
 		return faults, nil
 	}
+	loaded = once(loaded)
 	packages.Visit(loaded, nil, func(p *packages.Package) { p.IllTyped = false }) // a function without a body is no fault here
 	graph, err := checker.Analyze(analyzers(), loaded, nil)
 	if err != nil {
@@ -96,6 +113,15 @@ func check(target string) (int, error) {
 		}
 	}
 	return faults, nil
+}
+
+// once leaves out packages that stand there once more, with their tests: as go vet does, since all their files are in that.
+func once(loaded []*packages.Package) []*packages.Package {
+	tested := map[string]bool{}
+	for _, p := range loaded {
+		tested[p.ForTest] = tested[p.ForTest] || p.PkgPath == p.ForTest
+	}
+	return slices.DeleteFunc(loaded, func(p *packages.Package) bool { return p.ForTest == "" && tested[p.PkgPath] })
 }
 
 // analyzers are vet's, but for what the toolchain's own vet does not ask yet: both say the same of one tree.
