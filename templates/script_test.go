@@ -104,13 +104,9 @@ func TestScriptIsFresh(t *testing.T) {
 func TestScriptTypes(t *testing.T) {
 	tsc := tool(t, "node_modules/typescript/bin/tsc")
 	dir := t.TempDir()
-	for _, args := range [][]string{
-		{"-p", "js"},
-		{"-p", "js", "--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", dir},
-	} {
-		if out, err := exec.Command("node", append([]string{tsc}, args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("tsc %v: %v\n%s", args, err, out)
-		}
+	cmd := exec.Command("node", tsc, "-p", "js", "--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", dir)
+	if out, err := cmd.CombinedOutput(); err != nil { // also of what is wrong in the types, though the declarations are written
+		t.Fatalf("%v: %v\n%s", cmd, err, out)
 	}
 	d, err := os.ReadFile(filepath.Join(dir, "antirobot.d.ts"))
 	if err != nil {
