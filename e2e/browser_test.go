@@ -30,10 +30,40 @@ var quiet = []string{
 	"no-sandbox", "disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage",
 }
 
-// browser starts Debian's Chromium, headless, and returns the context of its first tab.
+// browser returns the context of a fresh tab of Debian's Chromium, headless, without cookies and with an empty cache. With options
+// it is started for the test; otherwise one that no test uses any more will do, as starting one takes longer than most tests need it.
 func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	return tabOf(t, "chromium", options...)
+	if len(options) > 0 {
+		return tabOf(t, "chromium", options...)
+	}
+	for {
+		var p context.Context
+		select {
+		case p = <-rested:
+		default:
+			p = launch(t)
+		}
+		ctx, cancel := context.WithTimeout(p, 10*time.Minute)
+		ctx, closed := chromedp.NewContext(ctx)
+		if err := chromedp.Run(ctx); err != nil { // it has ended
+			closed()
+			cancel()
+			end(p)
+			t.Logf("a tab of a browser that another test has used: %v", err)
+			continue
+		}
+		t.Cleanup(func() {
+			closed()
+			cancel()
+			if t.Failed() || forget(p) != nil {
+				end(p)
+				return
+			}
+			rested <- p
+		})
+		return ctx
+	}
 }
 
 // shell starts the headless shell of Debian's Chromium: the same engine without a browser's bars around the page, which are half
@@ -46,21 +76,9 @@ func shell(t *testing.T) context.Context {
 // tabOf starts a program of Debian's Chromium.
 func tabOf(t *testing.T, program string, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		missing(t, filepath.Base(program))
-	}
-	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
-	opts = append(opts,
-		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(profile(t)),
-		chromedp.Flag("disable-features", forgetful), chromedp.WindowSize(1100, 800),
-	)
-	for _, name := range quiet {
-		opts = append(opts, chromedp.Flag(name, true))
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(opts, options...)...)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(switches(t, program, profile(t)), options...)...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(format string, args ...any) {
 		if !strings.HasPrefix(format, "unhandled ") { // events of a newer Chromium than chromedp knows
@@ -72,6 +90,24 @@ func tabOf(t *testing.T, program string, options ...chromedp.ExecAllocatorOption
 		t.Fatalf("start %s: %v", program, err)
 	}
 	return ctx
+}
+
+// switches are those that every Chromium has.
+func switches(t *testing.T, program, profile string) []chromedp.ExecAllocatorOption {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		missing(t, filepath.Base(program))
+	}
+	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
+	opts = append(opts,
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(profile),
+		chromedp.Flag("disable-features", forgetful), chromedp.WindowSize(1100, 800),
+	)
+	for _, name := range quiet {
+		opts = append(opts, chromedp.Flag(name, true))
+	}
+	return opts
 }
 
 // withWindow gives Chromium the name of one with a window; as an option for browser.
@@ -100,15 +136,17 @@ func profile(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for range 20 {
-			if os.RemoveAll(dir) == nil {
-				return
-			}
-			<-time.After(50 * time.Millisecond)
-		}
-	})
+	t.Cleanup(func() { removed(dir) })
 	return dir
+}
+
+func removed(dir string) {
+	for range 20 {
+		if os.RemoveAll(dir) == nil {
+			return
+		}
+		<-time.After(50 * time.Millisecond)
+	}
 }
 
 // tab opens a further tab of the same browser.

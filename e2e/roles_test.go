@@ -30,7 +30,9 @@ func TestMain(m *testing.M) {
 	case "bare":
 		runBareProxy()
 	default:
-		os.Exit(m.Run())
+		code := m.Run()
+		endRested()
+		os.Exit(code)
 	}
 }
 
