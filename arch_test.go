@@ -61,7 +61,7 @@ var allowed = map[string][]string{
 	"verdict/counter":    {"store"},
 	"verdict/formula":    {"settings", "verdict/words"},
 	"verdict/processor":  {"identity", "request", "store", "verdict", "verdict/bans", "verdict/client", "verdict/counter", "verdict/dwell", "verdict/formula", "rules", "settings", "verdict/browsers", "verdict/entrances", "verdict/label", "verdict/newcomers", "verdict/tally", "verdict/tastes", "verdict/training"},
-	"verdict/browsers":   {"identity", "verdict", "verdict/client", "verdict/tally"},
+	"verdict/browsers":   {"identity", "request", "verdict", "verdict/client", "verdict/tally"},
 	"verdict/entrances":  {"identity", "verdict", "verdict/tally"},
 	"verdict/newcomers":  {"identity", "verdict", "verdict/client", "verdict/tally"},
 	"verdict/tally":      {"identity"},

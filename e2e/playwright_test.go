@@ -7,8 +7,8 @@ import (
 )
 
 // TestPlaywright: a browser that playwright drives, as it does by default, clicks its way through a site. What its pages say makes it
-// unsure at least within ten of them, under the name of a browser with a window. It opens its pages by events of input, as people do. Without
-// the page's script there is what it says of itself: that it has no window.
+// unsure at least within ten of them, under the name of a browser with a window; one that hides can't hide that it is inspected. It opens its pages by events of input, as people
+// do. Without the page's script there is what it says of itself: that it has no window.
 func TestPlaywright(t *testing.T) {
 	t.Parallel()
 	pages := leaflets(t)
@@ -16,8 +16,9 @@ func TestPlaywright(t *testing.T) {
 		dress, settings, factors string
 		score                    float64 // at least
 	}{
-		{named, "{evidence: true, evidence_insert: true}", "page_automation 1, agent_headless 0, unclicked_share 0, uncached_share 0", 0.3},
-		{plain, "{}", "page_automation unknown, agent_headless 1, unclicked_share unknown, uncached_share unknown", 0},
+		{named, "{evidence: true, evidence_insert: true}", "page_automation 1, page_inspected 1, agent_headless 0, unclicked_share 0, uncached_share 0", 0.3},
+		{hidden, "{evidence: true, evidence_insert: true}", "page_automation 0, page_inspected 1, agent_headless 0, unclicked_share 0, uncached_share 0", 0},
+		{plain, "{}", "page_automation unknown, page_inspected unknown, agent_headless 1, unclicked_share unknown, uncached_share unknown", 0},
 	} {
 		t.Run(c.dress, func(t *testing.T) {
 			g := configured(t, "processor: {exempt: []}\nservices: [{name: site, upstream: {urls: [%q]}, captcha: "+c.settings+", verdict: {mode: observe}}]", pages)
@@ -42,7 +43,7 @@ func TestPlaywright(t *testing.T) {
 				return s.Pages >= 10 && s.Score > c.score
 			})
 			var got []string
-			for _, f := range []string{"page_automation", "agent_headless", "unclicked_share", "uncached_share"} {
+			for _, f := range []string{"page_automation", "page_inspected", "agent_headless", "unclicked_share", "uncached_share"} {
 				got = append(got, f+" "+s.factor(f))
 			}
 			if s := strings.Join(got, ", "); s != c.factors {

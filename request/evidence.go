@@ -17,7 +17,7 @@ type Evidence struct {
 }
 
 // Probes are bits of what a page has found.
-type Probes uint8
+type Probes uint16
 
 // The bits, in the order of templates/js/probes.ts.
 const (
@@ -27,7 +27,11 @@ const (
 	ProbeOddScreen                    // more of the screen is free than there is
 	ProbeNoWindow                     // a page that is seen in a window of no size
 	ProbeUTC                          // the clock is not set to a place: servers, and browsers that hide it
+	ProbeUnpressed                    // a mouse has pressed without pressure
+	ProbeAstray                       // the pointer was not where its window is
+	ProbeInspected                    // an inspector is attached: a driver's, or a developer's
 
+	ProbesAll        = ProbeInspected<<1 - 1
 	ProbesAutomation = ProbeWebdriver | ProbeDriver
 	ProbesScreen     = ProbeNoScreen | ProbeOddScreen | ProbeNoWindow
 )
@@ -42,9 +46,9 @@ func ParseEvidence(body, accepted []byte) (seal []byte, e Evidence, ok bool) {
 	if len(body) > maxEvidence || len(parts) != 6 || string(parts[0]) != "1" {
 		return nil, Evidence{}, false
 	}
-	probes, err := strconv.ParseUint(string(parts[2]), 10, 6)
+	probes, err := strconv.ParseUint(string(parts[2]), 10, 16)
 	counts := bytes.Split(parts[4], []byte("."))
-	if err != nil || len(counts) != len(e.Counts) {
+	if err != nil || probes > uint64(ProbesAll) || len(counts) != len(e.Counts) {
 		return nil, Evidence{}, false
 	}
 	for i, c := range counts {

@@ -16,10 +16,11 @@ func TestParseEvidence(t *testing.T) {
 	f("1 SEAL 0 de-AT 1.2.3.4.5 1.25", "de,en;q=0.5", Evidence{Known: true, Counts: [5]uint16{1, 2, 3, 4, 5}, Spread: 1.25})
 	f("1 SEAL 3 en-US 0.0.0.0.0 ", "de-DE, fr;q=0.5", Evidence{Known: true, Probes: ProbesAutomation, Language: true, Spread: -1})
 	f("1 SEAL 63 en 0.0.0.0.0 ", "*", Evidence{Known: true, Probes: ProbesAutomation | ProbesScreen | ProbeUTC, Spread: -1})
+	f("1 SEAL 448 en 0.0.0.0.0 ", "*", Evidence{Known: true, Probes: ProbeUnpressed | ProbeAstray | ProbeInspected, Spread: -1})
 	f("1 SEAL 0  0.0.999.0.0 0.00", "de", Evidence{Known: true, Counts: [5]uint16{2: 999}})
 	f("1 SEAL 0 de 0.0.0.0.0 ", "", Evidence{Known: true, Spread: -1})
 	for _, bad := range []string{
-		"", "1", "2 SEAL 0 de 0.0.0.0.0 ", "1 SEAL 64 de 0.0.0.0.0 ", "1 SEAL -1 de 0.0.0.0.0 ", "1 SEAL 0 de 0.0.0.0 ", "1 SEAL 0 de 0.0.0.0.1000 ",
+		"", "1", "2 SEAL 0 de 0.0.0.0.0 ", "1 SEAL 512 de 0.0.0.0.0 ", "1 SEAL -1 de 0.0.0.0.0 ", "1 SEAL 0 de 0.0.0.0 ", "1 SEAL 0 de 0.0.0.0.1000 ",
 		"1 SEAL 0 de 0.0.0.0.0 NaN", "1 SEAL 0 de 0.0.0.0.0 -1", "1 SEAL 0 de 0.0.0.0.0  ", "1 " + strings.Repeat("S", maxEvidence) + " 0 de 0.0.0.0.0 ",
 	} {
 		if _, _, ok := ParseEvidence([]byte(bad), nil); ok {

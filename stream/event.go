@@ -229,7 +229,7 @@ func appendEvidence(dst []byte, e *request.Evidence) []byte {
 	if e.Language {
 		known |= 2
 	}
-	dst = append(dst, known, byte(e.Probes))
+	dst = append(dst, known|byte(e.Probes>>8)<<2, byte(e.Probes))
 	for _, n := range e.Counts {
 		dst = binary.LittleEndian.AppendUint16(dst, n)
 	}
@@ -389,7 +389,7 @@ func (r *reader) fields(e *verdict.Event, has uint32) {
 
 func (r *reader) evidence(e *request.Evidence) {
 	b := r.take(2)
-	e.Known, e.Language, e.Probes = b[0]&1 != 0, b[0]&2 != 0, request.Probes(b[1])
+	e.Known, e.Language, e.Probes = b[0]&1 != 0, b[0]&2 != 0, request.Probes(b[0]>>2)<<8|request.Probes(b[1])
 	for i := range e.Counts {
 		e.Counts[i] = binary.LittleEndian.Uint16(r.take(2))
 	}

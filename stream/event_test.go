@@ -49,6 +49,7 @@ func randomEvent(r *rand.Rand) verdict.Event {
 	randomize(r, reflect.ValueOf(&e).Elem())
 	e.Verdict, e.Cause, e.Mode = verdict.Verdict(r.IntN(4)), verdict.Cause(r.IntN(verdict.Causes)), verdict.Mode(r.IntN(3))
 	e.Type, e.Kind, e.N = verdict.Type(r.IntN(5)), verdict.EventKind(r.IntN(5)), uint8(1+r.IntN(6))
+	e.Evidence.Probes &= request.ProbesAll
 	e.Site, e.Referer = client.Site(r.IntN(4)), client.Referer(r.IntN(4))
 	e.Subjects = [6]identity.Subject{}
 	for i := range e.N {

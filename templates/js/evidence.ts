@@ -1,7 +1,7 @@
 // evidence.js tells the gateway once, when the page is left or after a minute, what the page sees of its browser and how it is
 // used: how often and how evenly, by which means. No positions, no keys, no text. docs/evidence.md says what is collected.
 
-import { probe } from './probes';
+import { point, probe } from './probes';
 
 declare const antirobotSeal: { seal: string; to: string };
 
@@ -13,7 +13,8 @@ let last = 0, gaps = 0, sum = 0, squares = 0, sent = false;
 ['pointermove,pointerdown', 'touchstart', 'keydown', 'scroll', 'focusin'].forEach((names, kind) => {
   let before = -1e3;
   for (const name of names.split(',')) {
-    addEventListener(name, () => {
+    addEventListener(name, (e) => {
+      if (!kind) point(e as PointerEvent);
       const now = performance.now();
       if (now - before < 100) return; // a stroke of the pointer is many events
       before = now;

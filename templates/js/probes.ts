@@ -6,6 +6,61 @@ const driven = /^(\$?[cw]dc_|__(webdriver|selenium|driver|fxdriver|playwright|pw
 
 const named = (o: object) => Object.getOwnPropertyNames(o).some((n) => driven.test(n));
 
+// What a mouse has shown so far, where there is no screen to touch.
+let unpressed = false, astray = false;
+let last: { at: number; onScreen: number; window: string } | undefined;
+
+/**
+ * Looks at an event of the pointer. A mouse that presses has a pressure of one half, whatever system its button is read by. And where the
+ * page is in its window follows from two places on the screen and on the page, however far it is zoomed: not above the window, and no
+ * further below its edge than what the window has for itself.
+ */
+export const point = (e: PointerEvent) => {
+  if (!e.isTrusted || e.pointerType !== 'mouse' || navigator.maxTouchPoints > 0) return;
+  if (e.type === 'pointerdown' && e.buttons && !e.pressure) unpressed = true;
+  if (self !== top || (visualViewport && visualViewport.scale !== 1)) return;
+  const now = { at: e.clientY, onScreen: e.screenY, window: [screenX, screenY, outerWidth, outerHeight, innerHeight].join() };
+  const moved = last?.window === now.window ? now.at - last.at : 0;
+  if (last?.window === now.window && Math.abs(moved) < far) return;
+  if (moved) {
+    const zoom = (now.onScreen - last!.onScreen) / moved;
+    const edge = now.onScreen - zoom * now.at - screenY;
+    if (zoom > 0 && (edge < -near || edge > Math.max(0, outerHeight - zoom * innerHeight) + near)) astray = true;
+  }
+  last = now;
+};
+
+const far = 100, near = 32; // pixels
+
+/** Whether an inspector listens to the page's console: it reads where an error is from, and nobody else does by itself. A page that is being left has none. */
+const listens = () => {
+  const v8 = Error as { prepareStackTrace?: unknown };
+  if (Function.prototype.toString.call(console.debug) !== 'function debug() { [native code] }') return false; // a script of the page listens
+  const before = Object.getOwnPropertyDescriptor(v8, 'prepareStackTrace');
+  let read = false;
+  v8.prepareStackTrace = (e: unknown) => {
+    read = true;
+    return String(e);
+  };
+  try {
+    console.debug(new Error('no error: antirobot asks whether an inspector is attached'));
+  } finally {
+    if (before) Object.defineProperty(v8, 'prepareStackTrace', before);
+    else delete v8.prepareStackTrace;
+  }
+  return read;
+};
+
+const found = (p: () => unknown) => {
+  try {
+    return !!p();
+  } catch {
+    return false;
+  }
+};
+
+const inspected = found(listens);
+
 const probes: (() => unknown)[] = [
   () => navigator.webdriver,
   () => named(window) || named(document) || document.documentElement.hasAttribute('webdriver'),
@@ -13,13 +68,10 @@ const probes: (() => unknown)[] = [
   () => screen.availWidth > screen.width || screen.availHeight > screen.height,
   () => document.visibilityState === 'visible' && !document.documentElement.ontouchstart && !outerWidth && !outerHeight,
   () => Intl.DateTimeFormat().resolvedOptions().timeZone === 'UTC',
+  () => unpressed,
+  () => astray,
+  () => inspected,
 ];
 
 /** One bit for each probe that found something. */
-export const probe = () => probes.reduce((bits, p, i) => {
-  try {
-    return p() ? bits | 1 << i : bits;
-  } catch {
-    return bits;
-  }
-}, 0);
+export const probe = () => probes.reduce((bits, p, i) => found(p) ? bits | 1 << i : bits, 0);

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 	"antirobot/verdict/tally"
@@ -42,6 +43,9 @@ const (
 	signOrder
 	signHello // a handshake that a browser may make
 	signProtocol
+	signPressed // of what pages tell: no mouse that presses without pressure …
+	signPlaced  // … no pointer that is not where its window is …
+	signAlone   // … and no inspector
 	signs
 )
 
@@ -77,16 +81,60 @@ const (
 	fewNetworks = 8 // from this many on, networks of established visitors alone decide
 	goneBelow   = 4 // a field is lost when fewer than one in this many of them send it …
 	fewSenders  = 3 // … or, among strangers, fewer than this; if there are very few of them, none
+	oddBelow    = 2 // a probe of pages means nothing when fewer than one in this many browsers pass it
 )
 
 // See records what an event shows, of a visitor who is established or not.
 func (f *Fields) See(e *verdict.Event, established bool) {
-	h := tally.Network(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40
 	browser := !e.Partial && e.Claim.Family.Browser()
 	chromium := browser && e.Secure && e.Claim.Family.Chromium()
 	fetches := e.Headers&client.HasFetchMode != 0
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	n := f.open(e, established)
+	n.add(signAgent, true, e.Agent != 0)
+	n.add(signReferer, true, e.Referer != client.RefererNone)
+	n.add(signOwnReferer, true, e.Referer == client.RefererSame)
+	n.add(signCookie, true, e.Cookies&client.CookieOurs != 0)
+	n.add(signLanguage, browser, browser && e.Headers&client.HasAcceptLanguage != 0)
+	n.add(signEncoding, browser, browser && e.Headers&client.HasAcceptEncoding != 0)
+	n.add(signFetch, browser && e.Secure, browser && fetches)
+	n.add(signHints, chromium, browser && e.Headers&client.HasHints != 0)
+	n.add(signOrder, browser && e.Page && fetches, browser && e.Page && fetches && e.Misfits&client.FalseOrder == 0)
+	n.add(signHello, browser && e.JA4 != 0, browser && e.JA4 != 0 && e.Misfits&client.FalseHello == 0)
+	n.add(signProtocol, browser, browser && !e.HTTP10)
+	f.known.Store(e.At.Unix())
+	if n.changed { // always true of the first event of a stretch
+		f.judge()
+	}
+}
+
+// Hear records what a page has told of its browser, as See does. A probe that most browsers fail tells of the service's own scripts, or of a
+// browser that nobody has tried it with.
+func (f *Fields) Hear(e *verdict.Event, established bool) {
+	could := e.Evidence.Known && e.Claim.Family.Browser()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.open(e, established)
+	n.add(signPressed, could, could && e.Evidence.Probes&request.ProbeUnpressed == 0)
+	n.add(signPlaced, could, could && e.Evidence.Probes&request.ProbeAstray == 0)
+	could = could && e.Claim.Family.Chromium() // others have nothing to probe
+	n.add(signAlone, could, could && e.Evidence.Probes&request.ProbeInspected == 0)
+	if n.changed {
+		f.judge()
+	}
+}
+
+// noting adds the signs of one event to those of its stretch.
+type noting struct {
+	now         *arrived
+	network     uint64
+	established bool
+	changed     bool
+}
+
+// open begins to note an event, and another stretch if it is in one. The caller holds the lock.
+func (f *Fields) open(e *verdict.Event, established bool) noting {
 	if turn := e.At.Unix() / stretch; turn > f.turn {
 		if turn == f.turn+1 {
 			f.last = f.now
@@ -95,37 +143,23 @@ func (f *Fields) See(e *verdict.Event, established bool) {
 		}
 		f.now, f.turn = arrived{}, turn
 	}
-	changed := false
-	note := func(s sign, could, sent bool) {
-		if !could && !sent {
-			return
-		}
-		changed = f.now.could[s].add(h) || changed
-		if sent {
-			changed = f.now.sent[s].add(h) || changed
-		}
-		if !established {
-			return
-		}
-		changed = f.now.ofOurs[s].add(h) || changed
-		if sent {
-			changed = f.now.ours[s].add(h) || changed
-		}
+	return noting{now: &f.now, network: tally.Network(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40, established: established}
+}
+
+func (n *noting) add(s sign, could, sent bool) {
+	if !could && !sent {
+		return
 	}
-	note(signAgent, true, e.Agent != 0)
-	note(signReferer, true, e.Referer != client.RefererNone)
-	note(signOwnReferer, true, e.Referer == client.RefererSame)
-	note(signCookie, true, e.Cookies&client.CookieOurs != 0)
-	note(signLanguage, browser, browser && e.Headers&client.HasAcceptLanguage != 0)
-	note(signEncoding, browser, browser && e.Headers&client.HasAcceptEncoding != 0)
-	note(signFetch, browser && e.Secure, browser && fetches)
-	note(signHints, chromium, browser && e.Headers&client.HasHints != 0)
-	note(signOrder, browser && e.Page && fetches, browser && e.Page && fetches && e.Misfits&client.FalseOrder == 0)
-	note(signHello, browser && e.JA4 != 0, browser && e.JA4 != 0 && e.Misfits&client.FalseHello == 0)
-	note(signProtocol, browser, browser && !e.HTTP10)
-	f.known.Store(e.At.Unix())
-	if changed { // always true of the first event of a stretch
-		f.judge()
+	n.changed = n.now.could[s].add(n.network) || n.changed
+	if sent {
+		n.changed = n.now.sent[s].add(n.network) || n.changed
+	}
+	if !n.established {
+		return
+	}
+	n.changed = n.now.ofOurs[s].add(n.network) || n.changed
+	if sent {
+		n.changed = n.now.ours[s].add(n.network) || n.changed
 	}
 }
 
@@ -139,6 +173,9 @@ func (f *Fields) judge() {
 			could, sent = f.now.could[s].or(&f.last.could[s]), f.now.sent[s].or(&f.last.sent[s])
 			lost = sent == 0 || could >= fewNetworks && sent < fewSenders
 		}
+		if s >= signPressed {
+			lost = could >= fewNetworks && sent*oddBelow < could
+		}
 		if lost {
 			gone |= 1 << s
 		}
@@ -151,6 +188,7 @@ type Lost struct {
 	Agent, Referer, Cookie bool
 	OwnReferer             bool // nobody names a page of the site
 	Misfits                client.Misfits
+	Probes                 request.Probes // of what pages tell
 }
 
 // Lost returns what means nothing at a given time, in unix seconds.
@@ -167,6 +205,11 @@ func (f *Fields) Lost(now int64) (l Lost) {
 	}{{signLanguage, client.NoLanguage}, {signEncoding, client.NoEncoding}, {signFetch, client.NoFetch}, {signHints, client.NoHints}, {signOrder, client.FalseOrder}, {signHello, client.FalseHello}, {signProtocol, client.OldProtocol}} {
 		if is(m.s) {
 			l.Misfits |= m.bit
+		}
+	}
+	for i, bit := range [...]request.Probes{request.ProbeUnpressed, request.ProbeAstray, request.ProbeInspected} {
+		if is(signPressed + sign(i)) {
+			l.Probes |= bit
 		}
 	}
 	return l

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/request"
 	"antirobot/verdict/client"
 )
 
@@ -48,4 +49,37 @@ func TestFieldsThatAreLost(t *testing.T) {
 	see(12, false, true)
 	see(200, true, false)
 	lost("many strangers send what no established visitor does", true)
+}
+
+// TestProbesThatMostFail: what most browsers of a service fail says nothing of one. Where few networks are known a probe counts, and so it does
+// where strangers fail it and established visitors don't.
+func TestProbesThatMostFail(t *testing.T) {
+	chrome, firefox := client.Claim{Family: client.FamilyChrome, Major: 156}, client.Claim{Family: client.FamilyFirefox, Major: 153}
+	at := time.Unix(1.8e9, 0)
+	var f Fields
+	hear := func(from, to byte, claim client.Claim, probes request.Probes, established bool) {
+		for n := from; n < to; n++ {
+			e := of(at, n, claim)
+			f.See(e, established)
+			e.Evidence = request.Evidence{Known: true, Probes: probes}
+			f.Hear(e, established)
+		}
+	}
+	lost := func(when string, want request.Probes) {
+		t.Helper()
+		if l := f.Lost(at.Unix()); l.Probes != want {
+			t.Errorf("%s: %b means nothing, want %b", when, l.Probes, want)
+		}
+	}
+	lost("nobody was seen", request.ProbeUnpressed|request.ProbeAstray|request.ProbeInspected)
+	hear(0, 5, chrome, request.ProbesAll, false)
+	lost("five strangers", 0)
+	hear(5, 10, chrome, request.ProbesAll, false)
+	lost("ten strangers", request.ProbeUnpressed|request.ProbeAstray|request.ProbeInspected)
+	hear(10, 40, firefox, 0, false)
+	lost("beside others who can't fail one of them", request.ProbeInspected)
+	hear(40, 52, chrome, 0, true)
+	lost("established ones pass", 0)
+	hear(52, 80, chrome, request.ProbeAstray, true)
+	lost("most of them fail another", request.ProbeAstray)
 }

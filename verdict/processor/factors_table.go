@@ -225,11 +225,14 @@ var factors = []factor{
 	{factorInfo{"shapes", Client, "", "Different shapes of its page loads: which fields, in which order.", true}, fields(func(c *evidence) float32 { return distinct(uint64(c.s.shapes), 16) })},
 	{factorInfo{"subject_strength", Client, "0 to 3", "By what it is known: 0 an address, 1 a cookie, 2 a pass, 3 a login or the service's own cookie.", true}, strength},
 	{factorInfo{"page_automation", Client, "0 or 1", "Its pages have found traces of automation: navigator.webdriver, or a driver's own names. Unknown, like the other page factors, unless the service has the script (docs/evidence.md) and it has run.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbesAutomation != 0) })},
+	{factorInfo{"page_unpressed", Client, "0 or 1", "A mouse has pressed on its pages without pressure: a driver's events. Unknown, like the next two, where most browsers at the service do so.", true}, probed(request.ProbeUnpressed)},
+	{factorInfo{"page_astray", Client, "0 or 1", "Its pointer was elsewhere on the screen than its window and the page are: a page of another size than its window, as drivers set it.", true}, probed(request.ProbeAstray)},
+	{factorInfo{"page_inspected", Client, "0 or 1", "An inspector is attached to its pages: a driver's, or the tools of a developer.", true}, probed(request.ProbeInspected)},
 	{factorInfo{"page_screen_odd", Client, "0 or 1", "Its screen has no size or more room than there is, or its window has no size.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbesScreen != 0) })},
 	{factorInfo{"page_zone_utc", Client, "0 or 1", "Its clock is set to no place: servers, and browsers that hide it.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbeUTC != 0) })},
 	{factorInfo{"page_language_differs", Client, "0 or 1", "The language of its pages is none that its Accept-Language names.", true}, witnessed(func(t *testimony) float32 { return truth(t.flags&testimonyLanguage != 0) })},
 	{factorInfo{"page_actions", Client, "", "How often its pages were used: strokes of the pointer, touches, keys, scrolls, moves of the focus.", true}, witnessed(func(t *testimony) float32 { return float32(t.actions) })},
-	{factorInfo{"page_action_kinds", Client, "", "By how many of these five means.", true}, witnessed(func(t *testimony) float32 { return float32(bits.OnesCount8(t.kinds)) })},
+	{factorInfo{"page_action_kinds", Client, "", "By how many of these five means.", true}, witnessed(func(t *testimony) float32 { return float32(bits.OnesCount8(uint8(t.flags & testimonyKinds))) })},
 	{factorInfo{"page_action_spread", Client, "", "The standard deviation of the logarithm of the times between them. Unknown with fewer than six.", true}, witnessed(func(t *testimony) float32 {
 		if t.spread == 0 {
 			return nan

@@ -37,7 +37,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	if e.Kind == verdict.EventEvidence {
-		p.witness(e)
+		p.witness(e, r)
 		return
 	}
 	p.note(e, r)

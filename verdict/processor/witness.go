@@ -12,21 +12,25 @@ import (
 type testimony struct {
 	actions uint16 // of all kinds
 	probes  request.Probes
-	kinds   uint8 // one bit for each kind of action
+	flags   testimonyFlags
 	spread  uint8 // in sixteenths, plus one; 0: unknown
-	flags   uint8
 }
 
+// testimonyFlags has a bit for each kind of action in its lower five.
+type testimonyFlags uint8
+
 const (
-	testimonyKnown uint8 = 1 << iota
-	testimonyLanguage
+	testimonyKinds    testimonyFlags = 1<<5 - 1
+	testimonyKnown    testimonyFlags = 1 << 5
+	testimonyLanguage testimonyFlags = 1 << 6
 )
 
 // witness takes what a page says of its browser. It counts as nothing else: it is no page and no call.
-func (p *Processor) witness(e *verdict.Event) {
+func (p *Processor) witness(e *verdict.Event, r *rates) {
 	if !judged(e) || !e.Evidence.Known {
 		return
 	}
+	r.fieldsOf(e).Hear(e, p.keeper.Stands(e))
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	s, _ := p.sessions.open(sh, h, e.Subjects[0])
@@ -43,7 +47,7 @@ func (t *testimony) take(e *request.Evidence) {
 	for i, n := range e.Counts {
 		t.actions = uint16(min(int(t.actions)+int(n), math.MaxUint16))
 		if n > 0 {
-			t.kinds |= 1 << i
+			t.flags |= 1 << i
 		}
 	}
 	if e.Spread >= 0 {
@@ -59,5 +63,16 @@ func witnessed(f func(t *testimony) float32) func(*evidence) float32 {
 			return f(t)
 		}
 		return nan
+	}
+}
+
+// probed is what a probe has found, unknown where most browsers of the service fail it.
+func probed(bit request.Probes) func(*evidence) float32 {
+	found := witnessed(func(t *testimony) float32 { return truth(t.probes&bit != 0) })
+	return func(c *evidence) float32 {
+		if c.lost.Probes&bit != 0 {
+			return nan
+		}
+		return found(c)
 	}
 }

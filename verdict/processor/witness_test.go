@@ -14,7 +14,7 @@ func pageFactors(s session) map[string]float32 {
 	var e verdict.Event
 	c := evidence{e: &e, s: s}
 	got := map[string]float32{}
-	for _, name := range []string{"page_automation", "page_screen_odd", "page_zone_utc", "page_language_differs", "page_actions", "page_action_kinds", "page_action_spread"} {
+	for _, name := range []string{"page_automation", "page_unpressed", "page_astray", "page_inspected", "page_screen_odd", "page_zone_utc", "page_language_differs", "page_actions", "page_action_kinds", "page_action_spread"} {
 		i := slices.Index(FactorNames(), name)
 		got[name] = factors[i].of(&c)
 	}
@@ -36,6 +36,7 @@ func TestSilenceIsNoGuilt(t *testing.T) {
 		"keyboard":      {Known: true, Counts: [5]uint16{2: 40, 3: 3, 4: 12}, Spread: 0.4},
 		"screen reader": {Known: true, Counts: [5]uint16{4: 30}, Spread: 0.2},
 		"hidden clock":  {Known: true, Probes: request.ProbeUTC, Language: true, Counts: [5]uint16{9, 0, 0, 4, 0}, Spread: 1.1},
+		"a mouse":       {Known: true, Counts: [5]uint16{60, 0, 4, 30, 2}, Spread: 0.9},
 	} {
 		var s session
 		if e.Known {
@@ -84,6 +85,39 @@ func TestDriverIsUnsure(t *testing.T) {
 	set(map[string]float32{"page_automation": nan})
 	if raw := float64(m.Raw(x)); raw > -8 {
 		t.Errorf("a person whose page says nothing: %v", raw)
+	}
+}
+
+// TestHiddenDriverIsADoubt: whose pages show a driver's mouse, a page of another size than its window, or an inspector is in doubt by two of them together, and
+// by the first alone, however much it goes about like a person; who has the tools for developers open is not, with and without a cache. None of them stops anybody.
+func TestHiddenDriverIsADoubt(t *testing.T) {
+	m := defaultFormula(t)
+	doubt := float32(math.Log(0.3 / 0.7)) // verdict.unsure.above
+	for _, c := range []struct {
+		who    string
+		set    map[string]float32
+		doubts bool
+	}{
+		{"a driver's mouse", map[string]float32{"page_unpressed": 1}, true},
+		{"with all of them", map[string]float32{"page_unpressed": 1, "page_astray": 1, "page_inspected": 1, "branch_share": 0.4, "revisit_share": 0.5, "referer_known_share": 0.8}, true},
+		{"a page of another size, inspected", map[string]float32{"page_astray": 1, "page_inspected": 1, "cookie_dropped_share": 0, "parts_missing": 0, "clients": 1}, true},
+		{"a developer", map[string]float32{"page_inspected": 1}, false},
+		{"a developer without a cache", map[string]float32{"page_inspected": 1, "uncached_share": 1, "targets": 9}, false},
+		{"an odd window", map[string]float32{"page_astray": 1}, false},
+		{"a person", map[string]float32{"page_unpressed": 0, "page_astray": 0, "page_inspected": 0}, false},
+	} {
+		x := make([]float32, len(FactorNames()))
+		for i := range x {
+			x[i] = nan
+		}
+		for name, v := range c.set {
+			x[slices.Index(FactorNames(), name)] = v
+		}
+		raw, ask := m.Judge(x)
+		asked := ask.Lift(raw)
+		if raw >= 0 || (asked > doubt) != c.doubts {
+			t.Errorf("%s: %v, asked %v; in doubt above %v: %v", c.who, raw, asked, doubt, c.doubts)
+		}
 	}
 }
 
