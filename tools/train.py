@@ -310,7 +310,7 @@ def main():
         with open(args.scores, "w", newline="") as f:
             out = csv.writer(f, lineterminator="\n")
             out.writerow(["subject", "label", "score"])
-            out.writerows([s, l, f"{v:.6f}"] for s, l, v in zip(subjects, y, score))
+            out.writerows([s.lstrip(":"), l, f"{v:.6f}"] for s, l, v in zip(subjects, y, score))  # as the data has them, where it names no kinds
     if args.out:
         best = max(1, int(round(np.mean(trees))))
         model = xgb.train(params, data(np.ones(len(y), bool)), best)
