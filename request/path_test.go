@@ -62,7 +62,7 @@ func TestNormalPath(t *testing.T) {
 // TestNormalPathIsLinear: a path sixteen times as long takes some sixteen times as long, not 256 times. The shortest of several times
 // counts, and on a busy machine it takes more of them until none was interrupted.
 func TestNormalPathIsLinear(t *testing.T) {
-	const short, longer, tries = 1 << 10, 16, 60
+	const short, longer, tries = 1 << 10, 16, 30
 	for what, of := range map[string]struct {
 		raw  func(n int) string
 		want func(n int) string

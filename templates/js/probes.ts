@@ -18,12 +18,14 @@ let last: { at: number; onScreen: number; window: string } | undefined;
 export const point = (e: PointerEvent) => {
   if (!e.isTrusted || e.pointerType !== 'mouse' || navigator.maxTouchPoints > 0) return;
   if (e.type === 'pointerdown' && e.buttons && !e.pressure) unpressed = true;
-  if (self !== top || (visualViewport && visualViewport.scale !== 1)) return;
+  if (self !== top || (last && Math.abs(e.clientY - last.at) < far)) return; // what follows may lay the page out
+  if (visualViewport && visualViewport.scale !== 1) { // pinched larger
+    last = undefined;
+    return;
+  }
   const now = { at: e.clientY, onScreen: e.screenY, window: [screenX, screenY, outerWidth, outerHeight, innerHeight].join() };
-  const moved = last?.window === now.window ? now.at - last.at : 0;
-  if (last?.window === now.window && Math.abs(moved) < far) return;
-  if (moved) {
-    const zoom = (now.onScreen - last!.onScreen) / moved;
+  if (last?.window === now.window) {
+    const zoom = (now.onScreen - last.onScreen) / (now.at - last.at);
     const edge = now.onScreen - zoom * now.at - screenY;
     if (zoom > 0 && (edge < -near || edge > Math.max(0, outerHeight - zoom * innerHeight) + near)) astray = true;
   }
