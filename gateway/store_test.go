@@ -37,6 +37,9 @@ func TestHealthAsksTheCounters(t *testing.T) {
 	if h := a.Store(); !h.Healthy || h.Backend != "pebble" {
 		t.Fatalf("before: %+v", h)
 	}
+	if err := a.alarms.Close(); err != nil { // it looks at the store, too
+		t.Fatal(err)
+	}
 	engine := &ailing{Counters: a.store.counters}
 	a.store.counters = engine
 	engine.err = errors.New("the disk is full")
