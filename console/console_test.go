@@ -109,8 +109,7 @@ type tab struct {
 
 func newConsole(t *testing.T, g *gate, now func() time.Time) *Console {
 	t.Helper()
-	c := New(Deps{API: g, Now: now})
-	return c
+	return New(Deps{API: g, Now: now})
 }
 
 func open(t *testing.T, c *Console) *tab {
