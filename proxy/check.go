@@ -39,7 +39,7 @@ type Check struct {
 	rules atomic.Pointer[CheckRules]
 	pool  sync.Pool
 	count map[checkOutcome]*metrics.Counter
-	said  atomic.Int64 // when a refusal was last logged, unix seconds
+	said  seldom // of refusals
 	round rounds
 }
 

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"antirobot/captcha"
@@ -121,7 +122,7 @@ func (k *checkCall) unjudged(reason string) {
 func (k *checkCall) refuse(status int, problem string) {
 	j := &k.journey
 	k.answered = answerRefused
-	if now, last := j.x.View.At.Unix(), k.c.said.Load(); now-last >= int64(refusalEvery/time.Second) && k.c.said.CompareAndSwap(last, now) {
+	if k.c.said.due(j.x.View.At) {
 		j.core.deps.Log.Warn().Stringer("caller", j.x.View.Peer).Bytes("request_id", j.idText[:]).Str("problem", problem).
 			Msg("a balancer's call was refused; see docs/balancers.md")
 	}
@@ -130,8 +131,17 @@ func (k *checkCall) refuse(status int, problem string) {
 	k.send(status, []byte("Antirobot: "+problem+".\n"))
 }
 
-// refusalEvery is the shortest interval between two log lines about refusals, or about requests that nobody asked about.
-const refusalEvery = 10 * time.Second
+// seldom keeps log lines apart that say the same. Safe for concurrent use; the zero value has said nothing.
+type seldom struct{ last atomic.Int64 } // unix seconds
+
+// due reports whether a line may be logged again, and counts it as logged then.
+func (s *seldom) due(at time.Time) bool {
+	now, last := at.Unix(), s.last.Load()
+	return now-last >= int64(saidEvery/time.Second) && s.last.CompareAndSwap(last, now)
+}
+
+// saidEvery is the shortest interval between two such lines.
+const saidEvery = 10 * time.Second
 
 // reply sends an answer that captcha made.
 func (k *checkCall) reply(a captcha.Response) { k.journey.answer(a) }

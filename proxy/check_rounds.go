@@ -12,8 +12,8 @@ const roundsFrom = 5
 // rounds notices a balancer that sends its requests here without asking about them, as in style full, where the style is verdict: each
 // human is led to the same URL again and again, and no question ever comes.
 type rounds struct {
-	n    atomic.Int32 // challenge calls that found a human since a question came, or one that did not
-	said atomic.Int64 // when that was last logged, unix seconds
+	n atomic.Int32 // challenge calls that found a human since a question came, or one that did not
+	seldom
 }
 
 // end notes that the balancer asks, or that somebody was stopped. Nearly always it only reads.
@@ -29,12 +29,6 @@ func (r *rounds) again(at time.Time) bool {
 		return false
 	}
 	return r.due(at)
-}
-
-// due reports whether a line may be logged again.
-func (r *rounds) due(at time.Time) bool {
-	now, last := at.Unix(), r.said.Load()
-	return now-last >= int64(refusalEvery/time.Second) && r.said.CompareAndSwap(last, now)
 }
 
 // isQuestion reports whether a call of style full is a question of style verdict: its path is judged then, not the visitor's.
