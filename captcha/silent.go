@@ -46,7 +46,7 @@ func (silent) render(m medium, _ string, secret []byte, _ uint8, _ string) ([]by
 	}
 	return []byte{
 		'G', 'I', 'F', '8', '9', 'a', secret[workSeed+4], 0, secret[workSeed+5], 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0,
-		0x21, 0xf9, 4, 1, 0, 0, 0, 0, 0, // the colour is transparent
+		0x21, 0xf9, 4, 1, 0, 0, 0, 0, // the colour is transparent
 		',', 0, 0, 0, 0, 1, 0, 1, 0, 0, 2, 2, 'D', 1, 0, ';',
 	}, nil
 }

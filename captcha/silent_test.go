@@ -29,11 +29,11 @@ func asking(t testing.TB, step string) *env {
 func (e *env) checkAnswer(key string, work *task, opts ...opt) string {
 	e.t.Helper()
 	a := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+key, opts...))
-	part, err := gif.DecodeConfig(strings.NewReader(string(a.Body)))
+	part, err := gif.DecodeAll(strings.NewReader(string(a.Body)))
 	if err != nil || a.Get("Content-Type") != "image/gif" {
 		e.t.Fatalf("the part: %d %v %v", a.Status, a.Header, err)
 	}
-	return work.toil(e.t) + "x" + strconv.Itoa(part.Width*256+part.Height)
+	return work.toil(e.t) + "x" + strconv.Itoa(part.Config.Width*256+part.Config.Height)
 }
 
 // pageAnswer is the same for a page, and returns its form.
