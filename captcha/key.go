@@ -131,7 +131,9 @@ func (c *Captcha) issueCheck(q *Request, asked question, to string, at time.Time
 		kd = press{}
 	}
 	k := key{kind: kd.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(c.cfg.Steps.Work(asked.earned))}
-	return c.seal(q, &k, to, at), work{}.task(k.secret[:workSeed+4])
+	t = work{}.task(k.secret[:workSeed+4])
+	t.Look = c.cfg.Steps.LookForDrivers && !asked.move && c.cfg.TestAnswer == "" // tests drive browsers
+	return c.seal(q, &k, to, at), t
 }
 
 // seal completes a key and returns its token.

@@ -69,6 +69,7 @@ type task struct {
 	Seed  string `json:"seed"` // 32 hexadecimal digits
 	Parts int    `json:"parts"`
 	Below uint32 `json:"below"`
+	Look  bool   `json:"look,omitempty"` // driven browsers are to answer digits instead
 }
 
 func parseWork(secret []byte) (seed []byte, price int64, ok bool) {

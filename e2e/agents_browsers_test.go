@@ -27,9 +27,6 @@ type driver interface {
 	version() string
 }
 
-// hide is the script by which drivers hide navigator.webdriver.
-const hide = `Object.defineProperty(Navigator.prototype, "webdriver", {get: () => false})`
-
 const readLinks = `[...document.querySelectorAll("a[href]")].map(a => a.getAttribute("href"))`
 
 func (n *node) script(selector string) { n.say("script", selector) }

@@ -16,7 +16,7 @@ import (
 )
 
 // TestNobodyIsTakenForADriver: browsers with a window that nothing drives, whose pointer is moved and pressed by the screen's own server, as a hand does: their pages find
-// nothing of a driver, whichever size the window and the page have.
+// nothing of a driver, whichever size the window and the page have, and they pass a silent check.
 func TestNobodyIsTakenForADriver(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestNobodyIsTakenForADriver(t *testing.T) {
 				}
 			}))
 			t.Cleanup(site.Close)
-			g := configured(t, `services: [{name: site, upstream: {urls: [%q]}, captcha: {evidence: true, evidence_insert: true}}]`, site.URL)
+			g := start(t, "serve", "--config", configFile(t, `services: [{name: site, upstream: {urls: [%q]}, captcha: {evidence: true, evidence_insert: true, steps: {robot: silent}}}]`, site.URL))
 			s := newDisplay(t)
 			dir := profile(t)
 			s.start(c.program, append(c.args(dir), g.url+"/page/1")...)
@@ -59,6 +59,12 @@ func TestNobodyIsTakenForADriver(t *testing.T) {
 					t.Errorf("%s is %s", name, x)
 				}
 			}
+			g.ban("ip:127.0.0.1", "1h")
+			eventually(t, "the check", func() bool {
+				s.do("key", "F5") // no click, as the page of the check has a button for digits
+				return g.metric("antirobot_captcha_shown_total", `form="page"`) > 0
+			})
+			eventually(t, "it has passed the check", func() bool { return g.metric("antirobot_captcha_answers_total", `result="solved"`) == 1 })
 		})
 	}
 }

@@ -24,6 +24,9 @@ const (
 	hidden = "hidden"       // and with what is often done to hide automation: a switch fewer, one more, and navigator.webdriver false by a script
 )
 
+// hide is the script by which drivers hide navigator.webdriver.
+const hide = `Object.defineProperty(Navigator.prototype, "webdriver", {get: () => false})`
+
 // chromiumFlags are what a tool of Node.js starts Chromium with.
 func chromiumFlags(t *testing.T, dress string) []string {
 	t.Helper()

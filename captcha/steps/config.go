@@ -11,11 +11,13 @@ type Config struct {
 	DynamicPercent int64 `mapstructure:"dynamic_percent"`
 	// InsteadPercent is the share of that for digits in place of a dynamic puzzle.
 	InsteadPercent int64 `mapstructure:"instead_percent"`
+	// LookForDrivers has a silent check and a press look for a program that drives the browser: such a browser is asked for digits.
+	LookForDrivers bool `mapstructure:"look_for_drivers"`
 }
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
-	return Config{Hashes: 20_000, SilentPercent: 25, PressPercent: 50, DynamicPercent: 100, InsteadPercent: 50}
+	return Config{Hashes: 20_000, SilentPercent: 25, PressPercent: 50, DynamicPercent: 100, InsteadPercent: 50, LookForDrivers: true}
 }
 
 // Bounds of the work: below the lower one it costs nothing, above the upper one a phone needs seconds.

@@ -1,10 +1,7 @@
 // What a page can see of the browser that shows it: traces of automation, and what no screen is like. A probe that fails says
 // nothing. The bits are those of request/evidence.go.
 
-/** Global names that drivers leave in a page or in its document. */
-const driven = /^(\$?[cw]dc_|__(webdriver|selenium|driver|fxdriver|playwright|pw_|puppeteer|nightmare)|_(selenium|phantom)$|(callPhantom|callSelenium|domAutomation(Controller)?|awesomium|spawn)$)/;
-
-const named = (o: object) => Object.getOwnPropertyNames(o).some((n) => driven.test(n));
+import { found, listens, named, says } from './driven';
 
 // What a mouse has shown so far, where there is no screen to touch.
 let unpressed = false, astray = false;
@@ -34,38 +31,11 @@ export const point = (e: PointerEvent) => {
 
 const far = 100, near = 32; // pixels
 
-/** Whether an inspector listens to the page's console: it reads where an error is from, and nobody else does by itself. A page that is being left has none. */
-const listens = () => {
-  const v8 = Error as { prepareStackTrace?: unknown };
-  if (Function.prototype.toString.call(console.debug) !== 'function debug() { [native code] }') return false; // a script of the page listens
-  const before = Object.getOwnPropertyDescriptor(v8, 'prepareStackTrace');
-  let read = false;
-  v8.prepareStackTrace = (e: unknown) => {
-    read = true;
-    return String(e);
-  };
-  try {
-    console.debug(new Error('no error: antirobot asks whether an inspector is attached'));
-  } finally {
-    if (before) Object.defineProperty(v8, 'prepareStackTrace', before);
-    else delete v8.prepareStackTrace;
-  }
-  return read;
-};
-
-const found = (p: () => unknown) => {
-  try {
-    return !!p();
-  } catch {
-    return false;
-  }
-};
-
 const inspected = found(listens);
 
 const probes: (() => unknown)[] = [
-  () => navigator.webdriver,
-  () => named(window) || named(document) || document.documentElement.hasAttribute('webdriver'),
+  says,
+  named,
   () => !(screen.width > 0 && screen.height > 0 && screen.colorDepth > 0),
   () => screen.availWidth > screen.width || screen.availHeight > screen.height,
   () => document.visibilityState === 'visible' && !document.documentElement.ontouchstart && !outerWidth && !outerHeight,

@@ -1,10 +1,11 @@
 // The script inside the page of a silent check or a press. It works a little, asks for a part of the page, and sends both on
 // with the form; a press waits for its button, and says how that was pressed. The browser signs the answer with its key, if it
-// has one. Whatever goes wrong leads to the digits.
+// has one. Whatever goes wrong leads to the digits, and so does a browser that is driven.
 
+import { undriven } from './driven';
 import { proof } from './keys';
 import { pressed } from './press';
-import { run, sizeOf, type Task } from './toil';
+import { run, sizeOf } from './toil';
 
 const form = document.getElementById('challenge') as HTMLFormElement;
 const button = document.getElementById('press') as HTMLButtonElement | null;
@@ -26,7 +27,7 @@ const press = (b: HTMLButtonElement) => new Promise<string>((resolve) => {
   b.hidden = false;
 });
 
-const answer = Promise.all([run(JSON.parse(work) as Task, () => {}, new AbortController().signal), sizeOf(part), button ? press(button) : '']);
+const answer = Promise.all([undriven(JSON.parse(work)).then((task) => run(task, () => {}, new AbortController().signal)), sizeOf(part), button ? press(button) : '']);
 Promise.all([answer, proof(form.action, (form.elements.namedItem('key') as HTMLInputElement).value, answer)])
   .then(([parts, signed]) => send('rep', parts.join('') + signed))
   .catch(() => send('step', 'digits'));

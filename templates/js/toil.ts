@@ -1,7 +1,8 @@
 // The work that challenges ask for: for each part p the smallest n for which the first four bytes of SHA-256(seed, p, n) are
 // a number below `below`.
 
-export interface Task { seed: string; parts: number; below: number }
+/** look: the check that the work belongs to is not for driven browsers. */
+export interface Task { seed: string; parts: number; below: number; look?: boolean }
 export type Progress = (share: number) => void;
 
 // The constants of SHA-256: the fractions of the square and cube roots of the first primes.

@@ -9,6 +9,7 @@
 // With a wait in place of a task, it counts that down in words.
 
 import type { Texts, WaitKey } from './antirobot';
+import { undriven } from './driven';
 import { proof } from './keys';
 import { run, sizeOf, type Progress, type Task } from './toil';
 
@@ -16,9 +17,9 @@ import { run, sizeOf, type Progress, type Task } from './toil';
 interface Wait { t: Texts; p: HTMLElement; seconds: number }
 export type Toil = (url: string, task: Task | Wait | null, progress: Progress, signal: AbortSignal, part?: string) => Promise<string>;
 
-/** Checks the browser. The challenge's key stands in the part's URL. */
+/** Checks the browser; rejects where that is driven. The challenge's key stands in the part's URL. */
 const checked = async (task: Task | null, progress: Progress, signal: AbortSignal, part: string) => {
-  const answer = Promise.all(task ? [run(task, progress, signal), sizeOf(part)] : []);
+  const answer = Promise.all(task ? [undriven(task).then(() => run(task, progress, signal)), sizeOf(part)] : []);
   const [parts, signed] = await Promise.all([answer, proof(String(new URL('../checkcaptcha', part)), new URL(part).searchParams.get('key')!, answer)]);
   return parts.join('') + signed;
 };
