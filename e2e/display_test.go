@@ -26,12 +26,13 @@ func TestNobodyIsTakenForADriver(t *testing.T) {
 		{"Chromium", "chromium", windowed("--window-position=40,30", "--window-size=1000,760")},
 		{"Chromium, pages at 1.5", "chromium", windowed("--window-size=1100,800", "--force-device-scale-factor=1.5")},
 		{"Firefox", "firefox-esr", func(profile string) []string { return []string{"--no-remote", "--profile", profile} }},
+		{"WebKit", miniBrowser(), func(string) []string { return []string{"--geometry=1000x700"} }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, program := range []string{c.program, "Xvfb", "xdotool"} {
 				if _, err := exec.LookPath(program); err != nil {
-					missing(t, program)
+					missing(t, c.name+" "+program)
 				}
 			}
 			var pages atomic.Int32
