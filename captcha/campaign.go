@@ -95,7 +95,7 @@ func (c *Captcha) noteCampaign(n netip.Prefix, agent uint64, at time.Time) {
 	if n.IsValid() {
 		kind, name = ofCampaign, campaignName(n, agent)
 	}
-	if count := c.tally.of(kind, name, at); !count.machines(&c.cfg.Alarm) || c.revokes.take(c.revokes.addrKey(n.Addr(), agent), at) > 0 {
+	if count := c.tally.of(kind, name, at); !count.machines(&c.cfg.Alarm) || c.revokes.Take(c.revokes.AddrKey(n.Addr(), agent), at) > 0 {
 		return
 	}
 	c.log.Warn().Str("campaign", name).Msg("machines solve: their passes are revoked")

@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/captcha/limits"
 	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
@@ -92,7 +93,7 @@ type Captcha struct {
 	visitors Visitors // nil: nobody is established
 	manners  Manners  // nil: everybody reads alike
 	revoke   func(net netip.Prefix, agent uint64, at time.Time) error
-	revokes  *limiter // campaigns whose passes were taken back
+	revokes  *limits.Pace // campaigns whose passes were taken back
 	tally    *tally
 
 	kinds  kinds
@@ -100,11 +101,11 @@ type Captcha struct {
 	made   *mediaCache
 	spares *spares
 	sounds *spareSounds
-	spent  *spentSet
-	rates  [mediumCount]*limiter
-	perKey *limiter // deliveries of a challenge's media
-	checks *limiter
-	lost   *limiter // right answers without the cookie coming back
+	spent  *limits.Once
+	rates  [mediumCount]*limits.Pace
+	perKey *limits.Pace // deliveries of a challenge's media
+	checks *limits.Pace
+	lost   *limits.Pace // right answers without the cookie coming back
 	climbs climbs
 }
 
@@ -134,12 +135,12 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		made:    newMediaCache(cfg.MediaCacheBytes),
 		spares:  new(spares),
 		sounds:  new(spareSounds),
-		spent:   newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
-		perKey:  newRateLimiter(cfg.Rates.Key, cfg.RateEntries),
-		rates:   [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
-		checks:  newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
-		revokes: newLimiter(revokeEvery, 1, cfg.RateEntries),
-		lost:    newLimiter(lostEvery, lostMany, cfg.RateEntries),
+		spent:   limits.NewOnce(cfg.KeyTTL, cfg.SpentWrong),
+		perKey:  cfg.Rates.Key.pace(cfg.RateEntries),
+		rates:   [mediumCount]*limits.Pace{picture: cfg.Rates.Images.pace(cfg.RateEntries), sound: cfg.Rates.Audio.pace(cfg.RateEntries)},
+		checks:  cfg.Rates.Checks.pace(cfg.RateEntries),
+		revokes: limits.NewPace(revokeEvery, 1, cfg.RateEntries),
+		lost:    limits.NewPace(lostEvery, lostMany, cfg.RateEntries),
 		climbs:  newClimbs(cfg.RateEntries),
 	}
 	if d.Previous != nil {

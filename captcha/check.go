@@ -133,7 +133,7 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	if err == nil && k.partner != 0 {
 		who = k.addr // each of a partner's users has a separate rate, named again or not
 	}
-	if wait := c.checks.take(c.checks.addrKey(who, 0), at); wait > 0 {
+	if wait := c.checks.Take(c.checks.AddrKey(who, 0), at); wait > 0 {
 		return result{state: stateLimited, wait: wait}
 	}
 	switch {
@@ -157,7 +157,7 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 		r.state = stateLost
 	case right && c.early(q, &r, at):
 		r.state = stateLimited
-	case !c.spent.add(k.nonce, at):
+	case !c.spent.Add(k.nonce, at):
 		r.state = q.again(&k)
 	case k.kind == moveCode:
 		c.moved(q, &r, right, at)
@@ -246,7 +246,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
 		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
 	}
-	c.climbs.earned.take(c.climbs.earned.addrKey(r.key.addr, 0), at)
+	c.climbs.earned.Take(c.climbs.earned.AddrKey(r.key.addr, 0), at)
 	c.bind(q, r)
 	c.keep(ctx, r)
 	r.cookie = c.passCookie(q, &r.pass, at)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/limits"
 	"antirobot/captcha/steps"
 	"antirobot/captcha/style"
 	"antirobot/settings"
@@ -77,6 +78,11 @@ type RatesConfig struct {
 type Rate struct {
 	PerMinute int `mapstructure:"per_minute"`
 	Burst     int `mapstructure:"burst"`
+}
+
+// pace limits addresses to the rate.
+func (r Rate) pace(entries int) *limits.Pace {
+	return limits.NewPace(time.Minute/time.Duration(r.PerMinute), r.Burst, entries)
 }
 
 // HeadersConfig holds the names of response header fields.

@@ -70,7 +70,7 @@ const (
 
 // noteLoaded counts a challenge whose picture, sound or part is sent, once.
 func (c *Captcha) noteLoaded(q *Request, k *key, at time.Time) {
-	if k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !c.tally.loaded.add(k.nonce, at) {
+	if k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !c.tally.loaded.Add(k.nonce, at) {
 		return
 	}
 	w := c.who(q, k.way(k.shown()), false)

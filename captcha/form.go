@@ -326,7 +326,7 @@ func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, erro
 func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at time.Time) Response {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	first := c.spent.add(s.nonce, at)
+	first := c.spent.Add(s.nonce, at)
 	if first {
 		var known bool
 		first, known = c.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL, "spend a form")

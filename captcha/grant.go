@@ -85,7 +85,7 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 func (c *Captcha) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
 	nonce := p.ID
 	nonce[0] ^= 0xff // distinct from answers and forms in the node's own set
-	if !c.spent.add(nonce, at) {
+	if !c.spent.Add(nonce, at) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)

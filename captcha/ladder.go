@@ -3,11 +3,11 @@ package captcha
 import (
 	"encoding/base64"
 	"encoding/binary"
-	"hash/maphash"
 	"net/netip"
 	"strings"
 	"time"
 
+	"antirobot/captcha/limits"
 	"antirobot/captcha/steps"
 	"antirobot/captcha/style"
 	"antirobot/identity"
@@ -36,8 +36,8 @@ const (
 
 // climbs is the memory behind the ladder: how many passes an address earned, and who was checked. Safe for concurrent use.
 type climbs struct {
-	earned *limiter // by address
-	checks *limiter // by visitor: the checks of the browser
+	earned *limits.Pace // by address
+	checks *limits.Pace // by visitor: the checks of the browser
 }
 
 // A pass is forgotten in passFades. A failed check raises its visitor by one step, and so do checksPerStep checks that were
@@ -52,23 +52,23 @@ const (
 
 func newClimbs(entries int) climbs {
 	return climbs{
-		earned: newLimiter(passFades, climbsAhead, entries),
-		checks: newLimiter(stepFades/checksPerStep, climbsAhead, entries),
+		earned: limits.NewPace(passFades, climbsAhead, entries),
+		checks: limits.NewPace(stepFades/checksPerStep, climbsAhead, entries),
 	}
 }
 
 // passes returns how many passes an address earned within the last hour.
 func (c *climbs) passes(a netip.Addr, at time.Time) int64 {
-	return int64(c.earned.ahead(c.earned.addrKey(a, 0), at) / passFades)
+	return int64(c.earned.Ahead(c.earned.AddrKey(a, 0), at) / passFades)
 }
 
 // visitorKey is the checks limiter's key of a visitor: the strongest identity, or the address and the kind of browser.
 func (c *climbs) visitorKey(q *Request) uint64 {
 	w := q.ID.Winner()
 	if w.Kind == identity.KindIP {
-		return c.checks.addrKey(q.ID.Addr, agentOf(q))
+		return c.checks.AddrKey(q.ID.Addr, agentOf(q))
 	}
-	return maphash.Bytes(c.checks.seed, append([]byte{byte(w.Kind)}, w.ID[:]...))
+	return c.checks.Key(append([]byte{byte(w.Kind)}, w.ID[:]...))
 }
 
 // note counts a check that was answered; a failed one counts as checksPerStep.
@@ -79,7 +79,7 @@ func (c *climbs) note(q *Request, passed bool, at time.Time) {
 	}
 	key := c.visitorKey(q)
 	for range n {
-		c.checks.take(key, at)
+		c.checks.Take(key, at)
 	}
 }
 
@@ -143,7 +143,7 @@ func (c *Captcha) ask(q *Request, least steps.Step, at time.Time) question {
 	if c.cfg.TestAnswer != "" {
 		earned = 0 // tests of a site solve as often as they like
 	}
-	failed := int64(c.climbs.checks.ahead(c.climbs.visitorKey(q), at) / stepFades)
+	failed := int64(c.climbs.checks.Ahead(c.climbs.visitorKey(q), at) / stepFades)
 	return question{step: q.Service.ladder.Climb(least, failed, earned), earned: earned}
 }
 

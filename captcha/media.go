@@ -39,7 +39,7 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	k, kd, err := c.open(q, p.key, at)
 	if err != nil || k.read() { // the part of a check costs nothing: an address where many are checked is not led to digits for it
 		rate := c.rates[m]
-		if wait := rate.take(rate.addrKey(q.ID.Addr, 0), at); wait > 0 {
+		if wait := rate.Take(rate.AddrKey(q.ID.Addr, 0), at); wait > 0 {
 			return refuse(429, "limited", wait)
 		}
 	}
@@ -49,7 +49,7 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	if !c.shownTo(&k, q) {
 		return refuse(404, "foreign", 0)
 	}
-	if wait := c.perKey.take(c.perKey.nonceKey(k.nonce, byte(m)), at); wait > 0 {
+	if wait := c.perKey.Take(c.perKey.NonceKey(k.nonce, byte(m)), at); wait > 0 {
 		return refuse(429, "limited", wait)
 	}
 	body, err := c.renderOnce(q, m, &k, kd, c.language(q, &p).Voice)

@@ -205,7 +205,7 @@ const (
 )
 
 func (c *Captcha) lostKey(q *Request) uint64 {
-	return c.lost.addrKey(q.ID.Addr, agentOf(q))
+	return c.lost.AddrKey(q.ID.Addr, agentOf(q))
 }
 
 func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
@@ -215,7 +215,7 @@ func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
 	if p.returned {
 		return p.unkept >= lostMany
 	}
-	return c.lost.peek(c.lostKey(q), at) > 0
+	return c.lost.Peek(c.lostKey(q), at) > 0
 }
 
 // noteSolved counts a right answer that came without the cookie of an earlier one, and records it in the probe cookie.
@@ -230,7 +230,7 @@ func (c *Captcha) noteSolved(q *Request, a *Response, at time.Time) {
 	default:
 		p.unkept++
 		if !p.returned {
-			c.lost.take(c.lostKey(q), at)
+			c.lost.Take(c.lostKey(q), at)
 		}
 	}
 	c.setProbe(q, a, p)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"antirobot/captcha/limits"
 	"antirobot/identity"
 )
 
@@ -59,11 +60,11 @@ type tally struct {
 	untold map[tallyName]ChallengeCount // of this one
 	others [2]span                      // what they have told of the present span, and of the one before
 
-	loaded  *spentSet
+	loaded  *limits.Once
 	awaited awaitedTable
 }
 
-func newTally(keyTTL time.Duration) *tally { return &tally{loaded: newSpentSet(keyTTL, loadedKeys)} }
+func newTally(keyTTL time.Duration) *tally { return &tally{loaded: limits.NewOnce(keyTTL, loadedKeys)} }
 
 type span [tallyKinds]map[string]ChallengeCount
 

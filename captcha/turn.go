@@ -124,7 +124,7 @@ func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
 // reads a second picture for having been too quick with the first. A spent answer has no turn to wait for.
 func (c *Captcha) early(q *Request, r *result, at time.Time) bool {
 	k := &r.key
-	if c.spent.has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
+	if c.spent.Has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
 		return false
 	}
 	r.wait = c.exhaustedAt(q, k.addr, at)

@@ -138,7 +138,7 @@ func (q *Request) workURL() string {
 
 // workJSON is a challenge that asks for work. A client that cannot earn a pass now is told before its browser works.
 func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
-	wait := c.checks.take(c.checks.addrKey(q.ID.Addr, 0), at)
+	wait := c.checks.Take(c.checks.AddrKey(q.ID.Addr, 0), at)
 	if wait == 0 {
 		wait = c.exhausted(q, at)
 	}
