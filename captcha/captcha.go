@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/captcha/limits"
+	"antirobot/captcha/media"
 	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
@@ -97,12 +97,9 @@ type Captcha struct {
 	tally    *tally
 
 	kinds  kinds
-	gate   *gate
-	made   *mediaCache
-	spares *spares
-	sounds *spareSounds
+	maker  *media.Maker
 	spent  *limits.Once
-	rates  [mediumCount]*limits.Pace
+	rates  [media.Count]*limits.Pace
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
 	lost   *limits.Pace // right answers without the cookie coming back
@@ -123,21 +120,14 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	if d.Metrics == nil {
 		d.Metrics = metrics.NewSet()
 	}
-	places := cfg.RenderConcurrency
-	if places == 0 {
-		places = max(1, runtime.GOMAXPROCS(0)/2)
-	}
 	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
 		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: newTally(cfg.KeyTTL), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}, move{}}},
-		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
-		made:    newMediaCache(cfg.MediaCacheBytes),
-		spares:  new(spares),
-		sounds:  new(spareSounds),
+		maker:   media.New(media.Config{Places: cfg.RenderConcurrency, Queue: cfg.RenderQueue, Wait: cfg.RenderWait, Cache: cfg.MediaCacheBytes}),
 		spent:   limits.NewOnce(cfg.KeyTTL, cfg.SpentWrong),
 		perKey:  cfg.Rates.Key.pace(cfg.RateEntries),
-		rates:   [mediumCount]*limits.Pace{picture: cfg.Rates.Images.pace(cfg.RateEntries), sound: cfg.Rates.Audio.pace(cfg.RateEntries)},
+		rates:   [media.Count]*limits.Pace{media.Picture: cfg.Rates.Images.pace(cfg.RateEntries), media.Sound: cfg.Rates.Audio.pace(cfg.RateEntries)},
 		checks:  cfg.Rates.Checks.pace(cfg.RateEntries),
 		revokes: limits.NewPace(revokeEvery, 1, cfg.RateEntries),
 		lost:    limits.NewPace(lostEvery, lostMany, cfg.RateEntries),
@@ -157,27 +147,19 @@ func (c *Captcha) inherit(p *Captcha) {
 	if now.KeyTTL == was.KeyTTL && now.SpentWrong == was.SpentWrong {
 		c.spent = p.spent
 	}
-	if now.RenderConcurrency == was.RenderConcurrency && now.RenderQueue == was.RenderQueue && now.RenderWait == was.RenderWait {
-		c.gate = p.gate
-	}
-	if now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles) {
-		c.spares, c.sounds = p.spares, p.sounds
-		if now.MediaCacheBytes == was.MediaCacheBytes {
-			c.made = p.made
-		}
-	}
+	c.maker.Inherit(p.maker, now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles))
 	if now.RateEntries != was.RateEntries {
 		return
 	}
 	c.lost, c.climbs = p.lost, p.climbs
 	if now.Rates.Images == was.Rates.Images {
-		c.rates[picture] = p.rates[picture]
+		c.rates[media.Picture] = p.rates[media.Picture]
 	}
 	if now.Rates.Key == was.Rates.Key {
 		c.perKey = p.perKey
 	}
 	if now.Rates.Audio == was.Rates.Audio {
-		c.rates[sound] = p.rates[sound]
+		c.rates[media.Sound] = p.rates[media.Sound]
 	}
 	if now.Rates.Checks == was.Rates.Checks {
 		c.checks = p.checks
@@ -196,7 +178,7 @@ func (c *Captcha) CheckBodyLimit() int64 {
 type counters struct {
 	shown    map[string]*metrics.Counter
 	answers  [stateCount]*metrics.Counter
-	media    [mediumCount]map[string]*metrics.Counter
+	media    [media.Count]map[string]*metrics.Counter
 	work     map[string]*metrics.Counter
 	unearned *metrics.Counter
 	resent   *metrics.Counter
@@ -224,7 +206,7 @@ func newCounters(set *metrics.Set) counters {
 	for s := range stateCount {
 		c.answers[s] = set.GetOrCreateCounter(`antirobot_captcha_answers_total{result="` + s.String() + `"}`)
 	}
-	for m := range mediumCount {
+	for m := range media.Count {
 		c.media[m] = map[string]*metrics.Counter{}
 		for _, result := range [...]string{"made", "again", "shared", "limited", "busy", "refused", "foreign"} {
 			c.media[m][result] = set.GetOrCreateCounter(`antirobot_captcha_media_total{medium="` + m.String() + `",result="` + result + `"}`)

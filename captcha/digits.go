@@ -10,6 +10,7 @@ import (
 
 	dchest "github.com/dchest/captcha"
 
+	"antirobot/captcha/media"
 	"antirobot/captcha/style"
 )
 
@@ -27,19 +28,8 @@ type kind interface {
 	// render makes a medium of the challenge, or returns errNoMedium if the kind does not have it. id is the same for the
 	// same challenge, and so is the result within one process.
 	// level says how hard it is made, for a kind that has levels.
-	render(m medium, id string, secret []byte, level uint8, lang string) ([]byte, error)
+	render(m media.Medium, id string, secret []byte, level uint8, lang string) ([]byte, error)
 }
-
-// medium is a form in which a challenge is presented.
-type medium uint8
-
-const (
-	picture medium = iota
-	sound
-	mediumCount
-)
-
-func (m medium) String() string { return [...]string{"image", "audio"}[m] }
 
 var errNoMedium = errors.New("the challenge has no such medium")
 
@@ -98,7 +88,7 @@ func (d *digits) check(secret []byte, answer string) (right, given bool) {
 	return ok && subtle.ConstantTimeCompare(got, secret) == 1, true
 }
 
-func (d *digits) render(m medium, id string, secret []byte, level uint8, lang string) ([]byte, error) {
+func (d *digits) render(m media.Medium, id string, secret []byte, level uint8, lang string) ([]byte, error) {
 	for _, v := range secret {
 		if v > 9 {
 			return nil, fmt.Errorf("render %s: %d is not a digit", m, v)
@@ -107,10 +97,10 @@ func (d *digits) render(m medium, id string, secret []byte, level uint8, lang st
 	var buf bytes.Buffer
 	var err error
 	switch m {
-	case picture:
+	case media.Picture:
 		plain := dchest.NewImage(id, secret, pictureWidth, pictureHeight)
 		err = png.Encode(&buf, style.Draw(plain.Paletted, d.styles, level, id))
-	case sound:
+	case media.Sound:
 		a := dchest.NewAudio(id, secret, lang)
 		buf.Grow(a.EncodedLen() + 1)
 		_, err = a.WriteTo(&buf)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"antirobot/captcha/media"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
@@ -229,6 +230,22 @@ func cookies(a *Response) map[string]string {
 func value(setCookie string) string {
 	v, _, _ := strings.Cut(setCookie, ";")
 	return v
+}
+
+// occupy takes the only place in which pictures and sounds are made, until leave is called.
+func (e *env) occupy() (leave func()) {
+	placed, over := make(chan struct{}), make(chan struct{})
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _, _ = e.c.maker.Make(&media.Item{Nonce: spravka.NewID()}, 0, func() ([]byte, error) {
+			close(placed)
+			<-over
+			return nil, errors.New("nothing was to be made")
+		})
+	}()
+	<-placed
+	return func() { close(over); <-gone }
 }
 
 // newLoggingEnv is an env whose store fails and whose log is kept.

@@ -9,16 +9,17 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/media"
 	"antirobot/identity"
 )
 
 // Image handles GET /captcha/image.
-func (c *Captcha) Image(q *Request) Response { return c.media(q, picture, "image/png") }
+func (c *Captcha) Image(q *Request) Response { return c.media(q, media.Picture, "image/png") }
 
 // Audio handles GET /captcha/audio. It supports ranges: Safari plays nothing without them.
-func (c *Captcha) Audio(q *Request) Response { return c.media(q, sound, "audio/wav") }
+func (c *Captcha) Audio(q *Request) Response { return c.media(q, media.Sound, "audio/wav") }
 
-func (c *Captcha) media(q *Request, m medium, contentType string) Response {
+func (c *Captcha) media(q *Request, m media.Medium, contentType string) Response {
 	if method := q.method(); method != "GET" && method != "HEAD" {
 		return c.notAllowed(q, "GET, HEAD")
 	}
@@ -54,14 +55,14 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	}
 	body, err := c.renderOnce(q, m, &k, kd, c.language(q, &p).Voice)
 	switch {
-	case errors.Is(err, errBusy):
+	case errors.Is(err, media.ErrBusy):
 		return refuse(503, "busy", retryBusy)
 	case errors.Is(err, errNoMedium):
 		return refuse(404, "refused", 0)
 	case err != nil:
 		return c.fault(q, err)
 	}
-	if m == picture && k.kind != digitsCode {
+	if m == media.Picture && k.kind != digitsCode {
 		contentType = "image/gif"
 	}
 	if q.method() == "GET" {
@@ -69,7 +70,7 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	}
 	a := c.own(q, 200, contentType, verdictCaptcha)
 	a.add("Referrer-Policy", "no-referrer")
-	if m == sound {
+	if m == media.Sound {
 		a.serveRange(q, body)
 		return a
 	}
@@ -91,36 +92,24 @@ func (c *Captcha) shownTo(k *key, q *Request) bool {
 }
 
 // renderOnce returns a medium of a challenge, rendered now or earlier.
-func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string) ([]byte, error) {
-	if m == picture {
+func (c *Captcha) renderOnce(q *Request, m media.Medium, k *key, kd kind, voice string) ([]byte, error) {
+	if m == media.Picture {
 		voice = "" // the same for all languages
 	}
-	result := "again"
 	render := func() ([]byte, error) {
-		result = "made"
 		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, k.level, voice)
 	}
 	var body []byte
 	var err error
-	switch {
-	case !k.read():
+	result := "made"
+	if k.read() {
+		it := media.Item{Medium: m, Nonce: k.nonce, Voice: voice, Level: k.level}
+		if k.kind == digitsCode {
+			it.Digits = k.secret
+		}
+		body, result, err = c.maker.Make(&it, identity.NetKey(q.ID.Net), render)
+	} else {
 		body, err = render() // the part of a check costs less than to wait for a place, or to be kept
-	case k.kind == digitsCode:
-		body, err = c.made.get(mediaKey{k.nonce, m, voice}, c.cfg.RenderWait, func() ([]byte, error) {
-			if c.gate.crowded(m) {
-				if body := c.spare(m, k, voice); body != nil {
-					result = "shared"
-					return body, nil
-				}
-			}
-			body, err := c.placed(q, m, render)
-			if err == nil {
-				c.keepSpare(m, k, voice, body)
-			}
-			return body, err
-		})
-	default:
-		body, err = c.made.get(mediaKey{k.nonce, m, voice}, c.cfg.RenderWait, func() ([]byte, error) { return c.placed(q, m, render) })
 	}
 	if err == nil {
 		c.count.media[m][result].Inc()
@@ -128,29 +117,12 @@ func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string
 	return body, err
 }
 
-// spare returns a medium of the digits of a challenge that was made for another one, or nil.
-func (c *Captcha) spare(m medium, k *key, voice string) []byte {
-	if m == sound {
-		return c.sounds.find(k.level, voice, k.secret)
+// digitsFor makes the digits of a new challenge.
+func (c *Captcha) digitsFor(q *Request, level uint8) []byte {
+	if digits := c.maker.Digits(level, func() string { return c.language(q, nil).Voice }); digits != nil {
+		return digits
 	}
-	return c.spares.find(k.level, k.secret)
-}
-
-func (c *Captcha) keepSpare(m medium, k *key, voice string, body []byte) {
-	if m == sound {
-		c.sounds.add(k.level, voice, k.secret, body)
-		return
-	}
-	c.spares.add(k.level, k.secret, body)
-}
-
-// placed renders when there is a place for q's network.
-func (c *Captcha) placed(q *Request, m medium, render func() ([]byte, error)) ([]byte, error) {
-	if !c.gate.enter(m, identity.NetKey(q.ID.Net)) {
-		return nil, errBusy
-	}
-	defer c.gate.leave()
-	return render()
+	return c.kinds.issued.issue(0)
 }
 
 // tryLater refuses temporarily: 429 or 503 with Retry-After, and a body that says so too.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"antirobot/captcha/media"
 	"antirobot/captcha/style"
 	"antirobot/identity"
 )
@@ -73,8 +74,8 @@ func TestEverySizeRenders(t *testing.T) {
 			if len(secret) != n {
 				t.Fatalf("%d digits instead of %d", len(secret), n)
 			}
-			for m := range mediumCount {
-				if m == sound && i > 0 {
+			for m := range media.Count {
+				if m == media.Sound && i > 0 {
 					continue
 				}
 				if _, err := d.render(m, strconv.Itoa(i), secret, 0, "en"); err != nil {
@@ -83,7 +84,7 @@ func TestEverySizeRenders(t *testing.T) {
 			}
 		}
 	}
-	if _, err := newDigits(6, style.Names(), "").render(picture, "x", []byte{10}, 0, "en"); err == nil {
+	if _, err := newDigits(6, style.Names(), "").render(media.Picture, "x", []byte{10}, 0, "en"); err == nil {
 		t.Error("10 is rendered as a digit")
 	}
 }
@@ -185,6 +186,7 @@ func FuzzRange(f *testing.F) {
 func TestPitfall12RenderingIsLimited(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Images, c.Rates.Audio = Rate{PerMinute: 1, Burst: 2}, Rate{PerMinute: 2, Burst: 1}
+		c.RenderConcurrency, c.RenderWait = 1, 0
 	})
 	_, fields := e.visit("https://example.com/")
 	target := "?key=" + fields.Get("key")
@@ -208,10 +210,7 @@ func TestPitfall12RenderingIsLimited(t *testing.T) {
 	if a := img(from("203.0.113.8")); a.Status != 200 {
 		t.Errorf("another address: %d", a.Status)
 	}
-	for e.c.gate.free > 0 {
-		e.c.gate.enter(picture, 0)
-	}
-	e.c.gate.wait = 0
+	defer e.occupy()()
 	if a := snd(from("203.0.113.8")); a.Status != 200 {
 		t.Errorf("what was made before: %d", a.Status)
 	}

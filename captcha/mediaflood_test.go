@@ -6,8 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"antirobot/captcha/media"
 	"antirobot/identity"
 )
 
@@ -64,29 +66,33 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 // TestPitfall12NetworksLeaveEverybodyAPicture: each of many networks asks for a picture of a key that it has got before, more than
 // may wait. People who come then get theirs at once, several of them the same one, and are right with it. Afterwards each
 // challenge has digits of its own again.
-func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) { leaveEverybody(t, picture) }
+func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { leaveEverybody(t, media.Picture) })
+}
 
 // TestPitfall12NetworksLeaveEverybodyASound: so it is with sounds.
-func TestPitfall12NetworksLeaveEverybodyASound(t *testing.T) { leaveEverybody(t, sound) }
+func TestPitfall12NetworksLeaveEverybodyASound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { leaveEverybody(t, media.Sound) })
+}
 
-func leaveEverybody(t *testing.T, m medium) {
+func leaveEverybody(t *testing.T, m media.Medium) {
 	t.Helper()
 	const robots, queue, ordinary, people = 60, 40, 10, 50
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, queue, time.Minute
 	})
 	handler := e.c.Image
-	if m == sound {
+	if m == media.Sound {
 		handler = e.c.Audio
 	}
-	medium := func(fields url.Values, address string) *Request {
+	showing := func(fields url.Values, address string) *Request {
 		return e.request("GET", "https://example.com/captcha/"+m.String()+"?key="+fields.Get("key"), from(address))
 	}
 	var asked []*Request
 	for i := range robots {
 		address := fmt.Sprintf("198.51.%d.9", i)
 		_, fields := e.visit("https://example.com/", from(address))
-		asked = append(asked, medium(fields, address))
+		asked = append(asked, showing(fields, address))
 	}
 	day := func(second, n int) (different int) {
 		t.Helper()
@@ -94,7 +100,7 @@ func leaveEverybody(t *testing.T, m medium) {
 		for i := range n {
 			address := fmt.Sprintf("%d.%d.7.9", 20+i, second) // all strangers to each other
 			_, fields := e.visit("https://example.com/page", from(address))
-			a := handler(medium(fields, address))
+			a := handler(showing(fields, address))
 			e.pass(8 * time.Second) // to read it
 			right := e.answerOf(fields.Get("key"))
 			if done := e.submit(fields, right, from(address)); a.Status != 200 || len(a.Body) == 0 || done.Outcome != OutcomeSolved {
@@ -108,7 +114,7 @@ func leaveEverybody(t *testing.T, m medium) {
 		t.Errorf("%d people get %d different ones though nobody waits", ordinary, n)
 	}
 
-	e.c.gate.enter(m, 0) // whatever is made now does not end
+	leave := e.occupy() // whatever is made now does not end
 	var flood sync.WaitGroup
 	var refused atomic.Int64
 	for _, q := range asked {
@@ -118,82 +124,14 @@ func leaveEverybody(t *testing.T, m medium) {
 			}
 		})
 	}
-	for refused.Load() < robots-queue {
-		time.Sleep(time.Millisecond)
-	}
-	e.c.gate.mu.Lock()
-	e.c.gate.lines[m].until = time.Now().Add(time.Hour) // while the flood goes on, however slow this machine is
-	e.c.gate.mu.Unlock()
+	synctest.Wait()
 	if n := day(2, people); n > ordinary {
 		t.Errorf("%d people get %d different ones, and %d were there", people, n, ordinary)
 	}
-	e.c.gate.leave()
+	leave()
 	flood.Wait()
-	e.c.gate.lines[m].until = time.Time{} // some seconds later
+	time.Sleep(time.Minute) // some seconds would do
 	if n := day(3, people); refused.Load() != robots-queue || n != people {
 		t.Errorf("%d of the flood were refused; afterwards %d people get %d different ones", refused.Load(), people, n)
-	}
-}
-
-// TestSpares: a picture is shown to a few more and gives way to another then; what is there takes no room twice.
-func TestSpares(t *testing.T) {
-	var s spares
-	s.add(1, []byte{1, 2}, []byte("a"))
-	if s.take(0) != nil || s.find(0, []byte{1, 2}) != nil || s.find(1, []byte{2, 1}) != nil {
-		t.Error("a picture is there that nobody made")
-	}
-	for i := range 2 * spareMost {
-		s.add(1, []byte{byte(i), byte(i >> 8), 3}, []byte("b"))
-	}
-	if n := len(s.rows[1].by); n != spareMost {
-		t.Errorf("%d are there", n)
-	}
-	for range spareShows {
-		if string(s.find(1, []byte{1, 2})) != "a" {
-			t.Fatal("it is gone")
-		}
-	}
-	for range 1000 {
-		if string(s.take(1)) == "\x01\x02" {
-			t.Fatal("it is to be shown once more")
-		}
-	}
-	for range spareMost {
-		s.add(1, []byte{9, 9}, []byte("c"))
-	}
-	if s.find(1, []byte{1, 2}) != nil || string(s.find(1, []byte{9, 9})) != "c" || len(s.rows[1].by) != spareMost {
-		t.Errorf("it does not give way: %d are there", len(s.rows[1].by))
-	}
-}
-
-// TestSpareSounds: a sound is played to a few more, in its language and of its level alone, and gives way then; one in a language that has
-// none takes the oldest place.
-func TestSpareSounds(t *testing.T) {
-	var s spareSounds
-	any := func([]byte) bool { return true }
-	s.add(1, "en", []byte{1, 2}, []byte("a"))
-	if s.take(0, "en", any) != nil || s.take(1, "ru", any) != nil || s.find(1, "ru", []byte{1, 2}) != nil || s.take(1, "en", func([]byte) bool { return false }) != nil {
-		t.Error("a sound is there that nobody made, or that does not suit")
-	}
-	for i := range 2 * spareSoundMost {
-		s.add(1, "en", []byte{byte(i), 3}, []byte("b"))
-	}
-	if len(s.all) != spareSoundMost {
-		t.Errorf("%d are there", len(s.all))
-	}
-	for range spareShows {
-		if string(s.find(1, "en", []byte{1, 2})) != "a" {
-			t.Fatal("it is gone")
-		}
-	}
-	for range 1000 {
-		if string(s.take(1, "en", any)) == "\x01\x02" {
-			t.Fatal("it is to be played once more")
-		}
-	}
-	s.add(1, "en", []byte{9, 9}, []byte("c"))
-	s.add(1, "ru", []byte{1, 2}, []byte("d"))
-	if s.find(1, "en", []byte{1, 2}) != nil || string(s.find(1, "en", []byte{9, 9})) != "c" || string(s.take(1, "ru", any)) != "\x01\x02" || len(s.all) != spareSoundMost {
-		t.Errorf("they do not give way: %d are there", len(s.all))
 	}
 }

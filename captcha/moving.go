@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"antirobot/captcha/drift"
+	"antirobot/captcha/media"
 	"antirobot/captcha/steps"
 	"antirobot/spravka"
 	"antirobot/templates"
@@ -55,11 +56,11 @@ func (m moving) check(secret []byte, answer string) (right, given bool) {
 	return ok && len(secret) == movingSecret && secret[1] == 0 && subtle.ConstantTimeCompare(got, secret[2:]) == 1, true
 }
 
-func (m moving) render(medium medium, id string, secret []byte, level uint8, lang string) ([]byte, error) {
+func (m moving) render(medium media.Medium, id string, secret []byte, level uint8, lang string) ([]byte, error) {
 	if len(secret) != movingSecret {
 		return nil, fmt.Errorf("render %s: not the secret of a moving picture", medium)
 	}
-	if medium == picture {
+	if medium == media.Picture {
 		return drift.Draw(secret[2:], level, id)
 	}
 	return m.digits.render(medium, id, secret[2:], level, lang)

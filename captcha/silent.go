@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/media"
 	"antirobot/spravka"
 )
 
@@ -40,8 +41,8 @@ func (silent) check(secret []byte, answer string) (right, given bool) {
 }
 
 // render makes the part: an empty picture whose size the page's script reads.
-func (silent) render(m medium, _ string, secret []byte, _ uint8, _ string) ([]byte, error) {
-	if m != picture || len(secret) != silentSecret {
+func (silent) render(m media.Medium, _ string, secret []byte, _ uint8, _ string) ([]byte, error) {
+	if m != media.Picture || len(secret) != silentSecret {
 		return nil, errNoMedium
 	}
 	return []byte{

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/captcha/media"
 	"antirobot/identity"
 	"antirobot/spravka"
 )
@@ -256,10 +257,8 @@ func TestSilentCheckCountsLittle(t *testing.T) {
 // only what is asked for again and again for one key ends.
 func TestPartsWaitForNothing(t *testing.T) {
 	e := asking(t, "silent")
-	for e.c.gate.free > 0 {
-		e.c.gate.enter(picture, 0)
-	}
-	e.c.gate.wait = 0
+	e.c.maker = media.New(media.Config{Places: 1}) // nobody waits for the place
+	defer e.occupy()()
 	var image string
 	status := func() int { return e.c.Image(e.request("GET", image)).Status }
 	for i := range 2 * e.c.cfg.Rates.Images.Burst {

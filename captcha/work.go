@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/media"
 	"antirobot/spravka"
 )
 
@@ -123,7 +124,9 @@ func (work) check(secret []byte, answer string) (right, given bool) {
 	return true, true
 }
 
-func (work) render(medium, string, []byte, uint8, string) ([]byte, error) { return nil, errNoMedium }
+func (work) render(media.Medium, string, []byte, uint8, string) ([]byte, error) {
+	return nil, errNoMedium
+}
 
 // offersWork reports whether q may be answered by work.
 func (q *Request) offersWork() bool { return q.Service.work && q.Partner == nil }

@@ -1,4 +1,4 @@
-package captcha
+package media
 
 import (
 	"sync/atomic"
@@ -13,7 +13,7 @@ func TestGate(t *testing.T) {
 		var entered, refused atomic.Int32
 		for range 10 {
 			go func() {
-				if !g.enter(picture, 7) {
+				if !g.enter(Picture, 7) {
 					refused.Add(1)
 					return
 				}
@@ -33,7 +33,7 @@ func TestGate(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		l := &g.lines[picture]
+		l := &g.lines[Picture]
 		if entered.Load() != 4 || refused.Load() != 6 || l.waiting != 0 || g.free != 2 || len(l.rows)+len(l.turns) != 0 {
 			t.Errorf("in the end %d entered, %d refused, %d wait, %d free, %d rows", entered.Load(), refused.Load(), l.waiting, g.free, len(l.rows))
 		}
@@ -49,7 +49,7 @@ func TestGateNetworksTakeTurns(t *testing.T) {
 		var flood, refused atomic.Int32
 		for range 100 {
 			go func() {
-				if !g.enter(picture, 1) {
+				if !g.enter(Picture, 1) {
 					refused.Add(1)
 					return
 				}
@@ -66,7 +66,7 @@ func TestGateNetworksTakeTurns(t *testing.T) {
 		for net := range uint64(5) {
 			go func() {
 				began := time.Now()
-				if !g.enter(picture, 100+net) {
+				if !g.enter(Picture, 100+net) {
 					t.Error("a person was refused")
 					return
 				}
@@ -90,7 +90,7 @@ func TestGateMediaTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 100, time.Minute)
 		const render = 10 * time.Millisecond
-		make := func(m medium, net uint64) bool {
+		make := func(m Medium, net uint64) bool {
 			if !g.enter(m, net) {
 				return false
 			}
@@ -99,12 +99,12 @@ func TestGateMediaTakeTurns(t *testing.T) {
 			return true
 		}
 		for net := range uint64(120) {
-			go make(sound, net)
+			go make(Sound, net)
 		}
 		synctest.Wait()
 		for net := range uint64(3) {
 			began := time.Now()
-			if !make(picture, net) || time.Since(began) > 3*render {
+			if !make(Picture, net) || time.Since(began) > 3*render {
 				t.Errorf("a picture took %v", time.Since(began))
 			}
 		}

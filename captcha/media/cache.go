@@ -1,31 +1,30 @@
-package captcha
+package media
 
 import (
 	"container/list"
-	"errors"
 	"sync"
 	"time"
 )
 
-// mediaCache keeps rendered media by key, so that each picture and sound is rendered once however often it is requested. It
+// cache keeps rendered media by key, so that each picture and sound is rendered once however often it is requested. It
 // is bounded in bytes; the least recently requested goes first. Safe for concurrent use.
-type mediaCache struct {
+type cache struct {
 	mu    sync.Mutex
 	used  int
 	most  int
-	made  map[mediaKey]*list.Element // of *rendered
+	made  map[cacheKey]*list.Element // of *rendered
 	order *list.List                 // most recently requested first
-	under map[mediaKey]*rendering
+	under map[cacheKey]*rendering
 }
 
-type mediaKey struct {
+type cacheKey struct {
 	nonce  [16]byte
-	medium medium
+	medium Medium
 	voice  string
 }
 
 type rendered struct {
-	key  mediaKey
+	key  cacheKey
 	body []byte
 }
 
@@ -39,15 +38,13 @@ type rendering struct {
 // renderedCost is the cost of an entry in addition to its body, in bytes.
 const renderedCost = 256
 
-func newMediaCache(most int64) *mediaCache {
-	return &mediaCache{most: int(most), made: map[mediaKey]*list.Element{}, order: list.New(), under: map[mediaKey]*rendering{}}
+func newCache(most int64) *cache {
+	return &cache{most: int(most), made: map[cacheKey]*list.Element{}, order: list.New(), under: map[cacheKey]*rendering{}}
 }
-
-var errBusy = errors.New("too much is rendered at once")
 
 // get returns the medium of k, rendering it if necessary. Concurrent callers wait for that rendering, up to the given time.
 // The result must not be changed.
-func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, error)) (body []byte, err error) {
+func (m *cache) get(k cacheKey, wait time.Duration, render func() ([]byte, error)) (body []byte, err error) {
 	m.mu.Lock()
 	if e, ok := m.made[k]; ok {
 		m.order.MoveToFront(e)
@@ -63,10 +60,10 @@ func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, 
 		case <-r.done:
 			return r.body, r.err
 		case <-t.C:
-			return nil, errBusy
+			return nil, ErrBusy
 		}
 	}
-	r := &rendering{done: make(chan struct{}), err: errBusy}
+	r := &rendering{done: make(chan struct{}), err: ErrBusy}
 	m.under[k] = r
 	m.mu.Unlock()
 	defer func() {
@@ -83,7 +80,7 @@ func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, 
 }
 
 // keep adds an entry and makes room for it.
-func (m *mediaCache) keep(e *rendered) {
+func (m *cache) keep(e *rendered) {
 	size := len(e.body) + renderedCost
 	if size > m.most {
 		return

@@ -1,4 +1,4 @@
-package captcha
+package media
 
 import (
 	"math/rand/v2"

@@ -1,8 +1,10 @@
-package captcha
+package media
 
 import (
 	"math/rand/v2"
 	"sync"
+
+	"antirobot/captcha/style"
 )
 
 // spares are pictures of digits that were made of late. While more are asked for than can be made, from however many networks, a
@@ -10,7 +12,7 @@ import (
 // answer is worth the same, since it is given to a key. Safe for concurrent use.
 type spares struct {
 	mu   sync.Mutex
-	rows [maxLevel + 1]spareRow
+	rows [style.MaxLevel + 1]spareRow
 }
 
 // spareRow is the spares of a level.
@@ -34,7 +36,7 @@ const (
 
 // add keeps a picture, if there is room for it.
 func (s *spares) add(level uint8, digits, body []byte) {
-	if level > maxLevel {
+	if level > style.MaxLevel {
 		return
 	}
 	s.mu.Lock()
@@ -76,7 +78,7 @@ func (s *spares) take(level uint8) []byte {
 
 // find returns the picture of these digits, or nil.
 func (s *spares) find(level uint8, digits []byte) []byte {
-	if level > maxLevel {
+	if level > style.MaxLevel {
 		return nil
 	}
 	s.mu.Lock()
@@ -94,22 +96,4 @@ func (s *spares) has(level uint8, digits []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rows[level].by[string(digits)] != nil
-}
-
-// digitsFor makes the digits of a new challenge. What is there of them need not be made: the sound where sounds are asked for too
-// often, which few others want at that time, and the picture.
-func (c *Captcha) digitsFor(q *Request, level uint8) []byte {
-	pictures := c.gate.crowded(picture)
-	if c.gate.crowded(sound) {
-		suit := func(digits []byte) bool { return !pictures || c.spares.has(level, digits) }
-		if digits := c.sounds.take(level, c.language(q, nil).Voice, suit); digits != nil {
-			return digits
-		}
-	}
-	if pictures {
-		if digits := c.spares.take(level); digits != nil {
-			return digits
-		}
-	}
-	return c.kinds.issued.issue(0)
 }

@@ -1,4 +1,4 @@
-package captcha
+package media
 
 import (
 	"sync"
@@ -12,8 +12,8 @@ import (
 type gate struct {
 	mu    sync.Mutex
 	free  int
-	lines [mediumCount]line
-	last  medium // whose turn it was
+	lines [Count]line
+	last  Medium // whose turn it was
 
 	queue int // waiters in a line
 	wait  time.Duration
@@ -42,7 +42,7 @@ func newGate(places, queue int, wait time.Duration) *gate {
 }
 
 // enter takes a place for a network, waiting for one within the limits; leave returns it.
-func (g *gate) enter(m medium, net uint64) bool {
+func (g *gate) enter(m Medium, net uint64) bool {
 	g.mu.Lock()
 	if g.free > 0 {
 		g.free--
@@ -81,7 +81,7 @@ const (
 )
 
 // crowded reports whether so many have waited of late for a medium that whoever comes now may wait in vain.
-func (g *gate) crowded(m medium) bool {
+func (g *gate) crowded(m Medium) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Now().Before(g.lines[m].until)
@@ -149,7 +149,7 @@ func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for range g.lines {
-		g.last = (g.last + 1) % mediumCount
+		g.last = (g.last + 1) % Count
 		if l := &g.lines[g.last]; l.waiting > 0 {
 			l.serve()
 			return
