@@ -12,7 +12,7 @@ import (
 
 	"antirobot/admin/peers"
 	"antirobot/alarm"
-	"antirobot/captcha"
+	"antirobot/captcha/outcomes"
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
@@ -55,7 +55,7 @@ type Deps struct {
 	// Forget forgets what memory and the store know of a subject beside bans and labels; nil: nothing is known.
 	Forget func(s identity.Subject) error
 	// Challenges returns what became of the challenges of late; nil: nobody counts them.
-	Challenges func() captcha.Challenges
+	Challenges func() outcomes.Challenges
 
 	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
 	// loopback.

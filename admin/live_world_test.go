@@ -14,7 +14,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
-	"antirobot/captcha"
+	"antirobot/captcha/outcomes"
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/journal"
@@ -94,12 +94,12 @@ func startGateway(t *testing.T) *gateway {
 		Bans: cacher, Passes: cacher, Attack: cacher, Pushes: newPusher(), Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Queue:    newQueue(t, st),
 		Messages: has{withAPI(messages)}, MessagesOpen: true, MaxMessage: 2 << 20,
-		Challenges: func() captcha.Challenges {
-			count := captcha.ChallengeCount{Shown: 412, Tried: 371, Solved: 340, GaveUp: 41, Seconds: 9.4, Quick: 2, Loaded: 398, CameBack: 331}
-			rows := func(name string) []captcha.ChallengeRow {
-				return []captcha.ChallengeRow{{Name: name, ChallengeCount: count}}
+		Challenges: func() outcomes.Challenges {
+			count := outcomes.Count{Shown: 412, Tried: 371, Solved: 340, GaveUp: 41, Seconds: 9.4, Quick: 2, Loaded: 398, CameBack: 331}
+			rows := func(name string) []outcomes.Row {
+				return []outcomes.Row{{Name: name, Count: count}}
 			}
-			return captcha.Challenges{
+			return outcomes.Challenges{
 				Since: time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), Total: count, Ways: rows("page"), Languages: rows("en"), Devices: rows("phone"),
 				Networks: rows("198.51.100.0/24"), MachinesSolve: []string{"198.51.100.0/24"}, Campaigns: rows("198.51.100.0/24 0b6c1f2d3e4a5968"),
 			}

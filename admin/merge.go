@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha"
+	"antirobot/captcha/outcomes"
 	"antirobot/journal"
 	"antirobot/verdict"
 )
@@ -187,14 +187,14 @@ func mergeSubject(_ *call, g *gathered) (any, error) {
 
 // Challenges is what became of the challenges of late, on one gateway or on all that answered.
 type Challenges struct {
-	captcha.Challenges
+	outcomes.Challenges
 	Gateways []GatewayState `json:"gateways,omitempty"`
 }
 
 func mergeChallenges(_ *call, g *gathered) (any, error) {
-	var all []captcha.Challenges
-	for _, r := range replies[captcha.Challenges](g) {
+	var all []outcomes.Challenges
+	for _, r := range replies[outcomes.Challenges](g) {
 		all = append(all, r.v)
 	}
-	return Challenges{captcha.SumOfChallenges(all), g.states}, nil
+	return Challenges{outcomes.Sum(all), g.states}, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"antirobot/alarm"
-	"antirobot/captcha"
+	"antirobot/captcha/outcomes"
 	"antirobot/cbb"
 	"antirobot/config/pushed"
 	"antirobot/journal"
@@ -130,7 +130,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"RehearsalGroup": lab.Group{}, "RehearsalExample": lab.Example{}, "AttackState": AttackState{}, "Alarm": Alarm{}, "Webhook": alarm.HookState{},
 		"PushState": PushState{}, "PushedVersion": pushed.Version{}, "PushedGateway": pushed.Node{}, "QueueItem": QueueItem{}, "HeaderField": queue.Field{},
 		"MessageEntry": shownEntry{}, "ServiceStatus": ServiceStatus{}, "Upstream": Upstream{}, "StoreHealth": StoreHealth{}, "StreamHealth": StreamHealth{}, "ReadyCheck": Check{},
-		"Challenges": Challenges{}, "ChallengeCount": captcha.ChallengeCount{}, "ChallengeRow": captcha.ChallengeRow{},
+		"Challenges": Challenges{}, "ChallengeCount": outcomes.Count{}, "ChallengeRow": outcomes.Row{},
 		"BanPage": listed[*bans.Story]{}, "ListPage": listed[entry]{}, "LabelPage": listed[LabelStory]{},
 	} {
 		s := doc.Components.Schemas[name].Value

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/captcha/outcomes"
 	"antirobot/identity"
 	"antirobot/spravka"
 )
@@ -56,7 +57,7 @@ func TestCampaignPaysAlone(t *testing.T) {
 		t.Errorf("revoked: %v", revoked)
 	}
 	got := e.c.Challenges().Campaigns
-	if len(got) != 2 || !strings.HasPrefix(got[1].Name, "shape ") || got[0].Name != campaignName(net, identity.AgentFamily([]byte(machine))) || got[0].Solved != 7 {
+	if len(got) != 2 || !strings.HasPrefix(got[1].Name, "shape ") || got[0].Name != outcomes.Campaign(net, identity.AgentFamily([]byte(machine))).String() || got[0].Solved != 7 {
 		t.Errorf("campaigns: %+v", got)
 	}
 	e.solvedBy("203.0.113.9", machine, time.Second)
@@ -92,7 +93,7 @@ func TestCampaignAcrossNetworks(t *testing.T) {
 	}
 	floor := uint32(e.c.cfg.Pass.AllowanceFloor)
 	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor || len(revoked) == 0 || revoked[0] != p.Shape ||
-		nameOfShape(p.Shape) != e.c.Challenges().Campaigns[0].Name {
+		outcomes.Shape(p.Shape).String() != e.c.Challenges().Campaigns[0].Name {
 		t.Errorf("a member's pass is worth %d, the floor is %d; of its shape %x, revoked: %x", p.Allowance, floor, p.Shape, revoked)
 	}
 	if p := e.solvedBy("203.0.112.1", shared, 8*time.Second); p.Allowance <= floor || p.Shape != 0 {

@@ -13,6 +13,7 @@ import (
 
 	"antirobot/captcha/limits"
 	"antirobot/captcha/media"
+	"antirobot/captcha/outcomes"
 	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
@@ -94,7 +95,7 @@ type Captcha struct {
 	manners  Manners  // nil: everybody reads alike
 	revoke   func(net netip.Prefix, agent uint64, at time.Time) error
 	revokes  *limits.Pace // campaigns whose passes were taken back
-	tally    *tally
+	tally    *outcomes.Tally
 
 	kinds  kinds
 	maker  *media.Maker
@@ -122,7 +123,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: newTally(cfg.KeyTTL), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: outcomes.New(cfg.KeyTTL), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}, move{}}},
 		maker:   media.New(media.Config{Places: cfg.RenderConcurrency, Queue: cfg.RenderQueue, Wait: cfg.RenderWait, Cache: cfg.MediaCacheBytes}),
 		spent:   limits.NewOnce(cfg.KeyTTL, cfg.SpentWrong),

@@ -2,22 +2,14 @@ package captcha
 
 import (
 	"bytes"
-	"encoding/binary"
+	"context"
 	"net/netip"
-	"sync/atomic"
 	"time"
 
+	"antirobot/captcha/outcomes"
 	"antirobot/identity"
 	"antirobot/spravka"
 )
-
-// who is what a challenge is counted by.
-type who struct {
-	way, lang, device string
-	net               netip.Prefix
-	agent             uint64
-	shape             string // empty: not known
-}
 
 // The devices by which challenges are counted.
 const (
@@ -55,48 +47,80 @@ func deviceOf(agent []byte) string {
 }
 
 // who returns what q's challenge is counted by. A partner's request says nothing of its user's browser.
-func (c *Captcha) who(q *Request, way string, partner bool) who {
-	w := who{way: way, lang: c.language(q, nil).Tag, device: deviceOther, net: q.ID.Net, agent: agentOf(q)}
+func (c *Captcha) who(q *Request, way string, partner bool) outcomes.Who {
+	w := outcomes.Who{Way: way, Language: c.language(q, nil).Tag, Device: deviceOther, Net: q.ID.Net, Agent: agentOf(q)}
 	if !partner {
-		w.device = deviceOf(q.View.Get("User-Agent"))
+		w.Device = deviceOf(q.View.Get("User-Agent"))
 	}
 	return w
 }
 
-const (
-	loadedKeys  = 1 << 16 // challenges whose picture or sound was sent, remembered so that each counts once
-	awaitedMost = 1 << 12 // passes that were earned of late and not used yet; a power of two
-)
+// wayOf returns the way in which a challenge is presented.
+func wayOf(q *Request, ch channel, p *params) string {
+	switch {
+	case ch == channelXML:
+		return "xml"
+	case p != nil && wantsJSON(q, p):
+		return "script"
+	case p != nil && p.saved != "":
+		return "form"
+	}
+	return "page"
+}
+
+func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
+	w := c.who(q, way, q.Partner != nil) // without a shape: who only looks sends other fields
+	more := outcomes.Count{Shown: 1}
+	if way == "work" { // which the script of a loaded page asks for
+		more.Loaded = 1
+	}
+	c.tally.Count(at, &w, more)
+}
+
+// noteTried counts an answer; an empty one, or one that was not checked, does not count.
+func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
+	if r.opened && r.key.kind == moveCode {
+		return
+	}
+	if r.opened {
+		way = r.key.way(way)
+	}
+	switch r.state {
+	case stateSolved, stateFailed, stateUsed:
+	default:
+		return
+	}
+	w := c.who(q, way, q.Partner != nil || r.key.partner != 0)
+	if r.opened {
+		w.Net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
+	}
+	w.Shape = shapeOf(q)
+	if r.key.partner != 0 {
+		w.Agent, w.Shape = 0, 0
+	} else if c.quick(r) {
+		defer c.noteCampaign(netip.Prefix{}, shapeOf(q), at)
+	}
+	defer c.noteCampaign(w.Net, w.Agent, at)
+	more := outcomes.Count{Tried: 1}
+	if r.state == stateSolved {
+		c.tally.Earned(&r.pass.ID, &w, at)
+		more.Solved, more.Seconds = 1, r.took.Seconds()
+		if c.quick(r) {
+			more.Quick = 1
+		}
+	}
+	c.tally.Count(at, &w, more)
+}
 
 // noteLoaded counts a challenge whose picture, sound or part is sent, once.
 func (c *Captcha) noteLoaded(q *Request, k *key, at time.Time) {
-	if k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !c.tally.loaded.Add(k.nonce, at) {
+	if k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !c.tally.Loads(k.nonce, at) {
 		return
 	}
 	w := c.who(q, k.way(k.shown()), false)
-	w.net = identity.NetOf(k.addr)
+	w.Net = identity.NetOf(k.addr)
 	c.count.loaded.Inc()
-	c.tally.count(at, &w, ChallengeCount{Loaded: 1})
-}
-
-// awaited is a pass that was earned here and has not been used.
-type awaited struct {
-	id  [16]byte
-	who who
-	at  time.Time
-}
-
-// awaitedTable holds passes by the hash of their ID, which is random; a later one takes the place of an earlier one, which is then
-// not counted. Looking one up takes no lock.
-type awaitedTable [awaitedMost]atomic.Pointer[awaited]
-
-func (t *awaitedTable) place(id *[16]byte) *atomic.Pointer[awaited] {
-	return &t[binary.BigEndian.Uint16(id[:])%awaitedMost]
-}
-
-// noteEarned waits for the first use of a pass.
-func (c *Captcha) noteEarned(p *spravka.Pass, w *who, at time.Time) {
-	c.tally.awaited.place(&p.ID).Store(&awaited{p.ID, *w, at})
+	c.tally.Count(at, &w, outcomes.Count{Loaded: 1})
 }
 
 // CameBack counts the solvers who use their passes for the first time, within an hour: passes are those of a request that goes
@@ -104,16 +128,18 @@ func (c *Captcha) noteEarned(p *spravka.Pass, w *who, at time.Time) {
 // Only passes that were earned at this gateway are known.
 func (c *Captcha) CameBack(passes []spravka.Pass) {
 	for i := range passes {
-		place := c.tally.awaited.place(&passes[i].ID)
-		a := place.Load()
-		if a == nil || a.id != passes[i].ID || !place.CompareAndSwap(a, nil) {
-			continue
+		if c.tally.CameBack(&passes[i].ID, c.now) {
+			c.count.returned.Inc()
 		}
-		at := c.now()
-		if at.Sub(a.at) > tallySpan {
-			continue
-		}
-		c.count.returned.Inc()
-		c.tally.count(at, &a.who, ChallengeCount{CameBack: 1})
 	}
+}
+
+// Challenges returns the outcomes of the challenges of the last hour or two.
+func (c *Captcha) Challenges() outcomes.Challenges {
+	return c.tally.Challenges(c.now(), c.cfg.Alarm.Solved)
+}
+
+// Share exchanges answers with the other gateways of the store until ctx ends: whether machines solve is judged on all of them.
+func (c *Captcha) Share(ctx context.Context) {
+	c.tally.Share(ctx, c.store, c.now, c.count.failures.Inc)
 }

@@ -2,9 +2,11 @@ package captcha
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
+	"antirobot/captcha/outcomes"
 	"antirobot/identity"
 	"antirobot/spravka"
 )
@@ -12,13 +14,13 @@ import (
 const phoneAgent = "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Mobile Safari/537.36"
 
 // rowNamed returns a row of counts, zero if there is none.
-func rowNamed(rows []ChallengeRow, name string) ChallengeCount {
+func rowNamed(rows []outcomes.Row, name string) outcomes.Count {
 	for _, r := range rows {
 		if r.Name == name {
-			return r.ChallengeCount
+			return r.Count
 		}
 	}
-	return ChallengeCount{}
+	return outcomes.Count{}
 }
 
 // TestChallengesAreFollowed: a challenge that was loaded and solved, and whose solver came back, counts once in each step, by way
@@ -48,12 +50,12 @@ func TestChallengesAreFollowed(t *testing.T) {
 	for range 3 {
 		e.c.CameBack(used)
 	}
-	want := ChallengeCount{Shown: 1, Loaded: 1, Tried: 1, Solved: 1, Seconds: 8, CameBack: 1}
+	want := outcomes.Count{Shown: 1, Loaded: 1, Tried: 1, Solved: 1, Seconds: 8, CameBack: 1}
 	got := e.c.Challenges()
 	if n := rowNamed(got.Devices, "phone"); n != want {
 		t.Errorf("phones: %+v", n)
 	}
-	if n := rowNamed(got.Devices, "desk"); n != (ChallengeCount{Shown: 1, GaveUp: 1}) {
+	if n := rowNamed(got.Devices, "desk"); n != (outcomes.Count{Shown: 1, GaveUp: 1}) {
 		t.Errorf("desks: %+v", n)
 	}
 	want.Shown, want.GaveUp = 2, 1
@@ -67,7 +69,7 @@ func TestChallengesAreFollowed(t *testing.T) {
 func TestLateReturnDoesNotCount(t *testing.T) {
 	e := newEnv(t, nil)
 	a := e.solveIn(8 * time.Second)
-	e.pass(tallySpan + time.Minute)
+	e.pass(time.Hour + time.Minute)
 	e.c.CameBack([]spravka.Pass{a.Pass})
 	if got := e.c.Challenges().Total; got.Solved != 1 || got.CameBack != 0 {
 		t.Errorf("%+v", got)
@@ -108,21 +110,53 @@ func TestLoadedByWay(t *testing.T) {
 	}
 }
 
-// TestPitfall12ReturnsAreBounded: many passes that are never used take a bounded room, and a look-up of others allocates nothing.
-func TestPitfall12ReturnsAreBounded(t *testing.T) {
-	e := newEnv(t, nil)
-	last := spravka.Pass{}
-	for range 3 * awaitedMost {
-		last.ID = spravka.NewID()
-		e.c.noteEarned(&last, &who{way: "page"}, e.now())
+// TestChallengesAreTold: challenges shown, tried, solved and given up are reported by way, language and network; machines
+// are named by their network, people in it are not.
+func TestChallengesAreTold(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
+	e.c.cfg.PassesPerHour, e.c.cfg.PassesPerDay = 1000, 1000
+	for n := range 30 { // a machine
+		e.solveIn(0, from("198.51.100.7"))
+		if n%3 == 0 { // a person, who makes mistakes and gives up
+			_, fields := e.visit("https://example.com/", header("Accept-Language", "de"))
+			e.pass(8 * time.Second)
+			rep := e.answerOf(fields.Get("key"))
+			if n%9 == 0 {
+				rep = wrong(rep)
+			}
+			e.submit(fields, rep, header("Accept-Language", "de"))
+			e.visit("https://example.com/", header("Accept-Language", "de"))
+		}
 	}
-	others := make([]spravka.Pass, 4)
-	if n := testing.AllocsPerRun(100, func() { e.c.CameBack(others) }); n != 0 {
-		t.Errorf("%v allocations", n)
+	got := e.c.Challenges()
+	if fmt.Sprint(got.MachinesSolve) != "[198.51.100.0/24]" {
+		t.Errorf("machines are seen in %v", got.MachinesSolve)
 	}
-	e.c.CameBack([]spravka.Pass{last})
-	if n := rowNamed(e.c.Challenges().Ways, "page"); n.CameBack != 1 {
-		t.Errorf("the last: %+v", n)
+	row := func(rows []outcomes.Row, name string) outcomes.Count {
+		for _, r := range rows {
+			if r.Name == name {
+				return r.Count
+			}
+		}
+		t.Fatalf("no row %s in %+v", name, rows)
+		return outcomes.Count{}
+	}
+	person := row(got.Networks, "203.0.113.0/24")
+	if person.Tried != 10 || person.Solved != 6 || person.GaveUp < 10 || person.Seconds != 8 || person.Quick != 0 {
+		t.Errorf("the person: %+v", person)
+	}
+	if machine := row(got.Networks, "198.51.100.0/24"); machine.Tried != 30 || machine.Solved != 30 || machine.Quick != 30 {
+		t.Errorf("the machine: %+v", machine)
+	}
+	if de := row(got.Languages, "de"); de.Tried != 10 {
+		t.Errorf("German: %+v", de)
+	}
+	if page := row(got.Ways, "page"); page != got.Total || page.Tried != 40 {
+		t.Errorf("pages: %+v of %+v", page, got.Total)
+	}
+	e.pass(3 * time.Hour)
+	if got := e.c.Challenges(); got.Total.Shown != 0 || len(got.MachinesSolve) != 0 {
+		t.Errorf("three hours later: %+v", got)
 	}
 }
 

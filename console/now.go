@@ -14,7 +14,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/alarm"
-	"antirobot/captcha"
+	"antirobot/captcha/outcomes"
 	"antirobot/journal"
 	"antirobot/svg"
 )
@@ -197,7 +197,7 @@ func lane(e *journal.Entry) string {
 }
 
 // solvedShare is how many of a hundred that were shown were solved.
-func solvedShare(c captcha.ChallengeCount) string {
+func solvedShare(c outcomes.Count) string {
 	if c.Shown == 0 {
 		return "–"
 	}

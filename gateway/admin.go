@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"antirobot/admin"
-	"antirobot/captcha"
+	"antirobot/captcha/outcomes"
 	"antirobot/console"
 	"antirobot/identity"
 )
@@ -73,7 +73,7 @@ func (a *Server) openConsole(secure bool) error {
 }
 
 // challenges is what became of the challenges of late.
-func (a *Server) challenges() captcha.Challenges {
+func (a *Server) challenges() outcomes.Challenges {
 	a.mu.Lock()
 	c := a.captcha
 	a.mu.Unlock()

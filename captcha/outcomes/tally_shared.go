@@ -1,4 +1,4 @@
-package captcha
+package outcomes
 
 import (
 	"context"
@@ -23,73 +23,76 @@ const (
 	answersBatch = 32 << 10
 )
 
-// tallyName is a row of a kind.
-type tallyName struct {
-	of   tallyOf
-	name string
-}
-
 // judged reports whether rows of a kind are told to other gateways: those by which machines are known.
-func (k tallyOf) judged() bool { return k == ofNetwork || k == ofCampaign || k == ofShape }
+func (k kind) judged() bool { return k == ofNetwork || k == ofCampaign || k == ofShape }
 
 // Share exchanges answers with the other gateways of the store until ctx ends; then it tells what is left. Over a store of its own
-// it returns at once.
-func (c *Captcha) Share(ctx context.Context) {
-	if !c.store.Shared() {
+// it returns at once. failed is called when the store does not take an answer.
+func (t *Tally) Share(ctx context.Context, st store.Store, now func() time.Time, failed func()) {
+	if !st.Shared() {
 		return
 	}
-	node := spravka.NewID()
+	s := sharing{t, st, now, failed, spravka.NewID()}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		c.hearAnswers(ctx, node)
+		s.hear(ctx)
 	}()
-	c.tally.share(true)
+	t.share(true)
 	every := time.NewTicker(tellEvery)
 	defer every.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-every.C:
-			c.tellAnswers(ctx, node)
+			s.tell(ctx)
 		case <-ctx.Done():
 		}
 	}
 	<-done
-	c.tally.share(false)
+	t.share(false)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellPatience)
 	defer cancel()
-	c.tellAnswers(last, node)
+	s.tell(last)
+}
+
+// sharing is a Tally that answers are exchanged with.
+type sharing struct {
+	*Tally
+	store  store.Store
+	clock  func() time.Time
+	failed func()
+	node   [16]byte
 }
 
 // share says whether answers are collected for others.
-func (t *tally) share(on bool) {
+func (t *Tally) share(on bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.shared = on
 }
 
-// tellAnswers tells what has been counted since the last time. What the store does not take is told with the next.
-func (c *Captcha) tellAnswers(ctx context.Context, node [16]byte) {
-	c.tally.mu.Lock()
-	untold := c.tally.untold
-	c.tally.untold = nil
-	c.tally.mu.Unlock()
+// tell tells what has been counted since the last time. What the store does not take is told with the next.
+func (s *sharing) tell(ctx context.Context) {
+	s.mu.Lock()
+	untold := s.untold
+	s.untold = nil
+	s.mu.Unlock()
 	for len(untold) > 0 {
-		msg := binary.BigEndian.AppendUint64(node[:], uint64(c.now().UnixMilli())) //nolint:gosec // after 1970
-		told := make([]tallyName, 0, len(untold))
+		msg := binary.BigEndian.AppendUint64(s.node[:], uint64(s.clock().UnixMilli())) //nolint:gosec // after 1970
+		told := make([]Name, 0, len(untold))
 		for k, n := range untold {
 			msg = appendAnswers(msg, k, &n)
 			if told = append(told, k); len(msg) > answersBatch {
 				break
 			}
 		}
-		if c.store.Append(ctx, answersTopic, msg) != nil {
-			c.count.failures.Inc()
-			c.tally.mu.Lock()
+		if s.store.Append(ctx, answersTopic, msg) != nil {
+			s.failed()
+			s.mu.Lock()
 			for k, n := range untold {
-				c.tally.toTell(k, &n)
+				s.toTell(k, &n)
 			}
-			c.tally.mu.Unlock()
+			s.mu.Unlock()
 			return
 		}
 		for _, k := range told {
@@ -99,43 +102,43 @@ func (c *Captcha) tellAnswers(ctx context.Context, node [16]byte) {
 }
 
 // toTell notes an answer that others are to know of. The caller holds mu.
-func (t *tally) toTell(k tallyName, more *ChallengeCount) {
+func (t *Tally) toTell(k Name, more *Count) {
 	n, known := t.untold[k]
-	if !known && len(t.untold) >= tallyNetworks {
+	if !known && len(t.untold) >= mostRows {
 		return // the store has been away for long
 	}
 	if t.untold == nil {
-		t.untold = map[tallyName]ChallengeCount{}
+		t.untold = map[Name]Count{}
 	}
 	n.Tried, n.Solved, n.Quick = n.Tried+more.Tried, n.Solved+more.Solved, n.Quick+more.Quick
 	t.untold[k] = n
 }
 
-// hearAnswers takes over what others tell until ctx ends: first what the feed still has, then what comes.
-func (c *Captcha) hearAnswers(ctx context.Context, node [16]byte) {
+// hear takes over what others tell until ctx ends: first what the feed still has, then what comes.
+func (s *sharing) hear(ctx context.Context) {
 	from := "0"
 	for ctx.Err() == nil {
-		err := c.store.Follow(ctx, answersTopic, from, func(pos string, msg []byte) error {
+		err := s.store.Follow(ctx, answersTopic, from, func(pos string, msg []byte) error {
 			from = pos
-			c.tally.heard(msg, node, c.now())
+			s.heard(msg, s.node, s.clock())
 			return nil
 		})
 		if errors.Is(err, store.ErrGap) || errors.Is(err, store.ErrPosition) {
 			from = "0"
-			c.tally.forgetOthers()
+			s.forgetOthers()
 		}
 		store.Pause(ctx, followAgain)
 	}
 }
 
-func (t *tally) forgetOthers() {
+func (t *Tally) forgetOthers() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.others = [2]span{}
 }
 
 // appendAnswers appends a row: its kind, its name, and how many answers were given, right, and quick.
-func appendAnswers(dst []byte, k tallyName, n *ChallengeCount) []byte {
+func appendAnswers(dst []byte, k Name, n *Count) []byte {
 	dst = append(append(dst, byte(k.of), byte(len(k.name))), k.name...)
 	for _, v := range [...]int64{n.Tried, n.Solved, n.Quick} {
 		dst = binary.AppendUvarint(dst, uint64(v)) //nolint:gosec // counts are not negative
@@ -144,7 +147,7 @@ func appendAnswers(dst []byte, k tallyName, n *ChallengeCount) []byte {
 }
 
 // heard adds what another gateway counted, unless that is too long ago. It stops where a message is malformed.
-func (t *tally) heard(msg []byte, node [16]byte, now time.Time) {
+func (t *Tally) heard(msg []byte, node [16]byte, now time.Time) {
 	if len(msg) < 16+8 || [16]byte(msg) == node {
 		return
 	}
@@ -155,12 +158,12 @@ func (t *tally) heard(msg []byte, node [16]byte, now time.Time) {
 	t.turn(now)
 	in := &t.others[0]
 	if at.Before(t.at) {
-		if in = &t.others[1]; now.Sub(at) >= 2*tallySpan {
+		if in = &t.others[1]; now.Sub(at) >= 2*spanFor {
 			return
 		}
 	}
 	for len(msg) > 2 {
-		of, size := tallyOf(msg[0]), int(msg[1])
+		of, size := kind(msg[0]), int(msg[1])
 		if msg = msg[2:]; size == 0 || size > maxTallyName || size > len(msg) {
 			return
 		}
@@ -174,8 +177,8 @@ func (t *tally) heard(msg []byte, node [16]byte, now time.Time) {
 			}
 			v[i], msg = int64(n), msg[w:] //nolint:gosec // small
 		}
-		if of < tallyKinds && of.judged() && v[1] <= v[0] && v[2] <= v[1] {
-			in.add(of, name, &ChallengeCount{Tried: v[0], Solved: v[1], Quick: v[2]})
+		if of < kinds && of.judged() && v[1] <= v[0] && v[2] <= v[1] {
+			in.add(of, name, &Count{Tried: v[0], Solved: v[1], Quick: v[2]})
 		}
 	}
 }
@@ -184,7 +187,7 @@ func (t *tally) heard(msg []byte, node [16]byte, now time.Time) {
 const maxAnswers = 1 << 32
 
 // elsewhere returns what others have counted of a row. The caller holds mu.
-func (t *tally) elsewhere(of tallyOf, name string) ChallengeCount {
+func (t *Tally) elsewhere(of kind, name string) Count {
 	sum := t.others[0][of][name]
 	was := t.others[1][of][name]
 	sum.add(&was)

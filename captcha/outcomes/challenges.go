@@ -1,4 +1,11 @@
-package captcha
+// Package outcomes counts what becomes of challenges: who is shown them, who gives up, who is right, and who comes back with the pass.
+//
+// Rules:
+//  1. Challenges are counted by way, language, device, network, kind of browser in a network, and shape of clients, for an hour or two.
+//  2. What a gateway reports is its own, so that the reports of all add up. Whether machines solve is judged on what all gateways of a
+//     store have counted (tally_shared.go).
+//  3. Rows are bounded. Beyond the bound rows count as others, and no flood of names hides those by whom machines are known.
+package outcomes
 
 import (
 	"cmp"
@@ -9,28 +16,28 @@ import (
 // Challenges reports the outcomes of the challenges of the last hour or two, for operators. It covers one node, since its
 // start.
 type Challenges struct {
-	Since     time.Time      `json:"since"`
-	Total     ChallengeCount `json:"total"`
-	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work, silent, press, dynamic
-	Languages []ChallengeRow `json:"languages"`
-	Devices   []ChallengeRow `json:"devices"`  // desk, phone, tablet, other, as the User-Agent says
-	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
+	Since     time.Time `json:"since"`
+	Total     Count     `json:"total"`
+	Ways      []Row     `json:"ways"` // page, form, script, xml, work, silent, press, dynamic
+	Languages []Row     `json:"languages"`
+	Devices   []Row     `json:"devices"`  // desk, phone, tablet, other, as the User-Agent says
+	Networks  []Row     `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
 	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
 	MachinesSolve []string `json:"machines-solve"`
 	// Campaigns are the kinds of browser in a network of which the same is true, and the shapes of clients in all networks. The
 	// name is the network and, in sixteen hexadecimal digits, the hash of the User-Agent's family; or shape and such a hash.
-	Campaigns []ChallengeRow `json:"campaigns"`
+	Campaigns []Row `json:"campaigns"`
 }
 
-// ChallengeRow is the count of a way, a language, a device, a network or a campaign.
-type ChallengeRow struct {
+// Row is the count of a way, a language, a device, a network or a campaign.
+type Row struct {
 	Name string `json:"name"`
-	ChallengeCount
+	Count
 }
 
-// ChallengeCount counts the outcomes of challenges. A challenge that was neither tried nor replaced by another picture was
+// Count counts the outcomes of challenges. A challenge that was neither tried nor replaced by another picture was
 // given up, or is still open.
-type ChallengeCount struct {
+type Count struct {
 	Shown   int64   `json:"shown"`
 	Tried   int64   `json:"tried"`
 	Solved  int64   `json:"solved"`
@@ -42,12 +49,12 @@ type ChallengeCount struct {
 	CameBack int64 `json:"came-back"`
 }
 
-// SumOfChallenges adds up what several nodes counted, since the earliest beginning. Lists that a node of another version leaves out
+// Sum adds up what several nodes counted, since the earliest beginning. Lists that a node of another version leaves out
 // are empty.
-func SumOfChallenges(nodes []Challenges) Challenges {
+func Sum(nodes []Challenges) Challenges {
 	sum := Challenges{
-		Ways: []ChallengeRow{}, Languages: []ChallengeRow{}, Devices: []ChallengeRow{}, Networks: []ChallengeRow{},
-		MachinesSolve: []string{}, Campaigns: []ChallengeRow{},
+		Ways: []Row{}, Languages: []Row{}, Devices: []Row{}, Networks: []Row{},
+		MachinesSolve: []string{}, Campaigns: []Row{},
 	}
 	for i := range nodes {
 		n := &nodes[i]
@@ -69,21 +76,21 @@ func SumOfChallenges(nodes []Challenges) Challenges {
 	return sum
 }
 
-func addRows(to, more []ChallengeRow) []ChallengeRow {
+func addRows(to, more []Row) []Row {
 	for i := range more {
-		k := slices.IndexFunc(to, func(r ChallengeRow) bool { return r.Name == more[i].Name })
+		k := slices.IndexFunc(to, func(r Row) bool { return r.Name == more[i].Name })
 		if k < 0 {
 			to = append(to, more[i])
 			continue
 		}
-		to[k].add(&more[i].ChallengeCount)
+		to[k].add(&more[i].Count)
 	}
-	slices.SortStableFunc(to, func(a, b ChallengeRow) int { return cmp.Compare(b.Shown, a.Shown) })
+	slices.SortStableFunc(to, func(a, b Row) int { return cmp.Compare(b.Shown, a.Shown) })
 	return to
 }
 
 // add adds what another span or node counted. Who was asked by one and answered at another has not given up.
-func (n *ChallengeCount) add(more *ChallengeCount) {
+func (n *Count) add(more *Count) {
 	n.Seconds = (n.Seconds*float64(n.Solved) + more.Seconds*float64(more.Solved)) / float64(max(n.Solved+more.Solved, 1))
 	n.Shown += more.Shown
 	n.Tried += more.Tried
