@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"antirobot/captcha/location"
 	"antirobot/request"
 	"antirobot/spravka"
 )
@@ -41,9 +42,9 @@ func pageIf(own bool) answeringPage {
 
 // isOwnOrigin reports whether a URL has the origin that the request was sent to.
 func (q *Request) isOwnOrigin(rawURL string) bool {
-	theirs, ok := parseLocation(rawURL)
-	ours, known := parseLocation(q.Base)
-	return ok && known && theirs.scheme == ours.scheme && theirs.host == ours.host && theirs.port == ours.port
+	theirs, ok := location.Parse(rawURL)
+	ours, known := location.Parse(q.Base)
+	return ok && known && theirs.Scheme == ours.Scheme && theirs.Host == ours.Host && theirs.Port == ours.Port
 }
 
 // savedContext binds a carried form to its service and to the origin, scheme and port included, that it was sent to.

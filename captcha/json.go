@@ -185,7 +185,7 @@ func (q *Request) allowedOrigin() string {
 	}
 	lower := string(request.AppendLower(nil, origin))
 	for _, r := range q.Service.origins {
-		if r.fits(lower) {
+		if r.Fits(lower) {
 			return origin
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/captcha/location"
 	"antirobot/identity"
 )
 
@@ -55,12 +56,12 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 func TestRefusedRetpathIsTold(t *testing.T) {
 	e := newEnv(t, nil)
 	for retpath, want := range map[string]string{
-		"https://example.com/there":      "",
-		"https://evil.example/":          "refused",
-		"javascript:alert(1)":            "refused",
-		strings.Repeat("x", maxReturn):   "refused",
-		strings.Repeat("x", maxReturn+1): "refused",
-		"":                               "",
+		"https://example.com/there":             "",
+		"https://evil.example/":                 "refused",
+		"javascript:alert(1)":                   "refused",
+		strings.Repeat("x", location.Longest):   "refused",
+		strings.Repeat("x", location.Longest+1): "refused",
+		"":                                      "",
 	} {
 		opts := []opt{header("Origin", "https://example.com")}
 		if retpath != "" {

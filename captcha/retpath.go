@@ -10,121 +10,28 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/request"
+	"antirobot/captcha/location"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
 
-// maxReturn bounds a return URL, in bytes.
-const maxReturn = 8 << 10
-
-// location is a URL that was parsed and can be sent back: absolute, with the authority spelled as browsers read it.
-type location struct {
-	scheme, host, port string
-	text               string
-}
-
-// parseLocation reads an absolute http or https URL as strictly as a browser may read it loosely: no user
-// information, no backslash before the query, no control character, a host of plain letters, digits, dots and
-// hyphens (international names only in their ASCII form). Path, query and fragment stay as they are.
-func parseLocation(raw string) (location, bool) {
-	if len(raw) > maxReturn {
-		return location{}, false
-	}
-	scheme, rest, ok := strings.Cut(raw, "://")
-	scheme = string(request.AppendLower(nil, scheme))
-	if !ok || scheme != "http" && scheme != "https" {
-		return location{}, false
-	}
-	authority, tail := rest, ""
-	if i := strings.IndexAny(rest, "/?#\\"); i >= 0 {
-		authority, tail = rest[:i], rest[i:]
-	}
-	host, port, ok := splitAuthority(authority)
-	if !ok {
-		return location{}, false
-	}
-	if tail == "" || tail[0] != '/' {
-		tail = "/" + tail
-	}
-	path := tail
-	if i := strings.IndexAny(tail, "?#"); i >= 0 {
-		path = tail[:i]
-	}
-	if strings.IndexByte(path, '\\') >= 0 || strings.ContainsFunc(tail, isControl) {
-		return location{}, false
-	}
-	text := scheme + "://" + host
-	if port != "" && port != defaultPort(scheme) {
-		text += ":" + port
-	}
-	if port == "" {
-		port = defaultPort(scheme)
-	}
-	return location{scheme: scheme, host: host, port: port, text: text + escapeTail(tail)}, true
-}
-
-func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
-
-// splitAuthority separates host and port; the host is lower-cased. It refuses anything that parsers may read differently:
-// an empty port, leading zeros in it, empty labels, hyphens at either end of a label.
-func splitAuthority(a string) (host, port string, ok bool) {
-	h, p, ok := request.SplitHost(request.AppendLower(nil, a))
-	host, port = string(h), string(p)
-	if strings.HasSuffix(a, ":") || strings.HasPrefix(port, "0") {
-		return "", "", false
-	}
-	return host, port, ok && request.PlainHost(host)
-}
-
-func defaultPort(scheme string) string {
-	if scheme == "https" {
-		return "443"
-	}
-	return "80"
-}
-
-// escapeTail percent-encodes what is not allowed in a Location, and nothing else: the URL comes back whole.
-func escapeTail(s string) string {
-	const upper = "0123456789ABCDEF"
-	bad := func(i int) bool {
-		c := s[i]
-		return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>'
-	}
-	for i := range len(s) {
-		if !bad(i) {
-			continue
-		}
-		b := append(make([]byte, 0, len(s)+32), s[:i]...)
-		for ; i < len(s); i++ {
-			if bad(i) {
-				b = append(b, '%', upper[s[i]>>4], upper[s[i]&15])
-			} else {
-				b = append(b, s[i])
-			}
-		}
-		return string(b)
-	}
-	return s
-}
-
 // original is the URL of the request itself.
 func (q *Request) original() string {
 	target := string(q.View.Target)
-	if target == "" || target[0] != '/' || len(target) > maxReturn {
+	if target == "" || target[0] != '/' || len(target) > location.Longest {
 		return q.Base + "/"
 	}
 	path, query, has := strings.Cut(target, "?")
-	path = escapeTail(strings.ReplaceAll(path, "\\", "%5C"))
+	path = location.Escape(strings.ReplaceAll(path, "\\", "%5C"))
 	if has {
-		path += "?" + escapeTail(query)
+		path += "?" + location.Escape(query)
 	}
 	return q.Base + path
 }
 
 // wanted is where the visitor goes after a right answer: X-Retpath-Y if it may be followed, else the original URL.
 func (q *Request) wanted() string {
-	if raw := q.View.Get("X-Retpath-Y"); len(raw) > 0 && len(raw) <= maxReturn {
+	if raw := q.View.Get("X-Retpath-Y"); len(raw) > 0 && len(raw) <= location.Longest {
 		if u, ok := q.readRetpath(string(raw)); ok {
 			return u
 		}
@@ -145,7 +52,7 @@ func (q *Request) noteRetpath(a *Response) {
 	if len(raw) == 0 {
 		return
 	}
-	if len(raw) <= maxReturn {
+	if len(raw) <= location.Longest {
 		if _, ok := q.readRetpath(string(raw)); ok {
 			return
 		}
@@ -165,28 +72,28 @@ func (q *Request) readRetpath(raw string) (string, bool) {
 		}
 		raw = decoded
 	}
-	l, ok := parseLocation(raw)
+	l, ok := location.Parse(raw)
 	if !ok || !q.mayReturn(l) {
 		return "", false
 	}
-	return l.text, true
+	return l.Text, true
 }
 
 // mayReturn reports whether a visitor may be sent there: the service's own hosts with the scheme and port that the
 // client uses now, or the retpath_hosts with https or the present scheme.
-func (q *Request) mayReturn(l location) bool {
-	base, ok := parseLocation(q.Base)
+func (q *Request) mayReturn(l location.URL) bool {
+	base, ok := location.Parse(q.Base)
 	if !ok {
 		return false
 	}
-	if l.scheme == base.scheme && l.port == base.port && (l.host == base.host || q.Service.hosts.OwnsHost(l.host)) {
+	if l.Scheme == base.Scheme && l.Port == base.Port && (l.Host == base.Host || q.Service.hosts.OwnsHost(l.Host)) {
 		return true
 	}
-	if l.scheme != "https" && l.scheme != base.scheme {
+	if l.Scheme != "https" && l.Scheme != base.Scheme {
 		return false
 	}
 	for _, r := range q.Service.retpathHosts {
-		if r.fits(l.host, l.port, l.scheme) {
+		if r.Fits(&l) {
 			return true
 		}
 	}
@@ -260,7 +167,7 @@ func (l *link) context(q *Request) []byte {
 // genuine reports whether we signed the link for this service and host. An expired link is still genuine: the page may have
 // been open overnight, and its destination is checked again each time.
 func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
-	if l.s == "" || len(l.url) > maxReturn || len(l.t) > 20 || len(l.u) > 32 {
+	if l.s == "" || len(l.url) > location.Longest || len(l.t) > 20 || len(l.u) > 32 {
 		return false
 	}
 	_, err := c.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
@@ -279,11 +186,11 @@ func (c *Captcha) fresh(q *Request, l *link, at time.Time) bool {
 func (c *Captcha) follow(q *Request, l *link, k *key, at time.Time) string {
 	signed := c.genuine(q, l, at)
 	if signed || k != nil && l.url != "" && k.ret == returnHash(l.url) {
-		if p, ok := parseLocation(l.url); ok && q.mayReturn(p) {
+		if p, ok := location.Parse(l.url); ok && q.mayReturn(p) {
 			if !signed {
-				*l = c.signLink(q, p.text, false, at)
+				*l = c.signLink(q, p.Text, false, at)
 			}
-			return p.text
+			return p.Text
 		}
 	}
 	start := q.Base + "/"

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"antirobot/captcha/location"
 	"antirobot/identity"
 )
 
@@ -67,9 +68,9 @@ func TestPitfall01ReturnURL(t *testing.T) {
 	}
 }
 
-func retpathOf(t *testing.T, location string) string {
+func retpathOf(t *testing.T, to string) string {
 	t.Helper()
-	u, err := url.Parse(location)
+	u, err := url.Parse(to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,10 +195,10 @@ func TestSignedLinkFitsItsHost(t *testing.T) {
 	}
 }
 
-// browserHost returns where a browser would go from base when it follows location, by the rules of the URL standard that
+// browserHost returns where a browser would go from base when it follows it, by the rules of the URL standard that
 // differ from RFC 3986 and have been used to break such checks.
-func browserHost(location string) (scheme, host string) {
-	s := strings.Trim(location, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
+func browserHost(followed string) (scheme, host string) {
+	s := strings.Trim(followed, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok {
@@ -227,9 +228,9 @@ func checkReturn(t interface{ Fatalf(string, ...any) }, e *env, raw string) {
 	if strings.ContainsAny(got, "\r\n\t \x00") {
 		t.Fatalf("%q can't stand in a header: %q", raw, got)
 	}
-	l, ok := parseLocation(got)
-	if !ok || l.text != got {
-		t.Fatalf("%q is not read back as it was written: %q", got, l.text)
+	l, ok := location.Parse(got)
+	if !ok || l.Text != got {
+		t.Fatalf("%q is not read back as it was written: %q", got, l.Text)
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
+	"antirobot/captcha/location"
 	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
@@ -86,7 +86,7 @@ func (c *ServiceConfig) Validate() error {
 		bad("prefix: %q does not look like /path", c.Prefix)
 	}
 	for i, h := range c.RetpathHosts {
-		if _, err := parseHostRule(h); err != nil {
+		if _, err := location.ParseHost(h); err != nil {
 			bad("retpath_hosts[%d]: %w", i, err)
 		}
 	}
@@ -100,7 +100,7 @@ func (c *ServiceConfig) Validate() error {
 		bad("img_url_template: %q must begin with {base}/ and contain {key}", t)
 	}
 	for i, o := range c.CORSOrigins {
-		if _, err := parseOriginRule(o); err != nil {
+		if _, err := location.ParseOrigin(o); err != nil {
 			bad("cors_origins[%d]: %w", i, err)
 		}
 	}
@@ -168,11 +168,11 @@ type Settings struct {
 	name         string
 	prefix       string
 	hosts        HostOwner
-	retpathHosts []hostRule
+	retpathHosts []location.Host
 	ajaxStatus   int
 	imgURL       string
 	imgParams    []string // the query parameters with the key, of the templates whose paths are served
-	origins      []originRule
+	origins      []location.Origin
 	sameSite     string // of the pass's cookie
 	work         bool
 	ladder       steps.Ladder
@@ -241,11 +241,11 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 		s.imgURL = t
 	}
 	for _, h := range cfg.RetpathHosts {
-		rule, _ := parseHostRule(h) // validated
+		rule, _ := location.ParseHost(h) // validated
 		s.retpathHosts = append(s.retpathHosts, rule)
 	}
 	for _, o := range cfg.CORSOrigins {
-		rule, _ := parseOriginRule(o) // validated
+		rule, _ := location.ParseOrigin(o) // validated
 		s.origins = append(s.origins, rule)
 	}
 	for _, p := range cfg.Partners {
@@ -334,63 +334,4 @@ const demandQuery = "e48a2b93de1740f48f6de0d45dc4192a"
 func (s *Settings) Demands(v *request.View, partner *Partner) bool {
 	return queryValue(v.Query, "query") == demandQuery ||
 		partner != nil && queryValue(v.Query, "showmecaptcha") == "yes"
-}
-
-// hostRule is a host that a return URL may name.
-type hostRule struct {
-	host string // lower-case; with wild, the part after "*."
-	port string // empty: the scheme's default
-	wild bool
-}
-
-func parseHostRule(s string) (hostRule, error) {
-	var r hostRule
-	name, wild := strings.CutPrefix(s, "*.")
-	host, port, ok := splitAuthority(name)
-	if !ok {
-		return hostRule{}, fmt.Errorf("%q is not a host, host:port or *.host", s)
-	}
-	r.host, r.port, r.wild = host, port, wild
-	return r, nil
-}
-
-func (r hostRule) fits(host, port, scheme string) bool {
-	if r.port != port && (r.port != "" || port != defaultPort(scheme)) {
-		return false
-	}
-	if r.wild {
-		return strings.HasSuffix(host, "."+r.host)
-	}
-	return host == r.host
-}
-
-// originRule is an Origin that may read JSON answers.
-type originRule struct {
-	exact          string // scheme://host[:port], lower-case
-	prefix, suffix string // with "*." in it: the parts before and after the star
-}
-
-func parseOriginRule(s string) (originRule, error) {
-	s = string(request.AppendLower(nil, s))
-	u, err := url.Parse(strings.Replace(s, "://*.", "://", 1))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !request.PlainHost(u.Hostname()) {
-		return originRule{}, fmt.Errorf("%q is not an origin like https://app.example.org", s)
-	}
-	if before, after, ok := strings.Cut(s, "*"); ok {
-		return originRule{prefix: before, suffix: after}, nil
-	}
-	return originRule{exact: s}, nil
-}
-
-func (r originRule) fits(origin string) bool {
-	if r.exact != "" {
-		return origin == r.exact
-	}
-	label, ok := strings.CutPrefix(origin, r.prefix)
-	if !ok {
-		return false
-	}
-	label, ok = strings.CutSuffix(label, r.suffix)
-	return ok && request.PlainHost(label)
 }

@@ -1,0 +1,102 @@
+// Package location reads URLs that others have written, before a browser is sent there or its scripts are trusted: as strictly as
+// browsers may read them loosely, so that no two readers disagree about the host.
+package location
+
+import (
+	"strings"
+
+	"antirobot/request"
+)
+
+// Longest bounds a URL that is read, in bytes.
+const Longest = 8 << 10
+
+// URL is a URL that can be sent to a browser: absolute, with the authority spelled as browsers read it.
+type URL struct {
+	Scheme, Host, Port string // the port never empty
+	Text               string
+}
+
+// Parse reads an absolute http or https URL as strictly as a browser may read it loosely: no user
+// information, no backslash before the query, no control character, a host of plain letters, digits, dots and
+// hyphens (international names only in their ASCII form). Path, query and fragment stay as they are.
+func Parse(raw string) (URL, bool) {
+	if len(raw) > Longest {
+		return URL{}, false
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	scheme = string(request.AppendLower(nil, scheme))
+	if !ok || scheme != "http" && scheme != "https" {
+		return URL{}, false
+	}
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#\\"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	host, port, ok := splitAuthority(authority)
+	if !ok {
+		return URL{}, false
+	}
+	if tail == "" || tail[0] != '/' {
+		tail = "/" + tail
+	}
+	path := tail
+	if i := strings.IndexAny(tail, "?#"); i >= 0 {
+		path = tail[:i]
+	}
+	if strings.IndexByte(path, '\\') >= 0 || strings.ContainsFunc(tail, isControl) {
+		return URL{}, false
+	}
+	text := scheme + "://" + host
+	if port != "" && port != defaultPort(scheme) {
+		text += ":" + port
+	}
+	if port == "" {
+		port = defaultPort(scheme)
+	}
+	return URL{Scheme: scheme, Host: host, Port: port, Text: text + Escape(tail)}, true
+}
+
+func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
+
+// splitAuthority separates host and port; the host is lower-cased. It refuses anything that parsers may read differently:
+// an empty port, leading zeros in it, empty labels, hyphens at either end of a label.
+func splitAuthority(a string) (host, port string, ok bool) {
+	h, p, ok := request.SplitHost(request.AppendLower(nil, a))
+	host, port = string(h), string(p)
+	if strings.HasSuffix(a, ":") || strings.HasPrefix(port, "0") {
+		return "", "", false
+	}
+	return host, port, ok && request.PlainHost(host)
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// Escape percent-encodes what is not allowed in a Location, and nothing else: the URL comes back whole.
+func Escape(s string) string {
+	const upper = "0123456789ABCDEF"
+	bad := func(i int) bool {
+		c := s[i]
+		return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>'
+	}
+	for i := range len(s) {
+		if !bad(i) {
+			continue
+		}
+		b := append(make([]byte, 0, len(s)+32), s[:i]...)
+		for ; i < len(s); i++ {
+			if bad(i) {
+				b = append(b, '%', upper[s[i]>>4], upper[s[i]&15])
+			} else {
+				b = append(b, s[i])
+			}
+		}
+		return string(b)
+	}
+	return s
+}
