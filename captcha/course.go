@@ -127,10 +127,8 @@ func (c *Captcha) noteLoaded(q *Request, k *key, at time.Time) {
 // on to its service. It is called for each such request, takes no lock and allocates nothing unless there is something to count.
 // Only passes that were earned at this gateway are known.
 func (c *Captcha) CameBack(passes []spravka.Pass) {
-	for i := range passes {
-		if c.tally.CameBack(&passes[i].ID, c.now) {
-			c.count.returned.Inc()
-		}
+	if n := c.tally.CameBack(passes, c.now); n > 0 {
+		c.count.returned.Add(n)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"sync/atomic"
 	"time"
+
+	"antirobot/spravka"
 )
 
 const (
@@ -34,18 +36,21 @@ func (t *Tally) Earned(id *[16]byte, w *Who, at time.Time) {
 	t.awaited.place(id).Store(&awaited{*id, *w, at})
 }
 
-// CameBack counts a solver who uses a pass for the first time, and reports whether there was one: within an hour, and only for passes
-// that were earned at this gateway. It takes no lock and allocates nothing unless there is something to count.
-func (t *Tally) CameBack(id *[16]byte, now func() time.Time) bool {
-	place := t.awaited.place(id)
-	a := place.Load()
-	if a == nil || a.id != *id || !place.CompareAndSwap(a, nil) {
-		return false
+// CameBack counts the solvers who use one of passes for the first time, within an hour, and returns how many there were. Only passes
+// that were earned at this gateway are known. It takes no lock and allocates nothing unless there is something to count.
+func (t *Tally) CameBack(passes []spravka.Pass, now func() time.Time) (n int) {
+	for i := range passes {
+		place := t.awaited.place(&passes[i].ID)
+		a := place.Load()
+		if a == nil || a.id != passes[i].ID || !place.CompareAndSwap(a, nil) {
+			continue
+		}
+		at := now()
+		if at.Sub(a.at) > spanFor {
+			continue
+		}
+		t.Count(at, &a.who, Count{CameBack: 1})
+		n++
 	}
-	at := now()
-	if at.Sub(a.at) > spanFor {
-		return false
-	}
-	t.Count(at, &a.who, Count{CameBack: 1})
-	return true
+	return n
 }
