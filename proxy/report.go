@@ -265,8 +265,24 @@ func quoteFields(e *zerolog.Event, v *request.View) *zerolog.Event {
 
 func quotedFields(v *request.View) (agent, referer []byte) {
 	agent = v.Get("User-Agent")
-	referer, _, _ = bytes.Cut(v.Get("Referer"), []byte("?"))
+	referer = quotedReferer(v.Get("Referer"))
 	return agent[:min(len(agent), maxLoggedField)], referer[:min(len(referer), maxLoggedField)]
+}
+
+// quotedReferer leaves out what may be a secret: query, fragment, name and password (and, with these, the scheme).
+func quotedReferer(referer []byte) []byte {
+	if i := bytes.IndexAny(referer, "?#"); i >= 0 {
+		referer = referer[:i]
+	}
+	_, host, ok := bytes.Cut(referer, []byte("//"))
+	if !ok {
+		return referer
+	}
+	host, _, _ = bytes.Cut(host, []byte("/"))
+	if i := bytes.LastIndexByte(host, '@'); i >= 0 {
+		_, referer, _ = bytes.Cut(referer, host[:i+1])
+	}
+	return referer
 }
 
 func loggedPath(v *request.View) []byte { return v.Path[:min(len(v.Path), maxLoggedPath)] }

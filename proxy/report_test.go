@@ -10,7 +10,7 @@ import (
 func TestAccessLineCanBeReplayed(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	ask := func(target string) string {
-		e.send(asked("GET", target, "203.0.113.5", "User-Agent: Mozilla/5.0 (test)\r\nReferer: https://shop.example/list?token=secret\r\n"))
+		e.send(asked("GET", target, "203.0.113.5", "User-Agent: Mozilla/5.0 (test)\r\nReferer: https://shop.example/list#token=secret\r\n"))
 		return <-e.access
 	}
 	one, two := ask("/list?page=1&key=secret"), ask("/list?page=2&key=secret")
@@ -34,4 +34,22 @@ func TestAccessLineCanBeReplayed(t *testing.T) {
 	if line := ask("/list"); strings.Contains(line, "user_agent") || strings.Contains(line, "referer") {
 		t.Errorf("fields that nobody asked for in %s", line)
 	}
+}
+
+// TestRefererIsQuotedWithoutSecrets: a Referer in the log has no query, no fragment, and nobody's name and password.
+func TestRefererIsQuotedWithoutSecrets(t *testing.T) {
+	f := func(referer, want string) {
+		t.Helper()
+		if got := string(quotedReferer([]byte(referer))); got != want {
+			t.Errorf("%q: %q, wanted %q", referer, got, want)
+		}
+	}
+	f("", "")
+	f("https://shop.example/list?token=secret", "https://shop.example/list")
+	f("https://shop.example/list#access_token=secret", "https://shop.example/list")
+	f("https://shop.example?x", "https://shop.example")
+	f("https://name:secret@shop.example/list", "shop.example/list")
+	f("//name:se@cret@shop.example", "shop.example")
+	f("https://shop.example/@name//@x", "https://shop.example/@name//@x")
+	f("/list?secret", "/list")
 }

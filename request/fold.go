@@ -49,13 +49,28 @@ func HasSuffixFold[A, B bytesOrText](b A, suffix B) bool {
 	return len(b) >= len(suffix) && EqualFold(b[len(b)-len(suffix):], suffix)
 }
 
-// EqualCGI compares two names of fields as a CGI program sees them: without case, and with '_' for '-'.
+// cgi maps each byte to what it is in the name of a CGI variable: lighttpd has '_' there for all but letters and digits of
+// ASCII, PHP for points, everybody for '-'.
+var cgi = func() (t [256]byte) {
+	for i := range t {
+		t[i] = '-'
+		if c := lower[i]; 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
+			t[i] = c
+		}
+	}
+	return t
+}()
+
+// CGI returns a byte of a field's name as CGI programs see it, with '-' for all but letters and digits.
+func CGI(c byte) byte { return cgi[c] }
+
+// EqualCGI compares two names of fields as a CGI program sees them: without case, and with '-' for all but letters and digits.
 func EqualCGI[A, B bytesOrText](a A, b B) bool {
 	if len(a) != len(b) {
 		return false
 	}
 	for i := range len(a) {
-		if a[i] != b[i] && cgi(a[i]) != cgi(b[i]) {
+		if a[i] != b[i] && cgi[a[i]] != cgi[b[i]] {
 			return false
 		}
 	}
@@ -65,11 +80,4 @@ func EqualCGI[A, B bytesOrText](a A, b B) bool {
 // HasPrefixCGI reports whether name begins with prefix, compared as EqualCGI does.
 func HasPrefixCGI[A, B bytesOrText](name A, prefix B) bool {
 	return len(name) >= len(prefix) && EqualCGI(name[:len(prefix)], prefix)
-}
-
-func cgi(c byte) byte {
-	if c == '_' {
-		return '-'
-	}
-	return lower[c]
 }

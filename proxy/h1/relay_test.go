@@ -213,7 +213,7 @@ func TestCloseDelimitedAnswer(t *testing.T) {
 }
 
 // TestRequestHeadersOnTheirWay is pitfall 6: hop-by-hop fields are removed, ours replace the client's, and no field for
-// framing or routing can be removed by nomination.
+// framing, routing or the body's type can be removed by nomination.
 func TestRequestHeadersOnTheirWay(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{options: ForwardOptions{
@@ -226,13 +226,13 @@ func TestRequestHeadersOnTheirWay(t *testing.T) {
 	c1 := dial(t, g)
 	c1.say("POST /p HTTP/1.1\r\nAccept: */*\r\nhOST: a\r\nX-Forwarded-For: 9.9.9.9\r\nx_forwarded_for: 9.9.9.9\r\n" +
 		"X-Request-ID: mine\r\nX-Antirobot-Verdict: human\r\nX-Accel-Redirect: /x\r\n" +
-		"Connection: X-Drop, X-Forwarded-Proto, Host, Content-Length, close\r\nX-Drop: 1\r\nX-Forwarded-Proto: https\r\n" +
+		"Connection: X-Drop, X-Forwarded-Proto, Host, Content-Length, Content-Type, close\r\nX-Drop: 1\r\nX-Forwarded-Proto: https\r\n" +
 		"Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic x\r\nTE: gzip\r\nUpgrade: h2c\r\n" +
-		"HTTP2-Settings: AA\r\nContent_Length: 100\r\nTransfer_Encoding: chunked\r\nX_Custom: kept\r\n" +
-		"Cookie: a=1; i=2;b=3\r\nCookie: spravka=x\r\nContent-Length: 2\r\nLast: 1\r\n\r\nhi")
+		"HTTP2-Settings: AA\r\nContent_Length: 100\r\nTransfer_Encoding: chunked\r\nX.Forwarded.For: 9.9.9.9\r\nX_Custom: kept\r\n" +
+		"Content-Type: text/plain\r\nCookie: a=1; i=2;b=3\r\nCookie: spravka=x\r\nContent-Length: 2\r\nLast: 1\r\n\r\nhi")
 	c1.answer("POST")
 	want := "POST /p HTTP/1.1\r\nAccept: */*\r\nhOST: a\r\nX-Forwarded-Proto: https\r\nX_Custom: kept\r\n" +
-		"Cookie: a=1; b=3\r\nContent-Length: 2\r\nLast: 1\r\nX-Forwarded-For: 1.2.3.4\r\nX-Request-Id: id\r\n\r\nhi"
+		"Content-Type: text/plain\r\nCookie: a=1; b=3\r\nContent-Length: 2\r\nLast: 1\r\nX-Forwarded-For: 1.2.3.4\r\nX-Request-Id: id\r\n\r\nhi"
 	if got := s.got(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

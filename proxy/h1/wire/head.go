@@ -261,9 +261,10 @@ func (h *Head) parseConnection(v []byte) error {
 }
 
 // Nominated reports whether a Connection field names this one as hop by hop. Fields for framing, authentication or
-// forwarding can't be removed that way.
+// forwarding can't be removed that way, nor those that say what a body is: a service would read it as something else than
+// whoever judged it.
 func (h *Head) Nominated(name []byte, k Kind) bool {
-	if !h.nominates {
+	if !h.nominates || request.HasPrefixFold(name, "content-") {
 		return false
 	}
 	switch k {

@@ -144,7 +144,7 @@ const (
 	MaxForwards      // counted down for OPTIONS and TRACE
 	Cookie
 	Date
-	Lookalike // a name that a CGI program reads as one of the above: Content_Length, X_Forwarded_For
+	Lookalike // a name that a CGI program reads as one of the above: Content_Length, X.Forwarded.For
 )
 
 // KindOf classifies a field's name.
@@ -153,7 +153,7 @@ func KindOf(name []byte) Kind {
 		return k
 	}
 	for _, c := range name {
-		if c == '_' {
+		if c != '-' && request.CGI(c) == '-' {
 			return cgiKind(name)
 		}
 	}
@@ -233,15 +233,13 @@ func is(name []byte, s string, k Kind) Kind {
 	return Plain
 }
 
-// cgiKind reports whether a name with underscores becomes one of the names that matter here when a service maps header
-// names to CGI variables.
+// cgiKind reports whether a name with underscores, points and the like becomes one of the names that matter here when a service
+// maps header names to CGI variables.
 func cgiKind(name []byte) Kind {
 	var b [25]byte
 	n := min(len(name), len(b))
 	for i := 0; i < n; i++ {
-		if b[i] = name[i]; b[i] == '_' {
-			b[i] = '-'
-		}
+		b[i] = request.CGI(name[i])
 	}
 	if len(name) > len(b) {
 		if request.HasPrefixFold(b[:], "x-forwarded-") {

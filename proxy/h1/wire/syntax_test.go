@@ -39,6 +39,7 @@ func TestKindOf(t *testing.T) {
 		"Proxy-Authorization": Hop, "Proxy-Authentication-Info": Hop, "X-Forwarded-For": Forwarded, "x-forwarded-anything-at-all": Forwarded,
 		"Content_Length": Lookalike, "content_LENGTH": Lookalike, "Transfer_Encoding": Lookalike, "Transfer-Encoding_": Plain,
 		"X_Forwarded-For": Lookalike, "x_forwarded_something_very_very_long": Lookalike, "x_real_ip": Lookalike, "Proxy_Connection": Lookalike,
+		"X.Forwarded.For": Lookalike, "X-Real~IP": Lookalike, "Content.Length": Lookalike, "my.header": Plain,
 		"max_forwards": Plain, "my_header": Plain, "an_unrelated_name_longer_than_the_buffer": Plain, "": Plain, "x": Plain, "hosT2": Plain,
 	} {
 		f(name, k)
