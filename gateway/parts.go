@@ -194,7 +194,10 @@ func (a *Server) openGateway() error {
 	if err != nil {
 		return err
 	}
-	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Messages: a.messages, Queue: a.queue, Seconds: a.seconds, Log: a.Logger("gateway"), Metrics: a.set}
+	deps := proxy.Deps{
+		Resolver: a.resolver, Decider: a.cacher, Messages: a.messages, Queue: a.queue, Seconds: a.seconds, Log: a.Logger("gateway"), Metrics: a.set,
+		Hash: a.keys.Ring().HashKey(),
+	}
 	if a.journal != nil {
 		deps.Journal = a.journal
 	}

@@ -74,7 +74,8 @@ type Deps struct {
 	Log          zerolog.Logger             // decisions about those who are not human
 	Access       *zerolog.Logger            // a line for each request; nil: none
 	Metrics      *metrics.Set
-	AccessFields bool // a request's line quotes its User-Agent and Referer
+	AccessFields bool            // a request's line quotes its User-Agent and Referer
+	Hash         request.HashKey // by which queries are hashed in the lines; the zero one is known to everybody
 	// DecisionLines and AccessLines limit the lines written during a flood. The zero values write every line.
 	DecisionLines, AccessLines LineLimits
 }

@@ -201,7 +201,8 @@ const (
 )
 
 // logAccess writes a line for the request. It contains no cookie, no answer, and no query: those hold keys and passes. A
-// short hash stands for the query, so that the pages of a list stay distinct when the log is replayed.
+// short hash stands for the query, so that the pages of a list stay distinct when the log is replayed; it has a key, or whoever reads
+// the log could try what the query was.
 func (j *journey) logAccess(took time.Duration) {
 	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
@@ -216,7 +217,7 @@ func (j *journey) logAccess(took time.Duration) {
 		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).
 		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).Dur("ms", took)
 	if len(j.view.Query) > 0 {
-		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(request.Hash(j.view.Query)))) //nolint:gosec // half of it
+		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(j.core.deps.Hash.Sum(j.view.Query)))) //nolint:gosec // half of it
 	}
 	if kind := mediaType(j.result.ContentType); len(kind) > 0 {
 		e = e.Bytes("content_type", kind)

@@ -3,6 +3,8 @@ package proxy
 import (
 	"strings"
 	"testing"
+
+	"antirobot/request"
 )
 
 // TestAccessLineCanBeReplayed: the line has everything that replay judges by, but neither the query nor that of the
@@ -29,6 +31,10 @@ func TestAccessLineCanBeReplayed(t *testing.T) {
 	}
 	if h := hash(one); len(h) != 8 || h == hash(two) || h != hash(ask("/list?page=1&key=secret")) {
 		t.Errorf("hashes %q and %q", h, hash(two))
+	}
+	e.check.core.deps.Hash = request.HashKey{1, 2}
+	if keyed := hash(ask("/list?page=1&key=secret")); len(keyed) != 8 || keyed == hash(one) {
+		t.Errorf("hash %q with a key, %q without: whoever reads the log can try what the query was", keyed, hash(one))
 	}
 	e.check.core.deps.AccessFields = false
 	if line := ask("/list"); strings.Contains(line, "user_agent") || strings.Contains(line, "referer") {

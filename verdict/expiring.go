@@ -84,11 +84,16 @@ func (t *expiring[K, V]) find(k K, at int64) (is V, until time.Time, ok bool) {
 
 // sweep forgets what is over at a time, in Unix nanoseconds.
 func (t *expiring[K, V]) sweep(at int64) {
+	t.drop(func(_ K, x ending[V]) bool { return x.end <= at })
+}
+
+// drop forgets what is so.
+func (t *expiring[K, V]) drop(is func(K, ending[V]) bool) {
 	for i := range t.shards {
 		sh := &t.shards[i]
 		sh.mu.Lock()
 		for k, x := range sh.m {
-			if x.end <= at {
+			if is(k, x) {
 				delete(sh.m, k)
 				t.n.Add(-1)
 			}

@@ -64,5 +64,10 @@ func (c *Cacher) ReturnedAt(addr [16]byte, at time.Time) int { return c.standing
 // Established reports whether a subject is established: known as a person from another day.
 func (c *Cacher) Established(s identity.Subject) bool { return c.standing.Established(s) }
 
-// Forget forgets that a subject is, or may become, established: all that is known of it here beside its bans.
-func (c *Cacher) Forget(s identity.Subject) { c.standing.Forget(s) }
+// Forget forgets all that is known of a subject here beside its bans: that it is, or may become, established, that it may be a robot,
+// and the last decisions about it. It looks at everybody, so it is for operators.
+func (c *Cacher) Forget(s identity.Subject) {
+	c.standing.Forget(s)
+	c.doubts.drop(func(k doubtKey, _ ending[doubted]) bool { return k.subject == s })
+	c.recent.forget(s)
+}

@@ -300,6 +300,26 @@ func (r *Recent) Messages(limit int) []Story {
 	return out
 }
 
+// forget forgets the decisions about requests that had the subject among their identities.
+func (r *Recent) forget(s identity.Subject) {
+	of := func(p *record) bool { return p.at != 0 && slices.Contains(p.subjects[:p.n], s) }
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		for k := range sh.stopped {
+			if p := &sh.stopped[k]; of(&p.record) {
+				*p = stoppedRecord{}
+			}
+		}
+		for k := range sh.human {
+			if p := &sh.human[k]; of(p) {
+				*p = record{}
+			}
+		}
+		sh.mu.Unlock()
+	}
+}
+
 func (p *record) story() Story {
 	s := Story{
 		RequestID: p.id.String(), At: time.Unix(0, p.at).UTC(), Service: p.service, Mode: p.mode.String(),

@@ -1,0 +1,76 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestFiguresOfTheDocsAreTheDefaults: what the docs promise about limits and periods is what the defaults do. A figure that changes is
+// changed in the sentence, too.
+func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
+	c := Default()
+	f := func(doc, sentence string, want map[string]string) {
+		t.Helper()
+		text, err := os.ReadFile("../docs/" + doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(strings.Join(strings.Fields(string(text)), " "), sentence) {
+			t.Errorf("%s does not say %q any more", doc, sentence)
+		}
+		for path, figure := range want {
+			if got := fmt.Sprint(setting(t, reflect.ValueOf(c), path)); got != figure {
+				t.Errorf("%s says %q, but %s is %s, not %s", doc, sentence, path, got, figure)
+			}
+		}
+	}
+	const model, privacy, people = "threat-model.md", "privacy.md", "people.md"
+	f(model, "60 new ones an hour for a /24 or /48; 32 established per address", map[string]string{"identity.i_per_hour": "60", "verdict.standing.per_address": "32"})
+	f(model, "ten units a page in another browser, four more for each new network", map[string]string{"verdict.pass.browser": "10", "verdict.pass.move": "4"})
+	f(model, "there a pass is a hundred pages", map[string]string{"captcha.pass.allowance": "100"})
+	f(model, "each further pass of an address on a day buys half of the one before, down to a single document, after twenty they come at intervals of up to twenty minutes",
+		map[string]string{"captcha.pass.half_after": "1", "captcha.pass.allowance_floor": "1", "captcha.passes_per_day": "20", "captcha.longest_wait": "20m0s"})
+	f(model, "A silent check and a press prove a browser, at the price of one, and earn a quarter and a half", map[string]string{"captcha.steps.silent_percent": "25", "captcha.steps.press_percent": "50"})
+	f(model, "A robot may always choose digits instead, in their hardest form and for half of the worth", map[string]string{"captcha.steps.instead_percent": "50"})
+	f(model, "`render_concurrency` places, by default half of the processors", map[string]string{"captcha.render_concurrency": "0"})
+	f(model, "for 20 to 60 documents a day", map[string]string{"verdict.pass.daily": "20", "verdict.pass.daily_most": "60"})
+	f(model, "`upstream.max_conns` and `http.write_timeout` (60 s)", map[string]string{"http.write_timeout": "1m0s"})
+	f(model, "has five requests in ten minutes for which no ban applies, 20 a second over all addresses",
+		map[string]string{"lists.crawlers.dns.provisional_requests": "5", "lists.crawlers.dns.provisional_window": "10m0s", "lists.crawlers.dns.provisional_per_second": "20"})
+	f(model, "there preflights of an address that is stopped go on to 20 different URLs a day", map[string]string{"verdict.preflights": "20"})
+	f(model, "bounded for each connection alone (`conn_window`, 1 MiB)", map[string]string{"http2.conn_window": "1048576", "http3.conn_window": "1048576"})
+	f(model, "An address so has no more than 2,000 and eight for each of 1,000 connections", map[string]string{"http.max_requests_per_addr": "2000", "http.max_conns_per_addr": "1000"})
+	f(model, "Loopback and a token by default", map[string]string{"admin.listen": "127.0.0.1:8079"})
+	f(privacy, "24 hours, at most 128 MiB", map[string]string{"diary.keep": "24h0m0s", "diary.bytes": "134217728"})
+	f(privacy, "14 days; the figures for plots 400 days", map[string]string{"journal.max_age": "336h0m0s", "journal.figures": "9600h0m0s"})
+	f(privacy, "30 days after it was seen last", map[string]string{"verdict.standing.keep": "720h0m0s"})
+	f(privacy, "180 days, unless it is repeated", map[string]string{"labels.keep": "4320h0m0s"})
+	f(privacy, "until it is decided on, at most 7 days; then a day without request, text and sender", map[string]string{"message.queue.max_age": "168h0m0s", "message.queue.keep_records": "24h0m0s"})
+	f(privacy, "With the defaults entries are forgotten at that age anyway", map[string]string{"journal.addresses_after": "336h0m0s"})
+	f(people, "a picture is valid for half an hour", map[string]string{"captcha.key_ttl": "30m0s"})
+	f(people, "A pass lasts 30 days", map[string]string{"captcha.pass.lifetime": "720h0m0s"})
+	f(people, "If it is too large to be carried (64 KB)", map[string]string{"captcha.form_max_bytes": "65536"})
+	f(people, "six digits, from a picture or a sound", map[string]string{"captcha.digits": "6"})
+	f(people, "an address that has earned twenty passes within an hour or a day", map[string]string{"captcha.passes_per_hour": "20", "captcha.passes_per_day": "20"})
+}
+
+// setting returns the value at a path of keys.
+func setting(t *testing.T, v reflect.Value, path string) any {
+	t.Helper()
+	for key := range strings.SplitSeq(path, ".") {
+		field := reflect.Value{}
+		for i := range v.NumField() {
+			if tag, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("mapstructure"), ","); tag == key {
+				field = v.Field(i)
+			}
+		}
+		if !field.IsValid() {
+			t.Fatalf("there is no %s in %s", key, path)
+		}
+		v = field
+	}
+	return v.Interface()
+}
