@@ -176,5 +176,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 func (p *Processor) Forget(sub identity.Subject) {
 	p.sessions.sweep(func(k identity.Subject, _ *session) bool { return k == sub })
 	p.trails.sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
+	p.portions.sweep(func(k portionKey, _ *portion) bool { return k.subject == sub })
+	p.paces.table.sweep(func(k paceKey, _ *pace) bool { return k.kind == sub.Kind && k.id == sub.ID })
 	p.companies.put(sub, company{})
 }
