@@ -60,7 +60,7 @@ func launchWebKit(t *testing.T) *webkit {
 		return true
 	})
 	args := map[string]any{"binary": miniBrowser(), "args": []string{"--automation"}}
-	s, _ := w.say("POST", "", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{"webkitgtk:browserOptions": args}}}).(map[string]any)
+	s, _ := w.say("POST", "", map[string]any{"capabilities": map[string]any{"alwaysMatch": map[string]any{"acceptInsecureCerts": true, "webkitgtk:browserOptions": args}}}).(map[string]any)
 	id, _ := s["sessionId"].(string)
 	w.session += "/" + id
 	return w
