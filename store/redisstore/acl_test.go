@@ -67,8 +67,8 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// TestACLWithReplicas: the user of the docs may ask a server for its replicas, wait for them, and discover a cluster's
-// topology.
+// TestACLWithReplicas: the user of the docs may ask a server for its replicas, wait for them, be sent to a master by
+// sentinels, and discover a cluster's topology.
 func TestACLWithReplicas(t *testing.T) {
 	t.Parallel()
 	user := append([]string{"acl", "setuser"}, strings.Fields(docsACL(t))[1:]...)
@@ -80,6 +80,9 @@ func TestACLWithReplicas(t *testing.T) {
 	if seen, with := metric(t, s, "antirobot_redis_replicas"), metric(t, s, "antirobot_redis_replicated_total"); seen != 1 || with != 1 {
 		t.Errorf("%v replicas are seen, %v writes waited for one", seen, with)
 	}
+	watch := redistest.StartSentinel(t, r)
+	s = open(t, "redis-sentinel://antirobot:secret@"+watch.Addr+"/main", config())
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
 	if got := refusals(t, r); got != "" {
 		t.Errorf("the server refused:\n%s", got)
 	}
