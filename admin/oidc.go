@@ -90,23 +90,41 @@ func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 		return who, false
 	}
 	who.Name = oidcPrefix + name
-	var values []string
-	switch v := claimOf(claims, c.RoleClaim).(type) {
-	case string:
-		values = []string{v}
-	case []any:
-		for _, one := range v {
-			if s, ok := one.(string); ok {
-				values = append(values, s)
-			}
-		}
-	}
+	values := textsOf(claimOf(claims, c.RoleClaim))
 	for i, names := range [][]string{c.Roles.Viewer, c.Roles.Operator, c.Roles.Admin} {
 		if slices.ContainsFunc(values, func(v string) bool { return slices.Contains(names, v) }) {
 			who.Role = Viewer + Role(i) //nolint:gosec // a place in a list of three
 		}
 	}
 	return who, who.Role >= Viewer
+}
+
+// WhyNoRole says for the log why claims give no role: what the provider left out, or what it said instead.
+func (c *OIDCConfig) WhyNoRole(claims map[string]any) string {
+	v := claimOf(claims, c.RoleClaim)
+	if v == nil {
+		names := slices.Sorted(maps.Keys(claims))
+		return fmt.Sprintf("the provider says nothing of %s, only of %.500s: is it to be asked for in admin.oidc.scopes?", c.RoleClaim, strings.Join(names, ", "))
+	}
+	if values := textsOf(v); len(values) > 0 {
+		return fmt.Sprintf("%s is %.500s", c.RoleClaim, strings.Join(values, ", "))
+	}
+	return c.RoleClaim + " is empty"
+}
+
+// textsOf returns the texts of a claim that is one, or a list of them.
+func textsOf(claim any) (texts []string) {
+	switch v := claim.(type) {
+	case string:
+		texts = []string{v}
+	case []any:
+		for _, one := range v {
+			if s, ok := one.(string); ok {
+				texts = append(texts, s)
+			}
+		}
+	}
+	return texts
 }
 
 // Complete says that claims have what names somebody, and what gives a role: of an address also whether it is verified.

@@ -142,7 +142,7 @@ func (p *provider) who(code string, a *attempt, now func() time.Time) (who admin
 		}
 	}
 	if !ok {
-		return who, errNoRole
+		return who, fmt.Errorf("%w: %s", errNoRole, p.cfg.WhyNoRole(claims))
 	}
 	return who, nil
 }
@@ -201,9 +201,16 @@ func (c *Console) signInAt(v *visit) {
 	}
 	state := args.Peek("state")
 	a, ok := c.oidc.end(state, now)
-	if !ok || subtle.ConstantTimeCompare(state, ctx.Request.Header.Cookie(oidcName)) != 1 || !args.Has("code") {
+	if !ok || subtle.ConstantTimeCompare(state, ctx.Request.Header.Cookie(oidcName)) != 1 {
 		c.sessions.try(from)
 		fail(fasthttp.StatusForbidden, "signin_again")
+		return
+	}
+	if !args.Has("code") { // RFC 6749, 4.1.2.1
+		c.sessions.try(from)
+		why := fmt.Sprintf("%.100s: %.500s", args.Peek("error"), args.Peek("error_description"))
+		c.log.Warn().Str("error", why).Str("address", from).Msg("console: the provider of OpenID Connect refused a sign-in")
+		fail(fasthttp.StatusForbidden, "signin_refused")
 		return
 	}
 	back = a.back
@@ -219,9 +226,14 @@ func (c *Console) signInAt(v *visit) {
 		return
 	}
 	c.enter(ctx, who, back)
-	// A browser keeps a strict cookie from a redirect that began elsewhere; a page of our own may send it on.
-	to := string(ctx.Response.Header.Peek("Location"))
-	ctx.Response.Header.Del("Location")
-	ctx.Response.Header.Set("Refresh", "0;url="+to)
+	v.goOn()
+}
+
+// goOn has a page of our own send a browser on that has just been signed in: it keeps a strict cookie from no redirect that began
+// elsewhere.
+func (v *visit) goOn() {
+	to := string(v.ctx.Response.Header.Peek("Location"))
+	v.ctx.Response.Header.Del("Location")
+	v.ctx.Response.Header.Set("Refresh", "0;url="+to)
 	v.page("welcome", fasthttp.StatusOK, map[string]any{"To": to})
 }

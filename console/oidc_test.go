@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"antirobot/admin"
 )
@@ -206,6 +209,54 @@ func openOIDC(t *testing.T, c *Console) *tab {
 		t.Errorf("the provider is not offered: %s", body)
 	}
 	return b
+}
+
+// TestNobodySignedIn: the log says why nobody was signed in: what the provider said when it refused, which claim it left out, and what
+// a claim had that gives no role. What others write into the address is not logged.
+func TestNobodySignedIn(t *testing.T) {
+	p := newIdentityProvider(t)
+	var lines bytes.Buffer
+	at := time.Now()
+	c := New(Deps{API: new(gate), Secret: clientSecret, Log: zerolog.New(&lines), Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
+		Issuer: p.URL, ClientID: "console", URL: "https://gate.example", Scopes: []string{"email"}, NameClaim: "email", RoleClaim: "groups",
+		Roles: admin.OIDCRoles{Viewer: []string{"staff"}},
+	}})
+	refused := func(back string) string {
+		u, _ := url.Parse(back)
+		q := u.Query()
+		q.Del("code")
+		q.Set("error", "invalid_scope")
+		q.Set("error_description", "there is no such scope")
+		return "/console/oidc?" + q.Encode()
+	}
+	for _, is := range []struct {
+		name      string
+		claims    map[string]any
+		come      func(b *tab) string
+		page, log string // log empty: nothing
+	}{
+		{"refused there", nil, func(b *tab) string { return refused(p.agree(t, b)) }, "The provider refused", "invalid_scope: there is no such scope"},
+		{"refused, in an attempt of somebody else", nil, func(*tab) string { return refused(p.agree(t, openOIDC(t, c))) }, "did not succeed", ""},
+		{"without the claim", map[string]any{"email": "vera@example.com"}, func(b *tab) string { return p.agree(t, b) }, "no role here", "says nothing of groups, only of aud, email, exp, iat, iss, nonce, sub: is it to be asked for in admin.oidc.scopes?"},
+		{"with other values", map[string]any{"groups": []string{"guests", "press"}}, func(b *tab) string { return p.agree(t, b) }, "no role here", "groups is guests, press"},
+		{"with no value", map[string]any{"groups": []string{}}, func(b *tab) string { return p.agree(t, b) }, "no role here", "groups is empty"},
+	} {
+		t.Run(is.name, func(t *testing.T) {
+			lines.Reset()
+			p.claims, p.info = is.claims, map[string]any{"sub": "7"}
+			b := openOIDC(t, c)
+			status, body, _ := b.ask(is.come(b), "")
+			if status != 403 || !strings.Contains(body, is.page) {
+				t.Errorf("%d %s", status, body)
+			}
+			line := map[string]any{}
+			_ = json.Unmarshal(lines.Bytes(), &line)
+			if text, _ := line["error"].(string); !strings.Contains(text, is.log) || (text == "") != (is.log == "") {
+				t.Errorf("logged: %s", &lines)
+			}
+			at = at.Add(2 * triesFor)
+		})
+	}
 }
 
 // TestProviderAway: a provider that does not answer leaves the tokens.
