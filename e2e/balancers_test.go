@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -234,6 +235,12 @@ func cookieSite(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Set-Cookie", "own=1; Path=/")
 		w.Header().Set("Cache-Control", "max-age=60")
+		w.Header()["Marked"] = r.Header.Values("X-Antirobot-Mark")
+		for name, values := range r.Header {
+			if strings.Contains(strings.ToLower(name), "antirobot") && slices.Contains(values, "forged") {
+				t.Errorf("the service gets %s as a visitor has sent it", name)
+			}
+		}
 		switch r.URL.Path {
 		case "/ws":
 			c, buf, err := w.(http.Hijacker).Hijack()

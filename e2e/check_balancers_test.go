@@ -12,6 +12,14 @@ import (
 	"time"
 )
 
+// marking are rules that mark the path /marked.
+const marking = `  rules:
+    text: |
+      do regexpCheck(regexp="/marked$", attribute="path") mark other
+      if other stop as OK
+      stop as MARK
+`
+
 // TestCheckBalancers runs real balancers with the files of deploy/ and checks what a visitor gets.
 func TestCheckBalancers(t *testing.T) {
 	t.Parallel()
@@ -60,13 +68,13 @@ func TestCheckBalancers(t *testing.T) {
 		},
 		{
 			name: "Caddy", settings: "style: verdict", closedStatus: 502, run: runCaddy,
-			closed: []string{"\thandle_errors {\n\t\treverse_proxy 127.0.0.1:3000\n\t}\n", ""},
+			closed: []string{"\thandle_errors {\n\t\treverse_proxy 127.0.0.1:3000 {\n\t\t\theader_up -*Antirobot*\n\t\t}\n\t}\n", ""},
 		},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			s := cookieSite(t)
 			service := strings.TrimPrefix(s.URL, "http://")
-			g := serveCheck(t, s.URL, b.settings, "identity: {ja4_header: X-Forwarded-JA4}")
+			g := serveCheck(t, s.URL, b.settings, marking+"identity: {ja4_header: X-Forwarded-JA4}")
 			if b.settings == both {
 				spoe, grpc = g.listening("SPOE"), g.listening("ext_authz")
 			}
@@ -110,7 +118,7 @@ func TestCheckBalancers(t *testing.T) {
 func TestApache(t *testing.T) {
 	t.Parallel()
 	s := cookieSite(t)
-	g := serveCheck(t, s.URL, "", "identity: {trusted_proxies: [127.0.0.1], ja4_header: X-Forwarded-JA4}")
+	g := serveCheck(t, s.URL, "", marking+"identity: {trusted_proxies: [127.0.0.1], ja4_header: X-Forwarded-JA4}")
 	visit(t, &balanced{g, true, runApache(t, strings.TrimPrefix(g.url, "http://")), "\nX-Forwarded-For: ", ""})
 }
 
@@ -118,7 +126,11 @@ func TestApache(t *testing.T) {
 func visit(t *testing.T, b *balanced) {
 	g, v := b.gateway, visitor(t)
 	t.Run("human", func(t *testing.T) {
-		r := v.get(b.url+"/a?b=1&c=%2F", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-Uri", "/x", "X-Original-URI", "/x", "X-Accel-Redirect", "@x")
+		r := v.get(b.url+"/a?b=1&c=%2F", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-Uri", "/x", "X-Original-URI", "/x", "X-Accel-Redirect", "@x",
+			"X-Antirobot-Verdict", "forged", "X-Antirobot-Mark", "forged", "X-Antirobot-Client", "forged", "X-Antirobot-Passed", "forged", "X-Antirobot-Delivery", "forged")
+		if b.player == "" {
+			v.get(b.url+"/a", "X_Antirobot_Passed", "forged", "X-Antirobot_Client", "forged") // as CGI reads them
+		}
 		r.must(t, 200, "site got GET /a?b=1&c=%2F\n").must(t, 200, b.hops+"127.0.0.1\n")
 		names := ""
 		for _, c := range r.Cookies() {
@@ -139,6 +151,12 @@ func visit(t *testing.T, b *balanced) {
 		for _, set := range v.get(b.url+"/b").must(t, 200, "site got GET /b").Header.Values("Set-Cookie") {
 			if !strings.HasPrefix(set, "own=") {
 				t.Errorf("a browser with its cookie gets %q", set)
+			}
+		}
+		for path, want := range map[string]string{"/marked": "MARK", "/unmarked": ""} {
+			r := v.get(b.url+path, "X-Antirobot-Mark", "forged").must(t, 200, "")
+			if got := r.Header.Values("Marked"); want != "" && (len(got) != 1 || got[0] != want) || want == "" && len(got) > 0 {
+				t.Errorf("%s: the service is told the mark %q", path, got)
 			}
 		}
 		v.get(b.url+"/forbidden").must(t, 403, "the service's own 403")

@@ -1,4 +1,4 @@
--- Asks Antirobot about a request. Sets txn.antirobot to human, stop or down, and txn.antirobot_cookie.
+-- Asks Antirobot about a request. Sets txn.antirobot to human, stop or down, txn.antirobot_cookie, and txn.antirobot_mark.
 
 local gateway = "127.0.0.1:9091"
 local timeout = 2000 -- milliseconds
@@ -37,6 +37,10 @@ local function ask(txn)
         local cookie = answer.headers and answer.headers["set-cookie"]
         if cookie then
             txn:set_var("txn.antirobot_cookie", cookie[0] or cookie[1])
+        end
+        local mark = answer.headers and answer.headers["x-antirobot-mark"]
+        if mark then
+            txn:set_var("txn.antirobot_mark", mark[0] or mark[1])
         end
         return txn:set_var("txn.antirobot", "human")
     end

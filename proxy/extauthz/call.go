@@ -155,7 +155,11 @@ func (k *call) appendAnswer(dst []byte, status int) []byte {
 	return appendMessage(dst, answerDenied, denied)
 }
 
-// appendOK is for a human: its cookie goes to the visitor, the marks of rules to the service, and no visitor sends them itself.
+// told are the fields beside the marks in which a gateway that stands in the path tells the service something.
+var told = [...]string{"x-antirobot-verdict", "x-antirobot-client", "x-antirobot-passed", "x-antirobot-delivery"}
+
+// appendOK is for a human: its cookie goes to the visitor, the marks of rules to the service, and no visitor sends these or what
+// else services believe.
 func (k *call) appendOK(dst []byte) []byte {
 	marked := false
 	for _, f := range k.fields {
@@ -169,6 +173,9 @@ func (k *call) appendOK(dst []byte) []byte {
 	}
 	if !marked {
 		dst = appendMessage(dst, okRemove, []byte(nameMark))
+	}
+	for _, name := range told {
+		dst = appendMessage(dst, okRemove, []byte(name))
 	}
 	return dst
 }

@@ -155,7 +155,7 @@ func TestQuestions(t *testing.T) {
 	f(asking("GET", "/picture", "", -1, true), "must send it to the gateway", string(appendNumber(nil, statusCode, 421)))
 	f(asking("GET", "/human", "", -1, true), string(appendOption(nil, okResponse, []byte("set-cookie"), []byte("i=1"), true)),
 		string(appendOption(nil, okHeaders, []byte("x-antirobot-mark"), []byte("a"), false)), string(appendOption(nil, okHeaders, []byte("x-antirobot-mark"), []byte("b"), true)))
-	f(asking("GET", "/plain", "", -1, true), string(appendMessage(nil, okRemove, []byte(nameMark))))
+	f(asking("GET", "/plain", "", -1, true), string(appendMessage(nil, okRemove, []byte(nameMark))), string(appendMessage(nil, okRemove, []byte("x-antirobot-passed"))))
 	f(asking("PUT", "/picture", "", 5, true), string(appendMessage(nil, okRemove, []byte(nameMark)))) // 200 of a bare check is a yes
 	f(asking("GET", "/a", "", -1, true), string(appendOption(nil, deniedHeaders, []byte("set-cookie"), []byte("b=2"), true)),
 		string(appendOption(nil, deniedHeaders, []byte("content-type"), []byte("text/plain"), false)))
