@@ -84,6 +84,14 @@ func good(t *testing.T, name string) *Config {
 	return cfg
 }
 
+// TestAddressesAlone: a listener may be written as its address alone, beside others.
+func TestAddressesAlone(t *testing.T) {
+	l := good(t, "addresses.yaml").Listen
+	if len(l) != 3 || l[0].Address != "127.0.0.1:8080" || !l[1].ProxyProtocol || l[2].Address != ":8081" {
+		t.Errorf("%+v", l)
+	}
+}
+
 func equal[T any](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {

@@ -21,6 +21,8 @@ func readValue(from, to reflect.Value) (any, error) {
 	switch t := to.Type(); {
 	case t == durationType:
 		return readDuration(data)
+	case t == reflect.TypeFor[Listener]() && from.Kind() == reflect.String:
+		return map[string]any{"address": data}, nil
 	case t.Kind() == reflect.Int64:
 		return readSize(data)
 	case t.Kind() == reflect.Int:
