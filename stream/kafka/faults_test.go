@@ -234,6 +234,74 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// TestRights: the rights that docs/scaling.md asks for are enough to make the topic, to publish and to judge; without one of them it
+// is said that a right is missing.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	const (
+		topic, group = kmsg.ACLResourceTypeTopic, kmsg.ACLResourceTypeGroup
+		write        = 2 // of all
+	)
+	cfg, of := DefaultConfig(), stream.DefaultConfig()
+	all := []kfake.ACL{
+		{Resource: topic, Operation: kmsg.ACLOperationDescribe},
+		{Resource: topic, Operation: kmsg.ACLOperationRead},
+		{Resource: topic, Operation: kmsg.ACLOperationWrite},
+		{Resource: topic, Operation: kmsg.ACLOperationDescribeConfigs},
+		{Resource: topic, Operation: kmsg.ACLOperationCreate},
+		{Resource: group, Operation: kmsg.ACLOperationRead},
+	}
+	for i := range all {
+		all[i].Name, all[i].Pattern, all[i].Allow = cfg.Topic, kmsg.ACLResourcePatternTypeLiteral, true
+		if all[i].Resource == group {
+			all[i].Name = cfg.Group
+		}
+	}
+	for _, is := range []struct {
+		name    string
+		lacks   int // of all; -1: none
+		problem string
+	}{
+		{"all", -1, ""}, {"not to read for the group", 5, "GROUP_AUTHORIZATION_FAILED"}, {"not to write", write, "TOPIC_AUTHORIZATION_FAILED"}, {"not to read", 1, "TOPIC_AUTHORIZATION_FAILED"},
+	} {
+		t.Run(is.name, func(t *testing.T) {
+			t.Parallel()
+			rights := slices.Clone(all)
+			if is.lacks >= 0 {
+				rights = slices.Delete(rights, is.lacks, is.lacks+1)
+			}
+			c := brokers(t, kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "gate", "open", rights...))
+			cfg, of := cfg, of
+			cfg.Brokers, cfg.SessionTimeout, of.Partitions = c.ListenAddrs(), time.Second, 4
+			cfg.Mechanism, cfg.User, cfg.Password = mechanismPlain, "gate", "open"
+			s, err := New(cfg, of, zerolog.Nop())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			var got seen
+			defer consume(t, s, got.take)()
+			if is.problem == "" {
+				if err := publish(s, 1, "x"); err != nil {
+					t.Error(err)
+				}
+				eventually(t, "what was published is judged", func() bool { return got.has(1) })
+				return
+			}
+			if is.lacks == write {
+				if err := publish(s, 1, "x"); err == nil || !strings.Contains(err.Error(), is.problem) {
+					t.Errorf("published: %v", err)
+				}
+				return
+			}
+			eventually(t, "the status says "+is.problem, func() bool {
+				err := s.Status().Err
+				return err != nil && strings.Contains(err.Error(), is.problem)
+			})
+		})
+	}
+}
+
 // TestForeignClient lets librdkafka (kcat) read what was written.
 func TestForeignClient(t *testing.T) {
 	t.Parallel()
