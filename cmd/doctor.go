@@ -53,8 +53,8 @@ func doctorCommand() *cobra.Command {
 		Short: "Look at the configuration, the machine and the surroundings of a gateway, and say what to do",
 		Long: `Look at the configuration, keys, disk, clock, names, services, trusted proxies, private listener, certificates
 and limits of the kernel, and at the gateway itself if it runs. Run it on the gateway's machine and as its user. It
-changes nothing; it calls the services, the machine's resolver and the private listener. The exit status is 1 if
-something is bad; what is only worth a look is none.`,
+changes nothing; it calls the services, the machine's resolver, the provider of sign-ins (admin.oidc) and the private
+listener. The exit status is 1 if something is bad; what is only worth a look is none.`,
 		Example: "  antirobot doctor\n  antirobot doctor --config /etc/antirobot/antirobot.yaml --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -113,6 +113,7 @@ func (d *doctor) examine(sources *config.Sources) {
 	defer cancel()
 	d.names(ctx)
 	d.services(ctx)
+	d.signIn(ctx)
 	d.gateway(ctx)
 }
 

@@ -1,8 +1,13 @@
 package cmd
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"antirobot/config"
 )
 
 // TestFilesFor: more open files are asked for only where a busy site would lack them, and what the configuration allows is said beside.
@@ -24,5 +29,43 @@ func TestFilesFor(t *testing.T) {
 		if f.State != tt.state || !strings.Contains(f.Says+" "+f.Do, tt.parts) || (f.Do == "") != (f.State == healthy) {
 			t.Errorf("%d files, %d connections: %+v", tt.have, tt.maxConns, f)
 		}
+	}
+}
+
+// TestSignIn: of a provider of OpenID Connect it is said that it is away, that it has another name, and that it wants to be asked for
+// what gives roles.
+func TestSignIn(t *testing.T) {
+	said, status := "", http.StatusOK
+	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/.well-known/openid-configuration" {
+			t.Errorf("asked for %s", r.URL.Path)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, strings.ReplaceAll(said, "SELF", "http://"+r.Host))
+	}))
+	defer p.Close()
+	f := func(answers int, says string, scopes []string, want ...string) {
+		t.Helper()
+		status, said = answers, says
+		d := &doctor{cfg: new(config.Config)}
+		d.cfg.Admin.OIDC.Issuer, d.cfg.Admin.OIDC.RoleClaim, d.cfg.Admin.OIDC.Scopes = p.URL, "groups", scopes
+		d.signIn(t.Context())
+		for _, w := range want {
+			if len(d.all) != 1 || !strings.Contains(strings.Join([]string{d.all[0].State, d.all[0].Says, d.all[0].Do}, "\n"), w) {
+				t.Errorf("%d %s: %+v, want %q", answers, says, d.all, w)
+			}
+		}
+	}
+	f(200, `{"issuer": "SELF", "scopes_supported": ["openid", "groups"]}`, []string{"email", "groups"}, healthy, "answers")
+	f(200, `{"issuer": "SELF"}`, nil, healthy)
+	f(200, `{"issuer": "SELF", "scopes_supported": ["openid", "groups"]}`, []string{"email"}, look, "add groups to admin.oidc.scopes")
+	f(200, `{"issuer": "https://id.example/dex"}`, nil, bad, "write admin.oidc.issuer: https://id.example/dex")
+	f(404, `no`, nil, bad, "openid-configuration answers 404 Not Found")
+	f(200, `<html>`, nil, bad, "is no description of a provider")
+	p.Close()
+	f(200, ``, nil, bad, "nobody can sign in at the provider", "tokens work meanwhile")
+	d := &doctor{cfg: new(config.Config)}
+	if d.signIn(t.Context()); len(d.all) > 0 {
+		t.Errorf("without a provider: %+v", d.all)
 	}
 }
