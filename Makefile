@@ -9,6 +9,9 @@ GO    := go
 RACE  ?= -race
 # What go test would vet of each package, make vet has vetted.
 TESTED := -vet=off
+# With its benchmarks, each once, by the same binary.
+ONCE   := -exec "'$(CURDIR)/tools/once.sh'"
+LONGEST := antirobot/captcha antirobot/store/redisstore antirobot/verdict/processor
 # Where this clone lies stays out of what is compiled: another clone of the same sources finds it all in Go's cache.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
@@ -25,7 +28,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks bench-smoke beside niced detector agents faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks beside niced detector agents faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -55,7 +58,7 @@ beside:
 	@$(MAKE) --no-print-directory -j2 e2e niced
 
 niced:
-	@nice -n 19 $(MAKE) --no-print-directory alloc bench-smoke
+	@nice -n 19 $(MAKE) --no-print-directory alloc
 
 cross: $(BIN)/crosscheck ## what go vet says for the other systems and processors, tests included, without compiling (seconds)
 	@$(BIN)/crosscheck $(PLATFORMS)
@@ -72,14 +75,16 @@ arch: ## the tests of the root: who may import whom, sizes, exports, docs
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-alloc: $(BIN)/esbuild $(BIN)/gotestsum ## the tests that the race detector leaves out: allocations, whole simulated days
-	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- $(TESTED) -timeout 30m -shuffle=on -run "$$(tools/norace.sh names)"
+alloc: $(BIN)/esbuild $(BIN)/gotestsum ## what is tested without the race detector: allocations, whole simulated days, what nothing runs beside; and every benchmark, once
+	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- $(TESTED) $(ONCE) -timeout 30m -shuffle=on -run "$$(tools/norace.sh names)"
+	@$(TESTS) --packages="$$(tools/norace.sh alone)" -- $(TESTED) $(ONCE) -timeout 20m -shuffle=on
+	@$(GO) test $(TESTED) $(ONCE) -run '^$$' $$(tools/norace.sh benchmarks) >/dev/null
 
 race: alloc detector ## unit tests: those that the race detector leaves out, then all others with it
 
 # Some wait for servers, so more packages at once than there are cores; the longest first. The tests of the root are make arch's alone.
 detector: $(BIN)/esbuild $(BIN)/gotestsum
-	@$(TESTS) --packages="antirobot/captcha antirobot/store/redisstore antirobot/verdict/processor $$($(GO) list ./... | grep -vE '^antirobot$$|/e2e|/store/redisstore$$|/captcha$$|/verdict/processor$$' | tr '\n' ' ')" -- $(TESTED) $(RACE) -p 4 -timeout 20m -shuffle=on
+	@$(TESTS) --packages="$(LONGEST) $$($(GO) list ./... | grep -vE '^antirobot$$|/e2e' | grep -vxFf <(printf '%s\n' $(LONGEST); tools/norace.sh alone) | tr '\n' ' ')" -- $(TESTED) $(RACE) -p 4 -timeout 20m -shuffle=on
 
 e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/envoy $(BIN)/interop $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
 	@$(GO) build -o $(BIN)/antirobot .
@@ -141,9 +146,6 @@ bench-stream: ## what an event costs on its way from a gateway to a processor, a
 
 bench-kvrocks: ## counts in three copies of Kvrocks (KVROCKS=path of the program): updates, bytes, a node lost (docs/adr/0043)
 	@tools/kvrocks.sh
-
-bench-smoke: ## every benchmark once, so that none rots
-	@$(GO) test $(TESTED) -run '^$$' -short -bench . -benchtime=1x $$(git grep -lE '^func Benchmark' '*_test.go' ':!e2e' ':!tools' | xargs -n1 dirname | sort -u | sed 's,^,./,') >/dev/null
 
 screens: build ## write a picture of every page, in every look and language, to screens/
 	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run 'TestScreens|TestLanguagesFit|TestPicturesOfTheDocs' ./e2e
