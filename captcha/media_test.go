@@ -67,9 +67,13 @@ func TestImageAndAudio(t *testing.T) {
 
 // TestEverySizeRenders: the library panics when the digits do not fit into the picture.
 func TestEverySizeRenders(t *testing.T) {
+	pictures := 8
+	if raceEnabled { // one goroutine
+		pictures = 1
+	}
 	for n := minDigits; n <= maxDigits; n++ {
 		d := newDigits(n, style.Names(), "")
-		for i := range 8 {
+		for i := range pictures {
 			secret := d.issue(0)
 			if len(secret) != n {
 				t.Fatalf("%d digits instead of %d", len(secret), n)

@@ -20,7 +20,11 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, 12, time.Minute // no person waits for as long as that
 		c.Rates.Images = Rate{PerMinute: 1_000_000, Burst: 1_000_000}         // only the turns limit here
 	})
-	const networks, hands, people = 6, 4, 10
+	const networks, hands = 6, 4
+	people := 10
+	if raceEnabled { // a picture takes ten times as long
+		people = 3
+	}
 	var (
 		flood            sync.WaitGroup
 		over             atomic.Bool
@@ -77,7 +81,11 @@ func TestPitfall12NetworksLeaveEverybodyASound(t *testing.T) {
 
 func leaveEverybody(t *testing.T, m media.Medium) {
 	t.Helper()
-	const robots, queue, ordinary, people = 60, 40, 10, 50
+	const robots, queue, ordinary = 60, 40, 10
+	people := 50
+	if raceEnabled { // a picture takes ten times as long
+		people = ordinary + 5
+	}
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, queue, time.Minute
 	})

@@ -72,7 +72,11 @@ func BenchmarkMemory(b *testing.B) {
 }
 
 func TestMemoryCounters(t *testing.T) {
-	storetest.RunCounters(t, func(*testing.T) store.Counters { return store.NewMemoryCounters() }, storetest.CounterOptions{})
+	var o storetest.CounterOptions
+	if raceEnabled {
+		o.Runs = 20
+	}
+	storetest.RunCounters(t, func(*testing.T) store.Counters { return store.NewMemoryCounters() }, o)
 }
 
 func TestMemoryCountersClosed(t *testing.T) {

@@ -36,9 +36,13 @@ func TestCountersConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	runs := 15
+	if raceEnabled {
+		runs = 3
+	}
 	storetest.RunCounters(t,
 		func(t *testing.T) store.Counters { return openCounters(t, t.TempDir()) },
-		storetest.CounterOptions{Runs: 15, Close: closed, Reopen: func(t *testing.T, c store.Counters) store.Counters {
+		storetest.CounterOptions{Runs: runs, Close: closed, Reopen: func(t *testing.T, c store.Counters) store.Counters {
 			closed(t, c)
 			return openCounters(t, c.(countersOf).s.dir)
 		}})

@@ -36,7 +36,9 @@ func TestHistoryRounds(t *testing.T) {
 // another process.
 func TestHistorySurvivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		counts, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
+		cfg := counter.DefaultConfig()
+		cfg.FlushEvery = 10 * time.Minute // three days are many flushes of nothing
+		counts, err := counter.New(cfg, counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -37,7 +37,7 @@ func TestPersonIsNeverBanned(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(1, 2))
 		cl := visitor{addr: "192.0.2.1", agent: "Mozilla/5.0 Firefox"}
 		from := time.Now()
-		for n := 1; time.Since(from) < 2*time.Hour; n++ {
+		for n := 1; time.Since(from) < lasting(2*time.Hour); n++ {
 			if n == 30 {
 				cl.subs = []identity.Subject{cookie(1)} // the cookie becomes old enough
 			}
