@@ -18,6 +18,8 @@ PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
 # What failed is run once more by itself, and named: a test that fails twice fails the run, one that passed then is listed
 # as such and is to be mended. More than a few failures, or a data race, are no accident: nothing is run again.
 TESTS := $(BIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
+# What e2e tries is linked as what is released, without what only debuggers read.
+TRIED := $(GO) build -ldflags "-s -w" -o $(BIN)/antirobot .
 # What is released: the tag, or the time of the last commit with its hash; all files in it have that time.
 VERSION     ?= $(shell git describe --exact-match --tags 2>/dev/null | sed 's/^v//' | grep . || TZ=UTC git log -1 --format=0.0.0+%cd.g%h --date=format-local:%Y%m%d%H%M%S 2>/dev/null || echo 0.0.0)
 # What an upgrade comes from: the last tag before this commit, or else the commit a hundred ago.
@@ -54,7 +56,7 @@ vet: ## go vet
 
 # The tests of e2e wait more than they work: what only computes, and waits for nothing, fills the gaps without taking their turn.
 beside:
-	@$(GO) build -o $(BIN)/antirobot . # what both need is compiled once
+	@$(TRIED) # what both need is compiled once
 	@$(MAKE) --no-print-directory -j2 e2e niced
 
 niced:
@@ -87,7 +89,7 @@ detector: $(BIN)/esbuild $(BIN)/gotestsum
 	@$(TESTS) --packages="$(LONGEST) $$($(GO) list ./... | grep -vE '^antirobot$$|/e2e' | grep -vxFf <(printf '%s\n' $(LONGEST); tools/norace.sh alone) | tr '\n' ' ')" -- $(TESTED) $(RACE) -p 4 -timeout 20m -shuffle=on
 
 e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/envoy $(BIN)/interop $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
-	@$(GO) build -o $(BIN)/antirobot .
+	@$(TRIED)
 	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- $(TESTED) -count=1 -parallel 5 -timeout 25m
 
 packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for ARCH (amd64) in dist/
