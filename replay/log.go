@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,7 @@ type Log struct {
 	order   uint64
 	last    time.Time // of the last record returned
 	newest  time.Time
+	due     moment // what was made by then waits no longer
 	cancel  context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of the readers, which live as long as the Log
 	readers sync.WaitGroup
@@ -137,8 +139,8 @@ func (l *Log) next() (*Record, error) {
 		}
 		r := l.fetch()
 		if r == nil {
-			if len(l.waiting) > 0 {
-				l.newest = time.Unix(1<<40, 0) // nothing more will come: everything held back is ready
+			if l.waiting.len() > 0 {
+				l.due = moment{unix: math.MaxInt64} // nothing more will come: everything held back is ready
 				continue
 			}
 			return nil, l.end()
@@ -146,13 +148,15 @@ func (l *Log) next() (*Record, error) {
 		l.order++
 		if r.At.After(l.newest) {
 			l.newest = r.At
+			l.due = momentOf(l.newest.Add(-l.opts.Window))
 		}
-		l.waiting.push(hold(r, l.order))
+		l.waiting.push(held{at: momentOf(r.At), order: l.order, Record: r})
 	}
 }
 
 func (l *Log) ready() *Record {
-	if n := len(l.waiting); n == 0 || n < maxWaiting && l.waiting[0].At.After(l.newest.Add(-l.opts.Window)) {
+	first := l.waiting.first()
+	if first == nil || l.waiting.len() < maxWaiting && l.due.before(first.at) {
 		return nil
 	}
 	return l.waiting.pop()
