@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"antirobot/identity"
-	"antirobot/request"
 	"antirobot/verdict/words"
 )
 
@@ -43,9 +42,6 @@ type Runner struct {
 	Labels   Labels    // what is known of visitors, for Factors; may be nil
 }
 
-// checkEvery is how many records pass between checks of the context.
-const checkEvery = 1024
-
 // Run reads the log to its end. If ctx ends earlier, the error is that of ctx and the Result is what was found by then.
 func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	first := newTally(u.Gateway)
@@ -60,38 +56,34 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	in.look()
 	host := u.host(in)
 	met := map[string]bool{}
-	var err error
-	var view request.View
-	for n := 0; ; n++ {
-		if n%checkEvery == 0 && ctx.Err() != nil {
-			err = ctx.Err()
+	front, stop := startFront(ctx, in, host)
+	defer stop()
+	for batch := range front.ready {
+		if ctx.Err() != nil {
 			break
 		}
-		var r *Record
-		if r, err = in.next(); err != nil {
-			break
+		for i := range batch {
+			a := &batch[i]
+			r := a.Record
+			if u.Factors != nil {
+				u.Factors.label(r, u.Gateway, u.Labels)
+			}
+			if u.Visitors != nil {
+				u.Visitors.serving = r
+			}
+			u.Labels.meet(r, met)
+			s := u.Gateway.serveAs(&a.view, &r.Answer, a.who)
+			first.add(r, &a.view, s)
+			if second != nil {
+				o := u.Against.serveAs(&a.view, &r.Answer, a.who)
+				second.add(r, &a.view, o)
+				diff.request(s.Stopped, o.Stopped)
+			}
 		}
-		r.view(&view, host)
-		if in.calls.see(r, view.NamesPart()) {
-			called(&view)
-		}
-		if u.Factors != nil {
-			u.Factors.label(r, u.Gateway, u.Labels)
-		}
-		if u.Visitors != nil {
-			u.Visitors.serving = r
-		}
-		u.Labels.meet(r, met)
-		who := r.subject()
-		s := u.Gateway.serveAs(&view, &r.Answer, who)
-		first.add(r, &view, s)
-		if second != nil {
-			o := u.Against.serveAs(&view, &r.Answer, who)
-			second.add(r, &view, o)
-			diff.request(s.Stopped, o.Stopped)
-		}
-		log.release(r)
+		front.done <- batch
 	}
+	stop()
+	err := cmp.Or(ctx.Err(), front.err)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
