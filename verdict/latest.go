@@ -3,6 +3,7 @@ package verdict
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"antirobot/identity"
@@ -24,6 +25,7 @@ const (
 // latest remembers the passes of the last minute. When a set is full, the oldest makes room. Safe for concurrent use.
 type latest struct {
 	seed maphash.Seed
+	made atomic.Bool // there has ever been a pass: until then nothing is looked up
 	sets [latestSets]latestSet
 }
 
@@ -58,6 +60,7 @@ func (l *latest) keyOf(v *request.View, id *identity.Identity) uint64 {
 
 // put remembers the pass that a visitor has just earned.
 func (l *latest) put(p *spravka.Pass, v *request.View, id *identity.Identity) {
+	l.made.Store(true)
 	key := l.keyOf(v, id)
 	s := &l.sets[key%latestSets]
 	s.mu.Lock()
@@ -97,6 +100,9 @@ func (l *latest) drop(v *request.View, id *identity.Identity) {
 
 // change calls f with a visitor's entry, if there is one.
 func (l *latest) change(v *request.View, id *identity.Identity, f func(*latestPass)) {
+	if !l.made.Load() {
+		return
+	}
 	key := l.keyOf(v, id)
 	s := &l.sets[key%latestSets]
 	s.mu.Lock()
