@@ -67,7 +67,9 @@ type Case struct {
 
 	id       identity.Identity
 	xml      bool             // the path belongs to the XML interface
-	asked    kind             // the kind of request, once classified
+	asks     request.Kind     // what is asked for, once read
+	read     bool             // asks is known
+	asked    kind             // the kind of answer, once classified
 	sorted   bool             // asked is known
 	partner  *captcha.Partner // the XML partner that acts for a user, or nil
 	decision verdict.Decision
@@ -85,6 +87,7 @@ type Case struct {
 func (c *Case) Open(core *Core, v *request.View) {
 	c.core, c.snap, c.view = core, core.snap.Load(), v
 	v.Posted, v.Claims, v.Overclaims = nil, nil, false
+	c.read, c.sorted = false, false
 	c.id.Addr = v.Peer // until the client is identified
 }
 
@@ -93,7 +96,7 @@ func (c *Case) Close() {
 	c.endTurn()
 	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
 	c.ask = captcha.Request{}
-	c.xml, c.sorted = false, false
+	c.xml = false
 	c.under.forget()
 	c.paths.Forget()
 }
@@ -189,7 +192,7 @@ func (c *Case) Visit() { c.core.deps.Decider.Decide(&c.decision, c.view, &c.id, 
 // kind returns what is requested. Only requests that do not simply pass need to know.
 func (c *Case) kind() kind {
 	if !c.sorted {
-		c.asked, c.sorted = classify(c.view, &c.paths, c.svc, c.xml), true
+		c.asked, c.sorted = classify(c.asksFor(), &c.paths, c.svc, c.xml), true
 		if c.asked == kindPage && c.decision.Data && string(c.view.Get("Sec-Fetch-Mode")) != "navigate" && !c.view.Accept().WantsHTML() {
 			c.asked = kindAJAX // a program reads this path
 		}
@@ -321,7 +324,15 @@ func (c *Case) Cookie() []byte {
 }
 
 // IsStatic reports whether the request claims to be for a part of a page.
-func (c *Case) IsStatic() bool { return isStatic(c.view) }
+func (c *Case) IsStatic() bool { return namesStatic(c.view, c.asksFor()) }
+
+// asksFor returns what the request asks for, which all fields say together: they are read for that once.
+func (c *Case) asksFor() request.Kind {
+	if !c.read {
+		c.asks, c.read = c.view.Kind(), true
+	}
+	return c.asks
+}
 
 // Facts is what is known about the answer to a request, or about the captcha that it led to.
 type Facts struct {
@@ -347,7 +358,7 @@ func (c *Case) Tell(f *Facts) bool {
 	}
 	e := &c.event
 	c.decision.Event(e, c.view, &c.id, c.charged())
-	e.Asked = c.view.Kind()
+	e.Asked = c.asksFor()
 	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
 	if f.Advised && bytes.IndexByte(c.view.Get("Range"), ',') >= 0 {

@@ -22,12 +22,12 @@ var kinds = [...]kind{
 	request.KindSocket: kindSubresource, request.KindPreflight: kindPreflight,
 }
 
-// classify says in which form v can be answered, under the rules of s.
-func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind {
+// classify says in which form a request can be answered, under the rules of s.
+func classify(asks request.Kind, paths *request.Paths, s *Service, xml bool) kind {
 	if xml {
 		return kindXML
 	}
-	k := kinds[v.Kind()]
+	k := kinds[asks]
 	if k != kindPreflight && s.isAJAXPath(paths) {
 		return kindAJAX
 	}

@@ -84,9 +84,7 @@ func (j *journey) told(f *Facts) {
 	}
 }
 
-// isStatic reports whether v claims to be for a part of a page; these come by the dozen and do not count towards the pace.
-func isStatic(v *request.View) bool { return namesStatic(v, v.Kind()) }
-
+// namesStatic reports whether v, which asks for k, claims to be for a part of a page; these come by the dozen and do not count towards the pace.
 func namesStatic(v *request.View, k request.Kind) bool {
 	return k == request.KindPart || k == request.KindSocket || v.NamesPart()
 }
