@@ -3,6 +3,7 @@ package replay
 import (
 	"context"
 
+	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
 )
@@ -13,8 +14,10 @@ import (
 // asked is a record ready to be judged.
 type asked struct {
 	*Record
-	view request.View
-	who  identity.Subject
+	view    request.View
+	who     identity.Subject
+	agent   []byte  // User-Agent; nil if there is none
+	crawler [2]bool // it declares to be a crawler that the first configuration, or the second, knows
 }
 
 const (
@@ -24,14 +27,18 @@ const (
 
 // front makes records ready, in batches, which it gets back.
 type front struct {
+	in     *ahead
+	host   []byte // of records that name none
+	judges []*Gateway
+
 	ready, done chan []asked
 	err         error // why there are no more, set before ready is closed
 }
 
-// startFront begins with the next record of in, whose log nobody else may use until stop has returned. host is for records that name none.
-func startFront(ctx context.Context, in *ahead, host []byte) (f *front, stop func()) {
+// start begins with the next record of the log, which nobody else may use until stop has returned.
+func (f *front) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	f = &front{ready: make(chan []asked, frontAhead), done: make(chan []asked, frontAhead)}
+	f.ready, f.done = make(chan []asked, frontAhead), make(chan []asked, frontAhead)
 	for range frontAhead {
 		f.done <- make([]asked, frontBatch)
 	}
@@ -39,15 +46,15 @@ func startFront(ctx context.Context, in *ahead, host []byte) (f *front, stop fun
 	go func() {
 		defer close(ended)
 		defer close(f.ready)
-		f.err = f.run(ctx, in, host)
+		f.err = f.run(ctx)
 	}()
-	return f, func() {
+	return func() {
 		cancel()
 		<-ended
 	}
 }
 
-func (f *front) run(ctx context.Context, in *ahead, host []byte) error {
+func (f *front) run(ctx context.Context) error {
 	for {
 		var batch []asked
 		select {
@@ -55,7 +62,7 @@ func (f *front) run(ctx context.Context, in *ahead, host []byte) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		n, err := fill(batch[:cap(batch)], in, host)
+		n, err := f.fill(batch[:cap(batch)])
 		f.ready <- batch[:n] // there is room for as many as there are
 		if err != nil {
 			return err
@@ -64,21 +71,25 @@ func (f *front) run(ctx context.Context, in *ahead, host []byte) error {
 }
 
 // fill makes ready as many records as there is room for, and returns how many, and why they are fewer.
-func fill(batch []asked, in *ahead, host []byte) (n int, err error) {
+func (f *front) fill(batch []asked) (n int, err error) {
 	for i := range batch {
 		a := &batch[i]
 		if a.Record != nil { // it was judged
-			in.log.release(a.Record)
+			f.in.log.release(a.Record)
 			a.Record = nil
 		}
 		var r *Record
-		if r, err = in.next(); err != nil {
+		if r, err = f.in.next(); err != nil {
 			return i, err
 		}
-		a.Record, a.who = r, r.subject()
-		r.view(&a.view, host)
-		if in.calls.see(r, a.view.NamesPart()) {
+		a.Record, a.who, a.agent = r, r.subject(), r.Agent()
+		r.view(&a.view, f.host)
+		if f.in.calls.see(r, a.view.NamesPart()) {
 			called(&a.view)
+		}
+		for k, g := range f.judges {
+			_, is := g.crawler(a.agent, r.Addr)
+			a.crawler[k] = is != cbb.ClaimNone
 		}
 	}
 	return len(batch), nil

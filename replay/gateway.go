@@ -177,7 +177,8 @@ func (g *Gateway) Bareness(service string, a netip.Addr) float64 {
 	return g.judgeOf(identity.AddrSubject(a).ID).Bareness(service, a)
 }
 
-// crawler returns the crawler that a User-Agent declares, and what is known about it without asking anybody.
+// crawler returns the crawler that a User-Agent declares, and what is known about it without asking anybody. Safe for
+// concurrent use.
 func (g *Gateway) crawler(agent []byte, addr netip.Addr) (name string, is cbb.CrawlerClaim) {
 	return g.lists.Crawler(agent, addr)
 }

@@ -7,7 +7,6 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
-	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -81,7 +80,8 @@ type Stop struct {
 	User     string    `json:"user,omitempty"` // who was signed in
 	Request  string    `json:"request"`        // the first stopped one
 
-	of identity.Subject
+	of  identity.Subject
+	why *Reason // of the last request
 }
 
 // Factor is a number that counted towards a ban.
@@ -155,16 +155,16 @@ func newTally(g *Gateway) *tally {
 	return t
 }
 
-// add counts one served request.
-func (t *tally) add(r *Record, v *request.View, s *Served) {
-	p := &t.report
+// add counts one served request. crawler says that it declares to be a crawler that the configuration knows.
+func (t *tally) add(a *asked, crawler bool, s *Served) {
+	r, p := a.Record, &t.report
 	if p.Requests == 0 {
 		p.From = r.At
 	}
 	p.To = r.At
 	p.Requests++
 	p.Bytes += r.Answer.Bytes
-	t.known(r)
+	t.known(a)
 	if s.Service == nil {
 		p.Unrouted++
 		p.Series.add(r.At, verdict.Human)
@@ -179,7 +179,9 @@ func (t *tally) add(r *Record, v *request.View, s *Served) {
 	}
 	winner := s.Identity.Winner()
 	n := t.count(winner)
-	t.crawler(r, s)
+	if crawler {
+		t.crawler(a, s)
+	}
 	person := t.person(r)
 	if !s.Stopped {
 		p.Series.add(r.At, verdict.Human)
@@ -196,18 +198,18 @@ func (t *tally) add(r *Record, v *request.View, s *Served) {
 	} else {
 		p.Captcha++
 	}
-	t.stop(r, v, s, winner, n, person)
+	t.stop(a, s, winner, n, person)
 }
 
 // known counts what the record contains.
-func (t *tally) known(r *Record) {
+func (t *tally) known(r *asked) {
 	if r.apart {
 		t.apart++
 	}
 	if r.named {
 		t.named++
 	}
-	if r.Agent() != nil {
+	if r.agent != nil {
 		t.agents++
 	}
 	if len(r.Answer.ContentType) > 0 {
@@ -232,8 +234,8 @@ func (t *tally) count(s identity.Subject) uint64 {
 	return n
 }
 
-func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subject, n uint64, person *Person) {
-	d := s.Decision
+func (t *tally) stop(a *asked, s *Served, winner identity.Subject, n uint64, person *Person) {
+	r, d := a.Record, s.Decision
 	why := d.Ban.Reason
 	st := t.stops[winner]
 	if st != nil && d.Cause != verdict.CauseBan && st.Cause == d.Cause.String() {
@@ -241,7 +243,7 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 	} else if why == "" {
 		why = t.describe(d, "ip:"+s.Identity.Addr.String())
 	}
-	reason := t.reason(d, why)
+	reason := t.reason(st, d, why)
 	reason.Requests++
 	if person != nil {
 		if person.Stopped++; person.Stopped == 1 {
@@ -252,13 +254,12 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 		if len(t.stops) >= maxStops {
 			return
 		}
-		agent := r.Agent()
-		name, _ := t.gateway.crawler(agent, s.Identity.Addr)
+		name, _ := t.gateway.crawler(a.agent, s.Identity.Addr)
 		st = &Stop{
 			of: winner, Subject: nameOf(winner, r), First: r.At, Before: max(n, 1) - 1, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
-			Reason: why, Score: d.Score, Model: d.Ban.Model, Service: s.Service.Verdict.Name, Agent: clip(agent, maxAgent),
-			Declared: declaresRobot(agent), Crawler: name, User: clip(r.User, maxAgent),
-			Request: clip(v.Method, 16) + " " + clip(v.Path, maxAgent),
+			Reason: why, Score: d.Score, Model: d.Ban.Model, Service: s.Service.Verdict.Name, Agent: clip(a.agent, maxAgent),
+			Declared: declaresRobot(a.agent), Crawler: name, User: clip(r.User, maxAgent),
+			Request: clip(a.view.Method, 16) + " " + clip(a.view.Path, maxAgent),
 		}
 		for _, f := range d.Ban.Factors {
 			if f.Name != "" {
@@ -269,7 +270,7 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 		reason.Subjects++
 	}
 	st.Requests++
-	st.Last = r.At
+	st.Last, st.why = r.At, reason
 }
 
 // nameOf prints a subject; a user by the name in the log.
@@ -280,7 +281,11 @@ func nameOf(s identity.Subject, r *Record) string {
 	return s.String()
 }
 
-func (t *tally) reason(d *verdict.Decision, why string) *Reason {
+// reason returns the place of a reason, which is mostly that of the subject's last stop. st may be nil.
+func (t *tally) reason(st *Stop, d *verdict.Decision, why string) *Reason {
+	if st != nil && st.why.Reason == why && st.why.Verdict == d.Verdict.String() && st.why.Cause == d.Cause.String() {
+		return st.why
+	}
 	k := Reason{Verdict: d.Verdict.String(), Cause: d.Cause.String(), Reason: why}
 	r := t.reasons[k]
 	if r == nil {
@@ -296,8 +301,8 @@ func (t *tally) reason(d *verdict.Decision, why string) *Reason {
 	return r
 }
 
-func (t *tally) crawler(r *Record, s *Served) {
-	name, is := t.gateway.crawler(r.Agent(), s.Identity.Addr)
+func (t *tally) crawler(a *asked, s *Served) {
+	name, is := t.gateway.crawler(a.agent, s.Identity.Addr)
 	if is == cbb.ClaimNone {
 		return
 	}

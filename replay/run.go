@@ -56,7 +56,11 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	in.look()
 	host := u.host(in)
 	met := map[string]bool{}
-	front, stop := startFront(ctx, in, host)
+	front := front{in: in, host: host, judges: []*Gateway{u.Gateway}}
+	if second != nil {
+		front.judges = append(front.judges, u.Against)
+	}
+	stop := front.start(ctx)
 	defer stop()
 	for batch := range front.ready {
 		if ctx.Err() != nil {
@@ -73,10 +77,10 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			}
 			u.Labels.meet(r, met)
 			s := u.Gateway.serveAs(&a.view, &r.Answer, a.who)
-			first.add(r, &a.view, s)
+			first.add(a, a.crawler[0], s)
 			if second != nil {
 				o := u.Against.serveAs(&a.view, &r.Answer, a.who)
-				second.add(r, &a.view, o)
+				second.add(a, a.crawler[1], o)
 				diff.request(s.Stopped, o.Stopped)
 			}
 		}
