@@ -40,6 +40,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.witness(e, r)
 		return
 	}
+	p.approach(e, r)
 	p.note(e, r)
 	if !judged(e) {
 		if p.training != nil && !e.Again {

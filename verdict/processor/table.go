@@ -24,11 +24,12 @@ type table[K comparable, R any] struct {
 
 type tableShard[K comparable, R any] struct {
 	mu     sync.Mutex
-	index  []uint32 // see entry; 0 is empty. Linear probing, at most three quarters full
+	index  []uint32 // see entry; 0 is empty. Linear probing, at most three quarters full. Written atomically
 	number uint32   // the bits of an entry that are a number
 	n      uint32   // records in the index
 	chunks [][]slot[K, R]
-	used   uint32 // slots of chunks that were ever used
+	seen   atomic.Pointer[layout[K, R]] // where these are, for approach
+	used   uint32                       // slots of chunks that were ever used
 	free   []uint32
 	hand   uint32
 	_      [4]byte
@@ -103,12 +104,14 @@ func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh boo
 		sh.used++
 		if int(i/tableChunk) == len(sh.chunks) {
 			sh.chunks = append(sh.chunks, make([]slot[K, R], min(tableChunk, t.each-i)))
+			sh.show()
 		}
 		t.live.Add(1)
 	default:
 		i = sh.victim()
 		t.unlink(sh, i)
 		t.evicted.Add(1)
+		sh.fetchHand()
 	}
 	s := sh.at(i)
 	*s = slot[K, R]{key: k, live: true} // created but not yet used again: a flood of new keys evicts its own first
@@ -141,6 +144,7 @@ func (t *table[K, R]) link(sh *tableShard[K, R], h uint64, i uint32) {
 				sh.put(t.hash(sh.at(j).key), j)
 			}
 		}
+		sh.show()
 	}
 	sh.put(h, i)
 	sh.n++
@@ -152,7 +156,7 @@ func (sh *tableShard[K, R]) put(h uint64, i uint32) {
 	for sh.index[at] != 0 {
 		at = (at + 1) & mask
 	}
-	sh.index[at] = sh.entry(h, i)
+	atomic.StoreUint32(&sh.index[at], sh.entry(h, i))
 }
 
 // unlink takes a record out of the index, and moves up those behind it so that no probe ends too early.
@@ -171,11 +175,11 @@ func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
 		}
 		home := t.hash(sh.at(j&sh.number-1).key) >> 6 & mask
 		if (at-home)&mask >= (at-hole)&mask {
-			sh.index[hole] = j
+			atomic.StoreUint32(&sh.index[hole], j)
 			hole = at
 		}
 	}
-	sh.index[hole] = 0
+	atomic.StoreUint32(&sh.index[hole], 0)
 	sh.n--
 }
 
