@@ -245,7 +245,10 @@ func (n *norms) side(e *verdict.Event, t *trail, x *traits) float32 {
 	}
 	var sum, all float32
 	for k, w := range sided {
-		if r := rank(m.sorted[k], x[k]); w != 0 && r == r {
+		if w == 0 {
+			continue
+		}
+		if r := rank(m.sorted[k], x[k]); r == r {
 			sum += w * (2*r - 1)
 			all += max(w, -w)
 		}
