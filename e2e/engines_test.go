@@ -180,7 +180,10 @@ func tour(t *testing.T, b engine) {
 			told = g.session("ip:127.0.0.1")
 			return told.factor("page_automation") == "1"
 		})
-		for _, name := range []string{"page_inspected", "page_unpressed", "page_astray", "page_screen_odd"} {
+		for _, name := range []string{
+			"page_inspected", "page_unpressed", "page_astray", "page_screen_odd",
+			"order_false", "fetch_false", "fetch_missing", "browser_no_language", "browser_accepts_any", "misfits",
+		} {
 			if x := told.factor(name); x != "0" {
 				t.Errorf("%s is %s", name, x)
 			}
