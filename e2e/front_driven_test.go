@@ -16,7 +16,7 @@ func TestDrivenBrowsersAreAskedForDigits(t *testing.T) {
 		t.Helper()
 		return start(t, "serve", "--config", configFile(t, settings+"services: [{name: app, upstream: {urls: [%q]}, captcha: {steps: {robot: "+step+"}}}]", appSite(t).URL))
 	}
-	shows := func(t *testing.T, g *gateway) {
+	unsolved := func(t *testing.T, g *gateway) {
 		t.Helper()
 		if n := g.metric("antirobot_captcha_answers_total", `result="solved"`); n != 0 {
 			t.Errorf("%v challenges were solved", n)
@@ -34,7 +34,7 @@ func TestDrivenBrowsersAreAskedForDigits(t *testing.T) {
 			g := gate(t, "", step)
 			g.ban("ip:127.0.0.1", "1h")
 			run(t, ctx, step, chromedp.Navigate(g.url+"/"), chromedp.WaitVisible(field, chromedp.ByQuery))
-			shows(t, g)
+			unsolved(t, g)
 		}
 
 		g := gate(t, "captcha: {steps: {look_for_drivers: false}}\n", "silent")
@@ -46,7 +46,7 @@ func TestDrivenBrowsersAreAskedForDigits(t *testing.T) {
 		g.ban("ip:127.0.0.1", "1h")
 		a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'x'})); true`, nil)
 		a.asked()
-		shows(t, g)
+		unsolved(t, g)
 	})
 	t.Run("Firefox that says so", func(t *testing.T) {
 		t.Parallel()
@@ -58,6 +58,6 @@ func TestDrivenBrowsersAreAskedForDigits(t *testing.T) {
 		g.ban("ip:127.0.0.1", "1h")
 		f.open(g.url + "/")
 		eventually(t, "the digits", func() bool { return f.eval("return !!document.querySelector('"+field+"')") == true })
-		shows(t, g)
+		unsolved(t, g)
 	})
 }
