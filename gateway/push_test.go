@@ -75,7 +75,10 @@ func TestPushedOutlastsTheStore(t *testing.T) {
 	if err := a.usePushed(nil, true); err != nil {
 		t.Fatal(err)
 	}
-	p.versions.KV, p.node = away{p.versions.KV}, pushed.Node{}
+	p.versions.KV = away{p.versions.KV}
+	p.mu.Lock() // the journal may read the figures at any time
+	p.node = pushed.Node{}
+	p.mu.Unlock()
 	runs(0, 0)
 	if p.look(bg) == nil {
 		t.Error("the store is away, and nobody notices")
