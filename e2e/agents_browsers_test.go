@@ -134,7 +134,7 @@ func (m *marionette) open(url string) {
 }
 
 func (m *marionette) click(selector string) {
-	m.leads(func() { m.say("WebDriver:ElementClick", map[string]any{"id": m.find(selector)}) })
+	m.leads(func() { m.firefox.click(selector) })
 }
 
 func (m *marionette) script(selector string) {

@@ -168,3 +168,10 @@ func (f *firefox) keys(selector, text string) {
 func (f *firefox) eval(script string) any {
 	return f.say("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})
 }
+
+func (f *firefox) click(selector string) {
+	f.t.Helper()
+	f.say("WebDriver:ElementClick", map[string]any{"id": f.find(selector)})
+}
+
+func (f *firefox) typed(text string) { f.say("WebDriver:PerformActions", strokes(text)) }

@@ -128,10 +128,3 @@ func strokes(text string) map[string]any {
 	}
 	return map[string]any{"actions": []any{map[string]any{"type": "key", "id": "keyboard", "actions": all}}}
 }
-
-func (f *firefox) click(selector string) {
-	f.t.Helper()
-	f.say("WebDriver:ElementClick", map[string]any{"id": f.find(selector)})
-}
-
-func (f *firefox) typed(text string) { f.say("WebDriver:PerformActions", strokes(text)) }
