@@ -246,7 +246,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
 		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
 	}
-	c.climbs.earned.Take(c.climbs.earned.AddrKey(r.key.addr, 0), at)
+	c.climbs.earn(r.key.addr, c.cfg.shareOf(r.key.step(), r.key.asked), at)
 	c.bind(q, r)
 	c.keep(ctx, r)
 	r.cookie = c.passCookie(q, &r.pass, at)

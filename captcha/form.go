@@ -201,7 +201,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
 	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
-	if wait := c.exhausted(q, at); wait > 0 && !c.mayMove(q, q.Reason, q.least(), false) {
+	if wait := c.exhausted(q, c.ask(q, q.least(), at).step, at); wait > 0 && !c.mayMove(q, q.Reason, q.least(), false) {
 		a := c.limitedForm(q, nil, string(token), wait, nil)
 		c.probe(q, &a, pr)
 		return a
@@ -278,7 +278,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 		return a
 	}
 	if p.fresh != "" || p.toLang != "" || p.step != "" { // another picture, language or step: nothing was answered
-		if wait := c.exhausted(q, at); wait > 0 {
+		if wait := c.exhausted(q, p.chose(c.ask(q, q.least(), at).step), at); wait > 0 {
 			return c.limitedForm(q, p, p.saved, wait, nil)
 		}
 		p.step, p.key = c.instead(q, p, at), ""

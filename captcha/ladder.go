@@ -45,6 +45,7 @@ type climbs struct {
 // step fades in stepFades.
 const (
 	passFades     = 3 * time.Minute
+	passParts     = 4 // in which a pass is counted: a check of the browser, which earns less than digits, counts less
 	stepFades     = 8 * time.Minute
 	checksPerStep = 4
 	climbsAhead   = 256 // how many are remembered at once
@@ -52,7 +53,7 @@ const (
 
 func newClimbs(entries int) climbs {
 	return climbs{
-		earned: limits.NewPace(passFades, climbsAhead, entries),
+		earned: limits.NewPace(passFades/passParts, climbsAhead*passParts, entries),
 		checks: limits.NewPace(stepFades/checksPerStep, climbsAhead, entries),
 	}
 }
@@ -60,6 +61,14 @@ func newClimbs(entries int) climbs {
 // passes returns how many passes an address earned within the last hour.
 func (c *climbs) passes(a netip.Addr, at time.Time) int64 {
 	return int64(c.earned.Ahead(c.earned.AddrKey(a, 0), at) / passFades)
+}
+
+// earn counts a pass of an address, or the share of one that it counts for.
+func (c *climbs) earn(a netip.Addr, share float64, at time.Time) {
+	key := c.earned.AddrKey(a, 0)
+	for range max(1, int(share*passParts)) {
+		c.earned.Take(key, at)
+	}
 }
 
 // visitorKey is the checks limiter's key of a visitor: the strongest identity, or the address and the kind of browser.

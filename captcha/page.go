@@ -47,14 +47,14 @@ func (c *Captcha) Page(q *Request) Response {
 	}
 	least := c.leastOf(q, &l, at)
 	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
-	if wait := c.exhausted(q, at); wait > 0 && !moves {
+	asked := c.ask(q, least, at)
+	if wait := c.exhausted(q, p.chose(asked.step), at); wait > 0 && !moves {
 		return c.limited(q, &p, wait, q.Service.showURL(&l))
 	}
 	pr := c.probeOf(q)
 	lang := c.language(q, &p)
 	lost := c.cookiesLost(q, pr, at)
 	off := p.cc == "1" && l.gaveProbe() && !pr.returned && !hasCookie(q, q.Service.cookie)
-	asked := c.ask(q, least, at)
 	asked.move = moves
 	if p.step == "" && !lost && !off && (moves || asked.step < steps.Digits) {
 		return c.checkingPage(q, &p, &l, asked, at)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 
+	"antirobot/captcha/steps"
 	"antirobot/request"
 )
 
@@ -88,6 +89,14 @@ func (p *params) field(name string) *string {
 		return &p.stay
 	}
 	return nil
+}
+
+// chose returns the step that a visitor is shown who is asked for one: digits at least, if they were chosen.
+func (p *params) chose(asked steps.Step) steps.Step {
+	if p.step != "" {
+		return max(asked, steps.Digits)
+	}
+	return asked
 }
 
 // choose takes a language that was chosen with the switch.

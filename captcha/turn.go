@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/steps"
 	"antirobot/store"
 	"antirobot/templates"
 )
@@ -35,9 +36,10 @@ func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
 	return max(grown(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), grown(inDay, c.PassesPerDay, c.LongestWait))
 }
 
-// interval returns the interval between passes at a level with the given counts: a network of several households has as
-// many passes more. An interval that passes while a picture is read is none.
-func (c *Config) interval(e *earned, i int, inHour, inDay float64) time.Duration {
+// interval returns the interval before a pass at a level with the given counts: a network of several households has as
+// many passes more, and a pass that counts for a share of one (shareOf) comes after that share of the interval. An interval that passes
+// while a picture is read is none.
+func (c *Config) interval(e *earned, i int, inHour, inDay, share float64) time.Duration {
 	var d time.Duration
 	switch {
 	case e.levels[i].hourly: // nobody waits for it
@@ -47,10 +49,15 @@ func (c *Config) interval(e *earned, i int, inHour, inDay float64) time.Duration
 	default:
 		d = time.Duration(float64(c.intervalOf(0, inDay)) / e.levels[i].places)
 	}
-	if d <= reading {
+	if d = time.Duration(float64(d) * share); d <= reading {
 		return 0
 	}
 	return d
+}
+
+// shareOf is how much of a pass an answer to step counts for, when asked was asked for.
+func (c *Config) shareOf(step, asked steps.Step) float64 {
+	return float64(c.Steps.Worth(step, asked, whole)) / whole
 }
 
 // takePass counts a pass of the address that a right answer's challenge was made for, or returns how long it has to wait
@@ -66,8 +73,8 @@ func (c *Captcha) takePass(ctx context.Context, q *Request, r *result, at time.T
 	before := max(e.hour-float64(counts)/whole/e.levels[0].places, 0)
 	for i := range e.n {
 		l := &e.levels[i]
-		due := c.cfg.interval(&e, i, before, l.before())
-		if due == 0 && c.cfg.interval(&e, i, e.hour, l.day) == 0 {
+		due := c.cfg.interval(&e, i, before, l.before(), float64(counts)/whole)
+		if due == 0 && c.cfg.interval(&e, i, e.hour, l.day, 1) == 0 {
 			continue // nobody waits for the next one, either
 		}
 		wait, err = c.takeTurn(ctx, l, due, at)
@@ -114,10 +121,10 @@ func (c *Captcha) sinceLast(ctx context.Context, l *level, interval time.Duratio
 	return last, max(then.Add(interval-reading).Sub(at), 0), nil
 }
 
-// exhausted returns how long an address must wait for its next pass, so that it is told before doing any work. If the store
+// exhausted returns how long an address must wait for its next pass by a step, so that it is told before doing any work. If the store
 // does not answer, nobody waits.
-func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
-	return c.exhaustedAt(q, q.ID.Addr, at)
+func (c *Captcha) exhausted(q *Request, step steps.Step, at time.Time) (wait time.Duration) {
+	return c.exhaustedAt(q, q.ID.Addr, c.cfg.shareOf(step, step), at)
 }
 
 // early reports whether a right answer comes before its turn, and sets how long it is until then: it is not spent, so that nobody
@@ -127,7 +134,7 @@ func (c *Captcha) early(q *Request, r *result, at time.Time) bool {
 	if c.spent.Has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
 		return false
 	}
-	r.wait = c.exhaustedAt(q, k.addr, at)
+	r.wait = c.exhaustedAt(q, k.addr, c.cfg.shareOf(k.step(), k.asked), at)
 	r.early = r.wait > 0
 	return r.early
 }
@@ -173,7 +180,7 @@ func (c *Captcha) limitedForm(q *Request, p *params, token string, wait time.Dur
 	return a
 }
 
-func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, at time.Time) (wait time.Duration) {
+func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, share float64, at time.Time) (wait time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
 	e, err := c.earned(ctx, q.Service.name, addr, at)
@@ -181,7 +188,7 @@ func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, at time.Time) (wait t
 		return 0
 	}
 	for i := range e.n {
-		interval := c.cfg.interval(&e, i, e.hour, e.levels[i].day)
+		interval := c.cfg.interval(&e, i, e.hour, e.levels[i].day, share)
 		if interval == 0 {
 			continue
 		}

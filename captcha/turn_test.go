@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/captcha/steps"
 	"antirobot/identity"
 )
 
@@ -134,5 +135,29 @@ func TestThePageLeadsOnWithAPass(t *testing.T) {
 		if a := e.c.Page(e.request("GET", where, withPass(&solved))); a.Status != 200 {
 			t.Errorf("%s: status %d", where, a.Status)
 		}
+	}
+}
+
+// TestChecksWaitForTheirShare: a check of the browser, which counts for a quarter of a pass, comes after a quarter of the interval, and
+// raises what its address is asked for by a quarter.
+func TestChecksWaitForTheirShare(t *testing.T) {
+	e := newEnv(t, digitsOnly)
+	e.exhaust(4 * time.Minute)
+	q := e.request("GET", "https://example.com/")
+	digits, silent := e.c.exhausted(q, steps.Digits, e.now()), e.c.exhausted(q, steps.Silent, e.now())
+	whole, quarter := digits+reading, silent+reading
+	if ratio := float64(quarter) / float64(whole); ratio < 0.24 || ratio > 0.26 {
+		t.Errorf("digits wait for %v, a check for %v", digits, silent)
+	}
+	a, at := addr("198.51.100.7"), e.now()
+	for range 8 {
+		e.c.climbs.earn(a, e.c.cfg.shareOf(steps.Silent, steps.Silent), at)
+	}
+	if n := e.c.climbs.passes(a, at); n != 2 {
+		t.Errorf("eight checks count as %d passes", n)
+	}
+	e.c.climbs.earn(a, e.c.cfg.shareOf(steps.Digits, steps.Silent), at)
+	if n := e.c.climbs.passes(a, at); n != 3 {
+		t.Errorf("with digits, they count as %d passes", n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"antirobot/captcha/media"
+	"antirobot/captcha/steps"
 	"antirobot/spravka"
 )
 
@@ -143,7 +144,7 @@ func (q *Request) workURL() string {
 func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 	wait := c.checks.Take(c.checks.AddrKey(q.ID.Addr, 0), at)
 	if wait == 0 {
-		wait = c.exhausted(q, at)
+		wait = c.exhausted(q, steps.Digits, at)
 	}
 	if wait > 0 {
 		c.count.work["limited"].Inc()

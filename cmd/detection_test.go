@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/config"
 	"antirobot/replay"
 	"antirobot/traffic"
 )
@@ -165,5 +166,43 @@ func TestTrafficIsTheSame(t *testing.T) {
 	cfg.Seed++
 	if third := measure(t, cfg); reflect.DeepEqual(first, third) {
 		t.Error("another seed gives the same figures")
+	}
+}
+
+// TestChecksHurtNobody: people whose network has read too much go on after a silent check, if their browsers run scripts; robots only where
+// they hide that they are driven. A captcha stops all of them.
+func TestChecksHurtNobody(t *testing.T) {
+	t.Parallel()
+	run := func(step string, hidden bool) (people, robots traffic.Outcome) {
+		cfg := traffic.DefaultConfig()
+		cfg.Kinds, cfg.Set, cfg.Scale, cfg.WarmUp, cfg.Length, cfg.Hidden = []traffic.Kind{traffic.Office, traffic.Agents}, traffic.Tuning, 0.15, 24*time.Hour, 4*time.Hour, hidden
+		r, err := newTrafficRehearsal("", &cfg, replay.Deps{}, func(c *config.Config) {
+			for i := range c.Resolved {
+				c.Resolved[i].Verdict.Budget = step
+			}
+			c.Processor.Budget.Hour, c.Processor.Budget.Day = 20, 20
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		for _, o := range scored(t, cfg, r).Outcomes() {
+			at := &people
+			if o.Robot {
+				at = &robots
+			}
+			at.Stopped, at.Asked, at.Checked, at.Checks = at.Stopped+o.Stopped, at.Asked+o.Asked, at.Checked+o.Checked, at.Checks+o.Checks
+		}
+		return people, robots
+	}
+	checked, robots := run("check", false)
+	asked, _ := run("captcha", false)
+	_, hidden := run("check", true)
+	t.Logf("people: with a check %d stopped and %d checked, with a captcha %d stopped; robots took %d checks, hidden ones %d", checked.Stopped, checked.Checked, asked.Stopped, robots.Checks, hidden.Checks)
+	if asked.Checks != 0 || asked.Asked < 3 || checked.Checked < 3 || checked.Asked >= asked.Asked {
+		t.Errorf("with a check %+v, with a captcha %+v", checked, asked)
+	}
+	if robots.Checks != 0 || hidden.Checks == 0 {
+		t.Errorf("robots took %d checks, hidden ones %d", robots.Checks, hidden.Checks)
 	}
 }

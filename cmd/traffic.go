@@ -74,6 +74,7 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.StringVar((*string)(&f.cfg.Via), "via", "", "`WHAT` is in front of the gateway: nothing, or nginx (HTTP/1.0, lower-case field names)")
 	p.StringVar((*string)(&f.cfg.Site), "site", string(f.cfg.Site), "`SITE` that is visited: shop or course")
 	p.StringVar((*string)(&f.cfg.Set), "set", "", "`WHICH` of the guests and agents take part: all, tuning or held-out; all, and with --factors tuning, by default")
+	p.BoolVar(&f.cfg.Hidden, "hidden", false, "robots in browsers pass silent checks, as those do that hide how they are driven")
 	p.IntVar(&f.processors, "processors", 1, "among how many processors the judgement is divided, by network (docs/scaling.md), as a `NUMBER`")
 	p.BoolVar(&f.auc, "auc", false, "measure instead how well the scores of a visit tell robots from people: areas under ROC curves, nobody stopped")
 	p.BoolVar(&f.economy, "economy", false, "measure instead how much of a shop harvesters get in a day")

@@ -219,11 +219,16 @@ func (c *Case) WouldStop() bool {
 // Refused refuses a stopped request of recorded traffic, whose client reads no answer: it returns with which status and outcome. A form
 // whose body is missing is not carried through its captcha.
 func (c *Case) Refused() (status int, o captcha.Outcome) {
-	q := c.request()
-	q.Unread = true
-	q.BodyTooLarge = q.BodyTooLarge || q.Body == nil
-	a := c.refusal(q)
+	a := c.Refusal(true)
 	return a.Status, a.Outcome
+}
+
+// Refusal is the answer to a stopped request of recorded traffic; unread says that its client reads none, so that hardly any is made.
+func (c *Case) Refusal(unread bool) captcha.Response {
+	q := c.request()
+	q.Unread = unread
+	q.BodyTooLarge = q.BodyTooLarge || q.Body == nil
+	return c.refusal(q)
 }
 
 // refusal makes the answer to a stopped request, in a form that its kind can read.
@@ -290,7 +295,7 @@ func (c *Case) request() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
 	q.RequestID = string(c.idText[:])
-	q.Unsure = c.decision.Verdict == verdict.Unsure && c.decision.Step == verdict.StepCheck
+	q.Unsure = c.decision.Checks()
 	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
 	q.Reason = reasonOf(&c.decision)
 	q.Named, q.Unread = false, false

@@ -70,11 +70,18 @@ type Served struct {
 	// SetCookie is the browser cookie that the gateway sets, as the value of Set-Cookie; nil if it sets none. Whoever is
 	// stopped and keeps it is led back at once.
 	SetCookie []byte
+	// Sent is what a stopped client is answered that follows redirects.
+	Sent OwnAnswer
 }
 
 // Asked reports whether the visitor was asked because of what its network reads or how it arrives, and not taken for a robot.
 func (s *Served) Asked() bool {
 	return s.Stopped && (s.Decision.Cause == verdict.CauseBudget || s.Decision.Cause == verdict.CauseCampaign)
+}
+
+// Checks reports whether a silent check is all that the visitor is asked for, unless the ladder leads higher.
+func (s *Served) Checks() bool {
+	return s.Stopped && s.Decision.Checks()
 }
 
 // Why says briefly why a visitor was stopped or asked.
@@ -114,9 +121,11 @@ func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *S
 	g.one.Decide()
 	s.Stopped = g.one.WouldStop()
 	if g.one.Stopped() {
-		status, outcome := g.one.Refused()
-		s.SetCookie = g.one.Named()
-		s.Judged = g.one.Tell(&proxy.Facts{Status: status, Kind: proxy.KindOf(outcome)})
+		r := g.one.Refusal(!a.Follows)
+		if s.SetCookie = g.one.Named(); a.Follows {
+			s.Sent = ownAnswer(&r)
+		}
+		s.Judged = g.one.Tell(&proxy.Facts{Status: r.Status, Kind: proxy.KindOf(r.Outcome)})
 		return s
 	}
 	f := proxy.Facts{Status: int(a.Status), ContentType: a.ContentType, Bytes: int64(min(a.Bytes, math.MaxInt64)), Took: a.Took} //nolint:gosec // bounded

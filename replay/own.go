@@ -15,6 +15,7 @@ type OwnAnswer struct {
 	Status  int
 	Body    []byte
 	Cookies []string      // name=value, of those that it sets
+	To      string        // where it leads; empty: nowhere
 	After   time.Duration // when to come again; 0: it does not say
 }
 
@@ -26,12 +27,18 @@ func (g *Gateway) Answer(v *request.View, body []byte) OwnAnswer {
 	g.one.Visit()
 	r := g.one.Answer(body)
 	g.served.Judged = g.one.Tell(&proxy.Facts{Status: r.Status, Kind: proxy.KindOf(r.Outcome), Work: r.Work})
+	return ownAnswer(&r)
+}
+
+func ownAnswer(r *captcha.Response) OwnAnswer {
 	a := OwnAnswer{Status: r.Status, Body: r.Body}
 	for _, f := range r.Header {
 		switch f.Name {
 		case "Set-Cookie":
 			pair, _, _ := strings.Cut(f.Value, ";")
 			a.Cookies = append(a.Cookies, pair)
+		case "Location":
+			a.To = f.Value
 		case "Retry-After":
 			if n, err := strconv.Atoi(f.Value); err == nil {
 				a.After = time.Duration(n) * time.Second

@@ -41,6 +41,7 @@ type Response struct {
 	Took        time.Duration // 0: unknown
 	ContentType []byte        // empty: unknown
 	Advised     bool          // a balancer forwards the request itself: nothing is known of the answer
+	Follows     bool          // the client goes where the gateway sends it: Served.Sent says where
 }
 
 // reset clears everything but the memory, and takes a copy of the line.

@@ -195,10 +195,10 @@ func (c *client) fill(v *request.View, p *planned, host string) {
 }
 
 func (c *client) cookie() []byte {
-	all := [...]string{c.session, c.iCookie, c.pass}
+	all := [...]string{c.session, c.iCookie, c.probe, c.pass}
 	list := all[:]
 	if !c.cookies {
-		list = all[2:]
+		list = all[3:]
 	}
 	n := 0
 	for _, s := range list {

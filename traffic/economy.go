@@ -116,6 +116,7 @@ type Harvest struct {
 
 	Visits  int `json:"visits"`  // of people, from the time when the harvester begins
 	Asked   int `json:"asked"`   // visits in which they were asked for a captcha because of what their network reads
+	Checked int `json:"checked"` // visits in which their browser took a silent check for that
 	Stopped int `json:"stopped"` // visits in which they were taken for robots
 
 	Why map[string]int `json:"why,omitempty"` // visits in which they were asked or stopped, by who they are and why
@@ -189,6 +190,7 @@ type visitor struct {
 type visit struct {
 	last           time.Time
 	asked, stopped bool
+	checked        bool
 }
 
 // visitPause is the pause after which a person's next request begins another visit.
@@ -206,7 +208,14 @@ func (h *Harvest) see(visits map[visitor]*visit, r *Request, s *replay.Served) {
 		h.Visits++
 	}
 	v.last = r.View.At
-	if s == nil || !s.Stopped {
+	switch {
+	case s == nil || !s.Stopped:
+		return
+	case r.Check:
+		if !v.checked {
+			v.checked = true
+			h.Checked++
+		}
 		return
 	}
 	if s.Asked() && !v.asked {

@@ -18,7 +18,7 @@ func (w *world) oddHabits() map[string]func(c *client) {
 		"tor":      w.tor,
 		"text":     w.text,
 		"pictures": func(c *client) { c.only = func(d dest) bool { return d != destImage && d != destFont } },
-		"cached":   func(c *client) { c.only = func(d dest) bool { return d == destFetch } },
+		"cached":   func(c *client) { c.only, c.warm = func(d dest) bool { return d == destFetch }, true },
 		"old":      w.old,
 		"webview":  w.webview,
 		"polling":  func(c *client) { c.act = poll },

@@ -33,6 +33,7 @@ type fate struct {
 	pages             int
 	pagesBefore       int  // before the first that was stopped
 	taken             bool // for a robot; otherwise only asked because of what is read
+	checks            int  // silent checks that its browser took
 }
 
 // Add counts a request.
@@ -56,6 +57,10 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 		f.pages++
 	}
 	if served == nil || !served.Stopped || r.Led {
+		return
+	}
+	if r.Check {
+		f.checks++
 		return
 	}
 	f.taken = f.taken || !served.Asked()
@@ -124,6 +129,8 @@ type Outcome struct {
 	Stopped         int           `json:"stopped_clients"`
 	RequestsStopped int           `json:"stopped_requests"`
 	Asked           int           `json:"asked_clients"`          // of these, those never taken for a robot: only asked
+	Checked         int           `json:"checked_clients"`        // others, who took silent checks and were never stopped otherwise
+	Checks          int           `json:"checks"`                 // silent checks that were taken, of all clients
 	Thirty          int           `json:"stopped_by_30_pages"`    // clients
 	BeforeMedian    int           `json:"requests_before_median"` // of the stopped ones
 	BeforeMost      int           `json:"requests_before_most"`
@@ -180,6 +187,10 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 	for _, f := range of {
 		o.Requests += f.requests
 		o.RequestsStopped += f.stopped
+		o.Checks += f.checks
+		if f.stopped == 0 && f.checks > 0 {
+			o.Checked++
+		}
 		if f.stopped == 0 {
 			continue
 		}
@@ -217,7 +228,7 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 func (s *Score) Text(w io.Writer) error {
 	list := s.Outcomes()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "kind\tis\tclients\trequests\tclients stopped\tonly asked\twithin 30 pages\tafter requests: median, most\tafter: median, most\trequests stopped\ttimes")
+	fmt.Fprintln(tw, "kind\tis\tclients\trequests\tclients stopped\tonly asked\tonly checked\twithin 30 pages\tafter requests: median, most\tafter: median, most\trequests stopped\ttimes")
 	for i := range list {
 		o := &list[i]
 		after, took := "–", "–"
@@ -225,8 +236,8 @@ func (s *Score) Text(w io.Writer) error {
 			after = fmt.Sprintf("%d, %d", o.BeforeMedian, o.BeforeMost)
 			took = fmt.Sprintf("%v, %v", round(o.TimeMedian), round(o.TimeMost))
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%d\t%d\t%s\t%s\t%d (%s)\t%d\n", o.name(), o.is(), o.Clients, o.Requests,
-			o.Stopped, share(o.Stopped, o.Clients), o.Asked, o.Thirty, after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests), o.Episodes)
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%d\t%d\t%d\t%s\t%s\t%d (%s)\t%d\n", o.name(), o.is(), o.Clients, o.Requests,
+			o.Stopped, share(o.Stopped, o.Clients), o.Asked, o.Checked, o.Thirty, after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests), o.Episodes)
 	}
 	fmt.Fprintln(tw)
 	if err := tw.Flush(); err != nil {

@@ -23,6 +23,7 @@ const (
 	destFetch   // a script's call
 	destBeacon  // what a script reports
 	destCaptcha // the gateway's own page, after a redirect
+	destCheck   // a silent check of the gateway's, after a redirect
 )
 
 // place is a site that everybody visits. Places differ in their shape, so that what distinguishes robots from people is

@@ -37,13 +37,19 @@ type challenge struct {
 	Captcha struct {
 		Key    string
 		Status string
-		Work   *struct {
-			Seed  string
-			Parts uint32
-			Below uint32
-		}
+		Work   *work
 	}
 }
+
+// work is what a browser is to do.
+type work struct {
+	Seed  string
+	Parts uint32
+	Below uint32
+}
+
+// passPrefix begins the cookie of a pass.
+const passPrefix = "spravka="
 
 // solve asks for a picture, reads it, and answers when it is called again after that time. It earns a pass, or returns how long the
 // client has to wait; the others go on meanwhile, as the gateway's clock does.
@@ -61,7 +67,9 @@ func (c *client) solve(w *world) (wait time.Duration) {
 		}
 		rep := SolverAnswer
 		if t := q.Captcha.Work; t != nil {
-			rep = s.toil(t.Seed, t.Parts, t.Below)
+			var hashes uint64
+			rep, hashes = toil(t)
+			s.hashes += hashes
 		}
 		c.reply = "format=json&key=" + q.Captcha.Key + "&rep=" + rep
 		if q.Captcha.Work == nil && does.digits > 0 {
@@ -71,7 +79,7 @@ func (c *client) solve(w *world) (wait time.Duration) {
 	a := w.post(c, c.reply)
 	c.reply = ""
 	for _, cookie := range a.Cookies {
-		if strings.HasPrefix(cookie, "spravka=") {
+		if strings.HasPrefix(cookie, passPrefix) {
 			s.solved++
 			c.pass, s.pass = cookie, cookie
 			return 0
@@ -82,30 +90,30 @@ func (c *client) solve(w *world) (wait time.Duration) {
 
 // post posts to the captcha.
 func (w *world) post(c *client, body string) replay.OwnAnswer {
-	c.fill(&w.view, &planned{path: "/checkcaptcha", dest: destFetch, post: true}, w.cfg.Host)
-	return w.server.Answer(&w.view, []byte(body))
+	return w.own(c, &planned{path: "/checkcaptcha", dest: destFetch, post: true}, body)
 }
 
-// toil does the work that a browser would do: for each part it looks for a number whose hash is below the bound.
-func (p *paid) toil(seed string, parts, below uint32) string {
-	raw, err := hex.DecodeString(seed)
+// toil does the work that a browser would do: for each part it looks for a number whose hash is below the bound. It returns how many
+// hashes that took, too.
+func toil(t *work) (answer string, hashes uint64) {
+	raw, err := hex.DecodeString(t.Seed)
 	if err != nil {
-		return ""
+		return "", 0
 	}
 	b := append(raw, make([]byte, 8)...)
-	found := make([]string, 0, parts)
-	for part := range parts {
+	found := make([]string, 0, t.Parts)
+	for part := range t.Parts {
 		binary.BigEndian.PutUint32(b[len(raw):], part)
 		for n := uint32(0); ; n++ {
 			binary.BigEndian.PutUint32(b[len(raw)+4:], n)
-			p.hashes++
-			if sum := sha256.Sum256(b); binary.BigEndian.Uint32(sum[:]) < below {
+			hashes++
+			if sum := sha256.Sum256(b); binary.BigEndian.Uint32(sum[:]) < t.Below {
 				found = append(found, strconv.FormatUint(uint64(n), 10))
 				break
 			}
 		}
 	}
-	return strings.Join(found, ".")
+	return strings.Join(found, "."), hashes
 }
 
 // hashTime is how long one computation of SHA-256 takes here: the fastest of some series, since others run, too.

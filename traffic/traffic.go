@@ -52,6 +52,7 @@ type Config struct {
 	Via    Via
 	Site   Site
 	Set    Set
+	Hidden bool // robots in browsers pass silent checks, as those do that hide how they are driven
 
 	harvest *shop // of the harvesters, if there are any
 }
@@ -124,6 +125,7 @@ type Request struct {
 	Held   bool   // of a sort that is held out
 	Page   bool   // a page, or whatever a program asks for
 	Led    bool   // it was stopped, and the client is led back with a name of its own: it requests the same again
+	Check  bool   // it was stopped for a silent check, which the client's browser takes before it requests the same again
 }
 
 // Each is called for every request, after it was served. s is nil without a Server.
@@ -222,7 +224,10 @@ type client struct {
 	night     bool              // awake when others sleep
 	tabs      int               // how many are opened at once
 	only      func(d dest) bool // which parts of a page are requested; nil: all
+	warm      bool              // the others are in its cache
+	unchecked bool              // its last silent check earned no pass
 	nomad     bool              // switches to another address when it is stopped
+	probe     string            // the cookie by which the captcha page sees that cookies are kept
 	pass      string            // the cookie of the pass that it earned
 	reply     string            // the answer to the picture that it reads; empty: it reads none
 }
@@ -280,6 +285,10 @@ func (c *client) between(a, b time.Duration) time.Duration {
 
 // serve makes one request and lets the client react to the answer.
 func (w *world) serve(c *client, p *planned) error {
+	if p.dest == destCheck {
+		w.check(c, p.path)
+		return nil
+	}
 	v := &w.view
 	c.fill(v, p, w.cfg.Host)
 	if w.cfg.Via == Nginx {
@@ -299,6 +308,7 @@ func (w *world) serve(c *client, p *planned) error {
 	}
 	var s *replay.Served
 	if w.server != nil {
+		w.answer.Follows = w.mayCheck(c)
 		s = w.server.Serve(v, &w.answer)
 		c.learn(w, p, s)
 	}
@@ -324,6 +334,9 @@ func (c *client) learn(w *world, p *planned, s *replay.Served) {
 	if w.req.Led = len(s.SetCookie) > 0 && c.cookies; w.req.Led {
 		p.after = 200 * time.Millisecond
 		c.plan = slices.Insert(c.plan, 0, *p)
+		return
+	}
+	if w.req.Check = w.goesOn(c, p, s); w.req.Check {
 		return
 	}
 	c.stops++

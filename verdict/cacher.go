@@ -220,7 +220,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 	}
 	if suspect {
 		d.Verdict = Robot
-		if d.Cause == CauseDoubt || d.Cause == CauseAttack || d.Cause == CauseCampaign {
+		if d.unsure() {
 			d.Verdict = Unsure
 		}
 		d.Data = c.paths.proved(c.pathKey(s, v.Path)) == readingData
@@ -267,7 +267,7 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 		}
 	}
 	if c.questioned(d, v, id, s) {
-		d.Cause = CauseBudget
+		d.Cause, d.Step = CauseBudget, s.Budget
 		return true
 	}
 	if c.doubted(d, v, id, s) {

@@ -63,7 +63,7 @@ func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human
 // Told is the verdict that the service is told: Unsure also where a doubt stops nothing.
 func (d *Decision) Told() Verdict {
 	if d.Waived != NotWaived {
-		if d.Cause == CauseDoubt || d.Cause == CauseAttack || d.Cause == CauseCampaign {
+		if d.unsure() {
 			return Unsure
 		}
 		return Robot
@@ -72,6 +72,17 @@ func (d *Decision) Told() Verdict {
 		return Unsure
 	}
 	return d.Verdict
+}
+
+// unsure reports whether the cause is no reason to call the visitor a robot.
+func (d *Decision) unsure() bool {
+	return d.Cause == CauseDoubt || d.Cause == CauseAttack || d.Cause == CauseCampaign
+}
+
+// Checks reports whether the visitor is asked for no more than a silent check, where the ladder does not lead higher: by a doubt, or because
+// of what its network reads, which says nothing of the visitor.
+func (d *Decision) Checks() bool {
+	return d.Step == StepCheck && (d.Verdict == Unsure || d.Verdict == Robot && d.Cause == CauseBudget)
 }
 
 // methodOf returns the first letter of a method; of one that begins like GET or HEAD and is neither, zero: services that know

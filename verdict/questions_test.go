@@ -88,3 +88,26 @@ func TestQuestionsAreBounded(t *testing.T) {
 		t.Errorf("%d kept, %d refused", q.n.Load(), q.refused.Load())
 	}
 }
+
+// TestBudgetAsksForLittle: whose network has read too much is asked for a silent check, unless the service wants a captcha; the verdict is
+// the same.
+func TestBudgetAsksForLittle(t *testing.T) {
+	for step, checks := range map[string]bool{"check": true, "captcha": false} {
+		w := newWorld(t)
+		s := service(t, func(c *ServiceConfig) { c.Budget = step })
+		w.Ask(&Question{Prefix: identity.Prefix{ID: ip("192.0.2.1").ID, Bits: 128, Group: s.Group}, Until: w.now().Add(time.Hour)})
+		if d := w.ask(s, "192.0.2.1"); d.Verdict != Robot || d.Cause != CauseBudget || d.Checks() != checks {
+			t.Errorf("budget: %s: %v for %v, step %v", step, d.Verdict, d.Cause, d.Step)
+		}
+		w.ban(ip("192.0.2.2"))
+		if d := w.ask(s, "192.0.2.2"); d.Cause != CauseBan || d.Checks() {
+			t.Errorf("budget: %s: a ban: %v, step %v", step, d.Cause, d.Step)
+		}
+	}
+	for _, step := range []string{"", "nothing", "digits"} {
+		c := DefaultServiceConfig()
+		if c.Budget = step; c.Validate() == nil {
+			t.Errorf("budget: %q is accepted", step)
+		}
+	}
+}
