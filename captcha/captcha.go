@@ -43,6 +43,9 @@ type Request struct {
 	// Beside says that a balancer brings the request and sends others to the service itself: the gateway sees only what
 	// it is asked about.
 	Beside bool
+	// Tight says that a balancer reads the head of the answer into a small buffer, and may let the visitor through if it does not
+	// fit: the address to come back to is kept short.
+	Tight bool
 	// Reason is why the request is challenged. Written is what the visitor wrote if that is the reason: the page that carries
 	// the request shows its beginning, to nobody but them.
 	Reason  templates.Reason

@@ -241,6 +241,9 @@ func cookieSite(t *testing.T) *httptest.Server {
 				t.Errorf("the service gets %s as a visitor has sent it", name)
 			}
 		}
+		if to := r.Header.Values("Upgrade"); len(to) > 0 && !slices.Equal(to, []string{"websocket"}) {
+			t.Errorf("the service is asked for a tunnel of %q, in which a visitor could make requests that nobody asks about", to)
+		}
 		switch r.URL.Path {
 		case "/ws":
 			c, buf, err := w.(http.Hijacker).Hijack()
