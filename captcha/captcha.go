@@ -107,6 +107,7 @@ type Captcha struct {
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
 	lost   *limits.Pace // right answers without the cookie coming back
+	told   *limits.Pace // what pages say of their browsers
 	climbs climbs
 }
 
@@ -135,6 +136,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		checks:  cfg.Rates.Checks.pace(cfg.RateEntries),
 		revokes: limits.NewPace(revokeEvery, 1, cfg.RateEntries),
 		lost:    limits.NewPace(lostEvery, lostMany, cfg.RateEntries),
+		told:    limits.NewPace(toldEvery, toldMany, cfg.RateEntries),
 		climbs:  newClimbs(cfg.RateEntries),
 	}
 	if d.Previous != nil {
@@ -155,7 +157,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	if now.RateEntries != was.RateEntries {
 		return
 	}
-	c.lost, c.climbs = p.lost, p.climbs
+	c.lost, c.told, c.climbs = p.lost, p.told, p.climbs
 	if now.Rates.Images == was.Rates.Images {
 		c.rates[media.Picture] = p.rates[media.Picture]
 	}
