@@ -43,6 +43,9 @@ type Request struct {
 	// Beside says that a balancer brings the request and sends others to the service itself: the gateway sees only what
 	// it is asked about.
 	Beside bool
+	// Tight says that a balancer reads the head of the answer into a small buffer, and may let the visitor through if it does not
+	// fit: the address to come back to is kept short.
+	Tight bool
 	// Reason is why the request is challenged. Written is what the visitor wrote if that is the reason: the page that carries
 	// the request shows its beginning, to nobody but them.
 	Reason  templates.Reason
@@ -104,6 +107,7 @@ type Captcha struct {
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
 	lost   *limits.Pace // right answers without the cookie coming back
+	told   *limits.Pace // what pages say of their browsers
 	climbs climbs
 }
 
@@ -132,6 +136,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		checks:  cfg.Rates.Checks.pace(cfg.RateEntries),
 		revokes: limits.NewPace(revokeEvery, 1, cfg.RateEntries),
 		lost:    limits.NewPace(lostEvery, lostMany, cfg.RateEntries),
+		told:    limits.NewPace(toldEvery, toldMany, cfg.RateEntries),
 		climbs:  newClimbs(cfg.RateEntries),
 	}
 	if d.Previous != nil {
@@ -152,7 +157,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	if now.RateEntries != was.RateEntries {
 		return
 	}
-	c.lost, c.climbs = p.lost, p.climbs
+	c.lost, c.told, c.climbs = p.lost, p.told, p.climbs
 	if now.Rates.Images == was.Rates.Images {
 		c.rates[media.Picture] = p.rates[media.Picture]
 	}

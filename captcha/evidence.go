@@ -16,6 +16,13 @@ const evidenceScript = "evidence.js"
 // evidenceTTL is how long a page may be open before it tells anything.
 const evidenceTTL = time.Hour
 
+// toldEvery and toldMany are how often, and how often at once, pages of an address are listened to, since each time the store keeps
+// something for an hour; a script to be told by is free.
+const (
+	toldEvery = time.Minute / 300
+	toldMany  = 300
+)
+
 // Inserts returns the path of the script whose tag is put into the service's pages, empty for none, and whether their
 // Content-Security-Policy is changed where it forbids the script.
 func (s *Settings) Inserts() (path string, extends bool) { return s.inserted, s.extends }
@@ -52,8 +59,9 @@ func (c *Captcha) Evidence(q *Request) Response {
 	if !ok {
 		return a
 	}
-	nonce, err := c.keys.Ring().OpenSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), seal, c.now())
-	if err != nil {
+	at := c.now()
+	nonce, err := c.keys.Ring().OpenSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), seal, at)
+	if err != nil || c.told.Take(c.told.AddrKey(q.ID.Addr, 0), at) > 0 {
 		return a
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)

@@ -24,6 +24,32 @@ func sealOf(t *testing.T, a Response) string {
 	return told.Seal
 }
 
+// TestPitfall12EvidenceIsLimited: who takes one script after the other fills no store with what it tells, and keeps nobody else from telling.
+func TestPitfall12EvidenceIsLimited(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Evidence = true })
+	taken := func(opts ...opt) bool {
+		seal := sealOf(t, e.c.EvidenceScript(e.request("GET", "https://example.com/captcha/evidence.js", opts...)))
+		opts = append([]opt{body("text/plain;charset=UTF-8", "1 "+seal+" 0 de 5.0.0.2.0 0.75")}, opts...)
+		return e.c.Evidence(e.request("POST", "https://example.com/captcha/evidence", opts...)).Outcome == OutcomeEvidence
+	}
+	n := 0
+	for range 2 * toldMany {
+		if taken() {
+			n++
+		}
+	}
+	if n != toldMany {
+		t.Errorf("%d of %d were taken, wanted %d", n, 2*toldMany, toldMany)
+	}
+	if !taken(from("198.51.100.9")) {
+		t.Error("nobody else is listened to")
+	}
+	e.pass(time.Minute)
+	if !taken() {
+		t.Error("it is never listened to again")
+	}
+}
+
 // TestEvidence: what a page says counts once, for the visitor whose script it was, at the service, within the hour; and
 // only where the service has switched it on.
 func TestEvidence(t *testing.T) {

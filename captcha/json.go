@@ -76,7 +76,7 @@ func marshal(v any) []byte {
 func (c *Captcha) ChallengeJSON(q *Request) Response {
 	at := c.now()
 	c.count.shown["json"].Inc()
-	l := c.signLink(q, q.wanted(), false, at)
+	l := c.signLink(q, q.linked(), false, at)
 	a := c.challengeJSON(q, &l, nil, q.Service.ajaxStatus, at)
 	q.noteRetpath(&a)
 	return a

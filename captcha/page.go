@@ -24,7 +24,7 @@ func (c *Captcha) Redirect(q *Request) Response {
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
 	c.probe(q, &a, c.probeOf(q))
-	l := c.signLink(q, q.wanted(), true, at)
+	l := c.signLink(q, q.linked(), true, at)
 	q.noteRetpath(&a)
 	a.add("Location", q.Base+q.Service.showURL(&l))
 	a.add("Referrer-Policy", "no-referrer")

@@ -2,6 +2,7 @@ package captcha
 
 import (
 	"encoding/xml"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -78,5 +79,47 @@ func TestRefusedRetpathIsTold(t *testing.T) {
 		if exposed := strings.Contains(script.Get("Access-Control-Expose-Headers"), "X-Antirobot-Retpath"); exposed != (want != "") {
 			t.Errorf("%.30q: readable by the script: %t", retpath, exposed)
 		}
+	}
+}
+
+// TestHeadsForBalancersAreSmall: nginx takes an answer whose head does not fit into a page of memory, 4 KiB, for a gateway that is down, and
+// may let the visitor through. No request makes the head of an answer as large, and what fits comes back whole.
+func TestHeadsForBalancersAreSmall(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.RetpathHosts = []string{"*.example.com"}
+	})
+	const site = "https://example.com"
+	for want, from := range map[string]string{
+		site + "/search?q=" + strings.Repeat("x", 1500): "/search?q=" + strings.Repeat("x", 1500),
+		site + "/long":                      "/long?q=" + strings.Repeat("x", 7000),
+		site + "/escaped":                   "/escaped?q=" + strings.Repeat("%22", 500),
+		site + "/bytes":                     "/bytes?q=" + strings.Repeat("\xff", 1000),
+		site + "/":                          "/" + strings.Repeat("x", 7000) + "?q=1",
+		"https://www.example.com/elsewhere": "X-Retpath-Y: https://www.example.com/elsewhere?q=" + strings.Repeat("%22", 1000),
+	} {
+		target, retpath, named := strings.Cut(from, "X-Retpath-Y: ")
+		opts := []opt{func(q *Request) { q.Tight = true }}
+		if named {
+			target, opts = "/here", append(opts, header("X-Retpath-Y", retpath))
+		}
+		for what, a := range map[string]Response{
+			"redirect": e.c.Redirect(e.request("GET", site+target, opts...)), "link": e.c.Link(e.request("GET", site+target, opts...)),
+		} {
+			size := 0
+			for _, h := range a.Header {
+				size += len(h.Name) + len(": \r\n") + len(h.Value)
+			}
+			to, err := url.Parse(a.Get("Location"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := to.Query().Get("retpath"); got != want || size > 3<<10 {
+				t.Errorf("%s: %.60s: %d bytes, back to %.80s", what, from, size, got)
+			}
+		}
+	}
+	whole := e.c.Redirect(e.request("GET", site+"/long?q="+strings.Repeat("x", 7000)))
+	if to := whole.Get("Location"); len(to) < 7000 {
+		t.Errorf("a visitor without a balancer is led back to %s", to)
 	}
 }

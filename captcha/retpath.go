@@ -39,6 +39,22 @@ func (q *Request) wanted() string {
 	return q.original()
 }
 
+// tightReturn bounds the return URL as it stands in a Location, in bytes, where the head of an answer must be small: nginx has a page
+// of memory for it, 4 KiB, of which the site's name and the cookies take a half at most.
+const tightReturn = 2 << 10
+
+// linked is wanted for an answer's Location: what is too long there is left out, the query first.
+func (q *Request) linked() string {
+	to := q.wanted()
+	if !q.Tight || len(url.QueryEscape(to)) <= tightReturn {
+		return to
+	}
+	if i := strings.IndexAny(to, "?#"); i >= 0 && len(url.QueryEscape(to[:i])) <= tightReturn {
+		return to[:i]
+	}
+	return q.Base + "/"
+}
+
 // retpathField tells in an answer what happened to X-Retpath-Y.
 const (
 	retpathField = "X-Antirobot-Retpath"
@@ -221,7 +237,7 @@ func (s *Settings) showURL(l *link, extra ...string) string {
 // Link is a 401 with the absolute URL of the captcha page for q, for a balancer that redirects the visitor itself. It hands
 // out no probe cookie, so the page does not conclude from a missing one that the browser keeps no cookies.
 func (c *Captcha) Link(q *Request) Response {
-	l := c.signLink(q, q.wanted(), false, c.now())
+	l := c.signLink(q, q.linked(), false, c.now())
 	c.count.shown["redirect"].Inc()
 	a := c.SubResource(q, false)
 	a.Status = 401

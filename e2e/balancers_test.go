@@ -112,15 +112,21 @@ type balanced struct {
 // runNginx runs nginx with a file of deploy/nginx in front of gateway and service.
 func runNginx(t *testing.T, file, gateway, service string, replace ...string) string {
 	t.Helper()
-	bin := program(t, "nginx")
 	addr := freePort(t)
+	serveNginx(t, addr, deployed(t, "nginx/"+file, append([]string{
+		deployGateway, gateway, deployService, service, "listen 80;", "listen " + addr + ";",
+	}, replace...)...))
+	return "http://" + addr
+}
+
+// serveNginx runs nginx, which listens on addr, with what stands in its http section.
+func serveNginx(t *testing.T, addr, conf string) {
+	t.Helper()
+	bin := program(t, "nginx")
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's own files, in a test
 		t.Fatal(err)
 	}
-	conf := deployed(t, "nginx/"+file, append([]string{
-		deployGateway, gateway, deployService, service, "listen 80;", "listen " + addr + ";",
-	}, replace...)...)
 	main := fmt.Sprintf(`
 daemon off; master_process off; pid %[1]s/pid; error_log stderr notice;
 events { worker_connections 256; }
@@ -132,7 +138,6 @@ http {
 }
 `, dir, conf)
 	runDaemon(t, addr, bin, "-p", dir, "-e", "stderr", "-c", writeFile(t, "nginx.conf", main))
-	return "http://" + addr
 }
 
 // runHAProxy runs HAProxy with the files of deploy/haproxy.
@@ -240,6 +245,9 @@ func cookieSite(t *testing.T) *httptest.Server {
 			if strings.Contains(strings.ToLower(name), "antirobot") && slices.Contains(values, "forged") {
 				t.Errorf("the service gets %s as a visitor has sent it", name)
 			}
+		}
+		if to := r.Header.Values("Upgrade"); len(to) > 0 && !slices.Equal(to, []string{"websocket"}) {
+			t.Errorf("the service is asked for a tunnel of %q, in which a visitor could make requests that nobody asks about", to)
 		}
 		switch r.URL.Path {
 		case "/ws":

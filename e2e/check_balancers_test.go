@@ -49,14 +49,14 @@ func TestCheckBalancers(t *testing.T) {
 		},
 		{
 			name: "HAProxy", settings: "style: verdict", closedStatus: 503, run: runHAProxy,
-			open: []string{"http-request deny deny_status 503 unless { var(txn.antirobot) -m str human stop }", ""},
+			open: []string{"-m str human stop }\n", "-m str human stop } or { nbsrv(antirobot) eq 0 }\n"},
 		},
 		{
 			name: "HAProxy SPOE", settings: both, closedStatus: 503,
 			run: func(t *testing.T, gateway, service string, replace ...string) string {
 				return runHAProxySPOE(t, gateway, spoe, service, replace...)
 			},
-			open: []string{"http-request deny deny_status 503 unless { var(txn.antirobot.verdict) -m str human stop }", ""},
+			open: []string{"-m str human stop }\n", "-m str human stop } or { nbsrv(antirobot-spoe) eq 0 }\n"},
 		},
 		{
 			// there is no Envoy in Debian: tools/envoy asks with grpc-go and Envoy's own message types
@@ -92,7 +92,9 @@ func TestCheckBalancers(t *testing.T) {
 				if b.open != nil {
 					url = b.run(t, gone, service, b.open...)
 				}
-				visitor(t).get(url + "/") // the first may wait until the balancer has noticed
+				for until := time.Now().Add(patience); visitor(t).get(url+"/").StatusCode != 200 && time.Now().Before(until); {
+					time.Sleep(50 * time.Millisecond) // until the balancer has noticed
+				}
 				began := time.Now()
 				visitor(t).get(url+"/a").must(t, 200, "site got GET /a")
 				visitor(t).do("POST", url+"/a", "x=y").must(t, 200, "body: x=y")
@@ -148,6 +150,7 @@ func visit(t *testing.T, b *balanced) {
 		}
 		v.do("PUT", b.url+"/a", "y=z").must(t, 200, "body: y=z")
 		webSocket(t, b.url)
+		otherTunnels(t, b.url)
 		for _, set := range v.get(b.url+"/b").must(t, 200, "site got GET /b").Header.Values("Set-Cookie") {
 			if !strings.HasPrefix(set, "own=") {
 				t.Errorf("a browser with its cookie gets %q", set)
@@ -309,6 +312,25 @@ func webSocket(t *testing.T, base string) {
 	fmt.Fprint(c, "hello")
 	if heard, _ := io.ReadAll(r); string(heard) != "heard hello" {
 		t.Errorf("WebSocket: %q", heard)
+	}
+}
+
+// otherTunnels asks for tunnels of other protocols than WebSocket. What the service must not get it says itself.
+func otherTunnels(t *testing.T, base string) {
+	t.Helper()
+	host := strings.TrimPrefix(base, "http://")
+	for _, to := range []string{"h2c", "H2C, websocket", "websocket, h2c", "websocket\r\nUpgrade: h2c", "h2c\r\nUpgrade: websocket", "x"} {
+		c, err := net.Dial("tcp", host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(c, "GET /h2c HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"+
+			"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", host, to)
+		if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+			t.Errorf("Upgrade: %s: %v", to, err)
+		}
+		c.Close()
 	}
 }
 

@@ -31,7 +31,9 @@ import (
 //  2. A challenge call that finds a human redirects to the same URL, so that the balancer checks again.
 //  3. Only a balancer's address or the secret admits a call. An ambiguous call is refused, whatever OnError says: a
 //     client may have caused it.
-//  4. The request that is judged is the original one: lists and rules see no field that the balancer added.
+//  4. A visitor who is stopped never has the balancer bring a request here whose path is that of questions: it would speak for the
+//     balancer.
+//  5. The request that is judged is the original one: lists and rules see no field that the balancer added.
 //
 // Safe for concurrent use.
 type Check struct {
@@ -246,11 +248,14 @@ func (k *checkCall) check() {
 		return
 	}
 	k.decide()
+	k.ask.Tight = k.style == styleVerdict
 	switch {
 	case !k.stops(true):
 		k.human(captcha.HeaderField{Name: "Cache-Control", Value: "no-store"})
 	case k.style == styleForward:
 		k.forwardStyle()
+	case string(k.about.Path) == k.rules.asked:
+		k.refuse(400, "a visitor who is stopped asks for the path of checks: brought here, the request would be a balancer's question")
 	default:
 		k.stop(k.decision.Verdict == verdict.Blocked)
 	}
@@ -319,6 +324,7 @@ func (k *checkCall) full() {
 		return
 	}
 	k.decide()
+	k.ask.Tight = !k.rules.roomy
 	if len(k.svc.routes) > 0 { // only in this style is the body here
 		k.judgeMessage()
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -41,6 +42,9 @@ type CheckConfig struct {
 	// OnError says what happens to a request that can't be judged, because no service has its host or because of an
 	// internal error: open (it passes) or closed (503).
 	OnError string `mapstructure:"on_error"`
+
+	roomy bool   // answers are not heads that a balancer has a small buffer for
+	asked string // the path by which Listen is asked, if Path is another caller's
 }
 
 // DefaultCheckConfig returns the defaults: off, and only this machine may ask.
@@ -53,6 +57,7 @@ func DefaultCheckConfig() CheckConfig {
 
 // ForSPOE is c for the calls that package spoe makes of HAProxy's frames.
 func (c CheckConfig) ForSPOE() CheckConfig {
+	c.asked = c.Path
 	c.Style, c.Path, c.Headers = styleVerdict, "/check", "forwarded"
 	return c
 }
@@ -62,7 +67,7 @@ func (c CheckConfig) ForSPOE() CheckConfig {
 func (c CheckConfig) ForExtAuthz(human, path string) (whole, bare CheckConfig) {
 	c.SPOE = nil // HAProxy asks a check of its own, which the style full is nothing for
 	whole, bare = c, c
-	whole.Style, whole.AccelLocation = styleFull, human
+	whole.Style, whole.AccelLocation, whole.roomy = styleFull, human, true
 	bare.Style, bare.Path, bare.Headers = styleVerdict, path, "envoy"
 	return whole, bare
 }
@@ -154,13 +159,14 @@ const (
 type CheckRules struct {
 	full         bool
 	path         string
+	asked        string     // the path of questions at the listener where balancers send those who are stopped
 	set          *headerSet // of a check
 	sender       *headerSet // of all other calls
 	networks     []netip.Prefix
 	secretHeader string
 	secret       []byte
 	accel        []byte
-	open         bool
+	open, roomy  bool
 }
 
 // NewCheckRules validates c and reads the secret.
@@ -169,8 +175,8 @@ func NewCheckRules(c CheckConfig) (*CheckRules, error) {
 		return nil, err
 	}
 	r := &CheckRules{
-		full: c.Style == styleFull, path: c.Path, set: headerSetOf(c.Headers), secretHeader: c.SecretHeader,
-		secret: []byte(c.Secret), accel: []byte(c.AccelLocation), open: c.OnError == "open",
+		full: c.Style == styleFull, path: c.Path, asked: cmp.Or(c.asked, c.Path), set: headerSetOf(c.Headers), secretHeader: c.SecretHeader,
+		secret: []byte(c.Secret), accel: []byte(c.AccelLocation), open: c.OnError == "open", roomy: c.roomy,
 	}
 	if r.sender = r.set.ofSender(); r.full {
 		r.sender = passedOn

@@ -12,8 +12,12 @@ import (
 const answerHeader = "X-Antirobot-Answer"
 
 // learnAnswer takes a balancer's report of the service's answer to a request, after it was given. It decides nothing and
-// counts against nobody: it shows what the path is.
+// counts against nobody: it shows what the path is. A balancer that hands on the visitor's query with its questions reports nothing.
 func (k *checkCall) learnAnswer(call *request.View) {
+	if len(k.view.Query) > 0 && bytes.Equal(call.Query, k.view.Query) {
+		k.refuse(400, "the query of the call is the visitor's own: the balancer must set it")
+		return
+	}
 	var value []byte
 	for i := range call.Fields {
 		if !is(&call.Fields[i], answerHeader) {

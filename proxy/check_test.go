@@ -56,11 +56,7 @@ func TestCheckSurvivesAPanic(t *testing.T) {
 // is no event.
 func TestCheckEvent(t *testing.T) {
 	e := newCheckEnv(t, nil)
-	if err := e.cacher.Ban(context.Background(), bans.Ban{
-		Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.66")), Until: time.Now().Add(time.Hour), Reason: "test",
-	}); err != nil {
-		t.Fatal(err)
-	}
+	e.banned()
 	want := func(v verdict.Verdict, kind verdict.EventKind) {
 		t.Helper()
 		select {
@@ -297,4 +293,79 @@ func BenchmarkCheck(b *testing.B) {
 			b.Fatalf("%v %s", err, answer[:n])
 		}
 	}
+}
+
+// banned is a visitor who is banned.
+func (e *checkEnv) banned() (addr string) {
+	e.t.Helper()
+	addr = "203.0.113.66"
+	if err := e.cacher.Ban(context.Background(), bans.Ban{
+		Subject: identity.AddrSubject(netip.MustParseAddr(addr)), Until: time.Now().Add(time.Hour), Reason: "test",
+	}); err != nil {
+		e.t.Fatal(err)
+	}
+	return addr
+}
+
+// TestNobodySpeaksForTheBalancer: a visitor who is stopped is not brought here with a path by which the balancer asks; others may go to such a
+// path of the service.
+func TestNobodySpeaksForTheBalancer(t *testing.T) {
+	f := func(edit func(c *CheckConfig), ask string, want map[string]int) {
+		t.Helper()
+		e := newCheckEnv(t, edit)
+		banned := e.banned()
+		for path, status := range want {
+			question := func(from string) string {
+				return strings.Replace(asked("GET", path, from), "GET /check ", "GET "+ask+" ", 1)
+			}
+			if res := e.send(question(banned)); res.StatusCode != status {
+				t.Errorf("%s of who is stopped: %d, wanted %d", path, res.StatusCode, status)
+			}
+			if res := e.send(question("203.0.113.5")); res.StatusCode != 200 {
+				t.Errorf("%s of a human: %d", path, res.StatusCode)
+			}
+		}
+	}
+	f(nil, "/check", map[string]int{"/check": 400, "/check?style=answer": 400, "/check?": 400, "/check/": 401, "/Check": 401, "/%63heck": 401, "/a?/check": 401})
+	f(func(c *CheckConfig) { c.Path = "/ask" }, "/ask", map[string]int{"/ask": 400, "/ask?style=verdict": 400, "/check": 401})
+	f(func(c *CheckConfig) { c.Path = "/ask"; *c = c.ForSPOE() }, "/check", map[string]int{"/ask": 400, "/check": 401})
+}
+
+// TestNobodyReportsForTheBalancer: a visitor's query that the balancer hands on with its question makes no report of it.
+func TestNobodyReportsForTheBalancer(t *testing.T) {
+	e := newCheckEnv(t, nil)
+	for uri, want := range map[string]int{"/a": 204, "/a?b=1": 204, "/a?style=answer": 400} {
+		report := asked("GET", uri, "203.0.113.5", "X-Antirobot-Answer: 200 image/png\r\n")
+		if res := e.send(strings.Replace(report, "GET /check ", "GET /check?style=answer ", 1)); res.StatusCode != want {
+			t.Errorf("%s: %d, wanted %d", uri, res.StatusCode, want)
+		}
+	}
+}
+
+// TestCheckAnswersFitSmallBuffers: the head of an answer that a balancer reads into a page of memory, and may take for no answer, is small
+// whatever is asked for.
+func TestCheckAnswersFitSmallBuffers(t *testing.T) {
+	f := func(style, request string, status, least, most int) {
+		t.Helper()
+		e := newCheckEnv(t, func(c *CheckConfig) {
+			if c.Style = style; style == "gRPC" {
+				*c, _ = c.ForExtAuthz("@human", "/check")
+			}
+		})
+		banned := e.banned()
+		uri := "/a?" + strings.Repeat("%22", 2000)
+		call := "GET " + uri + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: " + banned + "\r\nX-Forwarded-Proto: https\r\n\r\n"
+		if request != "" {
+			call = strings.Replace(asked("GET", uri, banned), "GET /check ", "GET "+request+" ", 1)
+		}
+		res := e.send(call)
+		if n := len(res.Header.Get("Location")); res.StatusCode != status || n < least || n > most {
+			t.Errorf("%s %s: %d with a Location of %d bytes", style, request, res.StatusCode, n)
+		}
+	}
+	f("verdict", "/check", 401, 1, 2<<10)
+	f("full", "", 302, 1, 2<<10)
+	f("verdict", "/check?style=forward", 302, 8<<10, 12<<10) // whoever relays answers has room for them
+	f("verdict", "", 302, 8<<10, 12<<10)
+	f("gRPC", "", 302, 8<<10, 12<<10)
 }

@@ -310,3 +310,37 @@ func TestConfigReportsAllFaults(t *testing.T) {
 		}
 	}
 }
+
+// TestBalancersSendAll: an answer that comes before the end of a body breaks no balancer's connection, however long the body is.
+func TestBalancersSendAll(t *testing.T) {
+	f := func(who Balancers, all bool) {
+		t.Helper()
+		g := newGateway(t, nil, setup{
+			cfg:      func(c *Config) { c.LingerBytes, c.LingerTimeout = 1<<10, 300*time.Millisecond },
+			listener: ListenerOptions{Trusted: who},
+			handler:  func(x *Exchange, _ func()) { _ = x.Reply(403, nil, nil) },
+		})
+		c := dial(t, g)
+		c.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 67108864\r\n\r\n")
+		piece := make([]byte, 1<<20)
+		var err error
+		for n := 0; n < 64 && err == nil; n++ {
+			_, err = c.Write(piece)
+			if n == 32 {
+				time.Sleep(2 * 300 * time.Millisecond)
+			}
+		}
+		if (err == nil) != all {
+			t.Errorf("a balancer: %t: %v", all, err)
+		}
+		if !all {
+			return
+		}
+		if resp, _ := c.answer("POST"); resp.StatusCode != 403 {
+			t.Errorf("answered %d", resp.StatusCode)
+		}
+		_ = c.Close()
+	}
+	f(localTrusted, true)
+	f(nil, false)
+}

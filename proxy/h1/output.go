@@ -1,6 +1,7 @@
 package h1
 
 import (
+	"math"
 	"net"
 	"time"
 )
@@ -102,7 +103,8 @@ func (c *conn) shut() {
 }
 
 // lingerOn closes our side and discards what the client still sends. Otherwise the kernel answers unread bytes with a
-// reset, which may overtake the answer.
+// reset, which may overtake the answer. A balancer is let send all that it has: it takes a broken connection for a gateway that is
+// down, and may let the visitor through.
 func (c *conn) lingerOn() {
 	if w, ok := c.nc.(interface{ CloseWrite() error }); ok {
 		_ = w.CloseWrite()
@@ -112,13 +114,18 @@ func (c *conn) lingerOn() {
 			_ = w.CloseWrite()
 		}
 	}
-	c.setReadDeadline(time.Now().Add(c.cfg.LingerTimeout))
+	now := time.Now()
+	left, by := c.cfg.LingerBytes-int64(c.br.Buffered()), now.Add(c.cfg.LingerTimeout)
+	if c.trusted {
+		left, by = math.MaxInt64, now.Add(max(c.cfg.LingerTimeout, c.cfg.WriteTimeout))
+	}
+	c.setReadDeadline(by)
 	if c.state.Load() == closed {
 		return
 	}
 	buf := streamBuffers.Get().(*streamBuffer)
 	defer streamBuffers.Put(buf)
-	for left := c.cfg.LingerBytes - int64(c.br.Buffered()); left > 0; {
+	for left > 0 {
 		n, err := c.sock.Read(buf[:])
 		if err != nil {
 			return
