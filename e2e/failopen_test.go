@@ -23,13 +23,13 @@ func TestNobodyMakesBalancersOpen(t *testing.T) {
 			return runNginx(t, "auth_request.conf", address(g.check), service)
 		}},
 		"nginx auth_request, as it was": {"style: verdict", func(t *testing.T, g *checker, service string) string {
-			return runNginx(t, "auth_request.conf", address(g.check), service, "proxy_buffer_size 32k;", "", "proxy_buffers 4 32k;", "")
+			return runNginx(t, "auth_request.conf", address(g.check), service, "proxy_buffer_size 64k;", "", "proxy_buffers 4 64k;", "", "proxy_busy_buffers_size 128k;", "")
 		}},
 		"nginx X-Accel-Redirect": {"style: full", func(t *testing.T, g *checker, service string) string {
 			return runNginx(t, "accel.conf", address(g.check), service)
 		}},
 		"nginx X-Accel-Redirect, as it was": {"style: full", func(t *testing.T, g *checker, service string) string {
-			return runNginx(t, "accel.conf", address(g.check), service, "proxy_buffer_size 32k;", "", "proxy_buffers 4 32k;", "")
+			return runNginx(t, "accel.conf", address(g.check), service, "proxy_buffer_size 64k;", "", "proxy_buffers 4 64k;", "", "proxy_busy_buffers_size 128k;", "")
 		}},
 		"Caddy": {"style: verdict", func(t *testing.T, g *checker, service string) string {
 			return runCaddy(t, address(g.check), service, "\nhttp://127.0.0.1:", "\nhttp://:", "\troute {", "\tbind 127.0.0.1\n\troute {") // any host
