@@ -185,7 +185,7 @@ func section(t *testing.T, heading string) string {
 	return heading + "\n" + text
 }
 
-// TestArchPlaces: the table of changes has twenty examples, and the places that it names exist.
+// TestArchPlaces: the table of changes has twenty examples or more, and the places that it names exist.
 func TestArchPlaces(t *testing.T) {
 	rows, places := 0, 0
 	for line := range strings.Lines(section(t, "## Where does a change belong?")) {
@@ -204,7 +204,7 @@ func TestArchPlaces(t *testing.T) {
 			}
 		}
 	}
-	if rows != 20 || places < 20 {
+	if rows < 20 || places < 20 {
 		t.Errorf("%d rows with %d places", rows, places)
 	}
 }

@@ -150,7 +150,9 @@ func (c *Config) Validate() error {
 	}
 	duration("key_ttl", c.KeyTTL, time.Minute, 24*time.Hour)
 	number("digits", int64(c.Digits), minDigits, maxDigits)
-	errs = append(errs, settings.At("styles", style.Check(c.Styles)))
+	if err := style.Check(c.Styles); err != nil {
+		bad("styles: %w", err)
+	}
 	number("form_max_bytes", c.FormMaxBytes, 0, maxFormBytes)
 	duration("form_ttl", c.FormTTL, time.Minute, 24*time.Hour)
 	for _, r := range [...]struct {

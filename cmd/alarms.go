@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -81,7 +80,7 @@ func printAlarms(w io.Writer, colours bool, all []admin.Alarm) {
 		if len(on) > 0 {
 			who = ", on " + strings.Join(on, ", ")
 		}
-		fmt.Fprintf(w, "alarm    %s%s, since %s UTC\n         do: %s\n", paint(colours, red, a.Text), who, a.Since.UTC().Format(time.DateTime), a.Action)
+		fmt.Fprintf(w, "alarm    %s%s, since %s\n         do: %s\n", paint(colours, red, a.Text), who, inUTC(a.Since), a.Action)
 	}
 }
 

@@ -183,11 +183,11 @@ func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte,
 		}
 		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
 			message := e.Error.Message
-			if !strings.HasPrefix(message, e.Error.Field+" ") { // some begin with what they are about
-				message = e.Error.Field + " " + message
+			if e.Error.Field != "" && !strings.HasPrefix(message, e.Error.Field+" ") { // some begin with what they are about
+				message = e.Error.Field + ": " + message
 			}
 			more := slices.DeleteFunc(e.Error.Errors, func(s string) bool { return strings.Contains(message, s) }) // some are in it
-			err := errors.New(strings.Join(append([]string{"the gateway refuses: " + strings.TrimSpace(message)}, more...), "\n  "))
+			err := errors.New(strings.Join(append([]string{"the gateway refuses: " + message}, more...), "\n  "))
 			if e.Error.Code == "invalid_field" { // what was typed can't be understood
 				return &usageError{err}
 			}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -86,7 +87,7 @@ func TestWhatIsRefused(t *testing.T) {
 		usage             bool
 		errors            string
 	}{
-		{400, "invalid_field", "ttl", `\"soon\" is not a duration`, `the gateway refuses: ttl "soon" is not a duration`, true, `null`},
+		{400, "invalid_field", "ttl", `\"soon\" is not a duration`, `the gateway refuses: ttl: "soon" is not a duration`, true, `null`},
 		{400, "invalid_field", "subject", `subject \"x\": must be kind:id`, `the gateway refuses: subject "x": must be kind:id`, true, `null`},
 		{404, "not_found", "", "ip:203.0.113.7 has no ban", "the gateway refuses: ip:203.0.113.7 has no ban", false, `null`},
 		{422, "change_refused", "", "nothing was changed: x: 1; y: 2", "the gateway refuses: nothing was changed: x: 1; y: 2", false, `["x: 1", "y: 2"]`},
@@ -116,6 +117,45 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
+// TestWrongUse: whatever of a command line can't be understood is a wrong use of it, for the exit status, and says what to write.
+func TestWrongUse(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules")
+	if err := os.WriteFile(rules, []byte("stop as OK"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{
+		"frobnicate":                        "see `antirobot --help`",
+		"statu":                             "did you mean status?",
+		"keys frobnicate":                   "it is keys make, keys rotate or keys list",
+		"counters read":                     "see `antirobot counters --help`",
+		"counters get --type 15":            "give --prefix, --type and one of --text and --shingle",
+		"formula eval":                      "give --data FILE",
+		"formula eval --data x --by median": "neither mean nor highest",
+		"rules run " + rules + " --request nonsense":              "write 'METHOD /path?query'",
+		"rules run " + rules + " --request GET_/ --ip nonsense":   "is not an address",
+		"rules run " + rules + " --message text":                  "write NAME=VALUE",
+		"replay x --identity nonsense":                            "--identity: ",
+		"traffic --out nonsense":                                  "none of log, visitors, events",
+		"keys rotate --keep soon":                                 "--keep: ",
+		"keys list --store redis://127.0.0.1:1":                   "--store needs --secret-file",
+		"serve --upstream 127.0.0.1:3000 --data-dir /nonexistent": "did you mean http://127.0.0.1:3000?",
+	} {
+		root := rootCommand()
+		root.SetOut(io.Discard)
+		root.SetErr(io.Discard)
+		args := strings.Fields(line)
+		for i := range args {
+			args[i] = strings.ReplaceAll(args[i], "_/", " /")
+		}
+		root.SetArgs(args)
+		err := execute(root)
+		var usage *usageError
+		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v (usage: %v), want %s", line, err, errors.As(err, &usage), want)
+		}
+	}
+}
+
 // TestEmptyListsSaySo: people read that a list is empty; programs, which read the standard output, get an empty one.
 func TestEmptyListsSaySo(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -138,7 +178,7 @@ func TestEmptyListsSaySo(t *testing.T) {
 		}
 	}
 	f(topCommand(), "nothing was found")
-	f(queueCommand(), "there is no such message", "list")
+	f(queueCommand(), "no message", "list")
 	f(labelCommand(), "there is no label", "list")
 }
 

@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -38,12 +37,12 @@ func (f *counterFlags) register(cmd *cobra.Command) {
 // item is the counter as the API takes it.
 func (f *counterFlags) item(cmd *cobra.Command) (map[string]any, error) {
 	if f.prefix == "" || !cmd.Flags().Changed("type") {
-		return nil, errors.New("which counter? give --prefix, --type and one of --text and --shingle")
+		return nil, misused("which counter? give --prefix, --type and one of --text and --shingle")
 	}
 	item := map[string]any{"prefix": f.prefix, "type": f.typ}
 	switch {
 	case cmd.Flags().Changed("text") == (f.shingle != ""):
-		return nil, errors.New("give one of --text and --shingle")
+		return nil, misused("give one of --text and --shingle")
 	case f.shingle != "":
 		item["shingle"] = f.shingle
 	default:

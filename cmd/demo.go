@@ -46,7 +46,7 @@ visit it, so that the console has something to show.`,
 	p.String("data-dir", demoDataDir, "`DIR` for keys and the store")
 	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`")
 	p.DurationVar(&traffic, "traffic", time.Minute, "`TIME` for which made-up people and robots visit the site; 0: they don't")
-	p.String("log-level", demoLogLevel, "debug, info, warn or error")
+	p.String("log-level", demoLogLevel, "`LEVEL`: debug, info, warn or error")
 	return cmd
 }
 

@@ -119,8 +119,12 @@ func (d *doctor) examine(sources *config.Sources) {
 
 // keys looks at the files that are secrets.
 func (d *doctor) keys() {
-	for _, secret := range [...]struct{ what, file, made string }{
-		{"keys", d.cfg.KeyFile(), "it is made at the first start, or kept in the shared store"}, {"token", tokenFile(d.cfg), "it is made at the first start"},
+	const others, anybodyElse = 0o007, 0o077 // a token may be for a group: secrets of Kubernetes are
+	for _, secret := range [...]struct {
+		what, file, made string
+		closed           os.FileMode
+	}{
+		{"keys", d.cfg.KeyFile(), "it is made at the first start, or kept in the shared store", anybodyElse}, {"token", tokenFile(d.cfg), "it is made at the first start", others},
 	} {
 		what, file := secret.what, secret.file
 		info, err := os.Stat(file)
@@ -129,10 +133,10 @@ func (d *doctor) keys() {
 			d.say(look, what, "", "%s is not there yet: %s", file, secret.made)
 		case err != nil:
 			d.say(bad, what, "run this as the gateway's user", "%v", err)
-		case info.Mode().Perm()&0o077 != 0:
+		case info.Mode().Perm()&secret.closed != 0:
 			d.say(bad, what, "chmod 600 "+file, "%s can be read by others (mode %04o)", file, info.Mode().Perm())
 		default:
-			d.say(healthy, what, "", "%s, mode 0600", file)
+			d.say(healthy, what, "", "%s, mode %04o", file, info.Mode().Perm())
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 )
 
-// signIn asks the provider at which people sign in to the console what it says of itself (OpenID Connect Discovery, 4).
+// signIn asks the provider at which people sign in to the console what it says of itself (OpenID Connect Discovery, 4). It reads that
+// itself: the console's library gives nothing of a provider that has another name than the configuration says, and the name is what
+// is to be written there.
 func (d *doctor) signIn(ctx context.Context) {
 	c := &d.cfg.Admin.OIDC
 	if c.Issuer == "" {

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +30,35 @@ func TestFilesFor(t *testing.T) {
 		f := filesFor(tt.have, tt.maxConns)
 		if f.State != tt.state || !strings.Contains(f.Says+" "+f.Do, tt.parts) || (f.Do == "") != (f.State == healthy) {
 			t.Errorf("%d files, %d connections: %+v", tt.have, tt.maxConns, f)
+		}
+	}
+}
+
+// TestModesOfSecrets: the keys are their owner's alone, and the token may be for a group, as the gateway itself has it: Kubernetes mounts
+// secrets so.
+func TestModesOfSecrets(t *testing.T) {
+	for _, tt := range []struct {
+		mode        os.FileMode
+		keys, token string
+	}{
+		{0o600, healthy, healthy},
+		{0o440, bad, healthy},
+		{0o604, bad, bad},
+	} {
+		d := &doctor{cfg: new(config.Config)}
+		d.cfg.DataDir = t.TempDir()
+		for _, name := range []string{d.cfg.KeyFile(), tokenFile(d.cfg)} {
+			err := os.WriteFile(name, nil, 0o600)
+			if err == nil {
+				err = os.Chmod(name, tt.mode)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		d.keys()
+		if got := []string{d.all[0].State, d.all[1].State}; !slices.Equal(got, []string{tt.keys, tt.token}) {
+			t.Errorf("mode %04o: %+v", tt.mode, d.all)
 		}
 	}
 }

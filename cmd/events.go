@@ -95,7 +95,7 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	if f.since != "" {
 		d, err := settings.ParseDuration(f.since)
 		if err != nil {
-			return fmt.Errorf("--since: %w", err)
+			return misused("--since: %w", err)
 		}
 		since = now.Add(-d)
 	}
@@ -139,7 +139,7 @@ func (f *exportFlags) ownLabels() (training.OwnLabels, error) {
 		return nil, nil
 	}
 	if f.running {
-		return nil, errors.New("--labels needs the training log's secret, which the gateway does not give away: read --data-dir instead of --running, or set the labels with antirobot label")
+		return nil, misused("--labels needs the training log's secret, which the gateway does not give away: read --data-dir instead of --running, or set the labels with antirobot label")
 	}
 	file, err := os.Open(f.labels)
 	if err != nil {

@@ -52,7 +52,7 @@ scores are no better than chance. Measure a model on subjects that it was not tr
 	p.StringSliceVar(&f.sources, "source", nil, "count only labels from these `SOURCES`")
 	p.Float64Var(&f.threshold, "threshold", 0, "evaluate this `THRESHOLD` instead of suggesting one")
 	p.Float64Var(&f.fpr, "fpr", 0.001, "the false positive `RATE` to suggest a threshold for")
-	p.StringVar(&f.by, "by", byMean, "what of a subject's scores counts: mean or highest")
+	p.StringVar(&f.by, "by", byMean, "`WHICH` of a subject's scores counts: mean or highest")
 	p.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -89,13 +89,13 @@ type sourceFigures struct {
 
 func (f *evalFlags) run(out io.Writer) error {
 	if f.data == "" {
-		return errors.New("which data? give --data FILE with labelled factors")
+		return misused("which data? give --data FILE with labelled factors")
 	}
 	if f.by != byMean && f.by != byHighest {
-		return fmt.Errorf("--by: %q is neither mean nor highest", f.by)
+		return misused("--by: %q is neither mean nor highest", f.by)
 	}
 	if f.fpr < 0 || f.fpr > 1 || f.threshold < 0 || f.threshold > 1 {
-		return errors.New("--fpr and --threshold are between 0 and 1")
+		return misused("--fpr and --threshold are between 0 and 1")
 	}
 	m, err := config.LoadModel(f.model)
 	if err != nil {

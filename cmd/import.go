@@ -55,7 +55,7 @@ itself, (data)/…, from the directory given by --data, which is the directory d
 			return writeImported(cmd, args[0], res, err)
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "the directory data of Anubis's sources")
+	cmd.Flags().StringVar(&data, "data", "", "the `DIR` data of Anubis's sources")
 	return cmd
 }
 

@@ -101,10 +101,10 @@ func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keepFor, err := settings.ParseDuration(keep)
 			if err != nil {
-				return fmt.Errorf("--keep: %w", err)
+				return misused("--keep: %w", err)
 			}
 			if keepFor < 0 {
-				return fmt.Errorf("--keep: %v is negative", keepFor)
+				return misused("--keep: %v is negative", keepFor)
 			}
 			if shared.store != "" {
 				return shared.rotate(cmd, keepFor)

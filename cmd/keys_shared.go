@@ -25,7 +25,7 @@ type sharedKeyFlags struct {
 // user and password stand in the URL.
 func (f *sharedKeyFlags) with(ctx context.Context, do func(kv store.KV, blob []byte, ring *spravka.Ring, secret []byte) error) (err error) {
 	if f.secretFile == "" {
-		return errors.New("--store needs --secret-file: the ring in the store is wrapped with that secret")
+		return misused("--store needs --secret-file: the ring in the store is wrapped with that secret")
 	}
 	keys := config.Keys{SecretFile: f.secretFile}
 	secret, err := keys.Secret()
@@ -34,7 +34,7 @@ func (f *sharedKeyFlags) with(ctx context.Context, do func(kv store.KV, blob []b
 	}
 	cfg := config.DefaultStore()
 	if cfg.URL = f.store; !cfg.Shared() {
-		return errors.New("--store: only a store that gateways share has a ring")
+		return misused("--store: only a store that gateways share has a ring")
 	}
 	b, err := gateway.OpenBackend(&cfg, "", zerolog.Nop())
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -63,7 +62,7 @@ func (w *labWish) change() (c lab.Change, err error) {
 			pages, ban, ok := strings.Cut(rest, ":")
 			n, err := strconv.Atoi(pages)
 			if err != nil || !ok {
-				return c, &usageError{fmt.Errorf("--limit: %q is not of the form 1m=300:10m", text)}
+				return c, misused("--limit: %q is not of the form 1m=300:10m", text)
 			}
 			limits = append(limits, lab.Limit{Window: window, Requests: n, Ban: ban})
 		}
@@ -97,7 +96,7 @@ func scoreFlag(name, text string) (*float64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("--%s: %q is no number", name, text)}
+		return nil, misused("--%s: %q is no number", name, text)
 	}
 	return &n, nil
 }
@@ -121,8 +120,8 @@ func rehearseCommand() *cobra.Command {
 				return err
 			}
 			to := cmd.OutOrStdout()
-			fmt.Fprintln(to, words.Sprintf(words.English, "since    %s UTC: %d {entry|entries} of the journal, %d {row|rows} of the training log, %d {visitor|visitors}",
-				out.Since.UTC().Format(time.DateTime), out.Entries, out.Rows, out.Subjects))
+			fmt.Fprintln(to, words.Sprintf(words.English, "since    %s: %d {entry|entries} of the journal, %d {row|rows} of the training log, %d {visitor|visitors}",
+				inUTC(out.Since), out.Entries, out.Rows, out.Subjects))
 			printDifference(to, &out.Stopped, &out.Free)
 			printNotes(to, out.Notes)
 			return nil
@@ -215,8 +214,8 @@ func (o *operator) showLab(cmd *cobra.Command) error {
 		fmt.Fprintf(w, "beside   %s, by %s\n", strings.Join(s.Shadow.Changes, "; "), s.Shadow.By)
 	}
 	if b := s.Beside; b != nil {
-		fmt.Fprintln(w, words.Sprintf(words.English, "         since %s UTC, model %s; %d {evaluation was|evaluations were} made twice, %d {visitor is|visitors are} stopped either way",
-			b.Since.UTC().Format(time.DateTime), b.Model, b.Judged, b.Both))
+		fmt.Fprintln(w, words.Sprintf(words.English, "         since %s, model %s; %d {evaluation was|evaluations were} made twice, %d {visitor is|visitors are} stopped either way",
+			inUTC(b.Since), b.Model, b.Judged, b.Both))
 		printDifference(w, &b.Stopped, &b.Free)
 		printNotes(w, b.Notes)
 	}

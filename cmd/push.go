@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"text/tabwriter"
@@ -28,11 +27,11 @@ func pushCommand() *cobra.Command {
 			case back && len(args) == 0:
 				return o.rollback(cmd, nil)
 			case given && !back:
-				return &usageError{errors.New("--to goes with --rollback: antirobot push --rollback --to N")}
+				return misused("--to goes with --rollback: antirobot push --rollback --to N")
 			case back:
-				return &usageError{errors.New("--rollback, with or without --to, goes without a file")}
+				return misused("--rollback, with or without --to, goes without a file")
 			case len(args) == 0:
-				return &usageError{errors.New("give the file that is to be pushed, or --rollback, or status")}
+				return misused("give the file that is to be pushed, or --rollback, or status")
 			}
 			return o.push(cmd, args[0], note)
 		})

@@ -72,7 +72,7 @@ func queueListCommand(api *apiClient) *cobra.Command {
 			if left := out.Total - len(out.Items); left > 0 {
 				fmt.Fprintf(w, "and %d more\n", left)
 			}
-			sayNone(cmd, out.Total, "there is no such message")
+			sayNone(cmd, out.Total, "no message")
 			return w.Flush()
 		},
 	}
@@ -232,7 +232,7 @@ func queueEraseCommand(api *apiClient) *cobra.Command {
 			var paths []string
 			switch {
 			case len(ids) > 0 && query != "":
-				return errors.New("give IDs, or say what is erased, not both")
+				return misused("give IDs, or say what is erased, not both")
 			case query != "":
 				paths = []string{"/api/queue?" + query[1:]}
 			}

@@ -59,7 +59,7 @@ docs/replay.md explains how to read the result.`,
   zcat access.log.gz | antirobot replay - --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("which log? antirobot replay access.log, or - for standard input")
+				return misused("which log? antirobot replay access.log, or - for standard input")
 			}
 			return nil
 		},
@@ -102,7 +102,7 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	runner := replay.Runner{}
 	if f.host != "" {
 		if runner.Host = request.HostName([]byte(f.host)); runner.Host == nil {
-			return fmt.Errorf("--host %s: no host", settings.Clip(f.host))
+			return misused("--host %s: no host", settings.Clip(f.host))
 		}
 	}
 	inputs, err := openInputs(files, cmd.InOrStdin())
@@ -154,10 +154,10 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 // options says how the logs are read.
 func (f *replayFlags) options() (o replay.Options, err error) {
 	if o.Format, err = replay.ParseFormat(f.format); err != nil {
-		return o, fmt.Errorf("--format: %w", err)
+		return o, misused("--format: %w", err)
 	}
 	if f.window <= 0 || f.window > 24*time.Hour {
-		return o, fmt.Errorf("--window: %v is not between 0 and 24h", f.window)
+		return o, misused("--window: %v is not between 0 and 24h", f.window)
 	}
 	o.Window, o.Now = f.window, time.Now()
 	o.Identity, err = replay.ParseIdentity(f.identity)
@@ -165,7 +165,7 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 		err = o.Identity.Common()
 	}
 	if err != nil {
-		return o, fmt.Errorf("--identity: %w", err)
+		return o, misused("--identity: %w", err)
 	}
 	return o, nil
 }
@@ -211,7 +211,7 @@ func (f *replayFlags) rehearse(file string, cfg *config.Config, observer process
 	for _, r := range f.ranges {
 		crawler, path, ok := strings.Cut(r, "=")
 		if !ok {
-			return nil, fmt.Errorf("--ranges %s: write NAME=FILE", settings.Clip(r))
+			return nil, misused("--ranges %s: write NAME=FILE", settings.Clip(r))
 		}
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)

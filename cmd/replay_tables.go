@@ -51,7 +51,7 @@ type replayTables struct {
 // makeTables reads the labels and prepares the tables that the flags ask for.
 func (f *replayFlags) makeTables(r *replay.Runner, cfg *config.Config) (t *replayTables, err error) {
 	if f.labels != "" && f.factors == "" && f.scores == "" {
-		return nil, errors.New("--labels: what for? add --factors FILE, or --scores FILE")
+		return nil, misused("--labels: what for? add --factors FILE, or --scores FILE")
 	}
 	if f.labels != "" {
 		file, err := os.Open(f.labels)

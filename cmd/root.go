@@ -14,15 +14,31 @@ import (
 
 // Main runs the command line of the process and returns its exit status.
 func Main() int {
-	if err := rootCommand().Execute(); err != nil {
+	if err := execute(rootCommand()); err != nil {
 		fmt.Fprintln(os.Stderr, "antirobot: "+err.Error())
 		var usage *usageError
-		if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+		if errors.As(err, &usage) {
 			return exitUsage
 		}
 		return 1
 	}
 	return 0
+}
+
+// execute runs a command line. Of a word that is no command cobra says no more than what it may have been, on lines of their own.
+func execute(root *cobra.Command) error {
+	err := root.Execute()
+	if err == nil || !strings.HasPrefix(err.Error(), "unknown command") {
+		return err
+	}
+	what, rest, _ := strings.Cut(err.Error(), "\n")
+	if like := strings.Fields(strings.TrimPrefix(strings.TrimSpace(rest), "Did you mean this?")); len(like) > 0 {
+		return misused("%s; did you mean %s?", what, strings.Join(like, " or "))
+	}
+	if strings.Contains(what, ": it is ") || strings.Contains(what, "--help") {
+		return misused("%s", what)
+	}
+	return misused("%s; see `%s --help`", what, root.Name())
 }
 
 // exitUsage is the exit status after a command line that can't be understood.
@@ -33,6 +49,9 @@ type usageError struct{ error }
 
 // Unwrap returns what is wrong with it.
 func (e *usageError) Unwrap() error { return e.error }
+
+// misused makes one, as fmt.Errorf makes errors.
+func misused(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
 // markUsage lets a command, and those below it, say that their arguments are wrong as a usageError.
 // A command that only has commands below it refuses what is none of them.
@@ -102,7 +121,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		best := settings.Nearest(unknown.GetSpecifiedName(), names)
 		if best != "" && unknown.GetSpecifiedShortnames() == "" {
-			return &usageError{fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())}
+			return misused("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())
 		}
 	}
 	var invalid *pflag.InvalidValueError

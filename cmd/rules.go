@@ -118,7 +118,7 @@ model are empty.`,
 			}
 			switch {
 			case r.line != "" && len(fields) > 0:
-				return errors.New("give one of --message and --request")
+				return misused("give one of --message and --request")
 			case r.line != "":
 				o, err = r.judge(text, formulas, places, trace)
 			default:
@@ -142,11 +142,11 @@ model are empty.`,
 	f.StringArrayVar(&where, "geo", nil, "a `FILE` that says where addresses are, as in geo.files: country and asn; repeatable")
 	f.StringVar(&r.line, "request", "", "a request instead of a message, `'METHOD /path?query'`")
 	f.StringArrayVar(&r.headers, "header", nil, "a header field of the request, `'Name: value'`; repeatable")
-	f.StringVar(&r.host, "host", "localhost", "the host of the request")
-	f.StringVar(&r.ip, "ip", "127.0.0.1", "the client's address")
-	f.StringVar(&r.subject, "subject", "", "who asks, as kind:id; else the address")
-	f.StringVar(&r.service, "service", "default", "the name of the service")
-	f.StringVar(&r.verdict, "verdict", "human", "what was decided so far: human or robot")
+	f.StringVar(&r.host, "host", "localhost", "`HOST` of the request")
+	f.StringVar(&r.ip, "ip", "127.0.0.1", "`ADDRESS` of the client")
+	f.StringVar(&r.subject, "subject", "", "`SUBJECT` that asks, as kind:id; else the address")
+	f.StringVar(&r.service, "service", "default", "`NAME` of the service")
+	f.StringVar(&r.verdict, "verdict", "human", "`VERDICT` so far: human or robot")
 	return cmd
 }
 
@@ -177,7 +177,7 @@ func formulaFiles(files []string) (*sources.Formulas, error) {
 	for _, f := range files {
 		name, file, ok := strings.Cut(f, "=")
 		if !ok {
-			return nil, fmt.Errorf("--formula %s: write NAME=FILE", settings.Clip(f))
+			return nil, misused("--formula %s: write NAME=FILE", settings.Clip(f))
 		}
 		named = append(named, formula.NamedConfig{Name: name, File: file})
 	}
@@ -224,7 +224,7 @@ func messageValues(fields []string) (map[string]any, error) {
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, "=")
 		if !ok {
-			return nil, fmt.Errorf("--message %s: write NAME=VALUE", settings.Clip(f))
+			return nil, misused("--message %s: write NAME=VALUE", settings.Clip(f))
 		}
 		switch name {
 		case "text":
@@ -232,17 +232,17 @@ func messageValues(fields []string) (map[string]any, error) {
 		case "from":
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("--message from: %q is not a whole number", settings.Clip(value))
+				return nil, misused("--message from: %q is not a whole number", settings.Clip(value))
 			}
 			values[name] = n
 		case "ip":
 			a, err := netip.ParseAddr(value)
 			if err != nil {
-				return nil, fmt.Errorf("--message ip: %q is not an address", settings.Clip(value))
+				return nil, misused("--message ip: %q is not an address", settings.Clip(value))
 			}
 			values[name] = a
 		default:
-			return nil, fmt.Errorf("--message %s: the attributes are text, from and ip", settings.Clip(name))
+			return nil, misused("--message %s: the attributes are text, from and ip", settings.Clip(name))
 		}
 	}
 	return values, nil

@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 	"time"
@@ -93,7 +92,7 @@ type triedRequest struct {
 func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	method, target, ok := strings.Cut(r.line, " ")
 	if !ok || !strings.HasPrefix(target, "/") {
-		return nil, nil, fmt.Errorf("--request %s: write 'METHOD /path?query'", settings.Clip(r.line))
+		return nil, nil, misused("--request %s: write 'METHOD /path?query'", settings.Clip(r.line))
 	}
 	path, query, _ := strings.Cut(target, "?")
 	v := &request.View{
@@ -103,21 +102,21 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	for _, h := range r.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || name == "" {
-			return nil, nil, fmt.Errorf("--header %s: write 'Name: value'", settings.Clip(h))
+			return nil, nil, misused("--header %s: write 'Name: value'", settings.Clip(h))
 		}
 		v.Fields = append(v.Fields, request.Field{Name: []byte(name), Value: []byte(strings.TrimSpace(value))})
 	}
 	proxy.ReadClaims(v)
 	addr, err := netip.ParseAddr(r.ip)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--ip: %q is not an address", settings.Clip(r.ip))
+		return nil, nil, misused("--ip: %q is not an address", settings.Clip(r.ip))
 	}
 	id := &identity.Identity{Addr: addr.Unmap(), Net: identity.NetOf(addr.Unmap()), N: 1}
 	id.Subjects[0] = identity.AddrSubject(id.Addr)
 	if r.subject != "" {
 		s, err := identity.ParseSubject(r.subject)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--subject: %w", err)
+			return nil, nil, misused("--subject: %w", err)
 		}
 		id.Subjects[1], id.Subjects[0], id.N = id.Subjects[0], s, 2
 	}
@@ -136,7 +135,7 @@ func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rul
 	case "robot":
 		so = verdict.Robot
 	default:
-		return o, fmt.Errorf("--verdict: %q is neither human nor robot", settings.Clip(r.verdict))
+		return o, misused("--verdict: %q is neither human nor robot", settings.Clip(r.verdict))
 	}
 	around, err := newSurroundings()
 	if err != nil {

@@ -37,7 +37,7 @@ func registerServeFlags(p *pflag.FlagSet) {
 	p.String("data-dir", "", "`DIR` for keys, the store and copies of lists (data_dir)")
 	p.StringSlice("trusted-proxies", nil, "`NETWORKS`, with commas between them, whose X-Forwarded-For is believed (identity.trusted_proxies)")
 	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`: for end-to-end tests only (captcha.test_answer)")
-	p.String("log-level", "", "debug, info, warn or error (log.level)")
+	p.String("log-level", "", "`LEVEL`: debug, info, warn or error (log.level)")
 }
 
 // keyFlags returns the flags of p by the key that they set.
@@ -70,7 +70,7 @@ func checkUpstreams(p *pflag.FlagSet, s *config.Sources) error {
 	}
 	for _, u := range urls {
 		if !strings.Contains(u, "://") {
-			return fmt.Errorf("--upstream: %q has no scheme; did you mean http://%s?", u, u)
+			return misused("--upstream: %q has no scheme; did you mean http://%s?", u, u)
 		}
 	}
 	if s.File != "" || len(urls) > 0 || os.Getenv(config.VariableOf("services")) != "" || os.Getenv(config.VariableOf("defaults.upstream.urls")) != "" {

@@ -81,6 +81,9 @@ func remedy(s *verdict.Story) string {
 	if e := s.Entry; e != nil && s.Cause == verdict.CauseOwnBlock.String() { // stands above the white list
 		switch e.List {
 		case "api":
+			if e.Service != "" {
+				return "antirobot unblock " + e.Text + " --service " + e.Service
+			}
 			return "antirobot unblock " + e.Text
 		case "inline", "patterns":
 			return "take " + e.Text + " out of lists in the configuration, and reload"
@@ -305,7 +308,10 @@ func causeWords(s *verdict.Story) string {
 }
 
 // untilWords says when something ends.
-func untilWords(t time.Time) string { return "until " + t.UTC().Format(time.DateTime) + " UTC" }
+func untilWords(t time.Time) string { return "until " + inUTC(t) }
+
+// inUTC is how a time is shown.
+func inUTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
 // whyAsked says what a question is asked for.
 func whyAsked(q *verdict.StoryAsked) string {

@@ -75,14 +75,15 @@ func TestStoryOfQuestion(t *testing.T) {
 
 // TestStoryOfOwnBlock: what stands above the white list is not set right by an entry there.
 func TestStoryOfOwnBlock(t *testing.T) {
-	for list, want := range map[string]string{
-		"api":    "antirobot unblock 203.0.113.0/24\n",
-		"inline": "take 203.0.113.0/24 out of lists in the configuration, and reload\n",
-		"abuse":  "take 203.0.113.0/24 off the list abuse\n",
+	for _, c := range []struct{ list, service, want string }{
+		{"api", "", "antirobot unblock 203.0.113.0/24\n"},
+		{"api", "shop", "antirobot unblock 203.0.113.0/24 --service shop\n"},
+		{"inline", "", "take 203.0.113.0/24 out of lists in the configuration, and reload\n"},
+		{"abuse", "", "take 203.0.113.0/24 off the list abuse\n"},
 	} {
-		s := verdict.Story{Verdict: "blocked", Mode: "enforce", Cause: "own-block", Entry: &verdict.StoryEntry{List: list, Text: "203.0.113.0/24", Flag: "block"}}
-		if out := told(t, &s); !strings.Contains(out, want) || strings.Contains(out, "allow") {
-			t.Errorf("%s:\n%s", list, out)
+		s := verdict.Story{Verdict: "blocked", Mode: "enforce", Cause: "own-block", Entry: &verdict.StoryEntry{List: c.list, Text: "203.0.113.0/24", Service: c.service, Flag: "block"}}
+		if out := told(t, &s); !strings.Contains(out, c.want) || strings.Contains(out, "allow") {
+			t.Errorf("%s:\n%s", c.list, out)
 		}
 	}
 }

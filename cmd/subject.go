@@ -59,7 +59,9 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	for i := range s.Bans {
 		b := &s.Bans[i]
 		row("ban", "%s", paint(on, red, untilWords(b.Until)+", by the "+b.Source+parenthesis(b.Service)))
-		row("", "%s", words.Reason(words.English, b.Reason))
+		if b.Reason != "" {
+			row("", "%s", words.Reason(words.English, b.Reason))
+		}
 	}
 	if len(s.Bans) == 0 {
 		row("ban", "none")

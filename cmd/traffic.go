@@ -106,7 +106,7 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 		return traffic.Run(ctx, f.cfg, nil, nil, traffic.LogWriter(out, f.out == "visitors"))
 	case "", "events":
 	default:
-		return fmt.Errorf("--out: %q is none of log, visitors, events", f.out)
+		return misused("--out: %q is none of log, visitors, events", f.out)
 	}
 	var table *factorsFile
 	var observer processor.Observer

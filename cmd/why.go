@@ -26,9 +26,10 @@ func whyCommand() *cobra.Command {
 		Long: `Tell the whole story of a decision: who asked and which identities were refused, what lists, bans and
 rules said, which pass paid, and for a ban its score, its threshold, and the factors behind it.
 
-The request ID is on the captcha page and on the page for blocked visitors, in X-Request-Id of
-what the gateway answers itself and of what the service receives, and in the log. A gateway keeps the latest decisions in memory (verdict.decisions); it is asked
-over its private listener.`,
+The request ID is on the captcha page and on the page for blocked visitors, in X-Request-Id of what the
+gateway answers itself and of what the service receives, and in the log. The latest decisions are in the
+gateway's memory (verdict.decisions), and what was not simply human is in its journal for days. Gateways that
+share a store are all asked.`,
 		Example: `  antirobot why 01KAJ4T0Q8ZV1X8C9E7N5M3B2D
   antirobot why 01KAJ4T0Q8ZV1X8C9E7N5M3B2D --data-dir /var/lib/antirobot --json`,
 		Args: func(_ *cobra.Command, args []string) error {

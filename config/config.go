@@ -279,10 +279,18 @@ func (c *Config) CarryOver(next *Config) {
 	copyKeys(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem(), "", restartKeys)
 }
 
-// sameSocket reports whether a listener can go on as another: only the files of its certificate may differ.
-func (l Listener) sameSocket(o Listener) bool {
-	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && l.H2C == o.H2C && (l.TLSCert == "") == (o.TLSCert == "") &&
-		(l.ClientCA == "") == (o.ClientCA == "") && l.ClientRequired == o.ClientRequired && l.ACME == o.ACME && l.RedirectHTTPS == o.RedirectHTTPS
+// sameSocket reports whether a listener can go on as another: only its files may differ.
+func (l Listener) sameSocket(o Listener) bool { return reflect.DeepEqual(l.socket(), o.socket()) }
+
+// socket is the listener without the names of files, which a reload reads again.
+func (l Listener) socket() Listener {
+	l.TLSKey, l.Certificates = "", nil
+	for _, file := range []*string{&l.TLSCert, &l.ClientCA} {
+		if *file != "" {
+			*file = "some"
+		}
+	}
+	return l
 }
 
 // Enforces reports whether any service stops anybody.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/proxy/h1/hello"
 	"antirobot/settings"
 )
 
@@ -96,7 +97,18 @@ func TestNeedRestartOfListeners(t *testing.T) {
 	f("none", plain, nil, true)
 	f("TLS", plain, tls, true)
 	f("other files of a certificate", tls, []Listener{{Address: ":80", TLSCert: "c", TLSKey: "d"}}, false)
-	f("PROXY protocol", plain, []Listener{{Address: ":80", ProxyProtocol: true}}, true)
+	f("further certificates", tls, []Listener{{Address: ":80", TLSCert: "a", TLSKey: "b", Certificates: []hello.CertificateFiles{{CertFile: "c", KeyFile: "d"}}}}, false)
+
+	// Any other key of a listener opens the socket anew.
+	files := []string{"tls_cert", "tls_key", "certificates", "client_ca"}
+	for _, k := range keysOf(reflect.TypeFor[Listener]()) {
+		if slices.Contains(files, k.name) {
+			continue
+		}
+		next := Listener{Address: ":80"}
+		change(t, reflect.ValueOf(&next).Elem().Field(k.index))
+		f(k.name, plain, []Listener{next}, true)
+	}
 }
 
 // TestExampleMarksWhatNeedsARestart: [restart] in the example stands where the code says so, and nowhere else.

@@ -39,14 +39,14 @@ func TestLinksKeepTheQuestion(t *testing.T) {
 // blocking tells a request that was stopped by the operator's own entry of a list.
 type blocking struct {
 	gate
-	list string
+	list, service string
 }
 
 func (g *blocking) Ask(who admin.Caller, method, target string, body []byte) (int, []byte) {
 	if target != "/api/journal/"+number+"?gateways=all" {
 		return g.gate.Ask(who, method, target, body)
 	}
-	text, err := json.Marshal(told{Story: &verdict.Story{RequestID: number, Mode: "enforce", Verdict: "blocked", Cause: "own-block", Subject: "ip:203.0.113.7", Entry: &verdict.StoryEntry{List: g.list, Text: "203.0.113.0/24", Flag: "block"}}})
+	text, err := json.Marshal(told{Story: &verdict.Story{RequestID: number, Mode: "enforce", Verdict: "blocked", Cause: "own-block", Subject: "ip:203.0.113.7", Entry: &verdict.StoryEntry{List: g.list, Text: "203.0.113.0/24", Service: g.service, Flag: "block"}}})
 	if err != nil {
 		panic(err)
 	}
@@ -59,11 +59,18 @@ func TestOwnBlockIsTakenOff(t *testing.T) {
 	for list, want := range map[string]string{
 		"api":   `name="do" value="unlist">Take 203.0.113.0/24 off the block list<`,
 		"abuse": "take 203.0.113.0/24 off the list abuse",
+
+		"inline": "take 203.0.113.0/24 out of lists in the configuration, and reload",
 	} {
 		c := New(Deps{API: &blocking{list: list}})
 		if _, body, _ := open(t, c).signIn(operatorToken).ask("/console/requests/"+number, ""); !strings.Contains(body, want) || strings.Contains(body, `value="white"`) {
 			t.Errorf("%s:\n%s", list, body)
 		}
+	}
+	// An entry for one service is no entry for all.
+	c := New(Deps{API: &blocking{list: "api", service: "shop"}})
+	if _, body, _ := open(t, c).signIn(operatorToken).ask("/console/requests/"+number, ""); !strings.Contains(body, `name="service" value="shop"><button class="go" id="unblock"`) {
+		t.Errorf("of a service:\n%s", body)
 	}
 }
 

@@ -242,11 +242,12 @@ type Refusal struct {
 
 // StoryEntry is the list entry in a Story.
 type StoryEntry struct {
-	List   string     `json:"list"`
-	Text   string     `json:"text,omitempty"`
-	Reason string     `json:"reason,omitempty"`
-	Flag   string     `json:"flag"`
-	Until  *time.Time `json:"until,omitempty"`
+	List    string     `json:"list"`
+	Text    string     `json:"text,omitempty"`
+	Service string     `json:"service,omitempty"` // for which it is; empty: for all
+	Reason  string     `json:"reason,omitempty"`
+	Flag    string     `json:"flag"`
+	Until   *time.Time `json:"until,omitempty"`
 }
 
 // StoryPass is the pass in a Story.
@@ -353,7 +354,7 @@ func (p *record) story() Story {
 		s.Counted = &StoryCount{p.count.String(), p.why.String()}
 	}
 	if e := p.entry; e != nil {
-		s.Entry = &StoryEntry{List: e.List, Text: e.Text, Reason: e.Reason, Flag: e.Flag.String()}
+		s.Entry = &StoryEntry{List: e.List, Text: e.Text, Service: e.Service, Reason: e.Reason, Flag: e.Flag.String()}
 		if !e.Until.IsZero() {
 			until := e.Until.UTC()
 			s.Entry.Until = &until

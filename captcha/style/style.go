@@ -12,6 +12,7 @@ import (
 	"image/color"
 	"math"
 	"math/rand/v2"
+	"strings"
 )
 
 // MaxLevel is the hardest level; 0 is the easiest.
@@ -37,11 +38,11 @@ func Names() []string { return []string{"plain", "outline", "stripes", "split", 
 // Check reports the first name that is no style.
 func Check(names []string) error {
 	if len(names) == 0 {
-		return fmt.Errorf("no style is left: name at least one of %v", Names())
+		return fmt.Errorf("no style is left: name at least one of %s", strings.Join(Names(), ", "))
 	}
 	for _, n := range names {
 		if painters[n] == nil {
-			return fmt.Errorf("%.40q is not one of %v", n, Names())
+			return fmt.Errorf("%.40q is none of %s", n, strings.Join(Names(), ", "))
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package formula
 
 import (
+	"cmp"
 	"embed"
 	"path"
 	"slices"
@@ -10,7 +11,7 @@ import (
 //go:embed builtin
 var builtin embed.FS
 
-// Builtins returns the names of the models built into the program.
+// Builtins returns the names of the models built into the program, the versions of one in their order.
 func Builtins() []string {
 	files, err := builtin.ReadDir("builtin")
 	if err != nil {
@@ -20,7 +21,11 @@ func Builtins() []string {
 	for _, f := range files {
 		names = append(names, strings.TrimSuffix(f.Name(), path.Ext(f.Name())))
 	}
-	slices.Sort(names)
+	slices.SortFunc(names, func(a, b string) int { // default-9 before default-10
+		aName, aVersion, _ := strings.Cut(a, "-")
+		bName, bVersion, _ := strings.Cut(b, "-")
+		return cmp.Or(strings.Compare(aName, bName), cmp.Compare(len(aVersion), len(bVersion)), strings.Compare(aVersion, bVersion))
+	})
 	return names
 }
 
