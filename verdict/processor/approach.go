@@ -88,11 +88,11 @@ func (p *Processor) approach(e *verdict.Event, r *rates) {
 		return
 	}
 	sub, addr := e.Subjects[0], e.Subjects[e.N-1]
-	home := identity.Prefix{ID: addr.ID, Bits: 128, Group: r.Group}
+	home := identity.HouseholdOf(addr.ID, r.Group)
 	session, trail := p.sessions.approach(sub), p.trails.approach(sub)
 	budget := p.budgets.approach(home)
 	home.Group = voiceGroup
-	voice := p.budgets.approach(home)
+	voice := p.voices.approach(home)
 	network := p.groups.approach(groupKey{role: roleNetwork, id: identity.NetworkOf(addr.ID)})
 	pace := p.paces.approach(paceKey{role: roleSubject, kind: sub.Kind, service: e.Service, id: sub.ID})
 	budget.fetch()
