@@ -221,13 +221,16 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		share, news := b.barely(r, false)
 		sh.mu.Unlock()
 		if over {
-			p.keeper.Ask(&q)
+			p.ask(q)
 		}
 		if news {
 			p.keeper.Barely(of[i], share, e.At)
 		}
 	}
 }
+
+// ask asks what hardly any charge leads to, so that nothing is allocated for the others.
+func (p *Processor) ask(q verdict.Question) { p.keeper.Ask(&q) }
 
 // charge adds the cost of an event to a prefix.
 func (b *budget) charge(ch *charge) {
