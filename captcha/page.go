@@ -270,6 +270,9 @@ func (c *Captcha) BlockedPage(q *Request) Response {
 
 // SubResource refuses an image, a style, a script and the like: an empty 403, never a page.
 func (c *Captcha) SubResource(q *Request, blocked bool) Response {
+	if q.Unread {
+		return Response{Status: 403}
+	}
 	verdict := verdictCaptcha
 	if blocked {
 		verdict = verdictBlocked

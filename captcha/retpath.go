@@ -140,10 +140,11 @@ func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) l
 	case hasProbe:
 		mark = probed
 	}
-	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string([]byte{mark, '0' + byte(q.Reason)}) + q.requestMark() + q.linkTail(q.least())}
+	l := link{url: to, u: string([]byte{mark, '0' + byte(q.Reason)})}
 	if q.Unread {
 		return l
 	}
+	l.t, l.u = strconv.FormatInt(at.Unix(), 10), l.u+q.requestMark()+q.linkTail(q.least())
 	l.s = string(c.keys.Ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
 	return l
 }

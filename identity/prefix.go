@@ -25,6 +25,15 @@ func Prefixes(dst *[4]Prefix, id [16]byte, group uint32) int {
 	return len(list)
 }
 
+// HouseholdOf returns the smallest of these networks.
+func HouseholdOf(id [16]byte, group uint32) Prefix {
+	bits := prefixBits6[0]
+	if IsIPv4(id) {
+		bits = prefixBits4[0]
+	}
+	return Prefix{ID: masked(id, bits), Bits: bits, Group: group}
+}
+
 // Household reports whether the network is what one household or one client has: an IPv4 address or an IPv6 /64.
 func (p *Prefix) Household() bool {
 	if IsIPv4(p.ID) {

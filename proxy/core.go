@@ -216,16 +216,13 @@ func (c *Case) WouldStop() bool {
 	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked)
 }
 
-// Refused refuses a stopped request of recorded traffic, whose client reads no answer: it returns with which status and outcome. A form
+// Refusal is the answer to a stopped request of recorded traffic; unread says that its client reads none, so that hardly any is made. A form
 // whose body is missing is not carried through its captcha.
-func (c *Case) Refused() (status int, o captcha.Outcome) {
-	a := c.Refusal(true)
-	return a.Status, a.Outcome
-}
-
-// Refusal is the answer to a stopped request of recorded traffic; unread says that its client reads none, so that hardly any is made.
 func (c *Case) Refusal(unread bool) captcha.Response {
-	q := c.request()
+	q := c.unaddressed()
+	if !unread {
+		q = c.request()
+	}
 	q.Unread = unread
 	q.BodyTooLarge = q.BodyTooLarge || q.Body == nil
 	return c.refusal(q)
@@ -292,11 +289,17 @@ func (c *Case) reads() captcha.Reader {
 
 // request is the captcha's view of the request; it is valid until Close.
 func (c *Case) request() *captcha.Request {
+	q := c.unaddressed()
+	q.RequestID = string(c.idText[:])
+	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
+	return q
+}
+
+// unaddressed is request without what only the text of an answer needs.
+func (c *Case) unaddressed() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
-	q.RequestID = string(c.idText[:])
 	q.Unsure = c.decision.Checks()
-	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
 	q.Reason = reasonOf(&c.decision)
 	q.Named, q.Unread = false, false
 	return q
@@ -330,6 +333,9 @@ func (c *Case) Cookie() []byte {
 
 // IsStatic reports whether the request claims to be for a part of a page.
 func (c *Case) IsStatic() bool { return namesStatic(c.view, c.asksFor()) }
+
+// Asks says what the request asks for, where that is known already; it is called after Open.
+func (c *Case) Asks(k request.Kind) { c.asks, c.read = k, true }
 
 // asksFor returns what the request asks for, which all fields say together: they are read for that once.
 func (c *Case) asksFor() request.Kind {

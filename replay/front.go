@@ -16,6 +16,7 @@ type asked struct {
 	*Record
 	view    request.View
 	who     identity.Subject
+	asks    request.Kind
 	agent   []byte  // User-Agent; nil if there is none
 	crawler [2]bool // it declares to be a crawler that the first configuration, or the second, knows
 }
@@ -87,6 +88,7 @@ func (f *front) fill(batch []asked) (n int, err error) {
 		if f.in.calls.see(r, a.view.NamesPart()) {
 			called(&a.view)
 		}
+		a.asks = a.view.Kind()
 		for k, g := range f.judges {
 			_, is := g.crawler(a.agent, r.Addr)
 			a.crawler[k] = is != cbb.ClaimNone

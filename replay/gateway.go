@@ -102,13 +102,13 @@ func (s *Served) Why() string {
 // Serve gives a request its verdict, and tells the slow half about it and about the answer, given by the service or by
 // the gateway in its place.
 func (g *Gateway) Serve(v *request.View, a *Response) *Served {
-	return g.serveAs(v, a, identity.Subject{})
+	return g.serveAs(v, a, identity.Subject{}, v.Kind())
 }
 
-// serveAs is Serve for a visitor whom the record identifies; of kind KindNone: it does not.
-func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *Served {
+// serveAs is Serve for a visitor whom the record identifies, of kind KindNone: it does not; asks is what is asked for.
+func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject, asks request.Kind) *Served {
 	s := &g.served
-	if !g.begin(v) {
+	if !g.begin(v, asks) {
 		return s
 	}
 	if who.Kind != identity.KindNone {
@@ -139,7 +139,7 @@ func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *S
 
 // Show records a visit to the captcha page, as made by a client that follows the redirect of a challenge.
 func (g *Gateway) Show(v *request.View) {
-	if !g.begin(v) {
+	if !g.begin(v, v.Kind()) {
 		return
 	}
 	g.one.Visit()
@@ -147,10 +147,11 @@ func (g *Gateway) Show(v *request.View) {
 }
 
 // begin finds a request's service and client, and reports whether there is such a service.
-func (g *Gateway) begin(v *request.View) bool {
+func (g *Gateway) begin(v *request.View, asks request.Kind) bool {
 	g.clock.advance(v.At)
 	g.one.Close()
 	g.one.Open(g.core, v)
+	g.one.Asks(asks)
 	g.served = Served{Identity: g.one.Identity(), Decision: g.one.Decision()}
 	if status, _ := g.one.Route(); status != 0 {
 		return false

@@ -21,7 +21,7 @@ type OwnAnswer struct {
 
 // Answer answers a request for one of the gateway's own pages as a live gateway does; body is what was posted.
 func (g *Gateway) Answer(v *request.View, body []byte) OwnAnswer {
-	if !g.begin(v) || g.one.Own() == captcha.EndpointNone {
+	if !g.begin(v, v.Kind()) || g.one.Own() == captcha.EndpointNone {
 		return OwnAnswer{Status: 404}
 	}
 	g.one.Visit()

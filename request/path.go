@@ -125,22 +125,40 @@ func survey(raw []byte) (normal, odd bool) {
 	}
 	prev := byte(0)
 	for _, c := range raw {
-		switch c {
-		case '%', ';', '\\', 0:
-			return false, true
-		case '/':
-			if prev == '/' {
+		is := surveyed[c]
+		if is|prev != 0 {
+			switch {
+			case is == pathEscape, prev == pathSlash && (is == pathSlash || is == pathDot):
 				return false, true
+			case is == pathOdd, prev == pathDot && is == pathSlash:
+				odd = true
 			}
-			odd = odd || prev == '.'
-		case '.':
-			if prev == '/' {
-				return false, true
-			}
-		default:
-			odd = odd || c >= 0x80 || c <= ' ' || c == ':' || c == '?' || c == '#' || c == '('
 		}
-		prev = c
+		prev = is
 	}
-	return true, odd || prev == '.'
+	return true, odd || prev == pathDot
 }
+
+// surveyed is what survey takes each byte of a path for.
+var surveyed = func() (is [256]uint8) {
+	for c := range is {
+		if c >= 0x80 || c <= ' ' {
+			is[c] = pathOdd
+		}
+	}
+	for _, c := range ":?#(" {
+		is[c] = pathOdd
+	}
+	for _, c := range "%;\\\x00" {
+		is[c] = pathEscape
+	}
+	is['/'], is['.'] = pathSlash, pathDot
+	return is
+}()
+
+const (
+	pathOdd uint8 = iota + 1 // may make a path loose
+	pathEscape
+	pathSlash
+	pathDot
+)

@@ -112,3 +112,24 @@ func FuzzNormalPath(f *testing.F) {
 		}
 	})
 }
+
+// TestSurvey: of each byte beside each other one a path is taken for what its bytes say one by one.
+func TestSurvey(t *testing.T) {
+	for a := range 256 {
+		for b := range 256 {
+			raw := []byte{'/', 'x', byte(a), byte(b)}
+			normal, odd := true, byte(b) == '.'
+			for i, c := range raw {
+				before := byte(0)
+				if i > 0 {
+					before = raw[i-1]
+				}
+				normal = normal && bytes.IndexByte([]byte("%;\\\x00"), c) < 0 && !(before == '/' && (c == '/' || c == '.'))
+				odd = odd || c >= 0x80 || c <= ' ' || bytes.IndexByte([]byte(":?#("), c) >= 0 || before == '.' && c == '/'
+			}
+			if n, o := survey(raw); n != normal || normal && o != odd {
+				t.Fatalf("%q: %v %v, want %v %v", raw, n, o, normal, odd)
+			}
+		}
+	}
+}

@@ -53,14 +53,13 @@ func (x *approached[K, R]) fetch() {
 	if x.of == nil {
 		return
 	}
-	number := x.sh.number
-	mask, like := uint64(len(x.of.index)-1), uint32(x.hash>>32)&^number
-	for at := x.hash >> 6 & mask; ; at = (at + 1) & mask {
+	number, mask, like := x.sh.number, uint64(len(x.of.index)-1), x.sh.like(x.hash)
+	for at, away := x.hash>>6&mask, uint32(0); ; at, away = (at+1)&mask, min(away+1, far) {
 		i := atomic.LoadUint32(&x.of.index[at])
 		if i == 0 {
 			return
 		}
-		if i&^number != like {
+		if i&^number != like+away*(number+1) {
 			continue
 		}
 		if n := i&number - 1; int(n/tableChunk) < len(x.of.chunks) {
@@ -71,10 +70,16 @@ func (x *approached[K, R]) fetch() {
 	}
 }
 
-// fetchHand fetches the record that is the first to be looked at when another one has to make room. The caller holds the lock.
-func (sh *tableShard[K, R]) fetchHand() {
-	s := sh.at(sh.hand)
+// fetchHand fetches what is looked at when other records have to make room: the place in the index of the record that is the first to go, which was
+// fetched before the last one went, and the record after it. The caller holds the lock.
+func (t *table[K, R]) fetchHand(sh *tableShard[K, R]) {
+	next := sh.hand + 1
+	if next == sh.used {
+		next = 0
+	}
+	s := sh.at(next)
 	prefetch(unsafe.Pointer(s), unsafe.Sizeof(*s))
+	prefetch(unsafe.Pointer(&sh.index[t.hash(sh.at(sh.hand).key)>>6&uint64(len(sh.index)-1)]), 1)
 }
 
 // approach fetches what the judgement of an event will look at.
@@ -83,11 +88,11 @@ func (p *Processor) approach(e *verdict.Event, r *rates) {
 		return
 	}
 	sub, addr := e.Subjects[0], e.Subjects[e.N-1]
-	home := identity.Prefix{ID: addr.ID, Bits: 128, Group: r.Group}
+	home := identity.HouseholdOf(addr.ID, r.Group)
 	session, trail := p.sessions.approach(sub), p.trails.approach(sub)
 	budget := p.budgets.approach(home)
 	home.Group = voiceGroup
-	voice := p.budgets.approach(home)
+	voice := p.voices.approach(home)
 	network := p.groups.approach(groupKey{role: roleNetwork, id: identity.NetworkOf(addr.ID)})
 	pace := p.paces.approach(paceKey{role: roleSubject, kind: sub.Kind, service: e.Service, id: sub.ID})
 	budget.fetch()

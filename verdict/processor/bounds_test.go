@@ -271,6 +271,27 @@ func TestOfferAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestChargeAllocatesNothing: what an event costs is counted without garbage, as long as it leads to no question.
+func TestChargeAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	a := &asker{}
+	p, e := newProcessorFor(t, a, nil), event(time.Unix(1e9, 0), 1)
+	charge := func() {
+		e.At = e.At.Add(time.Hour)
+		p.charge(e, p.service(0), verdict.CountDocument, charged{})
+	}
+	if n := testing.AllocsPerRun(100, charge); n != 0 || len(a.questions) > 0 {
+		t.Errorf("%v allocations, %d questions", n, len(a.questions))
+	}
+	x, _, mu := p.lockBudget(e.Subjects[0].ID, p.service(0).Group)
+	defer mu.Unlock()
+	if x == nil || x.docs == 0 {
+		t.Error("nothing was charged")
+	}
+}
+
 func TestConfigSaysAllErrors(t *testing.T) {
 	c := Config{}
 	err := c.Validate()

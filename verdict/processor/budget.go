@@ -28,7 +28,6 @@ type budget struct {
 	at         int64      // unix milliseconds to which the counts have faded
 	read       [2]float32 // over the hour and the day
 	known      [2]float32 // by visitors who are established or have come back
-	said       [2]float32 // pages and parts in the baseline of its company, over the hour
 	calls      [2]float32 // different calls by established visitors over the hour: of scripts, of apps
 	debt       float32    // documents that came without their parts
 	heavy      heavy      // the client that reads most of them
@@ -81,8 +80,6 @@ func (b *budget) fade(at int64) {
 		b.judged *= day
 		b.alike *= day
 		b.gleaners *= day
-		b.said[0] *= hour
-		b.said[1] *= hour
 		b.calls[0] *= hour
 		b.calls[1] *= hour
 	}
@@ -224,13 +221,16 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		share, news := b.barely(r, false)
 		sh.mu.Unlock()
 		if over {
-			p.keeper.Ask(&q)
+			p.ask(q)
 		}
 		if news {
 			p.keeper.Barely(of[i], share, e.At)
 		}
 	}
 }
+
+// ask asks what hardly any charge leads to, so that nothing is allocated for the others.
+func (p *Processor) ask(q verdict.Question) { p.keeper.Ask(&q) }
 
 // charge adds the cost of an event to a prefix.
 func (b *budget) charge(ch *charge) {

@@ -30,7 +30,7 @@ type BudgetConfig struct {
 	// Overlap is how often the clients of an address are expected to read the same pages, as a share of how often the site's people do.
 	// 0: nothing is expected, and nobody is asked because they share nothing.
 	Overlap     float64 `mapstructure:"overlap"`
-	MaxNetworks int     `mapstructure:"max_networks"` // households and networks known at once, about 170 bytes each; and identities, about 80
+	MaxNetworks int     `mapstructure:"max_networks"` // households and networks known at once, about 170 bytes each; identities, about 80; and addresses, about 50
 }
 
 // defaultBudgetConfig returns 180 documents an hour and 360 a day for a household, a quarter of that if they come bare.

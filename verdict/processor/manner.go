@@ -50,19 +50,17 @@ func (p *Processor) arrived(e *verdict.Event, r *rates) {
 
 // lockBudget returns the budget of an address by itself, nil if there is none, whose it is, and what locks it. The caller unlocks that.
 func (p *Processor) lockBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *sync.Mutex) {
-	var list [4]identity.Prefix
-	identity.Prefixes(&list, addr, group)
-	sh, h := p.budgets.lock(list[0])
-	return sh.find(h, list[0]), list[0], &sh.mu
+	of = identity.HouseholdOf(addr, group)
+	sh, h := p.budgets.lock(of)
+	return sh.find(h, of), of, &sh.mu
 }
 
 // openBudget is lockBudget for one that begins where there is none.
 func (p *Processor) openBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *sync.Mutex) {
-	var list [4]identity.Prefix
-	identity.Prefixes(&list, addr, group)
-	sh, h := p.budgets.lock(list[0])
-	b, _ = p.budgets.open(sh, h, list[0])
-	return b, list[0], &sh.mu
+	of = identity.HouseholdOf(addr, group)
+	sh, h := p.budgets.lock(of)
+	b, _ = p.budgets.open(sh, h, of)
+	return b, of, &sh.mu
 }
 
 // onBudget changes the budget of an event's address.

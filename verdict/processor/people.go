@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/dwell"
 	"antirobot/verdict/entrances"
@@ -328,25 +329,47 @@ func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
 	if e.Verdict != verdict.Human && e.Mode == verdict.Enforce {
 		return 0
 	}
-	b, _, mu := p.openBudget(e.Subjects[e.N-1].ID, voiceGroup)
-	defer mu.Unlock()
-	b.fade(e.At.UnixMilli())
+	home := identity.HouseholdOf(e.Subjects[e.N-1].ID, voiceGroup)
+	sh, h := p.voices.lock(home)
+	defer sh.mu.Unlock()
+	v, _ := p.voices.open(sh, h, home)
+	v.fade(e.At.UnixMilli())
 	i, most := 0, float32(voicePages)
 	if part {
 		i, most = 1, voiceParts
 	}
-	if b.said[i]+1 > most {
+	if v.said[i]+1 > most {
 		return 0
 	}
-	b.said[i]++
+	v.said[i]++
 	if known {
 		return knownVoice
 	}
 	return 1
 }
 
-// voiceGroup stands for all services together.
-const voiceGroup = 0
+// voice is what one address has said.
+type voice struct {
+	at   int64      // unix milliseconds to which the counts have faded
+	said [2]float32 // pages and parts, over the hour
+}
+
+func (v *voice) fade(at int64) {
+	if at <= v.at {
+		return
+	}
+	if v.at != 0 {
+		hour := tally.Fading(float64(at-v.at)/1000, voiceSpan)
+		v.said[0] *= hour
+		v.said[1] *= hour
+	}
+	v.at = at
+}
+
+const (
+	voiceSpan  = 3600 // seconds
+	voiceGroup = 0    // stands for all services together
+)
 
 // weight is the weight of an event in a group: in the company of strangers each address is heard only so often.
 func (k groupKey) weight(voice float32) float32 {

@@ -61,6 +61,7 @@ type Processor struct {
 	paces      paces
 	groups     *table[groupKey, group]
 	budgets    *table[identity.Prefix, budget]
+	voices     *table[identity.Prefix, voice]
 	portions   *table[portionKey, portion]
 	circles    *table[circleKey, circle]
 	youths     *table[identity.Prefix, youth]
@@ -163,6 +164,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace),
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),
 		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
+		voices:    newTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix),
 		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion),
 		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle),
 		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix),
@@ -351,6 +353,7 @@ func (p *Processor) Sweep(at time.Time) {
 	p.budgets.sweep(func(_ identity.Prefix, b *budget) bool {
 		return now-b.at/1000 > sessionIdle && int64(b.askedUntil) < now
 	})
+	p.voices.sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.circles.sweep(func(_ circleKey, c *circle) bool { return now-c.at > circleIdle })
 	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })

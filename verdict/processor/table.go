@@ -51,10 +51,22 @@ func newTable[K comparable, R any](most int, hash func(K) uint64) *table[K, R] {
 	return t
 }
 
-// entry is what the index has for a record: its number plus one, and in the bits above as much of the hash of its key. So a probe need not
-// look at the records of other keys, which are seldom in the processor's cache.
-func (sh *tableShard[K, R]) entry(h uint64, i uint32) uint32 {
-	return uint32(h>>32)&^sh.number | (i + 1)
+// far is the most places that an entry of the index says it is away from its home; then it may be more.
+const (
+	farBits = 4
+	far     = 1<<farBits - 1
+)
+
+// entry is what the index has for a record: its number plus one; in the bits above, how many places it is away from its home, the first that its
+// key is looked for at; and above these as much of the hash of its key as there is room for. So neither a probe nor what moves up when another
+// record goes needs to look at the records of other keys, which are seldom in the processor's cache.
+func (sh *tableShard[K, R]) entry(h uint64, i, away uint32) uint32 {
+	return sh.like(h) + away*(sh.number+1) + (i + 1)
+}
+
+// like is what an entry at its home is, without its number.
+func (sh *tableShard[K, R]) like(h uint64) uint32 {
+	return uint32(h>>32) &^ ((sh.number+1)<<farBits - 1)
 }
 
 // lock returns the shard of a key, locked, and the hash.
@@ -72,13 +84,13 @@ func (sh *tableShard[K, R]) find(h uint64, k K) *R {
 	if len(sh.index) == 0 {
 		return nil
 	}
-	mask, like := uint64(len(sh.index)-1), uint32(h>>32)&^sh.number
-	for at := h >> 6 & mask; ; at = (at + 1) & mask {
+	mask, like, one := uint64(len(sh.index)-1), sh.like(h), sh.number+1
+	for at, away := h>>6&mask, uint32(0); ; at, away = (at+1)&mask, min(away+1, far) {
 		i := sh.index[at]
 		if i == 0 {
 			return nil
 		}
-		if i&^sh.number != like {
+		if i&^sh.number != like+away*one {
 			continue
 		}
 		if s := sh.at(i&sh.number - 1); s.key == k {
@@ -111,7 +123,7 @@ func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh boo
 		i = sh.victim()
 		t.unlink(sh, i)
 		t.evicted.Add(1)
-		sh.fetchHand()
+		t.fetchHand(sh)
 	}
 	s := sh.at(i)
 	*s = slot[K, R]{key: k, live: true} // created but not yet used again: a flood of new keys evicts its own first
@@ -152,11 +164,11 @@ func (t *table[K, R]) link(sh *tableShard[K, R], h uint64, i uint32) {
 
 func (sh *tableShard[K, R]) put(h uint64, i uint32) {
 	mask := uint64(len(sh.index) - 1)
-	at := h >> 6 & mask
+	at, away := h>>6&mask, uint32(0)
 	for sh.index[at] != 0 {
-		at = (at + 1) & mask
+		at, away = (at+1)&mask, min(away+1, far)
 	}
-	atomic.StoreUint32(&sh.index[at], sh.entry(h, i))
+	atomic.StoreUint32(&sh.index[at], sh.entry(h, i, away))
 }
 
 // unlink takes a record out of the index, and moves up those behind it so that no probe ends too early.
@@ -173,14 +185,24 @@ func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
 		if j == 0 {
 			break
 		}
-		home := t.hash(sh.at(j&sh.number-1).key) >> 6 & mask
-		if (at-home)&mask >= (at-hole)&mask {
-			atomic.StoreUint32(&sh.index[hole], j)
-			hole = at
+		away, gap := t.away(sh, j, at), (at-hole)&mask
+		if away < gap { // its home is behind the hole
+			continue
 		}
+		one := sh.number + 1
+		atomic.StoreUint32(&sh.index[hole], j&^(far*one)|uint32(min(away-gap, far))*one) //nolint:gosec // at most far
+		hole = at
 	}
 	atomic.StoreUint32(&sh.index[hole], 0)
 	sh.n--
+}
+
+// away is how many places the entry that stands at a place is away from its home.
+func (t *table[K, R]) away(sh *tableShard[K, R], entry uint32, at uint64) uint64 {
+	if a := entry / (sh.number + 1) & far; a < far {
+		return uint64(a)
+	}
+	return (at - t.hash(sh.at(entry&sh.number-1).key)>>6) & uint64(len(sh.index)-1)
 }
 
 // all calls f with each record, under the lock of its shard.

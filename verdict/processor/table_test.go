@@ -53,6 +53,48 @@ func TestTableIsAMap(t *testing.T) {
 	})
 }
 
+// TestTableOfNeighbours compares a table whose keys have few homes, in one shard, with a map: entries stand far from home, and the records that go
+// are those from anywhere between. Each entry says how far it is.
+func TestTableOfNeighbours(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		homes := rapid.Uint64Range(1, 9).Draw(t, "homes")
+		tab := newTable[uint32, uint32](tableShards*60, func(k uint32) uint64 {
+			return tally.Fold(uint64(k)+1, 0x9e3779b97f4a7c15)&^(1<<32-1) | uint64(k)%homes*61<<6
+		})
+		keys, want := rapid.SliceOfN(rapid.Uint32Range(0, 99), 1, 200).Draw(t, "keys"), map[uint32]bool{}
+		for n, k := range keys {
+			if n%7 == 6 {
+				tab.sweep(func(x uint32, _ *uint32) bool { return x == k })
+				delete(want, k)
+				continue
+			}
+			if len(want) == 60 && !want[k] {
+				continue // nothing is to be evicted
+			}
+			sh, h := tab.lock(k)
+			r, _ := tab.open(sh, h, k)
+			*r, want[k] = k, true
+			sh.mu.Unlock()
+		}
+		sh := &tab.shards[0]
+		for k := range uint32(100) {
+			if r := sh.find(tab.hash(k), k); (r != nil) != want[k] || r != nil && *r != k {
+				t.Fatalf("key %d: found %v, want %v", k, r, want[k])
+			}
+		}
+		mask := uint64(len(sh.index) - 1)
+		for at, j := range sh.index {
+			if j == 0 {
+				continue
+			}
+			away := (uint64(at) - tab.hash(sh.at(j&sh.number-1).key)>>6) & mask
+			if said := uint64(j / (sh.number + 1) & far); said != min(away, far) || tab.away(sh, j, uint64(at)) != away {
+				t.Fatalf("an entry %d places away from its home says %d", away, said)
+			}
+		}
+	})
+}
+
 // TestTableKeepsWhatIsUsed: a full table evicts what was not touched, keeps its bound, and finds everything it holds.
 func TestTableKeepsWhatIsUsed(t *testing.T) {
 	tab := newTable[uint64, uint64](64*20, func(k uint64) uint64 { return tally.Fold(k+1, 0x9e3779b97f4a7c15) })
