@@ -28,7 +28,7 @@ func launch(t *testing.T) context.Context {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, ended := chromedp.NewExecAllocator(context.Background(), switches(t, "chromium", dir)...)
+	ctx, ended := chromedp.NewExecAllocator(context.Background(), switches(t, headlessShell, dir)...)
 	ctx, _ = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // the tests' own steps say what fails
 	ctx = context.WithValue(ctx, ending{}, func() {
 		ended()
@@ -36,7 +36,7 @@ func launch(t *testing.T) context.Context {
 	})
 	if err := chromedp.Run(ctx); err != nil {
 		end(ctx)
-		t.Fatalf("start chromium: %v", err)
+		t.Fatalf("start %s: %v", headlessShell, err)
 	}
 	return ctx
 }
@@ -71,6 +71,8 @@ func endRested() {
 		select {
 		case p := <-rested:
 			end(p)
+		case f := <-restedFirefox:
+			f.end()
 		default:
 			return
 		}
@@ -112,7 +114,17 @@ func TestBrowserForgets(t *testing.T) {
 			return !slices.ContainsFunc(open, func(o *target.Info) bool { return strings.HasPrefix(o.URL, s.URL) })
 		})
 	}
-	if known.Load() != 0 || loaded.Load() != 2 {
+	f := launchFirefox(t)
+	if f == nil {
+		missing(t, "firefox-esr")
+	}
+	for n := range 2 {
+		f.open(fmt.Sprintf("%s/?firefox%d", s.URL, n))
+		if err := f.forget(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if known.Load() != 0 || loaded.Load() != 4 {
 		t.Errorf("%d pages were asked for with a cookie, the script loaded %d times", known.Load(), loaded.Load())
 	}
 }

@@ -30,12 +30,17 @@ var quiet = []string{
 	"no-sandbox", "disable-gpu", "disable-quic", "disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage",
 }
 
-// browser returns the context of a fresh tab of Debian's Chromium, headless, without cookies and with an empty cache. With options
-// it is started for the test; otherwise one that no test uses any more will do, as starting one takes longer than most tests need it.
+// headlessShell is Chromium's engine without a browser's bars around the page, which are half of what a page costs. Debian's script of
+// this name starts it as a child, which outlives the script.
+const headlessShell = "/usr/lib/chromium/chromium-headless-shell"
+
+// browser returns the context of a fresh tab, without cookies and with an empty cache. With options it is one of Debian's Chromium,
+// started for the test, without a window; otherwise one of its headless shell, and one that no test uses any more will do, as starting
+// one takes longer than most tests need it.
 func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	if len(options) > 0 {
-		return tabOf(t, "chromium", options...)
+		return tabOf(t, options...)
 	}
 	for {
 		var p context.Context
@@ -66,19 +71,12 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	}
 }
 
-// shell starts the headless shell of Debian's Chromium: the same engine without a browser's bars around the page, which are half
-// of what a page costs. It is for tests that look at hundreds of pages, and at nothing but the pages.
-func shell(t *testing.T) context.Context {
-	t.Helper()
-	return tabOf(t, "/usr/lib/chromium/chromium-headless-shell") // Debian's script of this name starts it as a child, which outlives the script
-}
-
-// tabOf starts a program of Debian's Chromium.
-func tabOf(t *testing.T, program string, options ...chromedp.ExecAllocatorOption) context.Context {
+// tabOf starts Debian's Chromium.
+func tabOf(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(switches(t, program, profile(t)), options...)...)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(switches(t, "chromium", profile(t)), options...)...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(format string, args ...any) {
 		if !strings.HasPrefix(format, "unhandled ") { // events of a newer Chromium than chromedp knows
@@ -87,7 +85,7 @@ func tabOf(t *testing.T, program string, options ...chromedp.ExecAllocatorOption
 	}))
 	t.Cleanup(cancel)
 	if err := chromedp.Run(ctx); err != nil {
-		t.Fatalf("start %s: %v", program, err)
+		t.Fatalf("start chromium: %v", err)
 	}
 	return ctx
 }
@@ -215,7 +213,7 @@ func TestBrowserSolvesCaptcha(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := serve(t, site(t).URL)
 			g.ban("ip:127.0.0.1", "10m")
-			ctx := browser(t)
+			ctx := browser(t, chromedp.WindowSize(1100, 800)) // Chromium itself, as people have it
 			if !js {
 				run(t, ctx, "switch JavaScript off", withoutJavaScript())
 			}

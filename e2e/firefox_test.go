@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -80,71 +81,153 @@ func TestFirefox(t *testing.T) {
 
 // firefox is driven by Marionette, which speaks lengths and JSON over a socket.
 type firefox struct {
-	t    *testing.T
+	t    *testing.T // that uses it
+	end  func()
 	conn net.Conn
 	r    *bufio.Reader
 	n    int
 }
 
-// launchFirefox starts Debian's Firefox, without a window, which takes any certificate, with lines of a user.js; nil: there is none.
-func launchFirefox(t *testing.T, prefs ...string) *firefox {
+// restedFirefox are those that no test uses at present, as rested are.
+var restedFirefox = make(chan *firefox, 64)
+
+// launchFirefox returns Debian's Firefox, without a window, which takes any certificate: one that no test uses any more, and that has forgotten
+// what it met, or another one; nil: there is none.
+func launchFirefox(t *testing.T) (f *firefox) {
 	t.Helper()
 	path, err := exec.LookPath("firefox-esr")
 	if err != nil {
 		return nil
 	}
-	dir := profile(t)
+	select {
+	case f = <-restedFirefox:
+		f.t = t
+	default:
+		f = startFirefox(t, path)
+	}
+	t.Cleanup(func() {
+		if !t.Failed() {
+			if err = f.forget(); err == nil {
+				restedFirefox <- f
+				return
+			}
+			t.Logf("Firefox does not forget: %v", err)
+		}
+		f.end()
+	})
+	return f
+}
+
+// startFirefox starts one that outlives the test.
+func startFirefox(t *testing.T, path string) *firefox {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "antirobot-profile-")
+	if err != nil {
+		t.Fatal(err)
+	}
 	_, port, _ := net.SplitHostPort(freePort(t))
-	write(t, dir+"/user.js", fmt.Sprintf("user_pref(\"marionette.port\", %s);\n%s\n", port, strings.Join(prefs, "\n")))
-	cmd := exec.CommandContext(t.Context(), path, "--headless", "--no-remote", "--profile", dir, "--marionette")
+	write(t, dir+"/user.js", fmt.Sprintf("user_pref(\"marionette.port\", %s);\n", port))
+	cmd := exec.Command(path, "--headless", "--no-remote", "--profile", dir, "--marionette", "--remote-allow-system-access")
 	cmd.Env = append(os.Environ(), "HOME="+dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	f := &firefox{t: t}
+	f.end = func() {
+		if f.conn != nil {
+			f.conn.Close()
+		}
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		removed(dir)
+	}
+	listens := false
+	defer func() {
+		if !listens {
+			f.end()
+		}
+	}()
 	eventually(t, "Firefox listens", func() bool {
 		f.conn, err = net.Dial("tcp", "127.0.0.1:"+port)
 		return err == nil
 	})
-	t.Cleanup(func() { f.conn.Close() })
 	f.r = bufio.NewReader(f.conn)
-	f.message()
+	if _, err := f.message(); err != nil {
+		t.Fatal(err)
+	}
 	f.say("WebDriver:NewSession", map[string]any{"acceptInsecureCerts": true})
+	listens = true
 	return f
 }
 
+// scripts lets pages run theirs, or not.
+func (f *firefox) scripts(run bool) error {
+	return f.itself(fmt.Sprintf("Services.prefs.setBoolPref('javascript.enabled', %t)", run))
+}
+
+// forget makes f forget what it has met.
+func (f *firefox) forget() error {
+	if _, err := f.try("WebDriver:Navigate", map[string]any{"url": "about:blank"}); err != nil {
+		return err
+	}
+	if err := f.scripts(true); err != nil {
+		return err
+	}
+	return f.itself("Services.cookies.removeAll(); Services.cache2.clear()")
+}
+
+// itself runs a script in the browser, not in its page.
+func (f *firefox) itself(script string) error {
+	_, err := f.try("Marionette:SetContext", map[string]any{"value": "chrome"})
+	if err != nil {
+		return err
+	}
+	_, err = f.try("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})
+	_, back := f.try("Marionette:SetContext", map[string]any{"value": "content"})
+	return errors.Join(err, back)
+}
+
 // message reads one message.
-func (f *firefox) message() (m []json.RawMessage) {
-	f.t.Helper()
+func (f *firefox) message() (m []json.RawMessage, err error) {
 	_ = f.conn.SetReadDeadline(time.Now().Add(patience))
 	size, err := f.r.ReadString(':')
 	if err != nil {
-		f.t.Fatal(err)
+		return nil, err
 	}
 	n, _ := strconv.Atoi(strings.TrimSuffix(size, ":"))
 	b := make([]byte, n)
 	if _, err := io.ReadFull(f.r, b); err != nil {
-		f.t.Fatal(err)
+		return nil, err
 	}
 	_ = json.Unmarshal(b, &m) // the greeting is no list
-	return m
+	return m, nil
 }
 
-func (f *firefox) say(command string, params map[string]any) (v any) {
-	f.t.Helper()
+func (f *firefox) try(command string, params map[string]any) (any, error) {
 	f.n++
 	b, _ := json.Marshal([]any{0, f.n, command, params})
 	if _, err := fmt.Fprintf(f.conn, "%d:%s", len(b), b); err != nil {
-		f.t.Fatal(err)
+		return nil, err
 	}
-	m := f.message()
+	m, err := f.message()
+	if err != nil {
+		return nil, err
+	}
 	if len(m) != 4 || string(m[2]) != "null" {
-		f.t.Fatalf("%s: %s", command, m)
+		return nil, fmt.Errorf("%s: %s", command, m)
 	}
 	var result struct{ Value any }
 	_ = json.Unmarshal(m[3], &result)
-	return result.Value
+	return result.Value, nil
+}
+
+func (f *firefox) say(command string, params map[string]any) any {
+	f.t.Helper()
+	v, err := f.try(command, params)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return v
 }
 
 func (f *firefox) open(url string) { f.say("WebDriver:Navigate", map[string]any{"url": url}) }

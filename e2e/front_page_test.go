@@ -129,7 +129,7 @@ func TestAxe(t *testing.T) {
 	t.Parallel()
 	source := axe(t)
 	pages := ownPages(t)
-	ctx := shell(t)
+	ctx := browser(t)
 	for _, dark := range []bool{false, true} {
 		colourScheme(t, ctx, dark)
 		for _, p := range pages {

@@ -68,7 +68,7 @@ func TestLanguagesFit(t *testing.T) {
 	t.Parallel()
 	pages := ownPages(t)
 	g := configuredFront(t, appSite(t).URL, workSettings)
-	ctx := shell(t)
+	ctx := browser(t)
 	run(t, ctx, "a narrow phone", chromedp.EmulateViewport(320, 640))
 	for _, tag := range languages(t) {
 		speak(t, ctx, tag)
@@ -147,7 +147,7 @@ func TestScreens(t *testing.T) {
 		a.eval(`keep('r', robot.fetch('/api/list')); true`, nil)
 		a.asked()
 	}})
-	ctx := shell(t)
+	ctx := browser(t)
 	for _, l := range []struct {
 		name          string
 		width, height int64

@@ -120,7 +120,10 @@ func TestMovingWithoutScripts(t *testing.T) {
 		t.Errorf("%v pictures were made for two challenges", n)
 	}
 
-	if f := launchFirefox(t, `user_pref("javascript.enabled", false);`); f != nil {
+	if f := launchFirefox(t); f != nil {
+		if err := f.scripts(false); err != nil {
+			t.Fatal(err)
+		}
 		g = open()
 		f.open(g.url + "/page")
 		f.find(`main img[height="80"]`)

@@ -14,9 +14,13 @@ import (
 func TestByWhatPagesAreOpened(t *testing.T) {
 	t.Parallel()
 	const scripted = `document.querySelector("#next").click()`
+	one := browser(t, withWindow(t), chromedp.Flag("disable-features", unused)) // pages are left as people leave them
 	inChromium := func(before chromedp.Action, click chromedp.Action) func(t *testing.T, url string) {
 		return func(t *testing.T, url string) {
-			ctx := browser(t, withWindow(t), chromedp.Flag("disable-features", unused)) // pages are left as people leave them
+			if err := forget(one); err != nil {
+				t.Fatal(err)
+			}
+			ctx := tab(t, one)
 			run(t, ctx, "begin", before, chromedp.Navigate(url+"/page/1"))
 			for i := 2; i < 11; i++ {
 				run(t, ctx, "go on", chromedp.WaitVisible(fmt.Sprintf("#on%d", i)), click)
@@ -50,8 +54,7 @@ func TestByWhatPagesAreOpened(t *testing.T) {
 		{"Firefox, clicks", inFirefox(func(f *firefox) { f.click("#next") }), 0, 0},
 		{"Firefox, a script clicks", inFirefox(func(f *firefox) { f.eval(scripted) }), 1, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
+		t.Run(c.name, func(t *testing.T) { // one after another, in the same browsers
 			pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
 				var n int

@@ -61,12 +61,15 @@ func TestGigabyte(t *testing.T) {
 			fmt.Fprintf(w, "got %d bytes", n)
 			return
 		}
+		if r.URL.Path == "/warm-up" {
+			return
+		}
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 		_, _ = io.Copy(w, &zeros{size})
 	}))
 	t.Cleanup(s.Close)
 	g := serve(t, s.URL)
-	visitor(t).get(g.url + "/warm-up?").Body.Close()
+	visitor(t).get(g.url+"/warm-up").must(t, 200, "")
 	before := g.rss()
 	peak := before
 	watch := func(r io.Reader) int64 {

@@ -22,10 +22,12 @@ import argparse
 import csv
 import fnmatch
 import math
+import os
 import random
 import sys
 import zlib
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one thread trains, see nthread below; others would only wait for it, at full speed
 try:
     import numpy as np
     import xgboost as xgb
