@@ -37,6 +37,7 @@ type Request struct {
 	Base string
 	// Unsure is set if the verdict is not sure that the visitor is a robot; Require is the step that the service asks for.
 	Unsure  bool
+	Read    bool // it is asked for what its network has read, and for nothing else
 	Require steps.Step
 	// Partner is set for a request of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner

@@ -38,6 +38,7 @@ const (
 type climbs struct {
 	earned *limits.Pace // by address
 	checks *limits.Pace // by visitor: the checks of the browser
+	let    *limits.Pace // by address: passes that checks earned for what was read
 }
 
 // A pass is forgotten in passFades. A failed check raises its visitor by one step, and so do checksPerStep checks that were
@@ -49,12 +50,18 @@ const (
 	stepFades     = 8 * time.Minute
 	checksPerStep = 4
 	climbsAhead   = 256 // how many are remembered at once
+
+	// For what its network has read an address is checked silently as often as a pass is worth, per household; then it is asked for digits,
+	// until a day has passed: else a driver that hides would read as much for checks as a solver does for digits.
+	letChecks = 4
+	letFades  = 24 * time.Hour / letChecks
 )
 
 func newClimbs(entries int) climbs {
 	return climbs{
 		earned: limits.NewPace(passFades/passParts, climbsAhead*passParts, entries),
 		checks: limits.NewPace(stepFades/checksPerStep, climbsAhead, entries),
+		let:    limits.NewPace(letFades, climbsAhead, entries),
 	}
 }
 
@@ -151,6 +158,9 @@ func (c *Captcha) ask(q *Request, least steps.Step, at time.Time) question {
 	earned := int64(float64(c.climbs.passes(q.ID.Addr, at)) / e.levels[0].places)
 	if c.cfg.TestAnswer != "" {
 		earned = 0 // tests of a site solve as often as they like
+	}
+	if q.Read && least < steps.Digits && float64(c.climbs.let.Ahead(c.climbs.let.AddrKey(q.ID.Addr, 0), at)) > (letChecks-0.5)*float64(letFades)*e.levels[0].places {
+		least = q.Service.ladder.Climb(least, int64(steps.Digits-least), 0)
 	}
 	failed := int64(c.climbs.checks.Ahead(c.climbs.visitorKey(q), at) / stepFades)
 	return question{step: q.Service.ladder.Climb(least, failed, earned), earned: earned}

@@ -161,3 +161,36 @@ func TestChecksWaitForTheirShare(t *testing.T) {
 		t.Errorf("with digits, they count as %d passes", n)
 	}
 }
+
+// TestChecksForWhatWasRead: for what its network has read an address is checked a few times a day, and then asked for digits, by another
+// browser too; for another reason it is still checked.
+func TestChecksForWhatWasRead(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.Steps.Hashes = 1 << 10 })
+	unsure := func(q *Request) { q.Unsure = true }
+	read := func(q *Request) { q.Unsure, q.Read = true, true }
+	open := func(why opt) (page Response, browser opt) {
+		t.Helper()
+		sent := e.c.Redirect(e.request("GET", "https://example.com/page", why))
+		browser = keeping(&sent)
+		page, _ = e.open(sent.Get("Location"), browser, why)
+		return page, browser
+	}
+	for n := range letChecks {
+		page, browser := open(read)
+		fields, rep := e.pageAnswer(&page, browser)
+		if a := e.submit(fields, rep, browser, read); a.Outcome != OutcomeSolved || a.Pass.Step != uint8(steps.Silent) {
+			t.Fatalf("check %d: outcome %d", n+1, a.Outcome)
+		}
+		e.pass(stepFades) // so that none is asked for more
+	}
+	if page, _ := open(read); !strings.Contains(string(page.Body), "<img") {
+		t.Errorf("still checked: %s", page.Body)
+	}
+	if page, _ := open(unsure); strings.Contains(string(page.Body), "<img") {
+		t.Error("for another reason, digits are asked for")
+	}
+	e.pass(letFades)
+	if page, _ := open(read); strings.Contains(string(page.Body), "<img") {
+		t.Error("digits are still asked for when a check has been forgotten")
+	}
+}

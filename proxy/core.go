@@ -299,7 +299,7 @@ func (c *Case) request() *captcha.Request {
 func (c *Case) unaddressed() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
-	q.Unsure = c.decision.Checks()
+	q.Unsure, q.Read = c.decision.Checks(), c.decision.Cause == verdict.CauseBudget && c.decision.Question.Reason == ""
 	q.Reason = reasonOf(&c.decision)
 	q.Named, q.Unread = false, false
 	return q

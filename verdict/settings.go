@@ -52,7 +52,7 @@ func DefaultServiceConfig() ServiceConfig {
 		CallFactor:     4,
 		Unsure:         UnsureConfig{Above: 0.3, Then: "nothing"},
 		Campaign:       StepCheck.String(),
-		Budget:         StepCheck.String(),
+		Budget:         StepCaptcha.String(),
 		Limits: []Limit{
 			{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
 			{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
