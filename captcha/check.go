@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/spravka"
 	"antirobot/store"
@@ -247,10 +246,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
 		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
 	}
-	if q.Read && r.key.step() < steps.Digits {
-		c.climbs.let.Take(c.climbs.let.AddrKey(r.key.addr, 0), at)
-	}
-	c.climbs.earn(r.key.addr, c.cfg.shareOf(r.key.step(), r.key.asked), at)
+	c.climbs.earn(&r.key, c.cfg.shareOf(r.key.step(), r.key.asked), q.Read, at)
 	c.bind(q, r)
 	c.keep(ctx, r)
 	r.cookie = c.passCookie(q, &r.pass, at)

@@ -70,11 +70,15 @@ func (c *climbs) passes(a netip.Addr, at time.Time) int64 {
 	return int64(c.earned.Ahead(c.earned.AddrKey(a, 0), at) / passFades)
 }
 
-// earn counts a pass of an address, or the share of one that it counts for.
-func (c *climbs) earn(a netip.Addr, share float64, at time.Time) {
-	key := c.earned.AddrKey(a, 0)
+// earn counts the pass that an address has earned by an answer to k, or the share of one that it counts for; read says that it was asked
+// for what its network has read.
+func (c *climbs) earn(k *key, share float64, read bool, at time.Time) {
+	if read && k.step() < steps.Digits {
+		c.let.Take(c.let.AddrKey(k.addr, 0), at)
+	}
+	of := c.earned.AddrKey(k.addr, 0)
 	for range max(1, int(share*passParts)) {
-		c.earned.Take(key, at)
+		c.earned.Take(of, at)
 	}
 }
 

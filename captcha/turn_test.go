@@ -151,12 +151,12 @@ func TestChecksWaitForTheirShare(t *testing.T) {
 	}
 	a, at := addr("198.51.100.7"), e.now()
 	for range 8 {
-		e.c.climbs.earn(a, e.c.cfg.shareOf(steps.Silent, steps.Silent), at)
+		e.c.climbs.earn(&key{addr: a, kind: silentCode}, e.c.cfg.shareOf(steps.Silent, steps.Silent), false, at)
 	}
 	if n := e.c.climbs.passes(a, at); n != 2 {
 		t.Errorf("eight checks count as %d passes", n)
 	}
-	e.c.climbs.earn(a, e.c.cfg.shareOf(steps.Digits, steps.Silent), at)
+	e.c.climbs.earn(&key{addr: a, kind: digitsCode}, e.c.cfg.shareOf(steps.Digits, steps.Silent), false, at)
 	if n := e.c.climbs.passes(a, at); n != 3 {
 		t.Errorf("with digits, they count as %d passes", n)
 	}
