@@ -216,8 +216,6 @@ func answerWords(s *verdict.Story) string {
 		return "human, because a pass paid"
 	case s.Verdict != verdict.Human.String() && s.Mode == verdict.Observe.String():
 		return s.Verdict + ", but let through (mode observe)"
-	case s.Verdict == verdict.Robot.String() && s.Mode == verdict.Enforce.String() && s.Cause == verdict.CauseBudget.String():
-		return "asked for what was read, as verdict.budget says"
 	case s.Verdict == verdict.Robot.String() && s.Mode == verdict.Enforce.String():
 		return "robot, asked for a captcha"
 	case s.Verdict == verdict.Unsure.String() && s.Mode == verdict.Enforce.String():
