@@ -176,4 +176,12 @@ func TestConsoleTakesItsOwnForms(t *testing.T) {
 	if status, _, _ := l.do("GET", "/console/", "", "Sec-Fetch-Site", "cross-site"); status != 200 {
 		t.Errorf("a link that leads here: %d", status)
 	}
+	if status, _, _ := l.do("GET", "/console/", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "document"); status != 200 {
+		t.Errorf("a link that leads here, of a browser that says so: %d", status)
+	}
+	for _, site := range []string{"cross-site", "same-site"} { // what a page loads, as often as it likes
+		for _, dest := range []string{"image", "iframe", "empty", "script"} {
+			l.refused(403, "origin_refused", "", "GET", "/console/signin?once=x", "", "Sec-Fetch-Site", site, "Sec-Fetch-Dest", dest)
+		}
+	}
 }

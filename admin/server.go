@@ -173,7 +173,7 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 	switch site := string(h.Peek("Sec-Fetch-Site")); site {
 	case "", "none", "same-origin":
 	case "cross-site", "same-site":
-		if inConsole(path) && ctx.IsGet() { // a link that leads here: the cookie does not come along, and nothing happens
+		if inConsole(path) && ctx.IsGet() && opens(h) { // a link that leads here: nothing happens, and no other site's brings the cookie
 			break
 		}
 		fallthrough
@@ -191,6 +191,13 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 		}
 	}
 	return nil
+}
+
+// opens reports whether a browser opens a page, which its user sees: what a page loads meanwhile could begin sign-ins, or spend tries at them,
+// without end. Over plain HTTP from another machine browsers don't say.
+func opens(h *fasthttp.RequestHeader) bool {
+	dest := string(h.Peek("Sec-Fetch-Dest"))
+	return dest == "" || dest == "document"
 }
 
 func (s *Server) knownHost(host string) bool {

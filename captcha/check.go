@@ -272,7 +272,7 @@ func (c *Captcha) Check(q *Request) Response {
 	}
 	at := c.now()
 	p := readParams(q)
-	p.choose()
+	p.choose(q)
 	switch asScript := wantsJSON(q, &p); {
 	case q.BodyTooLarge && asScript:
 		return c.Failed(q, 413, ReadsJSON)

@@ -39,7 +39,7 @@ func (c *Captcha) Page(q *Request) Response {
 	}
 	at := c.now()
 	p := readParams(q)
-	p.choose()
+	p.choose(q)
 	l := p.link()
 	to := c.follow(q, &l, nil, at)
 	if c.knownByName(q, &p, &l, at) || q.passedSince(&l) {
@@ -262,7 +262,7 @@ func (c *Captcha) blockedPage(q *Request, p *params, to string) Response {
 func (c *Captcha) BlockedPage(q *Request) Response {
 	p := readParams(q)
 	l := p.link()
-	p.choose()
+	p.choose(q)
 	a := c.blockedPage(q, &p, c.follow(q, &l, nil, c.now()))
 	c.rememberLang(q, &a, &p)
 	return a

@@ -99,10 +99,19 @@ func (p *params) chose(asked steps.Step) steps.Step {
 	return asked
 }
 
-// choose takes a language that was chosen with the switch.
-func (p *params) choose() {
+// choose takes a language that was chosen with the switch. What is none of ours is left out: answers lead to addresses that say the
+// language and the step, and a balancer takes a head that does not fit into its buffer for a gateway that is down.
+func (p *params) choose(q *Request) {
 	if p.toLang != "" {
 		p.lang = p.toLang
+	}
+	if l := q.Service.set.Lang(p.lang); l != nil {
+		p.lang = l.Tag
+	} else {
+		p.lang = ""
+	}
+	if p.step != "" {
+		p.step = steps.Digits.String()
 	}
 }
 

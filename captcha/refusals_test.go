@@ -123,3 +123,26 @@ func TestHeadsForBalancersAreSmall(t *testing.T) {
 		t.Errorf("a visitor without a balancer is led back to %s", to)
 	}
 }
+
+// TestAnswersLeadToShortAddresses: what a visitor writes into the page's own fields makes no head that is too large for a balancer, which would
+// take the gateway for one that is down.
+func TestAnswersLeadToShortAddresses(t *testing.T) {
+	e := newEnv(t, nil)
+	long := strings.Repeat("!", 40<<10)
+	for _, name := range []string{"lang", fieldSwitch, fieldStep} {
+		for _, more := range [][]string{{fieldFresh, "1"}, {"key", "none", "rep", "1"}} {
+			a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form(append(more, name, long)...)))
+			size := 0
+			for _, h := range a.Header {
+				size += len(h.Name) + len(": \r\n") + len(h.Value)
+			}
+			if a.Status != 303 || size > 3<<10 {
+				t.Errorf("%s with %s: %d, a head of %d bytes", name, more[0], a.Status, size)
+			}
+		}
+	}
+	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form(fieldSwitch, "DE", fieldStep, "digits")))
+	if to := a.Get("Location"); !strings.Contains(to, "&lang=de") || !strings.Contains(to, "&step=digits") {
+		t.Errorf("a choice leads to %s", to)
+	}
+}

@@ -202,8 +202,7 @@ func (c *Console) signInAt(v *visit) {
 	state := args.Peek("state")
 	a, ok := c.oidc.end(state, now)
 	if !ok || subtle.ConstantTimeCompare(state, ctx.Request.Header.Cookie(oidcName)) != 1 {
-		c.sessions.try(from)
-		fail(fasthttp.StatusForbidden, "signin_again")
+		fail(fasthttp.StatusForbidden, "signin_again") // no try: any page can have a browser bring a wrong state, which nobody guesses
 		return
 	}
 	if !args.Has("code") { // RFC 6749, 4.1.2.1

@@ -174,13 +174,13 @@ func (c *Console) signIn(v *visit) {
 	}
 	switch {
 	case ctx.IsGet() && ctx.QueryArgs().Has("once"):
-		if c.sessions.allowed(from, at) && c.sessions.follow(ctx.QueryArgs().Peek("once"), at) {
+		// Nobody guesses a code, and any page can have a browser bring a wrong one: it is no try of its user's.
+		if c.sessions.follow(ctx.QueryArgs().Peek("once"), at) {
 			c.enter(ctx, c.linked, root)
 			return
 		}
-		c.sessions.try(from)
 		fail(fasthttp.StatusForbidden, "signin_link")
-	case ctx.IsGet():
+	case ctx.IsGet() || ctx.IsHead():
 		v.page("signin", fasthttp.StatusOK, map[string]any{"Back": string(ctx.QueryArgs().Peek("back"))})
 	case !c.sessions.allowed(from, at):
 		fail(fasthttp.StatusTooManyRequests, "signin_wait")

@@ -31,7 +31,11 @@ func TestNobodyTakesGatewaysDown(t *testing.T) {
 	serveNginx(t, front, deployed(t, "fleet/nginx.conf", replace...))
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	other := &http.Client{Transport: &http.Transport{DialContext: from.DialContext, DisableKeepAlives: true}}
-	body := strings.Repeat("x", 48<<20)
+	body, long := strings.Repeat("x", 48<<20), strings.Repeat("!", 40<<10)
+	answer := func(field string) string {
+		form := "new=1&" + field + "=" + long
+		return fmt.Sprintf("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", len(form), form)
+	}
 	for what, ask := range map[string][2]string{
 		"a page":                      {"GET /a", ""},
 		"a long URL":                  {"GET /a?" + strings.Repeat("x", 6000), ""},
@@ -39,6 +43,8 @@ func TestNobodyTakesGatewaysDown(t *testing.T) {
 		"a long address to come back": {"GET /a", "X-Retpath-Y: http://site.example/?" + strings.Repeat("x", 6000) + "\r\n"},
 		"a path that has moved":       {"OPTIONS /moved?" + strings.Repeat("x", 7500), "Origin: http://other.example\r\nAccess-Control-Request-Method: GET\r\n"},
 		"an upload":                   {"POST /a", fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(body), body)},
+		"a language of no people":     {"POST /checkcaptcha", answer("lang")},
+		"a step of no ladder":         {"POST /checkcaptcha", answer("step")},
 	} {
 		for range 4 {
 			rawly(t, front, ask[0], ask[1])

@@ -54,6 +54,9 @@ var leftOut = []string{
 // ask puts the question to the check that can answer it, and returns the status: of the check, or of a request that is none.
 // secret is a field of the caller's, or has no name.
 func (k *call) ask(from netip.Addr, secret request.Field) int {
+	if k.status = 0; k.q.many {
+		return 431
+	}
 	whole, partial := true, []byte(nil)
 	announced := k.q.size
 	k.head.Method = k.q.method

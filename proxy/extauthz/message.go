@@ -53,6 +53,7 @@ type question struct {
 	size                     int64 // of the body as announced; 0 or less: not known
 	fields                   []request.Field
 	raw                      bool // fields are from header_map, which keeps repeated ones apart
+	many                     bool // there are more than a request may have
 }
 
 // each calls f for each field of a message until one is broken or f returns false; text is nil for a number.
@@ -88,7 +89,8 @@ func within(p []byte, num protowire.Number, f func(p []byte) bool) bool {
 	return each(p, func(n protowire.Number, text []byte, _ uint64) bool { return n != num || text == nil || f(text) })
 }
 
-// read reads a CheckRequest; false: it is none, or has more fields than a request may have.
+// read reads a CheckRequest; false: it is none. Of fields beyond maxFields it only says that there are some: a visitor sends as many as
+// Envoy takes, and what ends with an error may pass.
 func (q *question) read(p []byte, maxFields int) bool {
 	fields := q.fields[:0]
 	*q = question{}
@@ -119,7 +121,7 @@ func (q *question) readHTTP(p []byte, maxFields int) bool {
 			return q.raw || q.addField(text, maxFields)
 		case httpHeaderMap:
 			if !q.raw {
-				q.raw, q.fields = true, q.fields[:0]
+				q.raw, q.many, q.fields = true, false, q.fields[:0]
 			}
 			return within(text, mapHeaders, func(p []byte) bool { return q.addField(p, maxFields) })
 		}
@@ -141,8 +143,10 @@ func (q *question) addField(p []byte, maxFields int) bool {
 		}
 		return true
 	})
-	q.fields = append(q.fields, f)
-	return ok && len(q.fields) <= maxFields
+	if q.many = q.many || len(q.fields) == maxFields; !q.many {
+		q.fields = append(q.fields, f)
+	}
+	return ok
 }
 
 func appendMessage(dst []byte, num protowire.Number, m []byte) []byte {
