@@ -23,6 +23,7 @@ type config struct {
 	timeout          time.Duration
 	unasked          []string // fields that are not told in a question
 	removed          []string // fields that are not sent on
+	upgrades         []string // protocols that a request may change to
 }
 
 // node is a place in the file.
@@ -113,5 +114,6 @@ func load(name string) (*config, error) {
 		own:     pattern, open: filter.at("failure_mode_allow").yes(), rawHeaders: filter.at("encode_raw_headers").yes(),
 		maxBody: int64(body.at("max_request_bytes").number()), rawBody: body.at("pack_as_bytes").yes(), timeout: timeout,
 		unasked: filter.at("disallowed_headers", "patterns").texts("exact"), removed: hcm.at("route_config", "request_headers_to_remove").texts(),
+		upgrades: hcm.at("upgrade_configs").texts("upgrade_type"),
 	}, nil
 }

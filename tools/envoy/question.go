@@ -93,8 +93,9 @@ func set(h http.Header, o *core.HeaderValueOption) {
 }
 
 // forward is a plain proxy that keeps Host and the fields of enter, without those between Envoy and the gateway.
+// Of requests that want another protocol the field goes with those that the file names, as Envoy has it.
 func (f *front) forward(to *url.URL, change func(*http.Response)) http.Handler {
-	return &httputil.ReverseProxy{
+	proxy := &httputil.ReverseProxy{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			host := p.In.Host
 			p.SetURL(to)
@@ -113,4 +114,11 @@ func (f *front) forward(to *url.URL, change func(*http.Response)) http.Handler {
 			return nil
 		},
 	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to := r.Header.Values("Upgrade")
+		if len(to) != 1 || !slices.ContainsFunc(f.cfg.upgrades, func(known string) bool { return strings.EqualFold(known, to[0]) }) {
+			r.Header.Del("Upgrade")
+		}
+		proxy.ServeHTTP(w, r)
+	})
 }
