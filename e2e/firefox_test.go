@@ -233,13 +233,9 @@ func (f *firefox) say(command string, params map[string]any) any {
 func (f *firefox) open(url string) { f.say("WebDriver:Navigate", map[string]any{"url": url}) }
 
 // find returns the first element that a selector fits; it works where pages run no scripts.
-func (f *firefox) find(selector string) (id string) {
+func (f *firefox) find(selector string) string {
 	f.t.Helper()
-	v, _ := f.say("WebDriver:FindElement", map[string]any{"using": "css selector", "value": selector}).(map[string]any)
-	for _, v := range v {
-		id, _ = v.(string)
-	}
-	return id
+	return found(f.t, selector, func(by map[string]any) (any, error) { return f.try("WebDriver:FindElement", by) })
 }
 
 // keys types into an element.
@@ -248,8 +244,17 @@ func (f *firefox) keys(selector, text string) {
 	f.say("WebDriver:ElementSendKeys", map[string]any{"id": f.find(selector), "text": text})
 }
 
+func (f *firefox) ask(script string) (any, error) {
+	return f.try("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})
+}
+
 func (f *firefox) eval(script string) any {
-	return f.say("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})
+	f.t.Helper()
+	v, err := f.ask(script)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return v
 }
 
 func (f *firefox) click(selector string) {

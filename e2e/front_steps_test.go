@@ -128,9 +128,10 @@ func TestMovingWithoutScripts(t *testing.T) {
 		f.open(g.url + "/page")
 		f.find(`main img[height="80"]`)
 		f.keys(field, testAnswer+"\ue007")
-		eventually(t, "Firefox is there", func() bool {
-			s, _ := f.say("WebDriver:GetPageSource", nil).(string)
-			return strings.Contains(s, "site got")
+		settled(t, "Firefox is there", func() (bool, error) {
+			source, err := f.try("WebDriver:GetPageSource", nil)
+			s, _ := source.(string)
+			return strings.Contains(s, "site got"), err
 		})
 		if n := made(g); n != 1 {
 			t.Errorf("Firefox: %v pictures were made", n)

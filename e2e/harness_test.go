@@ -29,14 +29,21 @@ const patience = 90 * time.Second
 // eventually waits for something that should come soon, and returns how long it took.
 func eventually(t *testing.T, what string, ok func() bool) time.Duration {
 	t.Helper()
-	began := time.Now()
-	for !ok() {
-		if time.Since(began) > patience {
-			t.Fatalf("%s: not within %v", what, patience)
+	return settled(t, what, func() (bool, error) { return ok(), nil })
+}
+
+// settled is eventually where ok can have an error, which is said only if it is the last.
+func settled(t *testing.T, what string, ok func() (bool, error)) time.Duration {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { // not a pace that would be stopped
+		is, err := ok()
+		if is {
+			return time.Since(began)
 		}
-		time.Sleep(20 * time.Millisecond) // not a pace that would be stopped
+		if time.Since(began) > patience {
+			t.Fatalf("%s: not within %v (%v)", what, patience, err)
+		}
 	}
-	return time.Since(began)
 }
 
 // binary builds the real binary once, or takes the one that ANTIROBOT_BIN names.
@@ -145,7 +152,7 @@ func start(t *testing.T, args ...string) *gateway {
 	t.Cleanup(func() {
 		g.kill(syscall.SIGKILL)
 		if t.Failed() {
-			t.Logf("antirobot wrote:\n%s", tail(g.logs.String(), 8000))
+			t.Logf("antirobot wrote:\n%s", tail(g.logs.String(), 3000))
 		}
 	})
 	return g

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,11 +17,12 @@ import (
 // engine is a browser other than Chromium, as the W3C's WebDriver drives it.
 type engine interface {
 	open(url string)
-	find(selector string) (id string) // fails the test if there is none
+	find(selector string) (id string) // waits until there is one
 	keys(selector, text string)
 	click(selector string)
-	typed(text string)      // wherever the focus is
-	eval(script string) any // the body of a function, whose promise is waited for
+	typed(text string)              // wherever the focus is
+	eval(script string) any         // the body of a function, whose promise is waited for
+	ask(script string) (any, error) // as eval; an error may only mean that the next page is about to come
 }
 
 // webkit is WebKitGTK's small browser, on a screen of its own.
@@ -66,38 +68,56 @@ func launchWebKit(t *testing.T) *webkit {
 	return w
 }
 
-// say sends a command to a path below the session's.
-func (w *webkit) say(method, path string, body any) any {
-	w.t.Helper()
+// try sends a command to a path below the session's.
+func (w *webkit) try(method, path string, body any) (any, error) {
 	text := []byte("{}")
 	if body != nil {
 		text, _ = json.Marshal(body)
 	}
 	q, err := http.NewRequest(method, w.session+path, bytes.NewReader(text))
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, err
 	}
 	r, err := (&http.Client{Timeout: patience}).Do(q)
 	if err != nil {
-		w.t.Fatal(err)
+		return nil, err
 	}
 	defer r.Body.Close()
 	b, err := io.ReadAll(r.Body)
 	var a struct{ Value any }
 	if err != nil || r.StatusCode != 200 || json.Unmarshal(b, &a) != nil {
-		w.t.Fatalf("%s %s %s: %v %s", method, path, text, err, b)
+		return nil, fmt.Errorf("%s %s %s: %v %s", method, path, text, err, b)
 	}
-	return a.Value
+	return a.Value, nil
+}
+
+func (w *webkit) say(method, path string, body any) any {
+	w.t.Helper()
+	v, err := w.try(method, path, body)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
 }
 
 func (w *webkit) open(url string) { w.say("POST", "/url", map[string]any{"url": url}) }
 
-func (w *webkit) find(selector string) (id string) {
+func (w *webkit) find(selector string) string {
 	w.t.Helper()
-	v, _ := w.say("POST", "/element", map[string]any{"using": "css selector", "value": selector}).(map[string]any)
-	for _, v := range v {
-		id, _ = v.(string)
-	}
+	return found(w.t, selector, func(by map[string]any) (any, error) { return w.try("POST", "/element", by) })
+}
+
+// found waits until a selector fits an element, and returns its name.
+func found(t *testing.T, selector string, find func(by map[string]any) (any, error)) (id string) {
+	t.Helper()
+	settled(t, selector, func() (bool, error) {
+		v, err := find(map[string]any{"using": "css selector", "value": selector})
+		e, _ := v.(map[string]any)
+		for _, v := range e {
+			id, _ = v.(string)
+		}
+		return id != "", err
+	})
 	return id
 }
 
@@ -116,8 +136,17 @@ func (w *webkit) typed(text string) {
 	w.say("POST", "/actions", strokes(text))
 }
 
+func (w *webkit) ask(script string) (any, error) {
+	return w.try("POST", "/execute/sync", map[string]any{"script": script, "args": []any{}})
+}
+
 func (w *webkit) eval(script string) any {
-	return w.say("POST", "/execute/sync", map[string]any{"script": script, "args": []any{}})
+	w.t.Helper()
+	v, err := w.ask(script)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return v
 }
 
 // strokes are the actions that type a text.
