@@ -67,9 +67,10 @@ func tour(t *testing.T, b engine) {
 	step("silent", func() {
 		g := asked("{steps: {robot: silent}}")
 		there()
-		if n := g.metric("antirobot_captcha_answers_total", `result="solved"`); n != 1 {
-			t.Errorf("%v were solved", n)
-		}
+		settled(t, "one was solved", func() (bool, error) {
+			n := g.metric("antirobot_captcha_answers_total", `result="solved"`)
+			return n == 1, fmt.Errorf("%v were", n)
+		})
 	})
 	step("press", func() {
 		asked("{steps: {robot: press}}")
@@ -163,9 +164,10 @@ func tour(t *testing.T, b engine) {
 		from.Store("198.51.100.1")
 		b.open(road.URL + "/page?2")
 		there()
-		if n := g.metric("antirobot_captcha_answers_total", `result="moved"`); n != 1 {
-			t.Errorf("%v moved; secure: %v", n, b.eval(`return isSecureContext && !!crypto.subtle`))
-		}
+		settled(t, "it moved", func() (bool, error) {
+			n := g.metric("antirobot_captcha_answers_total", `result="moved"`)
+			return n == 1, fmt.Errorf("%v moved; secure: %v", n, b.eval(`return isSecureContext && !!crypto.subtle`))
+		})
 	})
 	step("evidence", func() {
 		pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,19 +181,20 @@ func tour(t *testing.T, b engine) {
 			is("a page", `document.title === "/`+strings.Repeat("n", i)+`"`)
 			b.click("#next")
 		}
-		var told session
-		eventually(t, "what its pages say", func() bool {
-			told = g.session("ip:127.0.0.1")
-			return told.factor("page_automation") == "1"
-		})
-		for _, name := range []string{
-			"page_inspected", "page_unpressed", "page_astray", "page_screen_odd",
-			"order_false", "fetch_false", "fetch_missing", "browser_no_language", "browser_accepts_any", "misfits",
-		} {
-			if x := told.factor(name); x != "0" {
-				t.Errorf("%s is %s", name, x)
+		settled(t, "what its pages say", func() (bool, error) {
+			told := g.session("ip:127.0.0.1")
+			var wrong []string
+			for _, name := range []string{
+				"page_inspected", "page_unpressed", "page_astray", "page_screen_odd",
+				"order_false", "fetch_false", "fetch_missing", "browser_no_language", "browser_accepts_any", "misfits",
+			} {
+				if x := told.factor(name); x != "0" {
+					wrong = append(wrong, name+" is "+x)
+				}
 			}
-		}
+			automation := told.factor("page_automation")
+			return automation == "1" && wrong == nil, fmt.Errorf("page_automation is %s, %s", automation, strings.Join(wrong, ", "))
+		})
 	})
 }
 
