@@ -3,6 +3,7 @@ package traffic
 import (
 	"encoding/json"
 	"html"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func (w *world) goesOn(c *client, p *planned, s *replay.Served) bool {
 	again := *p
 	again.after = checkTakes
 	to := strings.TrimPrefix(s.Sent.To, "https://"+w.cfg.Host)
-	c.plan = append([]planned{{after: 200 * time.Millisecond, path: to, dest: destCheck}, again}, c.plan...)
+	c.plan = slices.Insert(c.plan, 0, planned{after: 200 * time.Millisecond, path: to, dest: destCheck}, again)
 	return true
 }
 
