@@ -50,7 +50,8 @@ func launchWebKit(t *testing.T) *webkit {
 	_, port, _ := net.SplitHostPort(freePort(t))
 	cmd := exec.CommandContext(t.Context(), driver, "--port="+port)
 	dir := profile(t)
-	cmd.Env = append(os.Environ(), "DISPLAY="+newDisplay(t).name, "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "GDK_BACKEND=x11", "NO_AT_BRIDGE=1")
+	// Without a graphics card, what composes layers is a processor that plays one.
+	cmd.Env = append(os.Environ(), "DISPLAY="+newDisplay(t).name, "HOME="+dir, "XDG_RUNTIME_DIR="+dir, "GDK_BACKEND=x11", "NO_AT_BRIDGE=1", "WEBKIT_DISABLE_COMPOSITING_MODE=1")
 	runs(t, cmd)
 	w := &webkit{t: t, session: "http://127.0.0.1:" + port + "/session"}
 	eventually(t, "WebKit's driver listens", func() bool {
