@@ -144,7 +144,7 @@ func FuzzStreamedHead(f *testing.F) {
 		}}
 		cfg := DefaultConfig()
 		var h wire.Head
-		if fromFields(&h, &r, &cfg) != nil {
+		if fromFields(&h, &r, &cfg) != nil || frame(&h, &r) != nil {
 			return
 		}
 		x := &Exchange{h: &h}

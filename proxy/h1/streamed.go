@@ -39,6 +39,10 @@ type Head struct {
 	Fields         []request.Field // names in lower case; the first is host
 	Length         int64           // of the body: 0 if there is none, -1 if it is not known
 	WebSocket      bool            // a WebSocket is asked for, which has no key (RFC 8441); the method is GET
+
+	// Settle waits until it is known whether there is a body, and sets Length; nil: it is known. A status other than 0 is what to
+	// tell the client.
+	Settle func() (status int)
 }
 
 // Streamed is the exchange of a client that does not speak HTTP/1. It serves one request after another; made by
@@ -61,25 +65,37 @@ func (s *Server) Streamed(client Client) *Streamed {
 // HTTP/1.1 is not handed over: status is then what to tell the client.
 func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 	cfg := x.srv.cfg.Load()
-	err := fromFields(&x.head, r, cfg)
-	if err == nil && r.WebSocket {
-		x.key.make(&x.head)
-	}
-	if err != nil {
-		why, _ := err.(wire.Refusal) //nolint:errorlint // it is never wrapped
-		x.srv.m.refused[why].Inc()
-		x.srv.log.Debug().Str("reason", why.Name()).Stringer("peer", from.Peer).Msg("request refused")
-		return why.Status()
+	if err := fromFields(&x.head, r, cfg); err != nil {
+		return x.refuse(err, &from)
 	}
 	if !x.srv.enter(cfg, &from) {
 		return statusBusy
 	}
 	defer x.srv.leave(&from)
+	if r.Settle != nil { // only now: who makes it wait holds a request
+		if status := r.Settle(); status != 0 {
+			return status
+		}
+	}
+	if err := frame(&x.head, r); err != nil {
+		return x.refuse(err, &from)
+	}
+	if r.WebSocket {
+		x.key.make(&x.head)
+	}
 	x.start(cfg, from)
 	x.View.HTTP2, x.View.HTTP3 = true, from.HTTP3
 	x.srv.handle(&x.Exchange)
 	x.finish()
 	return 0
+}
+
+// refuse counts a request that is not handed over.
+func (x *Streamed) refuse(err error, from *Origin) (status int) {
+	why, _ := err.(wire.Refusal) //nolint:errorlint // it is never wrapped
+	x.srv.m.refused[why].Inc()
+	x.srv.log.Debug().Str("reason", why.Name()).Stringer("peer", from.Peer).Msg("request refused")
+	return why.Status()
 }
 
 // statusBusy is the answer to a request beyond the limits of requests under way.
@@ -136,7 +152,7 @@ func (s *Server) leave(from *Origin) {
 // Config returns the configuration that currently applies to requests.
 func (s *Server) Config() *Config { return s.cfg.Load() }
 
-// fromFields is parseRequest for a request that is not text.
+// fromFields and frame are parseRequest for a request that is not text: the second needs the length of its body.
 func fromFields(h *wire.Head, r *Head, cfg *Config) error {
 	h.Reset()
 	h.Minor = 1
@@ -170,6 +186,10 @@ func fromFields(h *wire.Head, r *Head, cfg *Config) error {
 	if size > cfg.MaxHeaderBytes {
 		return wire.HeadTooLong
 	}
+	return nil
+}
+
+func frame(h *wire.Head, r *Head) error {
 	if err := h.ParseFraming(false); err != nil {
 		return err
 	}

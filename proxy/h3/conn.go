@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
@@ -39,7 +40,7 @@ type conn struct {
 	from     h1.Origin // Peer changes from request to request
 	resets   streams.Allowance
 	late     streams.Allowance
-	flood    sync.Once // of late ones
+	flood    sync.Once // ends it, for too many of either
 	requests atomic.Int64
 	underWay atomic.Int64
 	room     chan struct{} // full while headsAtOnce heads are read
@@ -127,11 +128,16 @@ func (c *conn) serveStream(str *quic.Stream) {
 	}
 	c.srv.m.late.Inc()
 	if !c.late.Take() {
-		c.flood.Do(func() {
-			c.srv.m.heads.Inc()
-			_ = c.quic.CloseWithError(excessiveLoad, "too many heads without an end")
-		})
+		c.flooded(c.srv.m.heads, "too many heads without an end")
 	}
+}
+
+// flooded ends a connection that makes the gateway work too much for nothing.
+func (c *conn) flooded(of *metrics.Counter, why string) {
+	c.flood.Do(func() {
+		of.Inc()
+		go c.quic.CloseWithError(excessiveLoad, why)
+	})
 }
 
 // whole notes that a head is read no more, and reports whether it was until now.
@@ -221,12 +227,12 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := c.from
 	from.Peer = h1.AddrOf(c.quic.RemoteAddr())
 	err := c.srv.streams.Serve(w, r, from, false)
-	if err == nil {
+	back := r.Context().Err() != nil // a short answer is written after the handler, which does not notice
+	if err == nil && !back {
 		return
 	}
-	if errors.Is(err, h1.ErrClientGone) && c.quic.Context().Err() == nil && !c.resets.Take() {
-		c.srv.m.resets.Inc()
-		go c.quic.CloseWithError(excessiveLoad, "too many requests taken back")
+	if (back || errors.Is(err, h1.ErrClientGone)) && c.quic.Context().Err() == nil && !c.resets.Take() {
+		c.flooded(c.srv.m.resets, "too many requests taken back")
 	}
 	panic(http.ErrAbortHandler) // resets the stream
 }

@@ -202,6 +202,25 @@ func (c *client) do(t *testing.T, method, path string) (*http.Response, string, 
 	return res, string(body), err
 }
 
+// begin sends the head of a request that has no end; nil: the connection has ended.
+func (c *client) begin(t *testing.T, path string) *http3.RequestStream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	s, err := c.http.OpenRequestStream(ctx)
+	if err == nil {
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodGet, "https://site.example"+path, nil)
+		err = s.SendRequestHeader(req)
+	}
+	switch {
+	case c.Context().Err() != nil:
+		return nil
+	case err != nil:
+		t.Fatal(err)
+	}
+	return s
+}
+
 // ended waits until the server has ended a connection, or its client because the server asked for it, and returns the code.
 func ended(t *testing.T, qc *quic.Conn) http3.ErrCode {
 	t.Helper()

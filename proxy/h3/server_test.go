@@ -102,6 +102,83 @@ func TestResetsAreCounted(t *testing.T) {
 	f.await(t, `antirobot_http3_floods_total{of="resets"}`, "1")
 }
 
+// TestResetsOfShortAnswersAreCounted: a short answer is written when nobody looks any more whether its client is there; and a request
+// may be taken back before it is known whether it has a body.
+func TestResetsOfShortAnswersAreCounted(t *testing.T) {
+	began, finish := make(chan struct{}, 1), make(chan struct{}, 1)
+	f := newFront(t, setup{h3: func(c *Config) { c.MaxResets = 3 }, handler: func(x *h1.Exchange) {
+		if string(x.View.Path) != "/back" {
+			reply(x, "ok")
+			return
+		}
+		began <- struct{}{}
+		<-finish
+		_ = x.Reply(http.StatusNoContent, nil, nil)
+	}})
+	for name, back := range map[string]func(c *client, s *http3.RequestStream){
+		"the answer": func(c *client, s *http3.RequestStream) {
+			_ = s.Close()
+			select {
+			case <-began:
+			case <-c.Context().Done(): // it has ended just now
+				return
+			}
+			s.CancelRead(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
+			_, _, _ = c.do(t, "GET", "/") // the gateway knows by then
+			finish <- struct{}{}
+		},
+		"the request": func(c *client, s *http3.RequestStream) {
+			for c.Context().Err() == nil && f.metric("antirobot_http3_open_streams") != "1" {
+				time.Sleep(time.Millisecond)
+			}
+			s.CancelWrite(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := f.mustDial(t)
+			for range 20 {
+				s := c.begin(t, "/back")
+				if s == nil {
+					break // the connection has ended
+				}
+				back(c, s)
+				f.await(t, "antirobot_http3_open_streams", "0")
+			}
+			if c.Context().Err() == nil {
+				t.Fatal("twenty requests were taken back")
+			}
+			if code := ended(t, c.Conn); code != http3.ErrCodeExcessiveLoad {
+				t.Errorf("it ended with %v", code)
+			}
+		})
+	}
+	f.await(t, `antirobot_http3_floods_total{of="resets"}`, "2")
+}
+
+// TestUnfinishedRequestsAreCounted: a request of which it is not known yet whether it has a body is under way.
+func TestUnfinishedRequestsAreCounted(t *testing.T) {
+	f := newFront(t, setup{h1: func(c *h1.Config) { c.MaxRequests = 2 }, handler: func(x *h1.Exchange) { reply(x, "ok") }})
+	c := f.mustDial(t)
+	status := make(chan int, 3)
+	for range 3 {
+		s := c.begin(t, "/")
+		go func() {
+			res, err := s.ReadResponse()
+			if err != nil {
+				status <- 0
+				return
+			}
+			status <- res.StatusCode
+		}()
+	}
+	if got := <-status; got != http.StatusServiceUnavailable {
+		t.Errorf("the first answer is %d", got)
+	}
+	_ = c.CloseWithError(0, "")
+	<-status
+	<-status
+}
+
 // TestAddressesAreChecked: with many handshakes under way a client has to show its address first; an address may have so many
 // connections, whichever way it was shown.
 func TestAddressesAreChecked(t *testing.T) {

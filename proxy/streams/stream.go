@@ -35,6 +35,7 @@ type stream struct {
 
 	header http.Header // of the answer
 	head   h1.Head
+	settle func() (status int) // settleLength, made once
 	names  []string
 	text   []byte // the bytes that head points into
 	fields []request.Field
@@ -54,7 +55,7 @@ type stream struct {
 
 func newStream(front *h1.Server, reset func(error) bool) *stream {
 	s := &stream{front: front, reset: reset}
-	s.x = front.Streamed(s)
+	s.x, s.settle = front.Streamed(s), s.settleLength
 	s.ahead.got = make(chan struct{}, 1)
 	return s
 }
@@ -72,10 +73,9 @@ func (s *stream) begin(w http.ResponseWriter, r *http.Request) {
 
 // serve hands the request over; a status other than 0 says that nobody has taken it.
 func (s *stream) serve(from h1.Origin) (status int) {
+	s.head.Settle = nil
 	if s.http3() {
-		if status := s.settleLength(); status != 0 {
-			return status
-		}
+		s.head.Settle = s.settle
 	}
 	return s.x.Serve(&s.head, from)
 }
@@ -103,6 +103,7 @@ func (s *stream) settleLength() (status int) {
 		return http.StatusRequestTimeout
 	case a.n > 0 || a.err == nil:
 	case a.err != io.EOF: //nolint:errorlint // http3.Server returns it bare
+		_ = s.explain(a.err) // it may have been taken back
 		return http.StatusBadRequest
 	case h.Length < 0 && len(s.r.Trailer) == 0:
 		h.Length, a.begun = 0, false
