@@ -81,8 +81,8 @@ unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 alloc: $(BIN)/esbuild $(BIN)/gotestsum ## what is tested without the race detector: allocations, whole simulated days, what nothing runs beside; and every benchmark, once
-	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- $(TESTED) $(ONCE) -timeout 30m -shuffle=on -run "$$(tools/norace.sh names)"
-	@$(TESTS) --packages="$$(tools/norace.sh alone)" -- $(TESTED) $(ONCE) -timeout 20m -shuffle=on
+	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- $(TESTED) $(ONCE) -timeout 2h -shuffle=on -run "$$(tools/norace.sh names)"
+	@$(TESTS) --packages="$$(tools/norace.sh alone)" -- $(TESTED) $(ONCE) -timeout 2h -shuffle=on
 	@$(GO) test $(TESTED) $(ONCE) -run '^$$' $$(tools/norace.sh benchmarks) >/dev/null
 
 race: alloc detector ## unit tests: those that the race detector leaves out, then all others with it
