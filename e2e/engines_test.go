@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -166,7 +167,11 @@ func tour(t *testing.T, b engine) {
 		there()
 		settled(t, "it moved", func() (bool, error) {
 			n := g.metric("antirobot_captcha_answers_total", `result="moved"`)
-			return n == 1, fmt.Errorf("%v moved; secure: %v", n, b.eval(`return isSecureContext && !!crypto.subtle`))
+			if n == 1 {
+				return true, nil
+			}
+			secure, err := b.ask(`return isSecureContext && !!crypto.subtle`)
+			return false, errors.Join(fmt.Errorf("%v moved; secure: %v", n, secure), err)
 		})
 	})
 	step("evidence", func() {

@@ -182,7 +182,7 @@ func (f *firefox) itself(script string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.try("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})
+	_, err = f.ask(script)
 	_, back := f.try("Marionette:SetContext", map[string]any{"value": "content"})
 	return errors.Join(err, back)
 }
@@ -245,16 +245,12 @@ func (f *firefox) keys(selector, text string) {
 }
 
 func (f *firefox) ask(script string) (any, error) {
-	return f.try("WebDriver:ExecuteScript", map[string]any{"script": script, "args": []any{}})
+	return f.try("WebDriver:ExecuteScript", running(script))
 }
 
 func (f *firefox) eval(script string) any {
 	f.t.Helper()
-	v, err := f.ask(script)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	return v
+	return f.say("WebDriver:ExecuteScript", running(script))
 }
 
 func (f *firefox) click(selector string) {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -41,7 +42,7 @@ func settled(t *testing.T, what string, ok func() (bool, error)) time.Duration {
 			return time.Since(began)
 		}
 		if time.Since(began) > patience {
-			t.Fatalf("%s: not within %v (%v)", what, patience, err)
+			t.Fatal(errors.Join(fmt.Errorf("%s: not within %v", what, patience), err))
 		}
 	}
 }

@@ -138,16 +138,17 @@ func (w *webkit) typed(text string) {
 }
 
 func (w *webkit) ask(script string) (any, error) {
-	return w.try("POST", "/execute/sync", map[string]any{"script": script, "args": []any{}})
+	return w.try("POST", "/execute/sync", running(script))
 }
 
 func (w *webkit) eval(script string) any {
 	w.t.Helper()
-	v, err := w.ask(script)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return v
+	return w.say("POST", "/execute/sync", running(script))
+}
+
+// running are the parameters of a command that runs a script.
+func running(script string) map[string]any {
+	return map[string]any{"script": script, "args": []any{}}
 }
 
 // strokes are the actions that type a text.
