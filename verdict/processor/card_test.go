@@ -248,6 +248,30 @@ func TestKindsOfPages(t *testing.T) {
 	}
 }
 
+// TestLinksOfOthers: who follows links that others seldom follow is less like people, by more with another sign, but not in doubt for that alone, nor for that and all of
+// the manner; who follows those that others do is no more like people for it.
+func TestLinksOfOthers(t *testing.T) {
+	reads := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 12, "session_pages": 12, "stay_typical": 10, "stay_longest": 200,
+		"stay_spread_most": 1.5, "stay_middle_share": 0.5, "gap_spread": 1.5,
+	}
+	nobody := reads.raw(t)
+	if as := reads.and(known{"links_unusual": -2}).raw(t); as != nobody {
+		t.Errorf("as others do: %.2f, unknown: %.2f", as, nobody)
+	}
+	few, none := known{"links_unusual": 1.5}, known{"links_unusual": 2}
+	if seldom, hardly := reads.and(few).raw(t), reads.and(none).raw(t); seldom < nobody+0.5 || hardly < seldom+0.9 || hardly > unsure {
+		t.Errorf("unknown: %.2f, links that few follow: %.2f, that hardly anybody follows: %.2f", nobody, seldom, hardly)
+	}
+	for name, other := range map[string]known{
+		"a few pages": {"targets": 5}, "several people": {"clients": 4}, "drops cookies": {"cookie_dropped_share": 1}, "loads no parts": {"parts_missing": 1},
+	} {
+		if with, without := reads.and(none).and(other).raw(t), reads.and(other).raw(t); with != without {
+			t.Errorf("%s: %.2f, unknown %.2f", name, with, without)
+		}
+	}
+}
+
 // TestFollowsLinks: that somebody has followed links speaks for it in its first pages, but not for who loads no parts or drops its cookie.
 func TestFollowsLinks(t *testing.T) {
 	first := known{"agent_browser": 1, "clients": 1, "parts_missing": 0.1, "cookie_dropped_share": 0, "session_pages": 5}

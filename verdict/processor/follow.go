@@ -18,22 +18,24 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
 	if !load && e.Series == 0 {
 		return
 	}
-	x, told, fresh := p.walk(e, r, load)
+	known = known || p.keeper.Returns(e)
+	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
+	x, told, fresh := p.walk(e, r, load, known || !settled)
 	if told {
 		r.people.others.vote(e, &x, normOthers)
 	}
 	switch {
 	case !fresh:
-	case known || p.keeper.Returns(e):
+	case known:
 		r.people.tastes.Note(e)
-	case !r.people.settled(e.At, p.cfg.Budget.KnownFrom):
+	case !settled:
 		r.people.tastes.NoteAnybody(e)
 	}
 }
 
 // walk is follow for a page load, or for a call with a number. It returns what the subject is like when that is due to be told, and
 // whether it has got a page that is new to it.
-func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told, fresh bool) {
+func (p *Processor) walk(e *verdict.Event, r *rates, load, learn bool) (x traits, told, fresh bool) {
 	stopped := e.Verdict != verdict.Human && e.Mode == verdict.Enforce
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -61,6 +63,9 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told,
 		kind = e.PathShape
 	}
 	t.dwell.Open(kind)
+	if fresh && e.Referer == client.RefererSame {
+		t.choices.Follow(&r.people.links, e.RefererPath, uint32(e.Path), learn)
+	}
 	if e.FromOutside() && got {
 		t.comes(e.At, r.people.entrances.OddHour(e.At))
 	}

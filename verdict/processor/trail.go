@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"antirobot/verdict"
+	"antirobot/verdict/choices"
 	"antirobot/verdict/client"
 	"antirobot/verdict/dwell"
 )
@@ -37,6 +38,7 @@ type trail struct {
 	sums     moments // of the logarithm of the seconds
 	fit      fit     // of that against the logarithm of the page's bytes
 	dwell    dwell.Visitor
+	choices  choices.Visitor
 	longest  float32 // seconds
 	size     float32 // logarithm of the bytes of the last page; 0: unknown
 	depth    moments
@@ -316,6 +318,9 @@ func (t *trail) distinctPages() float32 {
 	}
 	return filled(n, 64*len(t.seen))
 }
+
+// enoughLinks is the number of links that others follow, too, from which on they mean something.
+const enoughLinks = 6
 
 // enoughStays is the number of stays from which on they mean something.
 const enoughStays = 6
