@@ -68,7 +68,7 @@ func TestReturnsByTheClock(t *testing.T) {
 		at := time.Unix(1.8e9, 0)
 		for i, h := range hours {
 			at = at.Add(time.Duration(h * float64(time.Hour)))
-			tr.load(&verdict.Event{At: at, Path: uint64(i%2) * 0x9e3779b97f4a7c15, Type: verdict.TypeHTML}, true, -1)
+			tr.load(&verdict.Event{At: at, Path: uint64(i%2) * 0x9e3779b97f4a7c15, Type: verdict.TypeHTML}, true, false, -1)
 		}
 		return returns(3, func(m *moments) float32 { return m.spreadMost() })(&evidence{t: *tr})
 	}

@@ -29,7 +29,7 @@ var factors = []factor{
 	{factorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
 	{factorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
 	{factorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *evidence) float32 { return c.s.burst }},
-	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out. Who loads a page again has not left it.", true}, func(c *evidence) float32 {
+	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out. Who loads a page again has not left it, nor has who turns to the next picture of a series by a link.", true}, func(c *evidence) float32 {
 		if c.s.stable < 2 {
 			return nan
 		}
@@ -57,7 +57,7 @@ var factors = []factor{
 	{factorInfo{"hours_active", Pace, "hours", "Hours with a page, of the last 24, without reloads.", true}, func(c *evidence) float32 { return float32(bits.OnesCount32(c.s.hours)) }},
 	{factorInfo{"hours_in_row", Pace, "hours", "The same without a break up to now.", true}, activeInRow},
 	{factorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
-	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page, reloads or not: the median, of those under half an hour.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
+	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page, reloads or not: the median, of those under half an hour. Who turns to the next picture of a series by a link has not left what it looks at.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
 	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. The customers of a shop had 0.85 at the median, 0.5 to 1.5 for nine in ten (docs/detection.md).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
 	{factorInfo{"stay_spread_most", Pace, "", "The spread that it has at most, with a certainty of 95 %: few times may be even by chance.", true}, stays(spreadMost)},
 	{factorInfo{"stay_skew", Pace, "", "The skew of the logarithm: below 0 for who leaves many pages at once, and for exponential pauses; near 0 for the customers of a shop.", true}, stays(func(t *trail) float32 { return t.sums.skew() })},
@@ -119,7 +119,7 @@ var factors = []factor{
 	{factorInfo{"other_method_share", Course, "share", "Requests with other methods than GET, HEAD and those, of its pages.", true}, part(shareOther, shareCount, 2)},
 	{factorInfo{"robots_txt", Course, "0 or 1", "Has asked for /robots.txt, as no browser does.", true}, func(c *evidence) float32 { return truth(c.s.flags&flagRobots != 0) }},
 	{factorInfo{"feed_share", Course, "share", "Requests for feeds and site maps, of its pages.", true}, part(shareFeed, shareCount, 2)},
-	{factorInfo{"step_share", Course, "share", "Page loads whose number is next to that of the load before (page=3, page=4), of its loads with a number.", true}, part(shareStep, shareNumbered, 6)},
+	{factorInfo{"step_share", Course, "share", "Page loads whose number is next to that of the load before (page=3, page=4), of its loads with a number; without those of numbers up to 200 that a link of the page before has led to, as those of people who turn pages.", true}, part(shareStep, shareNumbered, 6)},
 	{factorInfo{"number_share", Course, "share", "Page loads with a number in their URL, of its loads.", true}, part(shareNumbered, shareLoad, 4)},
 	{factorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
 	{factorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, withOwnReferers(part(shareLoadRefers, shareLoad, 4))},
@@ -158,7 +158,7 @@ var factors = []factor{
 	{factorInfo{"entry_odds", Course, "log-odds", "The same added up over these pages, up to 32 of them.", true}, doors(true)},
 	{factorInfo{"hour_odds", Course, "log-odds", "By how much likelier the hours at which it comes in are for somebody to whom all hours are alike than for people who come in and go on, added up. Unknown until the site's people are known for a day.", true}, hourOdds},
 	{factorInfo{"site_share", Course, "share", "Its pages, of all pages of the service that anybody has loaded.", true}, siteShare},
-	{factorInfo{"count_share", Course, "share", "Numbers in targets that are next to the one before, calls of scripts included.", true}, steps},
+	{factorInfo{"count_share", Course, "share", "Numbers in targets that are next to the one before, calls of scripts included, and pages that it turns left out, as for step_share.", true}, steps},
 	{factorInfo{"icon", Course, "0 or 1", "Has asked for the site's icon, as browsers with a window do. Unknown while it has not: icons are cached for weeks.", true}, func(c *evidence) float32 {
 		if c.s.flags&flagIcon == 0 {
 			return nan

@@ -44,8 +44,9 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load, learn bool) (x traits
 		t.reload(e)
 		return x, false, false
 	}
+	turned := load && turns(e, t.series, t.number) && e.RefererPath == t.pages[(t.turn-1)%trailPages]
 	if !stopped {
-		t.step(e)
+		t.step(e, turned)
 	}
 	if !load {
 		return x, false, false
@@ -55,7 +56,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load, learn bool) (x traits
 	if fresh = unseen && got; fresh {
 		others = r.people.entrances.Read(uint32(e.Path), e.At)
 	}
-	if stayed := t.load(e, unseen, others); stayed == stayed {
+	if stayed := t.load(e, unseen, turned, others); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	var kind uint64

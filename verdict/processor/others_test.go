@@ -20,7 +20,7 @@ func TestOthersSide(t *testing.T) {
 		for k := range 30 {
 			at = at.Add(time.Duration(middle * float64(time.Second) * math.Exp(spread*rng.NormFloat64())))
 			e := &verdict.Event{At: at, Type: verdict.TypeHTML, BytesOut: 10000, Path: uint64(k) * 0x9e3779b97f4a7c15}
-			tr.load(e, true, 3)
+			tr.load(e, true, false, 3)
 		}
 		e := event(at, i*256, cookie(i))
 		e.Claim = client.ParseClaim([]byte(firefox))
@@ -65,7 +65,7 @@ func TestEntersWithin(t *testing.T) {
 			if i%2 == 0 {
 				e.Referer = referer
 			}
-			c.t.load(e, true, 0)
+			c.t.load(e, true, false, 0)
 		}
 		return entersWithin(c)
 	}

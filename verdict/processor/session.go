@@ -3,6 +3,7 @@ package processor
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"time"
 
 	"antirobot/verdict"
@@ -288,9 +289,10 @@ func (s *session) loaded(e *verdict.Event, before int64) (still bool) {
 	s.count(shareLoadRefers, e.Referer != client.RefererNone)
 	s.count(shareSited, e.Site != client.SiteUnknown)
 	s.count(shareTyped, e.Site == client.SiteNone)
+	turned := turns(e, s.series, s.number) && s.comes(e)
 	if e.Series != 0 {
 		s.shares[shareNumbered]++
-		if step := int64(e.Number) - int64(s.number); e.Series == s.series && step != 0 && step >= -3 && step <= 3 {
+		if step := int64(e.Number) - int64(s.number); e.Series == s.series && step != 0 && step >= -3 && step <= 3 && !turned {
 			s.shares[shareStep]++
 		}
 		s.number, s.series = e.Number, e.Series
@@ -303,8 +305,8 @@ func (s *session) loaded(e *verdict.Event, before int64) (still bool) {
 	first := s.load == 0
 	s.load = max(s.load, ms)
 	// The gap between two loads, by its logarithm, from a millisecond to an hour: a later load is another visit. Who loads a page again
-	// has not left it, and a page that reloads itself does so by the clock, whoever reads it.
-	if first || again || gap > 3600 {
+	// has not left it, a page that reloads itself does so by the clock, whoever reads it, and who turns pages goes on with what it reads.
+	if first || again || turned || gap > 3600 {
 		return false
 	}
 	if g := float32(gap); s.stable == 0 || g < s.gapMin {
@@ -335,17 +337,15 @@ func (s *session) fade(at time.Time) {
 	}
 }
 
+// comes reports whether the page that a request comes from is one of the last that the subject has had.
+func (s *session) comes(e *verdict.Event) bool {
+	return e.Referer == client.RefererSame && slices.Contains(s.recent[:], uint16(e.RefererPath>>16)|1)
+}
+
 // course counts what the subject requests.
 func (s *session) course(e *verdict.Event, load bool) {
 	short := shortPath(e)
-	known := false
-	if e.Referer == client.RefererSame {
-		ref := e.RefererPath
-		for _, p := range s.recent {
-			known = known || p == uint16(ref>>16)|1
-		}
-	}
-	same := false
+	known, same := s.comes(e), false
 	for _, p := range s.recent {
 		same = same || p == short && s.targets&bit(e.Target, 64) != 0
 	}

@@ -19,7 +19,7 @@ func TestUntoldIsNotCompared(t *testing.T) {
 		at, tr := time.Unix(1.8e9, 0), &trail{}
 		for k := range 30 {
 			at = at.Add(time.Duration(10 * float64(time.Second) * math.Exp(1.2*rng.NormFloat64())))
-			tr.load(&verdict.Event{At: at, Type: verdict.TypeHTML, BytesOut: 10000, Path: uint64(k) * 0x9e3779b97f4a7c15}, true, 3)
+			tr.load(&verdict.Event{At: at, Type: verdict.TypeHTML, BytesOut: 10000, Path: uint64(k) * 0x9e3779b97f4a7c15}, true, false, 3)
 		}
 		e := event(at, i*256, cookie(i))
 		e.Claim = client.ParseClaim([]byte(firefox))

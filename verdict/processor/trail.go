@@ -99,7 +99,7 @@ const (
 
 // load adds a page load that is no reload. others is how many others have loaded the page; fresh says that this subject has not.
 // It returns how long it was on the page before, as stay does; NaN if it has not left that for this one.
-func (t *trail) load(e *verdict.Event, fresh bool, others float32) (stayed float32) {
+func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stayed float32) {
 	ms := e.At.UnixMilli()
 	page := uint32(e.Path)
 	if t.nMoves == math.MaxUint8 {
@@ -113,7 +113,7 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) (stayed float
 	gap := max(float64(ms-t.came)/1000, 0)
 	stayed = nan
 	t.clock(ms, gap)
-	if t.loads > 0 && gap <= visitGap && !t.inPassing(e, page, gap) {
+	if t.loads > 0 && gap <= visitGap && !turned && !t.inPassing(e, page, gap) {
 		stayed = t.stay(float32(gap))
 	}
 	if fresh {
@@ -169,8 +169,18 @@ func (t *trail) inPassing(e *verdict.Event, page uint32, gap float64) bool {
 	return gap < tabGap && e.Referer == client.RefererNone && e.Site == client.SiteSame
 }
 
+// turns reports whether a page load turns a page: to the next picture of a series, or to the one before, by a link of the site. People do that at an even pace, and
+// read no page of it for long.
+func turns(e *verdict.Event, series, number uint32) bool {
+	step := int64(e.Number) - int64(number)
+	return e.Referer == client.RefererSame && e.Series != 0 && e.Series == series && (step == 1 || step == -1) && e.Number <= longestSeries
+}
+
+// longestSeries is the highest number of a page of a series: what has higher ones is numbered throughout, as are all things that a site sells.
+const longestSeries = 200
+
 // step records the number in the target of a page load or of a script's call.
-func (t *trail) step(e *verdict.Event) {
+func (t *trail) step(e *verdict.Event, turned bool) {
 	if e.Series == 0 {
 		return
 	}
@@ -179,7 +189,7 @@ func (t *trail) step(e *verdict.Event) {
 		t.moves[moveStep] /= 2
 	}
 	t.nNumbers++
-	if d := int64(e.Number) - int64(t.number); e.Series == t.series && d != 0 && d >= -3 && d <= 3 {
+	if d := int64(e.Number) - int64(t.number); e.Series == t.series && d != 0 && d >= -3 && d <= 3 && !turned {
 		t.moves[moveStep]++
 	}
 	t.number, t.series = e.Number, e.Series

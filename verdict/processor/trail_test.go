@@ -111,7 +111,7 @@ func TestNorms(t *testing.T) {
 			at = at.Add(time.Duration(float64(15*time.Second) * math.Exp(spread*rng.NormFloat64())))
 			e := &verdict.Event{At: at, Type: verdict.TypeHTML, BytesOut: 10000}
 			e.Path = uint64(i) * 0x9e3779b97f4a7c15
-			tr.load(e, true, float32(rng.IntN(9)))
+			tr.load(e, true, false, float32(rng.IntN(9)))
 		}
 		return tr
 	}

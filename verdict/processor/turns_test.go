@@ -1,0 +1,84 @@
+package processor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict/client"
+)
+
+// leaf is how somebody goes through numbered pages.
+type leaf struct {
+	path   string
+	from   int // the first number
+	by     int // what is added each time
+	linked bool
+	home   bool // … but always names the same page, which it has left
+	steady bool // on each for as long
+}
+
+func (l leaf) read(w *walk, pages int) {
+	for i, n := 0, l.from; i < pages; i, n = i+1, n+l.by {
+		after := 6 * time.Second
+		if !l.steady {
+			after = time.Duration(1+i*7%40) * time.Second
+		}
+		w.at = w.at.Add(after)
+		e := event(w.at, w.n, w.subs...)
+		e.Page, e.Document, e.BytesOut, e.Method, e.Type = true, true, 20000, 'G', 1
+		path := fmt.Sprint(l.path, n)
+		e.Path, e.Target, e.Series, e.Number = hashPath(path), hashPath(path), uint32(hashPath(l.path)), uint32(n) //nolint:gosec // part of a hash; small
+		e.Claim = client.ParseClaim([]byte(firefox))
+		if l.linked && i > 0 {
+			e.Referer, e.RefererPath = client.RefererSame, uint32(hashPath(fmt.Sprint(l.path, n-l.by))) //nolint:gosec // part of a hash
+		}
+		if l.home {
+			e.RefererPath = uint32(hashPath("/")) //nolint:gosec // part of a hash
+		}
+		w.p.Process(e)
+	}
+}
+
+// TestTurnsPages: who turns the pages of a series, forwards or backwards, is neither even nor counts: nobody reads a picture for long. Who opens numbered pages that no page has
+// led to, pages of a list of everything, or every second one, does both.
+func TestTurnsPages(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	for n, c := range []struct {
+		name string
+		leaf
+		turned bool
+	}{
+		{"pictures", leaf{path: "/gallery/", from: 1, by: 1, linked: true, steady: true}, true},
+		{"pictures from the last to the first", leaf{path: "/gallery/", from: 40, by: -1, linked: true, steady: true}, true},
+		{"without a link", leaf{path: "/gallery/", from: 1, by: 1, steady: true}, false},
+		{"all items", leaf{path: "/item/", from: 4000, by: 1, linked: true, steady: true}, false},
+		{"with a page that it does not come from", leaf{path: "/gallery/", from: 1, by: 1, linked: true, home: true, steady: true}, false},
+		{"every second picture", leaf{path: "/gallery/", from: 1, by: 2, linked: true, steady: true}, false},
+	} {
+		w := &walk{p: p, n: 10 + n, at: time.Unix(1.8e9, 0), subs: []identity.Subject{cookie(10 + n)}}
+		c.read(w, 30)
+		v, _ := p.Session(cookie(10+n), w.at)
+		is := map[string]float32{}
+		for _, f := range v.Factors {
+			is[f.Name] = f.Value
+		}
+		_, gaps := is["gap_spread"]
+		_, stays := is["stay_spread"]
+		if gaps == c.turned || stays == c.turned || (is["step_share"] < 0.1) != c.turned || (is["count_share"] < 0.1) != c.turned {
+			t.Errorf("%s: gap_spread known %v, stay_spread known %v, step_share %v, count_share %v", c.name, gaps, stays, is["step_share"], is["count_share"])
+		}
+	}
+	reads := &walk{p: p, n: 30, at: time.Unix(1.8e9, 0), subs: []identity.Subject{cookie(30)}}
+	for i := range 8 { // each series for longer than a picture, and what it is reached by
+		reads.load("/list", "", 20*time.Second)
+		leaf{path: fmt.Sprint("/gallery/", i, "/"), from: 1, by: 1, linked: true, steady: true}.read(reads, 12)
+	}
+	v, _ := p.Session(cookie(30), reads.at)
+	for _, f := range v.Factors {
+		if f.Name == "stay_typical" && f.Value < 7 {
+			t.Errorf("who leaves a list for series of pictures stays for %v s", f.Value)
+		}
+	}
+}
