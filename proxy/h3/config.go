@@ -16,6 +16,7 @@ type Config struct {
 	PingTimeout   time.Duration `mapstructure:"ping_timeout"`   // and has so long to say so
 	MaxHandshakes int           `mapstructure:"max_handshakes"` // under way at a time; with more, a client has to show first that its address is its own
 	MaxResets     int           `mapstructure:"max_resets"`     // requests that a client may take back in ten seconds; more: the connection ends. 0: no limit
+	MaxPieces     int           `mapstructure:"max_pieces"`     // small pieces of bodies and heads in ten seconds; more: the connection ends. 0: no limit
 	AltSvcAge     time.Duration `mapstructure:"alt_svc_age"`    // how long browsers remember that the site speaks HTTP/3
 }
 
@@ -29,6 +30,7 @@ func DefaultConfig() Config {
 		PingTimeout:   20 * time.Second,
 		MaxHandshakes: 200,
 		MaxResets:     400,
+		MaxPieces:     4000,
 		AltSvcAge:     24 * time.Hour,
 	}
 }
@@ -38,6 +40,7 @@ func (c *Config) Validate() error {
 	var b streams.Bounds
 	b.Streams(c.MaxStreams, c.ConnWindow, c.StreamWindow, c.MaxResets)
 	b.Within("max_handshakes", int64(c.MaxHandshakes), 0, 1<<20)
+	b.Within("max_pieces", int64(c.MaxPieces), 0, 1<<30)
 	lasts := func(key string, d, low, high time.Duration) {
 		b.Check(d >= low && d <= high, "%s: %v is not within %v and %v", key, d, low, high)
 	}

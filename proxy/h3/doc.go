@@ -7,6 +7,6 @@
 //  2. A client may change its address within a connection. Each request has the address at which it began, and is judged and
 //     counted by; an answer that takes longer follows its client to the next one.
 //  3. Requests are never taken from 0-RTT data, which others could replay.
-//  4. What a client can make the gateway keep is bounded by Config: streams, windows; how often it may take requests back, too.
+//  4. What a client can make the gateway keep is bounded by Config: streams, windows, small pieces; how often it may take requests back, too.
 //  5. Of the heads of a connection few are read at a time, each with a deadline. The others wait unread, within its window.
 package h3

@@ -9,7 +9,7 @@ import (
 // serverMetrics are the counters of one Server. Names begin with antirobot_http3_.
 type serverMetrics struct {
 	accepted, resets       *metrics.Counter
-	heads, late            *metrics.Counter
+	heads, late, pieces    *metrics.Counter
 	failed, retries        *metrics.Counter
 	openConns, openStreams atomic.Int64
 	handshakes             atomic.Int64 // under way
@@ -20,6 +20,7 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		accepted: set.GetOrCreateCounter("antirobot_http3_connections_total"),
 		resets:   set.GetOrCreateCounter(`antirobot_http3_floods_total{of="resets"}`),
 		heads:    set.GetOrCreateCounter(`antirobot_http3_floods_total{of="heads"}`),
+		pieces:   set.GetOrCreateCounter(`antirobot_http3_floods_total{of="pieces"}`),
 		late:     set.GetOrCreateCounter("antirobot_http3_late_heads_total"),
 		failed:   set.GetOrCreateCounter("antirobot_http3_failed_handshakes_total"),
 		retries:  set.GetOrCreateCounter("antirobot_http3_address_checks_total"),

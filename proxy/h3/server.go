@@ -132,6 +132,7 @@ func (s *Server) quicConfig(most int) *quic.Config {
 		MaxConnectionReceiveWindow:     uint64(s.cfg.ConnWindow),                   //nolint:gosec // it is positive
 		MaxIncomingStreams:             int64(most),
 		MaxIncomingUniStreams:          uniStreams,
+		Tracer:                         tracer,
 	}
 }
 
@@ -166,6 +167,7 @@ type handshake struct {
 	ja4     []byte
 	counted bool // by the limits of its address, which is known to be the client's
 	done    sync.Once
+	pieces  pieces
 }
 
 // handshakeKey is the context key under which a connection has its handshake.
@@ -178,6 +180,9 @@ func (s *Server) greet(ctx context.Context, info *quic.ClientInfo, o *Options) (
 	h := &handshake{counted: info.AddrVerified}
 	if h.counted && !s.count(ctx, info.RemoteAddr, o) {
 		return nil, errTooMany
+	}
+	if !o.trusts(h1.AddrOf(info.RemoteAddr)) { // a balancer carries many clients
+		h.pieces.most = s.cfg.MaxPieces
 	}
 	s.m.handshakes.Add(1)
 	context.AfterFunc(ctx, func() { s.settled(h, false) })
@@ -225,6 +230,7 @@ func (s *Server) admit(qc *quic.Conn, o *Options) {
 	c := newConn(s, qc, h1.Origin{
 		Trusted: o.trusts(h1.AddrOf(qc.RemoteAddr())), Counted: !o.trusts(h1.AddrOf(qc.RemoteAddr())), TLS: true, JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
 	})
+	h.pieces.conn.Store(c)
 	s.open[c] = struct{}{}
 	s.m.openConns.Add(1)
 	s.running.Go(func() {
