@@ -11,6 +11,8 @@ RACE  ?= -race
 TESTED := -vet=off
 # With its benchmarks, each once, by the same binary.
 ONCE   := -exec "'$(CURDIR)/tools/once.sh'"
+# With the race detector: Pebble's compression in Go, as in what is released, so that no C is left but Go's own, and Go links it by itself.
+INSIDE := -tags pebblegozstd -ldflags=-linkmode=internal
 LONGEST := antirobot/captcha antirobot/store/redisstore antirobot/verdict/processor
 # Where this clone lies stays out of what is compiled: another clone of the same sources finds it all in Go's cache.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
@@ -89,7 +91,7 @@ race: alloc detector ## unit tests: those that the race detector leaves out, the
 
 # Some wait for servers, so more packages at once than there are cores; the longest first. The tests of the root are make arch's alone.
 detector: $(BIN)/esbuild $(BIN)/gotestsum
-	@CGO_ENABLED=1 $(TESTS) --packages="$(LONGEST) $$($(GO) list ./... | grep -vE '^antirobot$$|/e2e' | grep -vxFf <(printf '%s\n' $(LONGEST); tools/norace.sh alone) | tr '\n' ' ')" -- $(TESTED) $(RACE) -p 4 -timeout 20m -shuffle=on
+	@CGO_ENABLED=1 $(TESTS) --packages="$(LONGEST) $$($(GO) list ./... | grep -vE '^antirobot$$|/e2e' | grep -vxFf <(printf '%s\n' $(LONGEST); tools/norace.sh alone) | tr '\n' ' ')" -- $(TESTED) $(RACE) $(INSIDE) -p 4 -timeout 20m -shuffle=on
 
 e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/envoy $(BIN)/interop $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
 	@$(TRIED)

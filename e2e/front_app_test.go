@@ -119,9 +119,9 @@ func (a *app) eval(expression string, out any) {
 // until waits until an expression is true.
 func (a *app) until(expression string) {
 	a.t.Helper()
-	deadline := time.Now().Add(patience)
+	began := time.Now()
 	for ok := false; !ok; {
-		if a.eval("!!("+expression+")", &ok); !ok && time.Now().After(deadline) {
+		if a.eval("!!("+expression+")", &ok); !ok && time.Since(began) > patience {
 			var log []string
 			var dialog string
 			a.eval("log", &log)
@@ -129,7 +129,7 @@ func (a *app) until(expression string) {
 			a.t.Fatalf("never: %s; events %v; %s", expression, log, dialog)
 		}
 		if !ok {
-			time.Sleep(30 * time.Millisecond)
+			time.Sleep(untilNextLook(time.Since(began)))
 		}
 	}
 }

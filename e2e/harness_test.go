@@ -36,7 +36,7 @@ func eventually(t *testing.T, what string, ok func() bool) time.Duration {
 // settled is eventually where ok can have an error, which is said only if it is the last.
 func settled(t *testing.T, what string, ok func() (bool, error)) time.Duration {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) { // not a pace that would be stopped
+	for began := time.Now(); ; time.Sleep(untilNextLook(time.Since(began))) {
 		is, err := ok()
 		if is {
 			return time.Since(began)
@@ -45,6 +45,11 @@ func settled(t *testing.T, what string, ok func() (bool, error)) time.Duration {
 			t.Fatal(errors.Join(fmt.Errorf("%s: not within %v", what, patience), err))
 		}
 	}
+}
+
+// untilNextLook is the pause of who has waited so long: never a pace that would be stopped, and later less often, as looks cost time.
+func untilNextLook(waited time.Duration) time.Duration {
+	return min(20*time.Millisecond+waited/50, 100*time.Millisecond)
 }
 
 // binary builds the real binary once, or takes the one that ANTIROBOT_BIN names.
