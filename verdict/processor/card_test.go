@@ -272,6 +272,25 @@ func TestLinksOfOthers(t *testing.T) {
 	}
 }
 
+// TestToTheMinute: who comes back for several pages at the same interval, to the minute, or every day at the same minute, is in doubt, and no robot by that alone. Who is as regular as
+// people are, or comes back for one page that may reload itself, is not, nor are several people.
+func TestToTheMinute(t *testing.T) {
+	comes := known{"agent_browser": 1, "clients": 1, "parts_missing": 0, "cookie_dropped_share": 0, "targets": 3, "session_pages": 12, "visits": 4, "visit_pages": 3, "entry_share": 0.3}
+	hours, daily := known{"return_typical": 6, "return_spread_most": 0.015}, known{"return_typical": 23.9, "return_spread_most": 0.002}
+	for name, clock := range map[string]known{"every few hours": hours, "every day": daily} {
+		if raw := comes.and(clock).raw(t); raw < unsure || raw >= 0 {
+			t.Errorf("%s: %.2f", name, raw)
+		}
+		for but, other := range map[string]known{
+			"as people are": {"return_spread_most": 0.05}, "for one page": {"targets": 1}, "three times": {"visits": 3}, "several people": {"clients": 4}, "an app": {"agent_browser": 0},
+		} {
+			if with, without := comes.and(clock).and(other).raw(t), comes.and(other).raw(t); with != without {
+				t.Errorf("%s, %s: %.2f, without a clock %.2f", name, but, with, without)
+			}
+		}
+	}
+}
+
 // TestFollowsLinks: that somebody has followed links speaks for it in its first pages, but not for who loads no parts or drops its cookie.
 func TestFollowsLinks(t *testing.T) {
 	first := known{"agent_browser": 1, "clients": 1, "parts_missing": 0.1, "cookie_dropped_share": 0, "session_pages": 5}
