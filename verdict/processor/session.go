@@ -292,7 +292,7 @@ func (s *session) loaded(e *verdict.Event, before int64) (still bool) {
 	turned := turns(e, s.series, s.number) && s.comes(e)
 	if e.Series != 0 {
 		s.shares[shareNumbered]++
-		if step := int64(e.Number) - int64(s.number); e.Series == s.series && step != 0 && step >= -3 && step <= 3 && !turned {
+		if !turned && stepOf(e, s.series, s.number) != 0 {
 			s.shares[shareStep]++
 		}
 		s.number, s.series = e.Number, e.Series

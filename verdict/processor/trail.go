@@ -172,8 +172,16 @@ func (t *trail) inPassing(e *verdict.Event, page uint32, gap float64) bool {
 // turns reports whether a page load turns a page: to the next picture of a series, or to the one before, by a link of the site. People do that at an even pace, and
 // read no page of it for long.
 func turns(e *verdict.Event, series, number uint32) bool {
-	step := int64(e.Number) - int64(number)
-	return e.Referer == client.RefererSame && e.Series != 0 && e.Series == series && (step == 1 || step == -1) && e.Number <= longestSeries
+	d := stepOf(e, series, number)
+	return e.Referer == client.RefererSame && (d == 1 || d == -1) && e.Number <= longestSeries
+}
+
+// stepOf is by how much the number of a request is above or below the last one of the subject, if it is close to that and of the same series; else 0.
+func stepOf(e *verdict.Event, series, number uint32) int64 {
+	if d := int64(e.Number) - int64(number); e.Series != 0 && e.Series == series && d >= -3 && d <= 3 {
+		return d
+	}
+	return 0
 }
 
 // longestSeries is the highest number of a page of a series: what has higher ones is numbered throughout, as are all things that a site sells.
@@ -189,7 +197,7 @@ func (t *trail) step(e *verdict.Event, turned bool) {
 		t.moves[moveStep] /= 2
 	}
 	t.nNumbers++
-	if d := int64(e.Number) - int64(t.number); e.Series == t.series && d != 0 && d >= -3 && d <= 3 && !turned {
+	if !turned && stepOf(e, t.series, t.number) != 0 {
 		t.moves[moveStep]++
 	}
 	t.number, t.series = e.Number, e.Series
