@@ -111,6 +111,7 @@ func (j *journey) forward(a *captcha.Response) {
 	}
 	j.holding(o)
 	j.watching(o)
+	j.goingOn(o)
 	j.inserting(o)
 	j.sparing(o)
 	if j.resent = a != nil; j.resent {

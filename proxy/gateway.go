@@ -12,7 +12,7 @@
 //  6. the event for the slow half, the log, the metrics
 //
 // A Snapshot is immutable and swapped as a whole; a request keeps the one that it started with. A verdict is given when
-// a request arrives and never revoked: a later ban cuts no stream and no tunnel.
+// a request arrives: a later ban cuts no stream and no tunnel. A block does, within seconds: see journey.isUnblocked.
 package proxy
 
 import (
@@ -37,6 +37,7 @@ import (
 // Decider decides from memory. *verdict.Cacher is the implementation in use.
 type Decider interface {
 	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
+	Blocks(v *request.View, id *identity.Identity, s *verdict.Settings) (by string)
 	DecideDemand(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
 	Delivered(d *verdict.Decision, e *verdict.Event)
 	Issued(p *spravka.Pass, v *request.View, id *identity.Identity)
@@ -118,6 +119,7 @@ type journey struct {
 	resent    bool                // the request that goes to the service was carried through a captcha
 	hold      func([]byte) bool   // withholds, made once
 	head      func(h1.Result)     // looks at what the service answers, made once
+	unblocked func() bool         // looks whether the visitor is blocked meanwhile, made once
 	under     *atomic.Int32       // counts the documents under way; nil: this is none of them
 	early     bool                // the slow half was told when the answer began
 	insertion *insert.Insertion   // into the page that the service answers with, made once if there is ever one

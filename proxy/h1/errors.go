@@ -18,6 +18,7 @@ var (
 	ErrBodyLate        = errors.New("request body is not there yet")
 	errBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
 	ErrClientGone      = errors.New("client left")                       // nobody is left to answer
+	errRevoked         = errors.New("visitor may not read on")           // ForwardOptions.GoOn said so
 	errAnswered        = errors.New("request is answered already")       // Reply or Forward after an answer began
 	errBadField        = errors.New("header field is not valid HTTP")    // given by the handler
 )
@@ -29,6 +30,7 @@ func Status(err error) int {
 		status int
 	}{
 		{ErrClientGone, 0},
+		{errRevoked, 0},
 		{errAnswered, 0},
 		{ErrBodyTooLarge, 413},
 		{errBodiesBusy, 503},

@@ -35,6 +35,10 @@ type ForwardOptions struct {
 	// for an answer that is withheld or becomes a tunnel. What Result has then is status, times and what the head says.
 	Head func(r Result)
 
+	// GoOn is asked every few seconds while an answer is relayed, and in a tunnel that moves; false cuts it, with errRevoked. In a
+	// tunnel any goroutine asks, but one at a time. Nil: answers go on.
+	GoOn func() bool
+
 	Rewrite Rewriter // makes another answer of the final one; nil: it stays as it is
 
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
@@ -87,12 +91,12 @@ const maxInterim = 64
 // Forward sends the request to g and relays the answer. It returns when the answer, or a tunnel, has ended. On an error
 // with Answered() false nothing has been sent, and the handler may Reply with Status(err). Errors: errNoUpstream,
 // errUpstreamTimeout, errUpstreamClosed, errBadResponse, ErrBodyTooLarge, errBodiesBusy, ErrBadBody, errBodyTimeout, ErrClientGone,
-// errAnswered, errBadField.
+// errAnswered, errBadField, errRevoked.
 func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error) {
 	var res Result
 	start := clock()
 	before := x.client.Written()
-	x.tunnelled = 0
+	x.tunnelled, x.goOn, x.lookBy = 0, o.GoOn, time.Time{}
 	err := x.forward(g, o, &res, start)
 	res.Took = clock().Sub(start)
 	res.BytesIn = x.body.n
@@ -350,7 +354,7 @@ func (x *Exchange) conclude(err error, replayed bool) {
 	switch {
 	case complete:
 		l.release()
-	case err == nil, errors.Is(err, ErrClientGone), errors.Is(err, ErrBodyTooLarge),
+	case err == nil, errors.Is(err, ErrClientGone), errors.Is(err, errRevoked), errors.Is(err, ErrBodyTooLarge),
 		errors.Is(err, ErrBadBody), errors.Is(err, errBodyTimeout):
 		l.drop(nil)
 	case l.up.Reused() && !l.got:

@@ -289,7 +289,7 @@ func (t *overHTTP2) tick(now time.Time) error {
 	}
 	t.step = min(2*t.step, lastTick)
 	t.timer.Reset(t.step)
-	return nil
+	return x.look(now)
 }
 
 // conclude ends what still runs, so that nothing of the exchange is used any more.
@@ -314,7 +314,7 @@ func (t *overHTTP2) conclude(err error) {
 	if t.res != nil {
 		_ = t.res.Body.Close()
 		blame := err
-		if errors.Is(err, ErrClientGone) || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrBadBody) || errors.Is(err, errBodyTimeout) {
+		if errors.Is(err, ErrClientGone) || errors.Is(err, errRevoked) || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrBadBody) || errors.Is(err, errBodyTimeout) {
 			blame = nil
 		}
 		t.res.Release(blame)

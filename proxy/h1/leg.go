@@ -97,6 +97,9 @@ func (l *leg) pull(p []byte) (n int, err error) {
 		}
 	}
 	now := clock()
+	if err := l.x.look(now); err != nil {
+		return 0, err
+	}
 	l.since, l.step = now, firstTick
 	if l.lazy {
 		l.step = lazyTick
@@ -165,7 +168,7 @@ func (l *leg) tick(now time.Time) error {
 		x.gone = true
 		return ErrClientGone
 	}
-	return nil
+	return x.look(now)
 }
 
 // ended explains why the service's bytes ended.

@@ -13,6 +13,7 @@ type serverMetrics struct {
 	accepted, requests         *metrics.Counter
 	panics, retries, tunnels   *metrics.Counter
 	clientGone, truncated      *metrics.Counter
+	revoked                    *metrics.Counter
 	limitConns, limitAddr      *metrics.Counter
 	limitRequests, limitOfAddr *metrics.Counter
 	limitIdle, limitHandshake  *metrics.Counter
@@ -41,6 +42,7 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		tunnels:        set.GetOrCreateCounter("antirobot_http_tunnels_total"),
 		clientGone:     set.GetOrCreateCounter("antirobot_http_clients_gone_total"),
 		truncated:      set.GetOrCreateCounter("antirobot_http_truncated_answers_total"),
+		revoked:        set.GetOrCreateCounter("antirobot_http_revoked_answers_total"),
 		badResponse:    set.GetOrCreateCounter("antirobot_http_bad_answers_total"),
 		limitConns:     limit("connections"),
 		limitAddr:      limit("connections_per_addr"),

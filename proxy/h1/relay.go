@@ -32,7 +32,9 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	case errors.Is(err, ErrClientGone):
 		return err
 	}
-	x.m.truncated.Inc()
+	if !errors.Is(err, errRevoked) {
+		x.m.truncated.Inc()
+	}
 	_ = x.client.Flush()
 	x.client.Cut(fr == byClosing)
 	return err

@@ -30,7 +30,9 @@ func (t *overHTTP2) relay() error {
 		return x.client.End()
 	}
 	if !errors.Is(err, ErrClientGone) {
-		x.m.truncated.Inc()
+		if !errors.Is(err, errRevoked) {
+			x.m.truncated.Inc()
+		}
 		_ = x.client.Flush()
 		x.client.Cut(fr == byClosing)
 	}
@@ -51,6 +53,11 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	bufs := [2]*streamBuffer{streamBuffers.Get().(*streamBuffer), streamBuffers.Get().(*streamBuffer)}
 	go readAhead(t.res.Body, &bufs, pieces, ended)
 	next := func() ([]byte, error) {
+		if x.goOn != nil {
+			if err := x.look(clock()); err != nil { // pieces that are there already are taken without a wait
+				return nil, err
+			}
+		}
 		p, more, err := t.take(pieces)
 		if more {
 			left -= int64(len(p))

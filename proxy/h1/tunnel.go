@@ -24,8 +24,9 @@ func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 	up := l.up
 	_ = up.SetDeadline(time.Time{})
 	client, early := x.client.Tunnel()
-	t := &tunnel{client: client, service: up.Conn, idle: idleFor, done: make(chan struct{})}
+	t := &tunnel{client: client, service: up.Conn, idle: idleFor, goOn: x.goOn, done: make(chan struct{})}
 	t.touch()
+	t.lookBy.Store(clock().Add(lookEvery).UnixNano())
 	fromService := up.Unbuffer()
 	go func() {
 		defer close(t.done)
@@ -36,6 +37,9 @@ func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 	x.body.n += t.in.Load()
 	x.tunnelled = t.out.Load()
 	l.drop(nil)
+	if t.revoked.Load() {
+		return x.revoke()
+	}
 	return nil
 }
 
@@ -43,10 +47,13 @@ func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 type tunnel struct {
 	client, service net.Conn
 	idle            time.Duration
+	goOn            func() bool  // nil: it may
+	lookBy          atomic.Int64 // unix nanoseconds of the next look
 	lastAt          atomic.Int64 // unix nanoseconds of the last byte either way
 	in, out         atomic.Int64
 	half            atomic.Bool // one direction has ended
 	severed         atomic.Bool
+	revoked         atomic.Bool // it may not go on
 	done            chan struct{}
 }
 
@@ -89,6 +96,10 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 		if m > 0 {
 			now = clock()
 			t.lastAt.Store(now.UnixNano())
+			if !t.look(now) {
+				t.sever()
+				return n
+			}
 			if left := writeBy.Sub(now); left < t.idle-t.idle/8 {
 				writeBy = now.Add(t.idle)
 				_ = dst.SetWriteDeadline(writeBy)
