@@ -16,13 +16,12 @@ import (
 	"github.com/coder/websocket"
 	"github.com/quic-go/quic-go/http3"
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/h2c"
 )
 
 // dripping sends without end: events at /events, one event and then nothing at /silent, a long file at /file.
 func dripping(t *testing.T) string {
 	t.Helper()
-	s := httptest.NewServer(h2c.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		piece := []byte("data: x\n\n")
 		switch r.URL.Path {
 		case "/file":
@@ -40,7 +39,11 @@ func dripping(t *testing.T) string {
 				return
 			}
 		}
-	}), &http2.Server{}))
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
 	t.Cleanup(s.Close)
 	return s.URL
 }
@@ -140,7 +143,7 @@ func TestBlockEndsWebSockets(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header[":protocol"], req.Header["Sec-Websocket-Version"] = []string{"websocket"}, []string{"13"}
-	res, err := (&http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}).RoundTrip(req) //nolint:gosec // the certificate is the test's
+	res, err := (&http.Client{Transport: &http2.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}).Do(req) //nolint:gosec,staticcheck // the certificate is the test's; net/http's client can't ask for a WebSocket
 	if err != nil || res.StatusCode != 200 {
 		t.Fatalf("over HTTP/2: %v %v", res, err)
 	}
