@@ -19,19 +19,19 @@ type report struct {
 	pages    int
 	planned  int
 	mu       sync.Mutex
-	all      []found
+	all      []agentSession
 	versions map[string]string // by tool
 }
 
 // plan returns what is to be done.
-func (r *report) plan(tools []agentTool, rounds int) (todo []found) {
+func (r *report) plan(tools []agentTool, rounds int) (todo []agentSession) {
 	for range rounds {
 		for m := range manners {
 			for i := range tools {
 				for _, script := range []bool{false, true} {
 					// Without the script nobody sees what is hidden: such sessions are like those of named.
 					if script || manners[m].dress != hidden {
-						todo = append(todo, found{tool: &tools[i], manner: &manners[m], script: script})
+						todo = append(todo, agentSession{tool: &tools[i], manner: &manners[m], script: script})
 					}
 				}
 			}
@@ -48,7 +48,7 @@ func (r *report) lacks(tool, what string) {
 }
 
 // add takes a session, and returns what is to be said of it.
-func (r *report) add(f *found, version string) string {
+func (r *report) add(f *agentSession, version string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.all = append(r.all, *f)
@@ -78,12 +78,14 @@ func (r *report) print() {
 	fmt.Fprintln(w, strings.Join(append(head, "all (95 %)", "pages read: median, most"), "\t"))
 	for _, m := range manners {
 		for _, script := range []bool{false, true} {
-			r.row(w, []string{m.dress, m.name, scripted[script]}, func(f *found) bool { return f.manner.dress == m.dress && f.manner.name == m.name && f.script == script })
+			r.row(w, []string{m.dress, m.name, scripted[script]}, func(f *agentSession) bool {
+				return f.manner.dress == m.dress && f.manner.name == m.name && f.script == script
+			})
 		}
 	}
 	for _, dress := range []string{plain, named, hidden} {
 		for _, script := range []bool{false, true} {
-			r.row(w, []string{dress, "all", scripted[script]}, func(f *found) bool { return f.manner.dress == dress && f.script == script })
+			r.row(w, []string{dress, "all", scripted[script]}, func(f *agentSession) bool { return f.manner.dress == dress && f.script == script })
 		}
 	}
 	_ = w.Flush()
@@ -93,7 +95,7 @@ func (r *report) print() {
 var scripted = map[bool]string{false: "without the script", true: "with the script"}
 
 // row prints a line of the table, if there are any such sessions.
-func (r *report) row(w *tabwriter.Writer, cells []string, of func(*found) bool) {
+func (r *report) row(w *tabwriter.Writer, cells []string, of func(*agentSession) bool) {
 	tally := func(tool string) (n, unsure, above int, reads []int) {
 		for i := range r.all {
 			if f := &r.all[i]; of(f) && (tool == "" || f.tool.name == tool) {

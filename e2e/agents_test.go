@@ -77,8 +77,8 @@ func nodeTool(tool string) func(t *testing.T, dress string) (driver, string) {
 	}
 }
 
-// found is what became of one session.
-type found struct {
+// agentSession is what became of one.
+type agentSession struct {
 	tool                 *agentTool
 	manner               *manner
 	script               bool // the gateway puts its own into pages
@@ -145,7 +145,7 @@ func number(name string, otherwise int) int {
 }
 
 // walkAsAgent goes from page to page until it is asked, or has read so many.
-func walkAsAgent(t *testing.T, b driver, upstream string, pages int, f *found) {
+func walkAsAgent(t *testing.T, b driver, upstream string, pages int, f *agentSession) {
 	settings := "{}"
 	if f.script {
 		settings = "{evidence: true, evidence_insert: true}"
@@ -195,7 +195,7 @@ func linger(b driver, m *manner) {
 }
 
 // look asks the gateway what it thinks of its only visitor, once it has counted its page.
-func look(t *testing.T, g *gateway, f *found) {
+func look(t *testing.T, g *gateway, f *agentSession) {
 	t.Helper()
 	var a subject
 	eventually(t, "the page counts", func() bool {

@@ -8,9 +8,11 @@ import (
 
 // A line of a common log does not say whether a visitor opened a page or a page's script asked for data. The log as a whole
 // does: what scripts ask for is requested within moments of the page that its Referer names, or again and again from there, nearly each
-// time, and no request ever names it as its Referer, as those for the parts of a page and for the next one do. Where scripts wait, until
-// somebody has scrolled, it takes more: several visitors who load parts of pages, and come from a page that they have opened, or ask once more. Whoever
+// time, and no request ever names it as its Referer, as the one for the next page does. Where scripts wait, until somebody has scrolled, it takes more:
+// several visitors who load parts of pages, and come from a page that they have opened, or ask once more, and no part that names it, as those of pages do. Whoever
 // loads none may be a robot that names a page where it has never been.
+//
+// Requests without a Referer say nothing of that: a page's script sends one, and a program that asks for the same often doesn't.
 
 const (
 	callsLeast  = 16 // requests that show what a path is
@@ -31,20 +33,24 @@ type calls struct {
 	last   [callsWho]reader
 }
 
-// shapeUse is how paths of one shape are used: how often in all, by a page's script at once, as far as can be seen, from a page that its
-// visitor has opened, or again, and as a Referer.
+// shapeUse is how paths of one shape are used: how often with a Referer, by a page's script at once, as far as can be seen, from a page that its
+// visitor has opened, or again, and as a Referer, of parts or of what is none.
 type shapeUse struct {
-	requests, asked, later, leads uint32
-	readers                       uint64 // a bit for each who makes those later ones
+	requests, asked, later, leads, ways uint32
+	readers                             uint64 // a bit for each who makes those later ones
+	gets                                bool   // some are no POST
 }
 
-// leaf reports whether hardly any request names such a path as its Referer.
-func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*callsLeads <= s.requests }
+// end reports whether hardly any request names such a path as its Referer, but for parts: a style sheet has some, too.
+func (s *shapeUse) end() bool { return s.requests >= callsLeast && s.ways*callsLeads <= s.requests }
 
-// call reports whether scripts ask for such a path, if it is a leaf.
+// leaf reports whether hardly any request does.
+func (s *shapeUse) leaf() bool { return s.end() && s.leads*callsLeads <= s.requests }
+
+// call reports whether scripts ask for such a path. Who posts a form gets a page, which has parts, or is sent to one: so one visitor is enough.
 func (s *shapeUse) call() bool {
-	return s.asked*5 >= s.requests*callsShare ||
-		s.requests >= callsSure && s.later*5 >= s.requests*callsShare && bits.OnesCount64(s.readers) >= callsReaders
+	return s.end() && s.asked*5 >= s.requests*callsShare ||
+		s.leaf() && s.requests >= callsSure && s.later*5 >= s.requests*callsShare && (!s.gets || bits.OnesCount64(s.readers) >= callsReaders)
 }
 
 // reader is what a visitor has requested of late: what may be a page, and what may be a script's call.
@@ -106,6 +112,9 @@ func (c *calls) see(r *Record, part bool) bool {
 	if len(from) > 0 {
 		if s := c.shape(from); s != nil {
 			s.leads++
+			if !part {
+				s.ways++
+			}
 		}
 	}
 	who := request.Hash(r.Addr.AsSlice()) ^ request.Hash(r.Who)
@@ -125,7 +134,10 @@ func (c *calls) see(r *Record, part bool) bool {
 	if len(from) > 0 {
 		x.from = request.Hash(from)
 	}
-	s.requests++
+	if x.from != 0 {
+		s.requests++
+		s.gets = s.gets || r.Method[0] == 'G'
+	}
 	soon, later := o.asked(&x)
 	if soon {
 		s.asked++
@@ -134,7 +146,7 @@ func (c *calls) see(r *Record, part bool) bool {
 		s.later++
 		s.readers |= 1 << (who * 0x9e3779b97f4a7c15 >> 58)
 	}
-	if !s.leaf() {
+	if !s.end() || !s.leaf() && !s.call() {
 		o.pages.note(x)
 		return false
 	}

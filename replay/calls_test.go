@@ -82,3 +82,40 @@ func TestCallsOfScriptsThatWait(t *testing.T) {
 	f("a page that nothing leads to", "GET", true, true, false, false)
 	f("a page that is said to be led to", "GET", true, false, true, false)
 }
+
+// TestCallsAmongRobots: who asks for the data of a page without the page does not make it one; a style sheet without an ending is none, though fonts
+// come from it; and what one visitor posts from pages, again and again, that nothing comes from, is a script's.
+func TestCallsAmongRobots(t *testing.T) {
+	var c calls
+	at, addr := time.Unix(1.8e9, 0), byte(0)
+	ask := func(method, path, from string, part bool) bool {
+		r := &Record{At: at, Addr: netip.AddrFrom4([4]byte{192, 0, 2, addr}), Method: []byte(method), Target: []byte(path)}
+		if from != "" {
+			r.Fields = []request.Field{{Name: nameReferer, Value: []byte("https://www.site.example" + from)}}
+		}
+		return c.see(r, part)
+	}
+	var data, style, posted, page bool
+	for i := range 100 {
+		addr = byte(i % 7)
+		at = at.Add(40 * time.Second)
+		page = ask("GET", fmt.Sprintf("/page/%d", i), "/", false)
+		style = ask("GET", "/styles.php/boost/all", fmt.Sprintf("/page/%d", i), false)
+		ask("GET", "/font.woff2", "/styles.php/boost/all", true)
+		data = ask("GET", "/api/list", fmt.Sprintf("/page/%d", i), false)
+		for range 3 {
+			addr = 200
+			ask("GET", "/api/list", "", false)
+		}
+		addr = 100
+		ask("GET", "/site.css", "/desk", true)
+		if i%20 == 0 {
+			ask("GET", "/desk", "/", false)
+		}
+		at = at.Add(40 * time.Second)
+		posted = ask("POST", fmt.Sprintf("/api/note/%d", i), "/desk", false)
+	}
+	if !data || !style || !posted || page {
+		t.Errorf("what a page's script asks for: data %v, a style sheet %v, notes %v, a page %v", data, style, posted, page)
+	}
+}

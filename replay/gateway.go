@@ -102,11 +102,16 @@ func (s *Served) Why() string {
 // Serve gives a request its verdict, and tells the slow half about it and about the answer, given by the service or by
 // the gateway in its place.
 func (g *Gateway) Serve(v *request.View, a *Response) *Served {
-	return g.serveAs(v, a, identity.Subject{}, v.Kind())
+	return g.serve(v, a, identity.Subject{}, v.Kind(), true)
 }
 
-// serveAs is Serve for a visitor whom the record identifies, of kind KindNone: it does not; asks is what is asked for.
-func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject, asks request.Kind) *Served {
+// record is Serve for a recorded request, of a visitor whom the record identifies, of kind KindNone: it does not; asks is what is asked for. Nobody has
+// seen a challenge then, and so nobody has ignored one.
+func (g *Gateway) record(v *request.View, a *Response, who identity.Subject, asks request.Kind) *Served {
+	return g.serve(v, a, who, asks, false)
+}
+
+func (g *Gateway) serve(v *request.View, a *Response, who identity.Subject, asks request.Kind, seen bool) *Served {
 	s := &g.served
 	if !g.begin(v, asks) {
 		return s
@@ -125,7 +130,11 @@ func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject, as
 		if s.SetCookie = g.one.Named(); a.Follows {
 			s.Sent = ownAnswer(&r)
 		}
-		s.Judged = g.one.Tell(&proxy.Facts{Status: r.Status, Kind: proxy.KindOf(r.Outcome)})
+		f := proxy.Facts{Status: r.Status}
+		if seen {
+			f.Kind = proxy.KindOf(r.Outcome)
+		}
+		s.Judged = g.one.Tell(&f)
 		return s
 	}
 	f := proxy.Facts{Status: int(a.Status), ContentType: a.ContentType, Bytes: int64(min(a.Bytes, math.MaxInt64)), Took: a.Took} //nolint:gosec // bounded

@@ -76,10 +76,10 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 				u.Visitors.serving = r
 			}
 			u.Labels.meet(r, met)
-			s := u.Gateway.serveAs(&a.view, &r.Answer, a.who, a.asks)
+			s := u.Gateway.record(&a.view, &r.Answer, a.who, a.asks)
 			first.add(a, a.crawler[0], s)
 			if second != nil {
-				o := u.Against.serveAs(&a.view, &r.Answer, a.who, a.asks)
+				o := u.Against.record(&a.view, &r.Answer, a.who, a.asks)
 				second.add(a, a.crawler[1], o)
 				diff.request(s.Stopped, o.Stopped)
 			}

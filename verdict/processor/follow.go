@@ -44,7 +44,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load, learn bool) (x traits
 		t.reload(e)
 		return x, false, false
 	}
-	turned := load && turns(e, t.series, t.number) && e.RefererPath == t.pages[(t.turn-1)%trailPages]
+	turned := load && t.turnsPage(e)
 	if !stopped {
 		t.step(e, turned)
 	}

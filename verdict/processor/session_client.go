@@ -53,7 +53,7 @@ func (s *session) answer(e *verdict.Event) {
 		s.shares[share4xx]++
 		if st == 404 || st == 410 {
 			s.shares[shareNotFound]++
-			s.count(shareProbe, e.PathKind == client.PathProbe)
+			s.count(shareProbe, e.PathKind == client.PathProbe && !s.comes(e)) // a broken link of the site is none
 		}
 	case st >= 500:
 		s.shares[share5xx]++

@@ -55,6 +55,8 @@ type trail struct {
 	day      uint16
 	number   uint32 // of the last target with one
 	series   uint32
+	picture  uint32 // … of the last page load with one, whatever its scripts have asked for since
+	gallery  uint32
 }
 
 const (
@@ -201,6 +203,15 @@ func (t *trail) step(e *verdict.Event, turned bool) {
 		t.moves[moveStep]++
 	}
 	t.number, t.series = e.Number, e.Series
+}
+
+// turnsPage records the number in the target of a page load, and reports whether that turns a page of the last one that the subject has opened.
+func (t *trail) turnsPage(e *verdict.Event) bool {
+	turned := turns(e, t.gallery, t.picture) && e.RefererPath == t.pages[(t.turn-1)%trailPages]
+	if e.Series != 0 {
+		t.picture, t.gallery = e.Number, e.Series
+	}
+	return turned
 }
 
 // clock counts visits, hours, days and rests.

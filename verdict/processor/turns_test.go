@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
 
@@ -17,6 +18,7 @@ type leaf struct {
 	linked bool
 	home   bool // … but always names the same page, which it has left
 	steady bool // on each for as long
+	told   bool // scripts of the pages say so, with numbers of their own
 }
 
 func (l leaf) read(w *walk, pages int) {
@@ -38,10 +40,18 @@ func (l leaf) read(w *walk, pages int) {
 			e.RefererPath = uint32(hashPath("/")) //nolint:gosec // part of a hash
 		}
 		w.p.Process(e)
+		if l.told {
+			e = event(w.at.Add(time.Second), w.n, w.subs...)
+			e.Page, e.Document, e.Type, e.BytesOut, e.Method, e.Referer = false, false, verdict.TypeData, 40, 'P', client.RefererSame
+			e.RefererPath = uint32(hashPath(path)) //nolint:gosec // part of a hash
+			e.Path, e.Target, e.Series, e.Number = hashPath("/count"), hashPath(fmt.Sprint("/count?r=", 7919*i)), 7, uint32(7919*i)
+			e.Claim = client.ParseClaim([]byte(firefox))
+			w.p.Process(e)
+		}
 	}
 }
 
-// TestTurnsPages: who turns the pages of a series, forwards or backwards, is neither even nor counts: nobody reads a picture for long. Who opens numbered pages that no page has
+// TestTurnsPages: who turns the pages of a series, forwards or backwards, is neither even nor counts, whatever scripts ask for in between: nobody reads a picture for long. Who opens numbered pages that no page has
 // led to, pages of a list of everything, or every second one, does both.
 func TestTurnsPages(t *testing.T) {
 	p, _ := newProcessor(t, nil)
@@ -52,6 +62,7 @@ func TestTurnsPages(t *testing.T) {
 	}{
 		{"pictures", leaf{path: "/gallery/", from: 1, by: 1, linked: true, steady: true}, true},
 		{"pictures from the last to the first", leaf{path: "/gallery/", from: 40, by: -1, linked: true, steady: true}, true},
+		{"pictures that are counted", leaf{path: "/gallery/", from: 1, by: 1, linked: true, steady: true, told: true}, true},
 		{"without a link", leaf{path: "/gallery/", from: 1, by: 1, steady: true}, false},
 		{"all items", leaf{path: "/item/", from: 4000, by: 1, linked: true, steady: true}, false},
 		{"with a page that it does not come from", leaf{path: "/gallery/", from: 1, by: 1, linked: true, home: true, steady: true}, false},
@@ -79,6 +90,29 @@ func TestTurnsPages(t *testing.T) {
 	for _, f := range v.Factors {
 		if f.Name == "stay_typical" && f.Value < 7 {
 			t.Errorf("who leaves a list for series of pictures stays for %v s", f.Value)
+		}
+	}
+}
+
+// TestBrokenLinkIsNoProbe: a page whose name is one that scanners look for, and that is not there, says something about who asks for it only if
+// no page of the site that it has opened has led to it.
+func TestBrokenLinkIsNoProbe(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	for n, from := range []string{"/quiz/attempt.php", "/elsewhere", ""} {
+		w := &walk{p: p, n: 50 + n, at: time.Unix(1.8e9, 0)}
+		for range 6 {
+			w.load("/quiz/attempt.php", "", 9*time.Second)
+			w.at = w.at.Add(time.Second)
+			e := event(w.at, w.n, w.subs...)
+			e.Page, e.Document, e.Status, e.Method, e.PathKind = true, true, 404, 'G', client.PathProbe
+			e.Path, e.Target = hashPath("/quiz/review.php"), hashPath("/quiz/review.php")
+			if e.Claim = client.ParseClaim([]byte(firefox)); from != "" {
+				e.Referer, e.RefererPath = client.RefererSame, uint32(hashPath(from)) //nolint:gosec // part of a hash
+			}
+			p.Process(e)
+		}
+		if got := w.factors()["probes"]; got != [...]float32{0, 6, 6}[n] {
+			t.Errorf("from %q: %v probes", from, got)
 		}
 	}
 }
