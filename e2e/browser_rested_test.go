@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/network"
@@ -31,6 +32,9 @@ func launch(t *testing.T) context.Context {
 	ctx, ended := chromedp.NewExecAllocator(context.Background(), switches(t, headlessShell, dir)...)
 	ctx, _ = chromedp.NewContext(ctx, chromedp.WithErrorf(func(string, ...any) {})) // the tests' own steps say what fails
 	ctx = context.WithValue(ctx, ending{}, func() {
+		closing, late := context.WithTimeout(ctx, 10*time.Second)
+		_ = chromedp.Cancel(closing) // one that is killed leaves processes that may still write there
+		late()
 		ended()
 		removed(dir)
 	})

@@ -99,7 +99,7 @@ func switches(t *testing.T, program, profile string) []chromedp.ExecAllocatorOpt
 	}
 	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	opts = append(opts,
-		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(profile),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(profile), chromedp.Env(leavesIn(profile)),
 		chromedp.Flag("disable-features", forgetful), chromedp.WindowSize(1100, 800),
 	)
 	for _, name := range quiet {
@@ -137,6 +137,9 @@ func profile(t *testing.T) string {
 	t.Cleanup(func() { removed(dir) })
 	return dir
 }
+
+// leavesIn is a browser's environment: Chromium, which is killed in the end, leaves a folder with a socket among temporary files.
+func leavesIn(profile string) string { return "TMPDIR=" + profile }
 
 func removed(dir string) {
 	for range 20 {

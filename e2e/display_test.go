@@ -47,7 +47,7 @@ func TestNobodyIsTakenForADriver(t *testing.T) {
 			g := start(t, "serve", "--config", configFile(t, `services: [{name: site, upstream: {urls: [%q]}, captcha: {evidence: true, evidence_insert: true, steps: {robot: silent}}}]`, site.URL))
 			s := newDisplay(t)
 			dir := profile(t)
-			s.start(c.program, append(c.args(dir), g.url+"/page/1")...)
+			s.start(dir, c.program, append(c.args(dir), g.url+"/page/1")...)
 			eventually(t, "the first page", func() bool { return pages.Load() > 0 })
 			var told session
 			eventually(t, "what its pages say", func() bool {
@@ -132,11 +132,11 @@ func newDisplay(t *testing.T) *display {
 	return &display{t, ":" + strings.TrimSpace(string(number))}
 }
 
-// start starts a program that shows itself on the screen.
-func (s *display) start(program string, args ...string) {
+// start starts a browser that shows itself on the screen.
+func (s *display) start(profile, program string, args ...string) {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), program, args...)
-	cmd.Env = append(os.Environ(), "DISPLAY="+s.name)
+	cmd.Env = append(os.Environ(), "DISPLAY="+s.name, leavesIn(profile))
 	runs(s.t, cmd)
 }
 

@@ -69,7 +69,7 @@ func TestFrontFigures(t *testing.T) {
 		}
 	}
 
-	rounds := 2
+	rounds := 1
 	if os.Getenv("FIGURES") != "" {
 		rounds = 10
 	}
@@ -121,7 +121,7 @@ func TestFrontFigures(t *testing.T) {
 		name   string
 		slower float64
 	}{{"page, silent", 1}, {"… on a slow phone", 6}} {
-		if d.slower > 1 && rounds == 2 {
+		if d.slower > 1 && rounds == 1 {
 			continue // a figure, and no other way
 		}
 		run(t, ctx, "speed", emulation.SetCPUThrottlingRate(d.slower))

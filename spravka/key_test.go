@@ -1,7 +1,6 @@
 package spravka
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -265,47 +264,6 @@ func TestFirstStartInParallel(t *testing.T) {
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
-	}
-}
-
-func TestWrap(t *testing.T) {
-	r := newRing(t, MakeKey(start), MakeKey(start.Add(time.Hour)))
-	secret := []byte("correct horse battery staple")
-	blob, err := Wrap(r, secret)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Contains(blob, []byte(r.keys[0].id)) {
-		t.Error("the blob shows the ring")
-	}
-	back, err := Unwrap(blob, secret)
-	if err != nil || back.Fingerprint() != r.Fingerprint() {
-		t.Fatalf("unwraps to %v, %v", back, err)
-	}
-	if _, err := Unwrap(blob, []byte("correct horse battery stapler")); !errors.Is(err, errWrapSecret) {
-		t.Errorf("wrong secret: %v", err)
-	}
-	blob[len(blob)-9] ^= 1
-	if _, err := Unwrap(blob, secret); err == nil {
-		t.Error("an altered blob unwraps")
-	}
-	for _, b := range []string{"", "x", wrapPrefix, wrapPrefix + "AAAA", wrapPrefix + "!!!!"} {
-		if _, err := Unwrap([]byte(b), secret); err == nil {
-			t.Errorf("%q unwraps", b)
-		}
-	}
-	if _, err := Wrap(r, []byte("short")); err == nil {
-		t.Error("a short secret is accepted")
-	}
-}
-
-// TestWrappedOnce: rings already in shared stores still open after an update.
-func TestWrappedOnce(t *testing.T) {
-	const blob = "antirobot-ring.v1.acqpCzS5-f87f2Hbhkr1gHvK594q3m74BG-xDj71-rqZGj3zV6BYJcQdR6jKga9zrnu7s3isbDT8Cqd2xa" +
-		"V3wgEUOIEeeKPAiyya57-fPUR2RhbzIy_FdsxFH7jslBgGnSWyDCk1fYZ16uQXsf9F3gpsu2K8VK7wemJ5s9tHGog4PNL8a17TyNM32XpzhagIGYaSlx-dvz7bIciak7uUwk6ZxlDOrddPcwJKmgUX2RveJSjzRDqak34VirHDkKVkgV24tuDhSGb3CcvS9wP2AhJ7jP2LGjVMwA"
-	r, err := Unwrap([]byte(blob), []byte("correct horse battery staple"))
-	if err != nil || !r.IsExample() {
-		t.Errorf("%v, %v", r, err)
 	}
 }
 

@@ -131,27 +131,6 @@ func TestOpenTellsErrorsApart(t *testing.T) {
 	}
 }
 
-// TestMaxPayloadOpens: the bound on tokens leaves room for the longest payload, and is enforced.
-func TestMaxPayloadOpens(t *testing.T) {
-	ring := newRing(t, func() Key {
-		k, err := newKey("abcdefgh01234567", start, bytes.Repeat([]byte("k"), 32))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k
-	}())
-	for p := range numPurposes {
-		token := ring.SealSecret(nil, p, nil, make([]byte, p.maxPayload()), start.Add(time.Hour))
-		if _, err := ring.OpenSecret(nil, p, nil, token, start); err != nil {
-			t.Errorf("%s: %v (%d bytes, bound %d)", p, err, len(token), p.maxToken())
-		}
-		token = ring.SealSecret(nil, p, nil, make([]byte, p.maxPayload()*2), start.Add(time.Hour))
-		if _, err := ring.OpenSecret(nil, p, nil, token, start); !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s: twice the longest payload: %v", p, err)
-		}
-	}
-}
-
 // TestSecretIsSecret: an encrypted token reveals nothing of its payload, and two tokens of the same payload differ.
 func TestSecretIsSecret(t *testing.T) {
 	ring := newRing(t)

@@ -1,3 +1,7 @@
+//go:build !race
+
+// It runs in one goroutine, as all that simulates here: for one test alone nothing is linked with the race detector.
+
 package traffic
 
 import (

@@ -4,8 +4,9 @@
 //
 // It says what go vet says for that GOOS and GOARCH: the errors of the compiler's type checker, then the findings of vet's
 // analyzers. It needs seconds where go vet needs minutes, because it compiles nothing: of the packages that the module
-// imports, the standard library included, it reads the declarations only. What it can't find is a fault of a linker or an
-// assembler; make cross-build finds those.
+// imports, the standard library included, it reads the declarations only; and it looks only at the packages for which
+// something may be another there than here, where go vet looks at all (differing). What it can't find is a fault of a linker or
+// an assembler; make cross-build finds those.
 package main
 
 import (
@@ -50,7 +51,41 @@ func main() {
 // reader reads each file once, for all targets.
 type reader struct {
 	files *token.FileSet
-	known sync.Map // *ast.File by name; nobody changes it
+	known sync.Map // *ast.File by kept; nobody changes it
+	here  map[string]*listed
+}
+
+// kept says of a file whether it is there as a whole: for one target it may be looked at, and only needed for another.
+type kept struct {
+	name  string
+	whole bool
+}
+
+// differing returns the packages to look at, and their folders.
+func (r *reader) differing(system, processor string) (paths []string, within map[string]bool, err error) {
+	if r.here == nil {
+		if r.here, err = list(); err != nil {
+			return nil, nil, err
+		}
+	}
+	paths, err = differing(r.here, system, processor)
+	within = map[string]bool{}
+	for _, path := range paths {
+		within[r.here[path].Dir] = true
+	}
+	return paths, within, err
+}
+
+func (r *reader) parse(files *token.FileSet, name string, text []byte, whole bool) (*ast.File, error) {
+	k := kept{name, whole}
+	if f, ok := r.known.Load(k); ok {
+		return f.(*ast.File), nil
+	}
+	f, err := parse(files, name, text, whole)
+	if err == nil {
+		r.known.Store(k, f)
+	}
+	return f, err
 }
 
 // check prints what is wrong for one target and counts it.
@@ -59,26 +94,20 @@ func (r *reader) check(target string) (int, error) {
 	if !both {
 		return 0, fmt.Errorf("a target is GOOS/GOARCH, like linux/arm64")
 	}
-	root, err := os.Getwd()
-	if err != nil {
+	env := append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0")
+	paths, within, err := r.differing(system, processor)
+	if err != nil || len(paths) == 0 {
 		return 0, err
 	}
 	loaded, err := packages.Load(&packages.Config{
 		Mode:  packages.LoadAllSyntax | packages.NeedModule | packages.NeedForTest,
 		Tests: true,
-		Env:   append(os.Environ(), "GOOS="+system, "GOARCH="+processor, "CGO_ENABLED=0"),
+		Env:   env,
 		Fset:  r.files,
 		ParseFile: func(files *token.FileSet, name string, text []byte) (*ast.File, error) {
-			if f, ok := r.known.Load(name); ok {
-				return f.(*ast.File), nil
-			}
-			f, err := parse(files, name, text, strings.HasPrefix(name, root+string(filepath.Separator)))
-			if err == nil {
-				r.known.Store(name, f)
-			}
-			return f, err
+			return r.parse(files, name, text, within[filepath.Dir(name)])
 		},
-	}, "./...")
+	}, paths...)
 	if err != nil {
 		return 0, err
 	}
@@ -129,11 +158,11 @@ func analyzers() []*analysis.Analyzer {
 	return slices.DeleteFunc(slices.Clone(vet.Suite), func(a *analysis.Analyzer) bool { return a.Name == "scannererr" })
 }
 
-// parse leaves out of what is not our own the bodies of functions and what literals of variables hold (tables of millions of
+// parse leaves out of what is not looked at the bodies of functions and what literals of variables hold (tables of millions of
 // characters, of which only the type counts): nobody here asks for them.
-func parse(files *token.FileSet, name string, text []byte, own bool) (*ast.File, error) {
+func parse(files *token.FileSet, name string, text []byte, whole bool) (*ast.File, error) {
 	f, err := parser.ParseFile(files, name, text, parser.SkipObjectResolution|parser.ParseComments)
-	if err != nil || own {
+	if err != nil || whole {
 		return f, err
 	}
 	for _, d := range f.Decls {
