@@ -291,6 +291,32 @@ func TestToTheMinute(t *testing.T) {
 	}
 }
 
+// TestSameAllDay: who does the same few pages all day, or in short visits, is quick and even for that, and no robot. Who opens others each time, or
+// stays as long as people do, is judged as before.
+func TestSameAllDay(t *testing.T) {
+	even := known{
+		"agent_browser": 1, "clients": 1, "parts_missing": 0.2, "targets": 12, "session_pages": 40, "load_share": 0.9, "cookie_dropped_share": 0,
+		"stay_spread_most": 0.4, "stay_typical": 3, "stay_longest": 5, "stay_longest_ratio": 2, "stay_long_share": 0, "target_share": 0.3,
+	}
+	for name, works := range map[string]known{
+		"all day": {"revisit_share": 0.9, "visit_longest": 60}, "in short visits": {"revisit_share": 0.5, "visit_longest": 4},
+	} {
+		at := even.and(works)
+		without := even.and(known{"revisit_share": 0.41, "visit_longest": 60}).raw(t)
+		if with := at.raw(t); with > without-1.4 || with >= 0 {
+			t.Errorf("%s: %.2f, and %.2f for who does not", name, with, without)
+		}
+		for but, other := range map[string]known{
+			"for longer": {"stay_longest": 40}, "not evenly": {"stay_spread_most": 0.9}, "of a few pages": {"targets": 5}, "new ones": {"revisit_share": 0.2, "target_share": 0.9},
+		} {
+			with, without := at.and(other), even.and(known{"revisit_share": 0.41, "visit_longest": 60}).and(other)
+			if by := with.raw(t) - without.raw(t); by < -0.01 {
+				t.Errorf("%s, %s: %.2f", name, but, by)
+			}
+		}
+	}
+}
+
 // TestFollowsLinks: that somebody has followed links speaks for it in its first pages, but not for who loads no parts or drops its cookie.
 func TestFollowsLinks(t *testing.T) {
 	first := known{"agent_browser": 1, "clients": 1, "parts_missing": 0.1, "cookie_dropped_share": 0, "session_pages": 5}

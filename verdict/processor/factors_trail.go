@@ -7,7 +7,7 @@ import "math"
 // stays is a figure about how long it stays on pages.
 func stays(f func(t *trail) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
-		if c.t.sums.n < enoughStays {
+		if c.t.sums.n < enoughStays || int(c.t.nStays)*mostTurned < int(c.t.nMoves) {
 			return nan
 		}
 		return f(&c.t)

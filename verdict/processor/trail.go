@@ -351,8 +351,12 @@ func (t *trail) distinctPages() float32 {
 // enoughLinks is the number of links that others follow, too, from which on they mean something.
 const enoughLinks = 6
 
-// enoughStays is the number of stays from which on they mean something.
-const enoughStays = 6
+// enoughStays is the number of stays from which on they mean something, unless there are more than mostTurned loads for each: who turns pages most of the
+// time, or opens them beside each other, is as quick with the others, as they lead to those.
+const (
+	enoughStays = 6
+	mostTurned  = 4
+)
 
 // quantile is the time below which roughly the given share of the stays lies.
 func (t *trail) quantile(share float32) float32 {

@@ -2,6 +2,7 @@ package processor
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -90,6 +91,23 @@ func TestTurnsPages(t *testing.T) {
 	for _, f := range v.Factors {
 		if f.Name == "stay_typical" && f.Value < 7 {
 			t.Errorf("who leaves a list for series of pictures stays for %v s", f.Value)
+		}
+	}
+}
+
+// TestTurnsMostly: of somebody who turns pages nearly all the time the few pages that are left otherwise say nothing.
+func TestTurnsMostly(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	for n, pages := range []int{8, 2} {
+		w := &walk{p: p, n: 60 + n, at: time.Unix(1.8e9, 0), subs: []identity.Subject{cookie(60 + n)}}
+		for i := range 10 {
+			w.load("/list", "", 7*time.Second)
+			leaf{path: fmt.Sprint("/book/", i, "/"), from: 1, by: 1, linked: true, steady: true}.read(w, pages)
+		}
+		v, _ := p.Session(cookie(60+n), w.at)
+		known := slices.ContainsFunc(v.Factors, func(f FactorView) bool { return f.Name == "stay_spread" })
+		if known != (pages == 2) {
+			t.Errorf("%d pages of each book: stay_spread known %v", pages, known)
 		}
 	}
 }
