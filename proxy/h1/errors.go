@@ -48,3 +48,13 @@ func Status(err error) int {
 	}
 	return 500
 }
+
+// spares reports whether an exchange ended for a reason that is none of the service's.
+func spares(err error) bool {
+	for _, of := range []error{ErrClientGone, errRevoked, ErrBodyTooLarge, ErrBadBody, errBodyTimeout} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}

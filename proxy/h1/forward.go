@@ -354,8 +354,7 @@ func (x *Exchange) conclude(err error, replayed bool) {
 	switch {
 	case complete:
 		l.release()
-	case err == nil, errors.Is(err, ErrClientGone), errors.Is(err, errRevoked), errors.Is(err, ErrBodyTooLarge),
-		errors.Is(err, ErrBadBody), errors.Is(err, errBodyTimeout):
+	case err == nil, spares(err):
 		l.drop(nil)
 	case l.up.Reused() && !l.got:
 		l.drop(nil) // the service closed it just now, which it may

@@ -314,7 +314,7 @@ func (t *overHTTP2) conclude(err error) {
 	if t.res != nil {
 		_ = t.res.Body.Close()
 		blame := err
-		if errors.Is(err, ErrClientGone) || errors.Is(err, errRevoked) || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrBadBody) || errors.Is(err, errBodyTimeout) {
+		if spares(err) {
 			blame = nil
 		}
 		t.res.Release(blame)

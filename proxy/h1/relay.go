@@ -25,11 +25,16 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	if err == nil {
 		err = x.relayBody(h, o, fr)
 	}
-	switch {
-	case err == nil:
-		h.Ended = true
-		return x.client.End()
-	case errors.Is(err, ErrClientGone):
+	if err != nil {
+		return x.cut(fr, err)
+	}
+	h.Ended = true
+	return x.client.End()
+}
+
+// cut ends an answer that can't be passed on to its end, so that its client, unless it has left, sees that it is not whole. It returns err.
+func (x *Exchange) cut(fr framing, err error) error {
+	if errors.Is(err, ErrClientGone) {
 		return err
 	}
 	if !errors.Is(err, errRevoked) {

@@ -1,7 +1,6 @@
 package h1
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,17 +25,10 @@ func (t *overHTTP2) relay() error {
 	if err == nil && !h.Bodiless(x.method) && fr != bare && !t.endedWithHead() {
 		err = t.relayBody(fr)
 	}
-	if err == nil {
-		return x.client.End()
+	if err != nil {
+		return x.cut(fr, err)
 	}
-	if !errors.Is(err, ErrClientGone) {
-		if !errors.Is(err, errRevoked) {
-			x.m.truncated.Inc()
-		}
-		_ = x.client.Flush()
-		x.client.Cut(fr == byClosing)
-	}
-	return err
+	return x.client.End()
 }
 
 // endedWithHead reports whether nothing follows the answer's head. Then head and end go in one frame, as gRPC's refusals must.
@@ -53,10 +45,8 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	bufs := [2]*streamBuffer{streamBuffers.Get().(*streamBuffer), streamBuffers.Get().(*streamBuffer)}
 	go readAhead(t.res.Body, &bufs, pieces, ended)
 	next := func() ([]byte, error) {
-		if x.goOn != nil {
-			if err := x.look(clock()); err != nil { // pieces that are there already are taken without a wait
-				return nil, err
-			}
+		if err := x.look(clock()); err != nil { // pieces that are there already are taken without a wait
+			return nil, err
 		}
 		p, more, err := t.take(pieces)
 		if more {
