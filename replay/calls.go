@@ -45,7 +45,7 @@ type shapeUse struct {
 func (s *shapeUse) end() bool { return s.requests >= callsLeast && s.ways*callsLeads <= s.requests }
 
 // leaf reports whether hardly any request does.
-func (s *shapeUse) leaf() bool { return s.end() && s.leads*callsLeads <= s.requests }
+func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*callsLeads <= s.requests }
 
 // call reports whether scripts ask for such a path. Who posts a form gets a page, which has parts, or is sent to one: so one visitor is enough.
 func (s *shapeUse) call() bool {
@@ -133,8 +133,6 @@ func (c *calls) see(r *Record, part bool) bool {
 	x := opened{path: request.Hash(path), at: r.At.UnixMilli()}
 	if len(from) > 0 {
 		x.from = request.Hash(from)
-	}
-	if x.from != 0 {
 		s.requests++
 		s.gets = s.gets || r.Method[0] == 'G'
 	}
@@ -146,12 +144,13 @@ func (c *calls) see(r *Record, part bool) bool {
 		s.later++
 		s.readers |= 1 << (who * 0x9e3779b97f4a7c15 >> 58)
 	}
-	if !s.end() || !s.leaf() && !s.call() {
+	call := s.call()
+	if call || s.leaf() {
+		o.calls.note(x)
+	} else {
 		o.pages.note(x)
-		return false
 	}
-	o.calls.note(x)
-	return s.call()
+	return call
 }
 
 // typed reports whether the line says what was asked for, or what was answered.
