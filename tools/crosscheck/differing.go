@@ -68,6 +68,16 @@ func differing(packages map[string]*listed, system, processor string) ([]string,
 	here.GOOS, here.GOARCH, here.CgoEnabled = runtime.GOOS, runtime.GOARCH, false
 	there.GOOS, there.GOARCH, there.CgoEnabled = system, processor, false
 	var faults []error
+	files := map[string][2][]string{} // by folder
+	only := func(dir string) [2][]string {
+		o, asked := files[dir]
+		if !asked {
+			var err error
+			o, err = apart(dir, &here, &there)
+			faults, files[dir] = append(faults, err), o
+		}
+		return o
+	}
 	known := map[string]bool{}
 	var exports func(path string) bool // something else, itself or by what it needs of this module
 	exports = func(path string) bool {
@@ -77,9 +87,8 @@ func differing(packages map[string]*listed, system, processor string) ([]string,
 		}
 		is, asked := known[path]
 		if !asked {
-			only, err := apart(l.Dir, &here, &there)
-			faults = append(faults, err)
-			is = !slices.Equal(surface(l.Dir, only[0], &faults), surface(l.Dir, only[1], &faults)) || l.own() && slices.ContainsFunc(l.Imports, func(p string) bool {
+			o := only(l.Dir)
+			is = !slices.Equal(surface(l.Dir, o[0], &faults), surface(l.Dir, o[1], &faults)) || l.own() && slices.ContainsFunc(l.Imports, func(p string) bool {
 				return packages[p] != nil && packages[p].own() && exports(p)
 			})
 			known[path] = is
@@ -91,9 +100,7 @@ func differing(packages map[string]*listed, system, processor string) ([]string,
 		if !l.own() {
 			continue
 		}
-		only, err := apart(l.Dir, &here, &there)
-		faults = append(faults, err)
-		if len(only[0])+len(only[1]) > 0 || slices.ContainsFunc(slices.Concat(l.Imports, l.TestImports, l.XTestImports), exports) {
+		if o := only(l.Dir); len(o[0])+len(o[1]) > 0 || slices.ContainsFunc(slices.Concat(l.Imports, l.TestImports, l.XTestImports), exports) {
 			all = append(all, path)
 		}
 	}
