@@ -9,8 +9,8 @@ import (
 	"antirobot/verdict/client"
 )
 
-// follow adds an event to the trail of its subject, if the subject has been here before.
-func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
+// follow adds an event to the trail of its subject, if the subject has a session already; here says that it may still be on its last page.
+func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known, here bool) {
 	if s.pages < 2 || e.Partner {
 		return
 	}
@@ -20,7 +20,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
 	}
 	known = known || p.keeper.Returns(e)
 	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	x, told, fresh := p.walk(e, r, load, known || !settled)
+	x, told, fresh := p.walk(e, r, load, here, known || !settled)
 	if told {
 		r.people.others.vote(e, &x, normOthers)
 	}
@@ -35,12 +35,12 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool) {
 
 // walk is follow for a page load, or for a call with a number. It returns what the subject is like when that is due to be told, and
 // whether it has got a page that is new to it.
-func (p *Processor) walk(e *verdict.Event, r *rates, load, learn bool) (x traits, told, fresh bool) {
+func (p *Processor) walk(e *verdict.Event, r *rates, load, here, learn bool) (x traits, told, fresh bool) {
 	stopped := e.Verdict != verdict.Human && e.Mode == verdict.Enforce
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
-	if load && t.reloads(e) {
+	if load && t.reloads(e, here) {
 		t.reload(e)
 		return x, false, false
 	}

@@ -69,10 +69,10 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	p.renew(e, r)
-	s, due := p.turn(e, r.Name, is, known)
+	s, due, here := p.turn(e, r.Name, is, known)
 	deep := p.enter(e, r, &s, known)
 	p.arrive(e, r, known, deep)
-	p.follow(e, r, &s, known)
+	p.follow(e, r, &s, known, here)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
 		if known {
@@ -141,21 +141,22 @@ func judged(e *verdict.Event) bool {
 }
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
-func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, known bool) (session, bool) {
+func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, known bool) (c session, due, here bool) {
 	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
+	here = s.here(e.At)
 	s.turn(e, load, night >= 1 && night < 5)
 	if is.Read() {
 		inc(&s.documents)
 	}
-	due := s.due(e, is.Read() && int(s.documents) == p.cfg.PatienceDocs)
+	due = s.due(e, is.Read() && int(s.documents) == p.cfg.PatienceDocs)
 	if due {
 		s.plan(e)
 	}
 	a, any := s.forStore(e, fresh, due, p.keeper.Forgot())
-	c := *s
+	c = *s
 	sh.mu.Unlock()
 	if e.Again {
 		a.pages = 0 // the store has them
@@ -165,7 +166,7 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 		p.send(a, e.Past)
 	}
 	p.turnGroups(e, load, known)
-	return c, due
+	return c, due, here
 }
 
 // turnGroups counts a page in the groups of its event.

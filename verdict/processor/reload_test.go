@@ -68,11 +68,20 @@ func TestReloads(t *testing.T) {
 		}
 	}
 	again := &walk{p: p, n: 9, at: time.Unix(1.8e9, 0)} // who comes back for a page has gone
+	board := &walk{p: p, n: 10, at: again.at}           // and has not while its script goes on calling
 	for range 20 {
 		again.load("/item", "", time.Hour)
+		board.load("/item", "", 10*time.Minute)
+		for range 5 {
+			board.at = board.at.Add(10 * time.Minute)
+			board.call("/news")
+		}
 	}
 	if of := again.factors(); of["visits"] < 19 || of["awake"] < 17 || of["hours_active"] < 19 {
 		t.Errorf("the same page each hour: %v visits, awake for %v hours, active in %v", of["visits"], of["awake"], of["hours_active"])
+	}
+	if of := board.factors(); of["visits"] > 1 || of["awake"] > 1 {
+		t.Errorf("a board whose page loads itself each hour: %v visits, awake for %v hours", of["visits"], of["awake"])
 	}
 }
 

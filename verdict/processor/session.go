@@ -239,9 +239,9 @@ func (s *session) turn(e *verdict.Event, load, night bool) {
 		s.sharesOf /= 2
 	}
 	s.sharesOf++
-	before := s.page
+	here := s.here(e.At)
 	s.pace(e.At)
-	still := load && s.loaded(e, before)
+	still := load && s.loaded(e, here)
 	s.course(e, load)
 	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
@@ -279,12 +279,16 @@ func (s *session) pace(at time.Time) {
 	s.page = max(s.page, ms)
 }
 
-// loaded counts a page load, and reports whether the subject is still on the page of that before, at the given time: a page may reload itself.
-func (s *session) loaded(e *verdict.Event, before int64) (still bool) {
+// here reports whether the subject may still be on its last page at the given time: it has loaded that within half an hour, or a script of the page
+// has called since.
+func (s *session) here(at time.Time) bool { return at.UnixMilli()-s.page <= visitGap*1000 }
+
+// loaded counts a page load, and reports whether the subject is still on the page of that before, where it may be here: a page may reload itself.
+func (s *session) loaded(e *verdict.Event, here bool) (still bool) {
 	of := loadOf(e)
 	again := s.loadOf == of && (e.Series == 0 || e.Number == s.number && e.Series == s.series)
 	s.loadOf = of
-	still = again && e.Method == 'G' && e.At.UnixMilli()-before <= visitGap*1000
+	still = again && here && e.Method == 'G'
 	s.shares[shareLoad]++
 	s.count(shareLoadRefers, e.Referer != client.RefererNone)
 	s.count(shareSited, e.Site != client.SiteUnknown)

@@ -142,10 +142,9 @@ func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stay
 }
 
 // reloads reports whether a load is one of the last page again. A page may reload itself, whether or not anybody is there: nobody has gone
-// anywhere by that, has left the page, or is awake. Who has been away for half an hour comes back.
-func (t *trail) reloads(e *verdict.Event) bool {
-	return t.loads > 0 && e.Method == 'G' && t.target == uint32(e.Target) && t.pages[(t.turn-1)%trailPages] == uint32(e.Path) &&
-		e.At.UnixMilli()-t.at <= visitGap*1000
+// anywhere by that, has left the page, or is awake. Who is not here any more, see session.here, comes back.
+func (t *trail) reloads(e *verdict.Event, here bool) bool {
+	return here && t.loads > 0 && e.Method == 'G' && t.target == uint32(e.Target) && t.pages[(t.turn-1)%trailPages] == uint32(e.Path)
 }
 
 // reload adds a load of the last page again.
