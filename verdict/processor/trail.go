@@ -158,10 +158,10 @@ func (t *trail) reload(e *verdict.Event) {
 const tabGap = 5
 
 // inPassing reports whether the last page was not left for this one: it is loaded again, or several links of another
-// page are opened one after the other.
+// page are opened one after the other. Another query is another page, as of a forum that shows all its threads by one path, unless it only defeats caches.
 func (t *trail) inPassing(e *verdict.Event, page uint32, gap float64) bool {
 	last := t.pages[(t.turn-1)%trailPages]
-	if page == last {
+	if page == last && (t.target == uint32(e.Target) || e.Number >= client.StampFrom) {
 		return true
 	}
 	if e.Referer == client.RefererSame {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -54,6 +55,32 @@ func (w *walk) factors() map[string]float32 {
 		all[f.Name] = f.Value
 	}
 	return all
+}
+
+// TestQueryNamesPages: where one path shows all threads of a forum, it is seen how long somebody stays on each of them. A number that only defeats caches
+// names no other page.
+func TestQueryNamesPages(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	for n, c := range []struct {
+		number func(i int) uint32
+		known  bool
+	}{
+		{func(i int) uint32 { return uint32(7 * i) }, true}, //nolint:gosec // small
+		{func(int) uint32 { return client.StampFrom + 5 }, false},
+	} {
+		w := &walk{p: p, n: n, at: time.Unix(1.8e9, 0)}
+		for i := range 20 {
+			w.at = w.at.Add(8 * time.Second)
+			e := event(w.at, w.n)
+			e.Page, e.Type, e.Document, e.BytesOut, e.Method = true, verdict.TypeHTML, true, 20000, 'G'
+			e.Path, e.Target, e.Number = hashPath("/thread"), hashPath("/thread?t="+strconv.Itoa(i)), c.number(i)
+			e.Referer, e.RefererPath, e.Claim = client.RefererSame, uint32(e.Path), client.ParseClaim([]byte(firefox))
+			p.Process(e)
+		}
+		if stay, known := w.factors()["stay_typical"]; known != c.known || known && math.Abs(float64(stay-8)) > 4 {
+			t.Errorf("%d: stays for %v (%v) on a page", n, stay, known)
+		}
+	}
 }
 
 // TestWay checks what the factors of the way say about four ways through a site.
