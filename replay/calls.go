@@ -10,7 +10,8 @@ import (
 // does: what scripts ask for is requested within moments of the page that its Referer names, or again and again from there, nearly each
 // time, and no request ever names it as its Referer, as the one for the next page does. Where scripts wait, until somebody has scrolled, it takes more:
 // several visitors who load parts of pages, and come from a page that they have opened, or ask once more, and no part that names it, as those of pages do. Whoever
-// loads none may be a robot that names a page where it has never been.
+// loads none may be a robot that names a page where it has never been. An application that is loaded once gives its pages their addresses by script: they are
+// named as Referers far more often than anybody opens them.
 //
 // Requests without a Referer say nothing of that: a page's script sends one, and a program that asks for the same often doesn't.
 
@@ -25,6 +26,8 @@ const (
 
 	callsSure    = 32 // requests of a path that no script asks for at once
 	callsReaders = 4  // visitors who make them, at least
+	callsOpened  = 4  // times that the page of an application was opened, at least …
+	callsRoute   = 8  // … and requests that come from it for each of them
 )
 
 // calls tells the calls of scripts from pages. The zero value is ready to use.
@@ -33,13 +36,17 @@ type calls struct {
 	last   [callsWho]reader
 }
 
-// shapeUse is how paths of one shape are used: how often with a Referer, by a page's script at once, as far as can be seen, from a page that its
+// shapeUse is how paths of one shape are used: how often at all, with a Referer, by a page's script at once, as far as can be seen, from a page that its
 // visitor has opened, or again, and as a Referer, of parts or of what is none.
 type shapeUse struct {
-	requests, asked, later, leads, ways uint32
-	readers                             uint64 // a bit for each who makes those later ones
-	gets                                bool   // some are no POST
+	opened, requests, asked, later, leads, ways uint32
+	readers                                     uint64 // a bit for each who makes those later ones
+	gets                                        bool   // some are no POST
 }
+
+// route reports whether such a path is mostly one that a script of a page has given it, as an application does that is loaded once: much more comes from it than
+// from a page that somebody opens.
+func (s *shapeUse) route() bool { return s.opened >= callsOpened && s.ways >= callsRoute*s.opened }
 
 // end reports whether hardly any request names such a path as its Referer, but for parts: a style sheet has some, too.
 func (s *shapeUse) end() bool { return s.requests >= callsLeast && s.ways*callsLeads <= s.requests }
@@ -92,14 +99,14 @@ func (r *recently) note(x opened) {
 }
 
 // asked reports whether a page's script seems to have asked for x: at once after its page was opened, or as it did before; and whether it
-// may have done so later: from a page that was opened, or once more.
-func (o *reader) asked(x *opened) (soon, later bool) {
+// may have done so later: from a page that was opened, or is a route of an application, or once more.
+func (o *reader) asked(x *opened, route bool) (soon, later bool) {
 	if x.from == 0 || x.from == x.path {
 		return false, false
 	}
 	page, before := o.pages.find(x.from), o.calls.find(x.path)
 	soon = page != nil && x.at >= page.at && x.at-page.at <= callsSoon*1000 || before != nil && before.from == x.from
-	return soon, o.parts && (page != nil || before != nil)
+	return soon, o.parts && (page != nil || before != nil || route)
 }
 
 // see counts a request, and reports whether it is a script's call.
@@ -109,12 +116,14 @@ func (c *calls) see(r *Record, part bool) bool {
 	}
 	path := pathOf(originForm(r.Target))
 	_, from := refererOf(r)
+	route := false
 	if len(from) > 0 {
 		if s := c.shape(from); s != nil {
 			s.leads++
 			if !part {
 				s.ways++
 			}
+			route = s.route()
 		}
 	}
 	who := request.Hash(r.Addr.AsSlice()) ^ request.Hash(r.Who)
@@ -130,13 +139,14 @@ func (c *calls) see(r *Record, part bool) bool {
 	if s == nil {
 		return false
 	}
+	s.opened++
 	x := opened{path: request.Hash(path), at: r.At.UnixMilli()}
 	if len(from) > 0 {
 		x.from = request.Hash(from)
 		s.requests++
 		s.gets = s.gets || r.Method[0] == 'G'
 	}
-	soon, later := o.asked(&x)
+	soon, later := o.asked(&x, route)
 	if soon {
 		s.asked++
 	}

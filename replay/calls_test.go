@@ -83,6 +83,35 @@ func TestCallsOfScriptsThatWait(t *testing.T) {
 	f("a page that is said to be led to", "GET", true, false, true, false)
 }
 
+// TestCallsOfAnApplication: what an application asks for that is loaded once, and whose scripts give its pages their addresses, is a script's call, though
+// hardly anybody has opened those pages. At a site whose pages people open, they would be pages.
+func TestCallsOfAnApplication(t *testing.T) {
+	for _, each := range []int{1, 20} { // tickets that are looked at for each page that is loaded
+		var c calls
+		at := time.Unix(1.8e9, 0)
+		ask := func(who int, path, from string, part bool) bool {
+			at = at.Add(5 * time.Second)
+			return c.see(&Record{
+				At: at, Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(who)}), Method: []byte("GET"), Target: []byte(path),
+				Fields: []request.Field{{Name: nameReferer, Value: []byte("https://desk.example" + from)}},
+			}, part)
+		}
+		called := false
+		for i := range 400 {
+			who, page := i%8, fmt.Sprintf("/app/tickets/%d", i)
+			if i/8%each == 0 {
+				ask(who, fmt.Sprintf("/app/tickets/%d", 1000+i), "/", false)
+				ask(who, "/app.js", "/app/tickets/1000", true)
+			}
+			called = ask(who, fmt.Sprintf("/api/tickets/%d", i), page, false)
+			called = ask(who, fmt.Sprintf("/api/customers/%d", i/3), page, false) && called
+		}
+		if called != (each > 1) {
+			t.Errorf("%d tickets for each page: a script's call: %v", each, called)
+		}
+	}
+}
+
 // TestCallsAmongRobots: who asks for the data of a page without the page does not make it one; a style sheet without an ending is none, though fonts
 // come from it; and what one visitor posts from pages, again and again, that nothing comes from, is a script's.
 func TestCallsAmongRobots(t *testing.T) {
