@@ -72,7 +72,9 @@ func startGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
+	counting := counter.DefaultConfig()
+	counting.CacheBytes = 4 << 20 // the race detector has to mark every byte
+	counts, err := counter.New(counting, counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

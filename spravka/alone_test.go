@@ -7,9 +7,15 @@ package spravka
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
 )
 
 // TestMaxPayloadOpens: the bound on tokens leaves room for the longest payload, and is enforced.
@@ -71,5 +77,53 @@ func TestWrappedOnce(t *testing.T) {
 	r, err := Unwrap([]byte(blob), []byte("correct horse battery staple"))
 	if err != nil || !r.IsExample() {
 		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// forgetful is a store whose user does not know the secret any more once it has written.
+type forgetful struct {
+	store.KV
+	k *SharedRing
+}
+
+func (f forgetful) Swap(ctx context.Context, key, was, is []byte, ttl time.Duration) (bool, error) {
+	f.k.Secret = nil
+	return f.KV.Swap(ctx, key, was, is, ttl)
+}
+
+// TestSharedRingIsOpenedOnce: who made the ring of all gateways, or has read it, puts it back into a store that has lost it without
+// stretching the secret again; what the secret does not open is never put there.
+func TestSharedRingIsOpenedOnce(t *testing.T) {
+	dir := t.TempDir()
+	ring := func(kv store.KV, secret string) *SharedRing {
+		return &SharedRing{KV: kv, Secret: []byte(secret), Copy: filepath.Join(dir, "keys.shared"), Seed: filepath.Join(dir, "keys.json"), Log: zerolog.Nop()}
+	}
+	const secret = "correct horse battery staple"
+	kept := store.NewMemory(nil)
+	maker, reader := ring(kept, secret), ring(kept, secret)
+	maker.KV = forgetful{kept, maker}
+	made, err := maker.Load(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, err := reader.Load(false)
+	if err != nil || read.Fingerprint() != made.Fingerprint() || read.Keys()[0] != made.Keys()[0] {
+		t.Fatalf("made %v, read %v, %v", made.Keys(), read.Keys(), err)
+	}
+	for name, k := range map[string]*SharedRing{"the maker": maker, "a reader": reader} {
+		k.KV, k.Secret = store.NewMemory(nil), nil // whoever stretches it fails
+		if err := k.check(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if again, err := k.Load(false); err != nil || again.Fingerprint() != made.Fingerprint() {
+			t.Errorf("%s has %v again, %v", name, again, err)
+		}
+	}
+	lost := store.NewMemory(nil)
+	if err := ring(lost, "another horse, battery staple").check(t.Context()); !errors.Is(err, errWrapSecret) {
+		t.Errorf("a copy that the secret does not open: %v", err)
+	}
+	if _, err := lost.Get(t.Context(), nil, []byte(SharedRingKey)); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("it was put into the store: %v", err)
 	}
 }

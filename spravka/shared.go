@@ -25,9 +25,11 @@ type SharedRing struct {
 	Log    zerolog.Logger
 	Losses *store.Losses // nil: a ring that the store loses is put back without a report
 
-	told []byte // the ring that was warned about
-	end  context.CancelFunc
-	done chan struct{}
+	opened []byte // the ring that was opened or made last, wrapped
+	ring   *Ring  // what that is
+	told   []byte // the ring that was warned about
+	end    context.CancelFunc
+	done   chan struct{}
 }
 
 const (
@@ -52,9 +54,9 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 			return nil, fmt.Errorf("read the key ring of the shared store: %w", err)
 		}
 		k.Log.Warn().Err(err).Str("copy", k.Copy).Msg("the shared store does not give the key ring: taking the last copy")
-		return Unwrap(kept, k.Secret)
+		return k.open(kept)
 	}
-	ring, err := Unwrap(blob, k.Secret)
+	ring, err := k.open(blob)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +64,18 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 		k.Log.Warn().Err(err).Msg("the next start needs the shared store: its key ring could not be copied")
 	}
 	return ring, nil
+}
+
+// open unwraps a ring. The one that is known already needs no work, which is made to be much.
+func (k *SharedRing) open(blob []byte) (*Ring, error) {
+	if k.ring != nil && bytes.Equal(blob, k.opened) {
+		return k.ring, nil
+	}
+	ring, err := Unwrap(blob, k.Secret)
+	if err == nil {
+		k.opened, k.ring = blob, ring
+	}
+	return ring, err
 }
 
 // Start checks until Close whether the store still has the ring, and puts the copy back if it does not.
@@ -115,7 +129,7 @@ func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := Unwrap(kept, k.Secret); err != nil {
+	if _, err := k.open(kept); err != nil {
 		return nil, fmt.Errorf("%s: %w", k.Copy, err)
 	}
 	wrote, err := k.KV.Swap(ctx, []byte(SharedRingKey), nil, kept, 0)
@@ -146,6 +160,7 @@ func (k *SharedRing) create(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.opened, k.ring = blob, ring
 	first, err := k.KV.Swap(ctx, []byte(SharedRingKey), nil, blob, 0)
 	if err != nil {
 		return nil, err
