@@ -120,11 +120,15 @@ func (d *doctor) examine(sources *config.Sources) {
 // keys looks at the files that are secrets.
 func (d *doctor) keys() {
 	const others, anybodyElse = 0o007, 0o077 // a token may be for a group: secrets of Kubernetes are
+	ring, ringMade := d.cfg.KeyFile(), "it is made at the first start"
+	if copied := d.cfg.KeyCopy(); copied != "" {
+		ring, ringMade = copied, "the ring is in the shared store, and is copied at the first start"
+	}
 	for _, secret := range [...]struct {
 		what, file, made string
 		closed           os.FileMode
 	}{
-		{"keys", d.cfg.KeyFile(), "it is made at the first start, or kept in the shared store", anybodyElse}, {"token", tokenFile(d.cfg), "it is made at the first start", others},
+		{"keys", ring, ringMade, anybodyElse}, {"token", tokenFile(d.cfg), "it is made at the first start", others},
 	} {
 		what, file := secret.what, secret.file
 		info, err := os.Stat(file)

@@ -63,6 +63,20 @@ func TestModesOfSecrets(t *testing.T) {
 	}
 }
 
+// TestKeysOfAFleet: gateways that share a store have a copy of its ring, and no ring of their own that could be missed.
+func TestKeysOfAFleet(t *testing.T) {
+	d := &doctor{cfg: new(config.Config)}
+	d.cfg.DataDir, d.cfg.Store.URL = t.TempDir(), "redis://127.0.0.1:1"
+	d.keys()
+	if err := os.WriteFile(d.cfg.KeyCopy(), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.keys()
+	if d.all[0].State != look || !strings.Contains(d.all[0].Says, "shared store") || d.all[2].State != healthy {
+		t.Errorf("%+v", d.all)
+	}
+}
+
 // TestSignIn: of a provider of OpenID Connect it is said that it is away, that it has another name, and that it wants to be asked for
 // what gives roles.
 func TestSignIn(t *testing.T) {

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -50,13 +51,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	}
 	tellRules(row, "rules", s.Rules)
 	tellRules(row, "message", s.Message)
-	if s.Ban != nil {
-		tellBan(row, s, now, at)
-	} else if q := s.Question; q != nil {
-		row("asked", "%s %s: %s; %s", q.Network, untilWords(q.Until), whyAsked(q), whoIsAsked(q))
-	} else if s.Score > 0 {
-		row("score", "%.3g", s.Score)
-	}
+	tellJudgement(row, s, now, at)
 	if c := s.Counted; c != nil {
 		row("counted", "as %s: %s", c.As, c.Why)
 	}
@@ -74,6 +69,21 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("set right", "%s", remedy(s))
 	}
 	return t.Flush()
+}
+
+// tellJudgement says what the gateway itself concluded: a ban, a question, a doubt, or a score alone.
+func tellJudgement(row func(name, format string, args ...any), s *verdict.Story, now map[string]standingNow, at time.Time) {
+	switch q, d := s.Question, s.Doubt; {
+	case s.Ban != nil:
+		tellBan(row, s, now, at)
+	case q != nil:
+		row("asked", "%s %s: %s; %s", q.Network, untilWords(q.Until), whyAsked(q), whoIsAsked(q))
+	case d != nil:
+		row("doubt", "about %s, score %.3g, %s", d.Subject, d.Score, untilWords(d.Until))
+		tellFactors(row, d.Factors, d.Amounts)
+	case s.Score > 0:
+		row("score", "%.3g", s.Score)
+	}
 }
 
 // remedy is the command that lets this visitor through.
@@ -148,13 +158,7 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 		}
 		row("", "score %.3g over the threshold %.3g%s", b.Score, b.Threshold, model)
 	}
-	for _, name := range factorsOf(b) {
-		amount := ""
-		if a, ok := b.Amounts[name]; ok {
-			amount = fmt.Sprintf(", %+.2f to the score", a)
-		}
-		row("factor", "%s (%s = %.6g)%s", words.Factor(words.English, name, b.Factors[name]), name, b.Factors[name], amount)
-	}
+	tellFactors(row, b.Factors, b.Amounts)
 	if is, ok := now[b.Subject]; ok {
 		switch lasts := slices.ContainsFunc(is.Bans, func(o bans.Story) bool { return o.Until.After(at) }); {
 		case lasts:
@@ -165,19 +169,17 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 	}
 }
 
-// factorsOf returns the names of a ban's factors, largest contribution first.
-func factorsOf(b *bans.Story) []string {
-	names := slices.Sorted(maps.Keys(b.Factors))
-	slices.SortStableFunc(names, func(x, y string) int {
-		switch ax, ay := abs(b.Amounts[x]), abs(b.Amounts[y]); {
-		case ax > ay:
-			return -1
-		case ax < ay:
-			return 1
+// tellFactors prints the factors of a score, the largest contribution first.
+func tellFactors(row func(name, format string, args ...any), factors, amounts map[string]float32) {
+	names := slices.Sorted(maps.Keys(factors))
+	slices.SortStableFunc(names, func(x, y string) int { return cmp.Compare(abs(amounts[y]), abs(amounts[x])) })
+	for _, name := range names {
+		amount := ""
+		if a, ok := amounts[name]; ok {
+			amount = fmt.Sprintf(", %+.2f to the score", a)
 		}
-		return 0
-	})
-	return names
+		row("factor", "%s (%s = %.6g)%s", words.Factor(words.English, name, factors[name]), name, factors[name], amount)
+	}
 }
 
 func abs(f float32) float32 {
@@ -214,6 +216,8 @@ func answerWords(s *verdict.Story) string {
 	switch {
 	case s.Pass != nil && s.Verdict == verdict.Human.String():
 		return "human, because a pass paid"
+	case s.Doubtful():
+		return "unsure, and let through"
 	case s.Verdict != verdict.Human.String() && s.Mode == verdict.Observe.String():
 		return s.Verdict + ", but let through (mode observe)"
 	case s.Verdict == verdict.Robot.String() && s.Mode == verdict.Enforce.String():
@@ -296,6 +300,8 @@ func ago(d time.Duration) string {
 // causeWords says what decided.
 func causeWords(s *verdict.Story) string {
 	switch q := s.Question; {
+	case s.Doubtful():
+		return verdict.CauseWords(verdict.CauseDoubt.String())
 	case q == nil:
 		return verdict.CauseWords(s.Cause)
 	case q.Reason == "":

@@ -55,6 +55,26 @@ func TestStoryOfEveryCause(t *testing.T) {
 	}
 }
 
+// TestStoryOfDoubt: a doubt is told with its factors, whether something followed from it or not.
+func TestStoryOfDoubt(t *testing.T) {
+	doubt := &verdict.StoryDoubt{
+		Subject: "ip:203.0.113.7", Score: 0.45, Until: time.Now(), Factors: map[string]float32{"clients": 1, "targets": 17}, Amounts: map[string]float32{"clients": 0.5, "targets": 1.6},
+	}
+	for _, c := range []struct {
+		s    verdict.Story
+		want string
+	}{
+		{verdict.Story{Verdict: "human", Mode: "enforce", Cause: "none", Doubt: doubt}, "unsure, and let through: it may be a robot"},
+		{verdict.Story{Verdict: "unsure", Mode: "enforce", Cause: "doubt", Doubt: doubt}, "unsure, and so asked: it may be a robot"},
+		{verdict.Story{Verdict: "human", Mode: "enforce", Cause: "none", Doubt: doubt, Pass: &verdict.StoryPass{}}, "human, because a pass paid"},
+	} {
+		got := told(t, &c.s)
+		if !strings.Contains(got, c.want) || !strings.Contains(got, "about ip:203.0.113.7, score 0.45") || strings.Index(got, "targets") > strings.Index(got, "(clients") {
+			t.Errorf("%+v:\n%s", c.s, got)
+		}
+	}
+}
+
 // TestStoryOfQuestion: what a question is asked for is told, in place of a ban by its factors, or for what an address or its network has read.
 func TestStoryOfQuestion(t *testing.T) {
 	for _, c := range []struct {

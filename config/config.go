@@ -254,6 +254,17 @@ func (c *Config) KeyFile() string {
 	return filepath.Join(c.DataDir, "keys.json")
 }
 
+// SharedKeys is the file in the data directory with a gateway's copy of the key ring that gateways share.
+const SharedKeys = "keys.shared"
+
+// KeyCopy is where that is; empty: the ring is in KeyFile.
+func (c *Config) KeyCopy() string {
+	if !c.Store.Shared() || c.Keys.File != "" {
+		return ""
+	}
+	return filepath.Join(c.DataDir, SharedKeys)
+}
+
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
 	"role", "stream", "diary", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",

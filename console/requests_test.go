@@ -74,6 +74,25 @@ func TestOwnBlockIsTakenOff(t *testing.T) {
 	}
 }
 
+// doubting tells a request of somebody in doubt from which nothing followed, with its row.
+type doubting struct{ gate }
+
+func (g *doubting) Ask(who admin.Caller, method, target string, body []byte) (int, []byte) {
+	if target != "/api/journal/"+number+"?gateways=all" {
+		return g.gate.Ask(who, method, target, body)
+	}
+	const doubt = `"doubt":{"subject":"ip:203.0.113.7","score":0.45,"factors":{"clients":1},"amounts":{"clients":0.5}}`
+	return 200, []byte(`{"story":{"mode":"enforce","verdict":"human","cause":"none",` + doubt + `},"items":[{"id":"` + number + `","kind":"request","verdict":"unsure","cause":"none"}]}`)
+}
+
+// TestDoubtIsShown: who is in doubt is shown so, though nothing followed from it.
+func TestDoubtIsShown(t *testing.T) {
+	_, body, _ := open(t, New(Deps{API: new(doubting)})).signIn(viewerToken).ask("/console/requests/"+number, "")
+	if !strings.Contains(body, `<span class="tag v-unsure">unsure</span> may be a robot, not certain`) || strings.Contains(body, "nothing spoke against it") {
+		t.Error(body)
+	}
+}
+
 // TestNamedIsShown: who is on a list is shown with the entry.
 func TestNamedIsShown(t *testing.T) {
 	by := []admin.Naming{{List: "abuse", Flag: "block", Entry: "203.0.113.0/24", Reason: "flood"}}

@@ -223,7 +223,7 @@ func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error
 		}
 		k := &spravka.SharedRing{
 			KV: a.store, Secret: secret, Log: a.Logger("keys"), Losses: a.losses,
-			Copy: filepath.Join(a.Config().DataDir, "keys.shared"), Seed: filepath.Join(a.Config().DataDir, "keys.json"),
+			Copy: filepath.Join(a.Config().DataDir, config.SharedKeys), Seed: filepath.Join(a.Config().DataDir, "keys.json"),
 		}
 		ring, err := k.Load(create)
 		if err != nil || !create {

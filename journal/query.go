@@ -16,6 +16,7 @@ import (
 // Query selects entries. The zero value selects all. Make it with ParseQuery.
 type Query struct {
 	terms []term
+	kinds bool      // it names kinds
 	Since time.Time // zero: from the beginning
 	Until time.Time // zero: to the end
 }
@@ -77,6 +78,7 @@ func ParseQuery(text string, now time.Time) (Query, error) {
 		if err != nil {
 			return q, err
 		}
+		q.kinds = q.kinds || key == "kind" && !not
 		q.terms = append(q.terms, term{not, holds})
 	}
 	return q, nil

@@ -153,7 +153,8 @@ type Count struct {
 const maxNames = 50_000
 
 // Top counts the values of keys (subject, ip, network, path, agent, cause, service, reason) among the newest entries that a
-// query selects, and returns the most frequent ones of each key, in one pass.
+// query selects, and returns the most frequent ones of each key, in one pass. The captcha's page counts where the query names kinds: the
+// request that led there has been counted.
 func (j *Journal) Top(ctx context.Context, q *Query, by []string, limit int) ([][]Count, error) {
 	keys := make([]tops, len(by))
 	for i := range by {
@@ -169,7 +170,7 @@ func (j *Journal) Top(ctx context.Context, q *Query, by []string, limit int) ([]
 		if n++; n > maxScanned || n%4096 == 0 && ctx.Err() != nil {
 			return false
 		}
-		if r.read(key, val) != nil || r.kind > KindRequest && r.kind != KindShown || !q.matches(&r) {
+		if r.read(key, val) != nil || r.kind > KindShown || r.followed() && !q.kinds || !q.matches(&r) {
 			return true
 		}
 		for i := range keys {

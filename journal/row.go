@@ -73,6 +73,10 @@ type row struct {
 	texts   [columns][]byte
 }
 
+// followed reports whether it is the captcha's page, seen by somebody whose stopped request led there: that one has an entry as well.
+// Pages of the gateway's own are judged and not enforced.
+func (r *row) followed() bool { return r.kind == KindShown && r.mode == verdict.Observe }
+
 // The columns that are texts.
 const (
 	colService = iota

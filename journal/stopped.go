@@ -51,7 +51,7 @@ func (j *Journal) countStopped(batch []written) {
 	defer j.figures.Unlock()
 	for i := range batch {
 		r := &batch[i].row
-		if r.kind > KindShown || r.verdict == verdict.Human {
+		if r.kind > KindShown || r.followed() || r.verdict == verdict.Human {
 			continue
 		}
 		for k := range j.stopped {

@@ -29,6 +29,9 @@ func TestStopped(t *testing.T) {
 	}
 	decide("203.0.113.9", "Mozilla", verdict.Unsure, 0.125)
 	decide("198.51.100.4", "Firefox", verdict.Human, 0.01)
+	page := w.show("203.0.113.7", `curl "8"`, verdict.Observe) // where one of them led
+	w.show("203.0.113.7", `curl "8"`, verdict.Enforce)         // a form, answered in its place
+	entries += 2
 	w.written(entries)
 	w.pass(time.Minute)
 	w.upkeep(w.now())
@@ -38,10 +41,20 @@ func TestStopped(t *testing.T) {
 	w.upkeep(w.now())
 	for _, by := range []string{"minute", "hour", "day"} {
 		got, err := w.Stopped(by, w.now().Add(-steps[by].long-10*time.Minute), w.now(), 5)
-		want := Stopped{"network": {{"203.0.113.0/24", 5, 12}}, "reason": {{"pace: more than 5 pages in 10s", 5, 12}}, "agent": {{"Mozilla", 1, 8}, {`curl "8"`, 4, 4}}}
+		want := Stopped{"network": {{"203.0.113.0/24", 6, 13}}, "reason": {{"pace: more than 5 pages in 10s", 6, 13}}, "agent": {{"Mozilla", 1, 8}, {`curl "8"`, 5, 5}}}
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("by %s: %+v, %v", by, got, err)
 		}
+	}
+	for query, want := range map[string]int{"": 5, "-kind:shown": 4, "kind:shown": 2} {
+		q, err := ParseQuery(query+" agent:curl", w.now())
+		got, err2 := w.Top(context.Background(), &q, []string{"network"}, 5)
+		if err != nil || err2 != nil || got[0][0].Entries != want {
+			t.Errorf("%q: %+v, %v, %v", query, got, err, err2)
+		}
+	}
+	if _, ok, err := w.Get(page); !ok || err != nil {
+		t.Error("the captcha's page is not remembered", err)
 	}
 	if got, err := w.Stopped("minute", w.now().Add(-10*time.Minute), w.now(), 1); err != nil || len(got["agent"]) != 1 {
 		t.Errorf("more than one: %+v, %v", got, err)
@@ -54,6 +67,11 @@ func TestStopped(t *testing.T) {
 	if got, err := w.Stopped("minute", w.now().Add(-4*time.Hour), w.now(), 5); err != nil || len(got) != 0 {
 		t.Errorf("minutes are kept for too long: %+v, %v", got, err)
 	}
+}
+
+// show lets a captcha be shown: on the gateway's own page, which is judged in mode observe, or in the place of an answer.
+func (w *world) show(from, agent string, mode verdict.Mode) request.ID {
+	return w.decide(from, "/showcaptcha", agent, func(d *verdict.Decision, n *verdict.Note) { d.Mode, n.Kind = mode, verdict.EventShown })
 }
 
 // TestLastingReason: an entry of a list that is an address is not kept with figures.

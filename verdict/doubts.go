@@ -149,6 +149,11 @@ type StoryDoubt struct {
 	Amounts map[string]float32 `json:"amounts,omitempty"` // what each factor added to the score, in log-odds
 }
 
+// Doubtful reports whether there was a doubt about the visitor from which nothing followed (verdict.unsure.then: nothing).
+func (s *Story) Doubtful() bool {
+	return s.Doubt != nil && s.Pass == nil && s.Verdict == Human.String() && s.Cause == CauseNone.String()
+}
+
 // story returns the doubt as JSON shows it; nil if there is none.
 func (d *Doubt) story() *StoryDoubt {
 	if d.Subject.Kind == identity.KindNone {

@@ -115,7 +115,9 @@ func (c *conn) greetTLS() bool {
 	if alone {
 		c.behind = pace.Behind(c.sock)
 	}
-	_ = t.SetDeadline(time.Time{})
+	// The deadline of writing stays until the first answer sets its own: reading writes, too, when a client changes its keys, and would
+	// wait for one that takes no answer.
+	_ = t.SetReadDeadline(time.Time{})
 	c.readBy, c.writeBy = time.Time{}, time.Time{}
 	state := t.ConnectionState()
 	switch state.NegotiatedProtocol {

@@ -171,6 +171,7 @@ type setup struct {
 	options  ForwardOptions
 	listener ListenerOptions
 	listen   string // empty: somewhere on 127.0.0.1
+	within   func(net.Listener) net.Listener
 	handler  func(x *Exchange, forward func())
 	results  chan<- outcome
 }
@@ -235,6 +236,9 @@ func newGateway(t testing.TB, s *service, o setup) *gateway {
 	ln, err := net.Listen("tcp", cmp.Or(o.listen, "127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if o.within != nil {
+		ln = o.within(ln)
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(ln, o.listener) }()
