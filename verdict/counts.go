@@ -14,7 +14,7 @@ type Count uint8
 const (
 	CountDocument Count = iota // a page that somebody opened; or it was delivered, and nothing proves otherwise
 	CountPart                  // a picture, style, script, font, sound or film: the answer proves it, or the path's history
-	CountCall                  // a script of a page asked, and received data
+	CountCall                  // a script of a page asked, and received data, or opened a WebSocket
 	CountAPI                   // an app or another program asked, and received data
 	CountFeed                  // a feed, a sitemap
 	CountFile                  // a download
@@ -56,6 +56,7 @@ const (
 	WhyShown
 	WhyMethod
 	WhyRanges
+	WhySocket
 )
 
 // whyWords are in the order of the reasons.
@@ -80,6 +81,7 @@ var whyWords = [...]string{
 	"a balancer gives the answer; earlier answers have shown what the path is",
 	"a balancer gives the answer; it was sent by a script, with another method than GET",
 	"several ranges of it were asked for at once, as no browser does",
+	"a WebSocket was opened, as a page's script does",
 }
 
 func (w CountWhy) String() string {
@@ -97,6 +99,9 @@ func (e *Event) delivers() bool {
 	}
 	return e.Advised || e.Partial && e.Status == 0 || e.Status >= 200 && e.Status < 300 && e.Status != 204
 }
+
+// switching is the status of an answer after which the connection is a WebSocket.
+const switching = 101
 
 func (t Type) part() bool { return t == TypePart || t == TypeScript }
 
@@ -181,6 +186,8 @@ func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
 	switch {
 	case e.Verdict != Human && e.Mode == Enforce:
 		return CountNothing, WhyStopped
+	case e.Status == switching:
+		return CountCall, WhySocket
 	case !e.delivers():
 		return CountNothing, WhyRefused
 	case e.Method == 'H':
@@ -207,6 +214,9 @@ func (e *Event) countLine() (Count, CountWhy) {
 
 // Count returns what an event counts as going by what its answer proves.
 func (e *Event) Count() Count {
+	if e.Status == switching {
+		return CountCall
+	}
 	if !e.delivers() || e.Method == 'H' || e.Type == TypeUnknown && e.BytesOut == 0 {
 		return CountNothing
 	}

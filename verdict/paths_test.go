@@ -56,6 +56,9 @@ func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 	if got := counted(&p, "/api", "192.0.2.1", script("application/json")); got != CountCall {
 		t.Errorf("a script's data counts as %v", got)
 	}
+	if got := counted(&p, "/talk", "192.0.2.1", answered(101, "", true)); got != CountCall {
+		t.Errorf("a WebSocket counts as %v", got)
+	}
 	if got := counted(&p, "/product/2", "192.0.2.1", script("text/html")); got != CountDocument {
 		t.Errorf("a page that a script has asked for counts as %v", got)
 	}

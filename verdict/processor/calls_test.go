@@ -19,6 +19,14 @@ func call(at time.Time, n int, id [16]byte) *verdict.Event {
 	return e
 }
 
+// socket opens a visitor's nth WebSocket; each is another one.
+func socket(at time.Time, n int, id [16]byte) *verdict.Event {
+	e := reading(at, n, id)
+	e.Page, e.Static = false, true
+	e.Answered(101, nil, 300, 0)
+	return e
+}
+
 // TestCallsHaveLimitsOfTheirOwn: a script may call far more often than pages are opened, but not without limit; calls
 // do not count as pages, nor pages as calls.
 func TestCallsHaveLimitsOfTheirOwn(t *testing.T) {
@@ -39,6 +47,12 @@ func TestCallsHaveLimitsOfTheirOwn(t *testing.T) {
 	n := until(pace, call)
 	if n < 500 || n > 1300 {
 		t.Errorf("banned after %d calls, four times 300 in a minute", n)
+	}
+	if n := until(pace, socket); n < 500 || n > 1300 {
+		t.Errorf("banned after %d WebSockets, four times 300 in a minute", n)
+	}
+	if n := until(pace, func(at time.Time, _ int, id [16]byte) *verdict.Event { return socket(at, 0, id) }); n < 3000 {
+		t.Errorf("banned after opening one WebSocket again and again, %d times", n)
 	}
 	if mixed := until(pace, func(at time.Time, n int, id [16]byte) *verdict.Event {
 		if n%8 == 0 {
