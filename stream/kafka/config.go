@@ -61,8 +61,10 @@ const (
 	mechanismScram512 = "scram-sha-512"
 )
 
-// legalName is what brokers accept as the name of a topic.
-var legalName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,249}$`)
+// legalName is what brokers accept as the name of a topic of at most longestName bytes.
+var legalName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+const longestName = 249
 
 // Validate returns everything that is wrong with c.
 func (c Config) Validate() error {
@@ -76,8 +78,8 @@ func (c Config) Validate() error {
 		host, port, err := net.SplitHostPort(b)
 		bad(err == nil && host != "" && port != "", "brokers[%d]: %.80q is not host:port, such as 10.0.0.5:9092", i, b)
 	}
-	bad(legalName.MatchString(c.Topic) && c.Topic != "." && c.Topic != "..", "topic: %.80q is not 1 to 249 of A-Z a-z 0-9 . _ -", c.Topic)
-	bad(c.Group != "" && len(c.Group) <= 249, "group: %.80q is not 1 to 249 characters", c.Group)
+	bad(legalName.MatchString(c.Topic) && len(c.Topic) <= longestName && c.Topic != "." && c.Topic != "..", "topic: %.80q is not 1 to 249 of A-Z a-z 0-9 . _ -", c.Topic)
+	bad(c.Group != "" && len(c.Group) <= longestName, "group: %.80q is not 1 to 249 characters", c.Group)
 	bad(c.Replicas >= 0 && c.Replicas <= 16, "replicas: %d is not between 0 and 16", c.Replicas)
 	bad(c.SessionTimeout >= time.Second && c.SessionTimeout <= time.Minute, "session_timeout: %v is not between 1s and 1m", c.SessionTimeout)
 	bad(c.Timeout >= time.Second && c.Timeout <= 30*time.Second, "timeout: %v is not between 1s and 30s", c.Timeout)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -23,7 +24,10 @@ const (
 	Russian Language = "ru"
 )
 
-var texts = map[Language]map[string]phrase{English: read(English), Russian: read(Russian)}
+// texts are read when somebody wants the first of them: most commands say nothing.
+var texts = map[Language]func() map[string]phrase{
+	English: sync.OnceValue(func() map[string]phrase { return read(English) }), Russian: sync.OnceValue(func() map[string]phrase { return read(Russian) }),
+}
 
 // phrase is the text of one factor, around its value.
 type phrase struct {
@@ -61,9 +65,9 @@ func parse(line string) (p phrase) {
 
 func of(l Language) map[string]phrase {
 	if t, ok := texts[l]; ok {
-		return t
+		return t()
 	}
-	return texts[English]
+	return texts[English]()
 }
 
 // Factor says what a factor of this value found: "33 page loads in a minute". Of a name that only a later version knows it returns

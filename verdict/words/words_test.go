@@ -77,8 +77,8 @@ func TestReason(t *testing.T) {
 // TestTexts: both languages have the same names, each text is short, and its value stands where Reason can leave it out.
 func TestTexts(t *testing.T) {
 	for l, other := range map[Language]Language{English: Russian, Russian: English} {
-		for name, p := range texts[l] {
-			if q, ok := texts[other][name]; !ok || q.valued != p.valued || q.share != p.share || (q.none == "") != (p.none == "") {
+		for name, p := range texts[l]() {
+			if q, ok := texts[other]()[name]; !ok || q.valued != p.valued || q.share != p.share || (q.none == "") != (p.none == "") {
 				t.Errorf("%s differs between %s and %s", name, l, other)
 			}
 			if p.valued && p.before != "" && !strings.Contains(p.before, ": ") {
