@@ -165,7 +165,7 @@ func serve(ctx context.Context, sources *config.Sources, observe bool) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(hup)
-	return whoListens(a.Run(ctx, hup, func() { welcome(os.Stderr, a) }))
+	return whoListens(a.Run(ctx, hup, func() { welcome(os.Stderr, a, observe) }))
 }
 
 // whoListens says of an address that can't be had what to do, and which flag names another.

@@ -12,8 +12,8 @@ import (
 	"antirobot/gateway"
 )
 
-// welcome says in five lines, for people, what the gateway does now. The log is for programs, and goes elsewhere.
-func welcome(w io.Writer, a *gateway.Server) {
+// welcome says in five lines, for people, what the gateway does now; observe says that it was started with --observe. The log is for programs, and goes elsewhere.
+func welcome(w io.Writer, a *gateway.Server, observe bool) {
 	fmt.Fprintf(w, "antirobot: protects %s\n", protected(a.Config()))
 	fmt.Fprintf(w, "  %s; %s\n", arrivals(a), modes(a.Config()))
 	if a.AdminAddr == "" {
@@ -21,7 +21,7 @@ func welcome(w io.Writer, a *gateway.Server) {
 	} else {
 		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr, tokenFile(a.Config()))
 	}
-	fmt.Fprintln(w, "  "+advice(a.Config()))
+	fmt.Fprintln(w, "  "+advice(a.Config(), observe))
 	fmt.Fprintln(w, "  SIGHUP reloads the configuration; Ctrl-C or SIGTERM lets what is under way finish, and stops")
 }
 
@@ -80,13 +80,17 @@ func protected(c *config.Config) string {
 }
 
 // advice says how to stop nobody, or if that is so already, how to stop robots, and how to ask why.
-func advice(c *config.Config) string {
+func advice(c *config.Config, observe bool) string {
 	for i := range c.Resolved {
 		if c.Resolved[i].Stops() {
 			return "to look first without stopping anybody: --observe; why a request was stopped: antirobot why REQUEST-NUMBER"
 		}
 	}
-	return "to stop robots: verdict.mode enforce, without --observe; why a request would be stopped: antirobot why REQUEST-NUMBER"
+	how := "verdict.mode enforce"
+	if observe {
+		how = "start it without --observe"
+	}
+	return "to stop robots: " + how + "; why a request would be stopped: antirobot why REQUEST-NUMBER"
 }
 
 // modes says what becomes of robots.

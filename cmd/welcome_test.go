@@ -22,16 +22,16 @@ func TestAdvice(t *testing.T) {
 		if observe {
 			c.Observe()
 		}
-		if got := advice(c); !strings.HasPrefix(got, want) {
+		if got := advice(c, observe); !strings.HasPrefix(got, want) {
 			t.Errorf("%s, observing %v: %s", settings, observe, got)
 		}
 	}
-	const look, stop = "to look first without stopping anybody: --observe;", "to stop robots: "
+	const look, stop, flag = "to look first without stopping anybody: --observe;", "to stop robots: verdict.mode enforce;", "to stop robots: start it without --observe;"
 	f("", false, look)
-	f("", true, stop)
+	f("", true, flag)
 	f(", verdict: {mode: observe}", false, stop)
 	f(", verdict: {mode: observe}, paths: [{prefix: /a, verdict: {mode: enforce}}]", false, look)
-	f(", verdict: {mode: observe}, paths: [{prefix: /a, verdict: {mode: enforce}}]", true, stop)
+	f(", verdict: {mode: observe}, paths: [{prefix: /a, verdict: {mode: enforce}}]", true, flag)
 }
 
 // TestNamed: where visitors come to is said by the name that the certificate is for.
