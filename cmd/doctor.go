@@ -113,6 +113,7 @@ func (d *doctor) examine(sources *config.Sources) {
 	defer cancel()
 	d.names(ctx)
 	d.services(ctx)
+	d.stores(ctx)
 	d.signIn(ctx)
 	d.gateway(ctx)
 }

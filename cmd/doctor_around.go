@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"antirobot/config"
+	"antirobot/gateway"
 	"antirobot/journal"
 	"antirobot/proxy/h3"
 	"antirobot/settings"
@@ -88,6 +89,33 @@ func (d *doctor) names(ctx context.Context) {
 		return
 	}
 	d.say(healthy, "DNS", "", "names of addresses can be looked up")
+}
+
+// stores asks the servers that gateways share how they are set up. One of this machine's own is on its disk.
+func (d *doctor) stores(ctx context.Context) {
+	servers, err := gateway.StoreServers(ctx, &d.cfg.Store)
+	if err != nil {
+		d.say(bad, "store", "start it, or mend store.url and store.redis", "%v", err)
+	}
+	for i := range servers {
+		d.all = append(d.all, setUp(&servers[i]))
+	}
+}
+
+// setUp says whether a server keeps what it is told.
+func setUp(s *gateway.StoreServer) finding {
+	f := finding{State: look, What: "store"}
+	switch {
+	case s.Memory > 0 && s.Policy != "noeviction":
+		f.Do = "maxmemory-policy noeviction"
+		f.Says = fmt.Sprintf("%s forgets bans and spent answers when its memory is short (maxmemory-policy %s)", s.Address, s.Policy)
+	case !s.Logs:
+		f.Do = "appendonly yes, if bans and spent answers are to outlive a restart"
+		f.Says = fmt.Sprintf("%s forgets what it was told since its last snapshot when it is started again (appendonly no)", s.Address)
+	default:
+		f.State, f.Says = healthy, fmt.Sprintf("%s answers, version %s, and keeps what it is told", s.Address, s.Version)
+	}
+	return f
 }
 
 // services asks every address of the services, and compares its clock with that of the machine.

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"antirobot/config"
+	"antirobot/store/redisstore/redistest"
 )
 
 // TestFilesFor: more open files are asked for only where a busy site would lack them, and what the configuration allows is said beside.
@@ -74,6 +76,28 @@ func TestKeysOfAFleet(t *testing.T) {
 	d.keys()
 	if d.all[0].State != look || !strings.Contains(d.all[0].Says, "shared store") || d.all[2].State != healthy {
 		t.Errorf("%+v", d.all)
+	}
+}
+
+// TestSharedStore: doctor says of servers that gateways share what would make them forget, and which do not answer.
+func TestSharedStore(t *testing.T) {
+	for want, args := range map[string][]string{
+		"keeps what it is told": {"--appendonly", "yes"}, "since its last snapshot": nil, "memory is short (maxmemory-policy allkeys-lru)": {"--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru"},
+	} {
+		d := &doctor{cfg: new(config.Config)}
+		d.cfg.Store = config.Default().Store
+		d.cfg.Store.URL, d.cfg.Store.Redis.Timeout, d.cfg.Store.Redis.DialTimeout = "redis://"+redistest.Start(t, args...).Addr, 30*time.Second, 30*time.Second // the machine may be busy
+		d.stores(t.Context())
+		if len(d.all) != 1 || !strings.Contains(d.all[0].Says, want) || (d.all[0].State == healthy) != (args != nil && args[0] == "--appendonly") {
+			t.Errorf("%v: %+v", args, d.all)
+		}
+	}
+	d := &doctor{cfg: new(config.Config)}
+	d.cfg.Store = config.Default().Store
+	d.cfg.Store.URL = "redis://127.0.0.1:1"
+	d.stores(t.Context())
+	if len(d.all) != 1 || d.all[0].State != bad || !strings.Contains(d.all[0].Says, "127.0.0.1:1") {
+		t.Errorf("a server that is away: %+v", d.all)
 	}
 }
 

@@ -111,6 +111,29 @@ func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 	return b, nil
 }
 
+// StoreServer is what a server that gateways share says of itself.
+type StoreServer = redisstore.Server
+
+// StoreServers asks the servers that a configuration shares with other gateways, if any, how they are set up. It changes nothing there. Those that
+// were asked before one did not answer are returned with the error.
+func StoreServers(ctx context.Context, cfg *config.Store) (all []StoreServer, err error) {
+	shared := []string{cfg.CountersURL}
+	if cfg.Shared() {
+		shared = append(shared, cfg.URL)
+	}
+	for _, address := range shared {
+		if address == "" {
+			continue
+		}
+		servers, err := redisstore.Servers(ctx, cfg.Redis, address)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, servers...)
+	}
+	return all, nil
+}
+
 func openBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, error) {
 	switch {
 	case cfg.URL == config.MemoryURL:
