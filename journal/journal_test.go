@@ -21,6 +21,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/servertest"
 	"antirobot/store/pebblestore"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
@@ -94,20 +95,10 @@ func (w *world) decide(from, path, agent string, change func(d *verdict.Decision
 	return rid
 }
 
-// eventually waits for a state that must come.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for until := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal(what + ": not within a minute")
-		}
-	}
-}
-
 // written waits until there are so many entries.
 func (w *world) written(n uint64) {
 	w.t.Helper()
-	eventually(w.t, fmt.Sprint(n, " entries"), func() bool { return w.entries.Get() >= n })
+	servertest.Eventually(w.t, fmt.Sprint(n, " entries"), func() bool { return w.entries.Get() >= n })
 }
 
 func (w *world) find(query string) []Entry {
@@ -253,7 +244,7 @@ func TestSheds(t *testing.T) {
 	w.decide("203.0.113.7", "/before", "x", nil)
 	w.written(1)
 	fs.full.Store(true)
-	eventually(t, "something is shed", func() bool {
+	servertest.Eventually(t, "something is shed", func() bool {
 		for range 200 {
 			w.decide("203.0.113.7", "/flood"+strings.Repeat("x", 100), "x", nil)
 		}
@@ -263,7 +254,7 @@ func TestSheds(t *testing.T) {
 		t.Errorf("reading while the disk is full: %+v", got)
 	}
 	fs.full.Store(false)
-	eventually(t, "writes go on when there is room", func() bool {
+	servertest.Eventually(t, "writes go on when there is room", func() bool {
 		w.decide("203.0.113.7", "/after", "x", nil)
 		return len(w.find("path:/after")) > 0
 	})
@@ -343,7 +334,7 @@ func TestSurvivesKill(t *testing.T) {
 func TestFiguresAreThereEarly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, small(), func(d *Deps) { d.Counts = func() map[string]float64 { return map[string]float64{"requests/human": 4} } })
-	eventually(t, "figures of the first seconds", func() bool {
+	servertest.Eventually(t, "figures of the first seconds", func() bool {
 		all, err := w.Figures("minute", w.now().Add(-time.Hour), w.now())
 		return err == nil && len(all) == 1 && all[0].Counts["requests/human"] == 4
 	})

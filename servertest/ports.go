@@ -1,4 +1,4 @@
-// Package servertest has what tests share that run servers: ports for them, and a log that they write while it is read.
+// Package servertest has what tests share that run servers: ports for them, a log that they write while it is read, and how to wait for a state.
 package servertest
 
 import (

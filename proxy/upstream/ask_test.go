@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // TestAskIsWrittenByTheRead asks in every possible state of a connection: the line is sent once, completely, and the answer
@@ -85,7 +87,7 @@ func TestAskTellsWhatWasNotSent(t *testing.T) {
 	c := get(t, group(t, nil, s.url()))
 	defer c.Discard(nil)
 	close(lent)
-	eventually(t, "the reset", func() bool { n, err := c.sock.peek(); return n == 0 || err != nil })
+	servertest.Eventually(t, "the reset", func() bool { n, err := c.sock.peek(); return n == 0 || err != nil })
 	if err := c.Ask(bytes.Repeat([]byte("x"), 100)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/servertest"
 )
 
 func TestBalance(t *testing.T) {
@@ -74,7 +76,7 @@ func TestClose(t *testing.T) {
 		_, err := g.Get(context.Background(), false)
 		waited <- err
 	}()
-	eventually(t, "someone waits", func() bool { return g.queue.waiting.Load() == 1 })
+	servertest.Eventually(t, "someone waits", func() bool { return g.queue.waiting.Load() == 1 })
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}

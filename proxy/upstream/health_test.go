@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"antirobot/servertest"
 )
 
 func TestStartsWithoutAnUpstreamAndFailsTyped(t *testing.T) {
@@ -79,7 +81,7 @@ func TestAnswersThatFailTakeAnAddressOutAndTheProbeBringsItBack(t *testing.T) {
 		}
 		c.Release()
 	}
-	eventually(t, "probed and back", func() bool { return g.Healthy()[0].Up })
+	servertest.Eventually(t, "probed and back", func() bool { return g.Healthy()[0].Up })
 	if h := g.Healthy()[0]; h.Fails != 2 || h.Idle != 1 {
 		t.Fatalf("%+v: on trial, with the probe's connection kept", h)
 	}

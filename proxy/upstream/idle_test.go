@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/servertest"
 )
 
 func TestConnectionIsUsedAgainLatestFirst(t *testing.T) {
@@ -158,7 +160,7 @@ func TestClosedByServerWhileUnused(t *testing.T) {
 		c := get(t, g)
 		ask(t, c, "q")
 		c.Release()
-		eventually(t, "the end arrives", func() bool {
+		servertest.Eventually(t, "the end arrives", func() bool {
 			// Each check drops a dead connection; what is left is fresh.
 			c := get(t, g)
 			defer c.Discard(nil)
@@ -199,7 +201,7 @@ func TestSweepClosesTheOldAndTheDead(t *testing.T) {
 		}
 	}
 	s.mu.Unlock()
-	eventually(t, "dead ones are gone", func() bool { a.sweep(at); return g.Healthy()[0].Idle == 133 })
+	servertest.Eventually(t, "dead ones are gone", func() bool { a.sweep(at); return g.Healthy()[0].Idle == 133 })
 	if n := a.open.Load(); n != 133 {
 		t.Fatalf("%d counted as open", n)
 	}
@@ -243,7 +245,7 @@ func TestUnbuffer(t *testing.T) {
 	if l, err := c.R.ReadString('\n'); l != "head\n" {
 		t.Fatal(l, err)
 	}
-	eventually(t, "they come", func() bool { b, _ := c.R.Peek(11); return len(b) == 11 })
+	servertest.Eventually(t, "they come", func() bool { b, _ := c.R.Peek(11); return len(b) == 11 })
 	if early := c.Unbuffer(); string(early) != "early bytes" || c.R != nil {
 		t.Fatalf("%q", early)
 	}

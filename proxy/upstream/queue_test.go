@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 func TestLimitIsKeptAndEveryWaiterServed(t *testing.T) {
@@ -56,7 +58,7 @@ func TestWaitersAreBoundedInNumberAndTime(t *testing.T) {
 		_, err := g.Get(context.Background(), false)
 		first <- err
 	}()
-	eventually(t, "one waits", func() bool { return g.queue.waiting.Load() == 1 })
+	servertest.Eventually(t, "one waits", func() bool { return g.queue.waiting.Load() == 1 })
 	if _, err := g.Get(t.Context(), false); !errors.Is(err, ErrBusy) {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func TestWaitersAreBoundedInNumberAndTime(t *testing.T) {
 		_, err := g.Get(ctx, false)
 		first <- err
 	}()
-	eventually(t, "one waits", func() bool { return g.queue.waiting.Load() == 1 })
+	servertest.Eventually(t, "one waits", func() bool { return g.queue.waiting.Load() == 1 })
 	cancel()
 	if err := <-first; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -97,7 +99,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			order <- i // the only connection is held, so nobody else gets here
 			c.Release()
 		})
-		eventually(t, "in line", func() bool {
+		servertest.Eventually(t, "in line", func() bool {
 			g.queue.mu.Lock()
 			defer g.queue.mu.Unlock()
 			return g.queue.line.Len() == i+1

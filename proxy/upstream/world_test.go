@@ -147,12 +147,3 @@ func ask(t testing.TB, c *Conn, line string) {
 		t.Fatalf("asked %q, got %q, %v", line, got, err)
 	}
 }
-
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("never: " + what)
-		}
-	}
-}

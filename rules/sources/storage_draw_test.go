@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"antirobot/rules"
+	"antirobot/servertest"
 	"antirobot/store"
 )
 
@@ -62,17 +63,11 @@ func TestDrawsTogether(t *testing.T) {
 		t.Errorf("%d changes of the value for %d who drew together", n, many)
 	}
 	for _, g := range gateways { // who draws for others goes after they have theirs
-		still := func() int {
+		servertest.Eventually(t, "nobody draws any more", func() bool {
 			g.draws.mu.Lock()
 			defer g.draws.mu.Unlock()
-			return len(g.draws.under)
-		}
-		for end := time.Now().Add(20 * time.Second); still() > 0 && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
-		if n := still(); n != 0 {
-			t.Errorf("%d buckets are still drawn from", n)
-		}
+			return len(g.draws.under) == 0
+		})
 	}
 }
 

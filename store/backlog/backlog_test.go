@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"antirobot/servertest"
 	"antirobot/store"
 	"antirobot/store/storetest"
 )
@@ -104,15 +105,6 @@ func count(t testing.TB, c store.Counters, shingle uint64) uint64 {
 	return dst[0]
 }
 
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not in time: " + what)
-		}
-	}
-}
-
 func TestConforms(t *testing.T) {
 	t.Run("remote", func(t *testing.T) {
 		storetest.RunRepeatable(t, func(*testing.T) store.Repeatable { return newRemote() })
@@ -156,7 +148,7 @@ func TestWaits(t *testing.T) {
 	r.forgetful.Store(false)
 	r.away.Store(false)
 	r.ill.Store(false)
-	eventually(t, "the queue is empty", func() bool { return c.stats.batches.Load() == 0 })
+	servertest.Eventually(t, "the queue is empty", func() bool { return c.stats.batches.Load() == 0 })
 	if a, b := count(t, r, 1), count(t, r, 2); a != 1111 || b != 1 {
 		t.Errorf("counted %d and %d; want 1111 and 1", a, b)
 	}
@@ -197,7 +189,7 @@ func TestFull(t *testing.T) {
 		t.Errorf("%d updates are counted as refused", n)
 	}
 	r.ill.Store(false)
-	eventually(t, "the queue is empty", func() bool { return c.stats.batches.Load() == 0 })
+	servertest.Eventually(t, "the queue is empty", func() bool { return c.stats.batches.Load() == 0 })
 	if n := count(t, r, batchItems-1); n != taken {
 		t.Errorf("counted %d of the %d that were taken", n, taken)
 	}
@@ -237,7 +229,7 @@ func TestHurry(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	first := make(chan error, 1)
 	go func() { first <- c.Add(ctx, add(1, 1)) }()
-	eventually(t, "it is on disk", func() bool { return c.waiting() == 1 })
+	servertest.Eventually(t, "it is on disk", func() bool { return c.waiting() == 1 })
 	cancel()
 	if err := <-first; err != nil {
 		t.Errorf("what is on disk is refused: %v", err)
@@ -251,7 +243,7 @@ func TestHurry(t *testing.T) {
 	}
 	must(t, c.Close())
 	c = open(t, r, dir, DefaultConfig())
-	eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
+	servertest.Eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
 	if n := count(t, c, 1); n != 111 {
 		t.Errorf("counted %d", n)
 	}

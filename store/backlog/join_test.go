@@ -3,6 +3,7 @@ package backlog
 import (
 	"testing"
 
+	"antirobot/servertest"
 	"antirobot/store"
 )
 
@@ -25,7 +26,7 @@ func TestJoins(t *testing.T) {
 	had := r.had
 	r.mu.Unlock()
 	r.forgetful.Store(false)
-	eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
+	servertest.Eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
 	for shingle, want := range map[uint64]uint64{1: 3001, 2: 1300, 3: 1} {
 		if n := count(t, r, shingle); n != want {
 			t.Errorf("counted %d of %d: %d", n, shingle, want)
@@ -55,7 +56,7 @@ func TestJoinsAfterARestart(t *testing.T) {
 		must(t, c.Add(bg, add(1, 1)))
 	}
 	r.ill.Store(false)
-	eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
+	servertest.Eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
 	if n := count(t, r, 1); n != 200 || r.had != 3 || len(r.last) != 2 {
 		t.Errorf("counted %d of 200, in %d batches of %d writers; want 3 of 2", n, r.had, len(r.last))
 	}

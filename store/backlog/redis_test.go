@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"antirobot/servertest"
 	"antirobot/store"
 	"antirobot/store/redisstore"
 	"antirobot/store/redisstore/redistest"
@@ -53,7 +54,7 @@ func TestThroughFaults(t *testing.T) {
 		}
 		pairs += 30
 		wg.Wait()
-		eventually(t, "the queue is empty", func() bool { return s.Healthy() == nil && c.stats.batches.Load() == 0 })
+		servertest.Eventually(t, "the queue is empty", func() bool { return s.Healthy() == nil && c.stats.batches.Load() == 0 })
 		switch round {
 		case 1:
 			must(t, c.Close())
@@ -66,7 +67,7 @@ func TestThroughFaults(t *testing.T) {
 			server.Restart(t)
 		}
 	}
-	eventually(t, "the store is well and the queue empty", func() bool { return s.Healthy() == nil && c.stats.batches.Load() == 0 })
+	servertest.Eventually(t, "the store is well and the queue empty", func() bool { return s.Healthy() == nil && c.stats.batches.Load() == 0 })
 	if a, b, p := count(t, c, 0), count(t, c, 199), count(t, c, 1000); a != want+1 || b != want || p != pairs {
 		t.Errorf("counted %d, %d and %d uniques; want %d, %d and %d", a, b, p, want+1, want, pairs)
 	}
@@ -172,7 +173,7 @@ func BenchmarkLoss(b *testing.B) {
 			away = max(away, c.Age())
 			time.Sleep(100*time.Millisecond - time.Since(began))
 		}
-		eventually(b, "the queue is empty", func() bool { return c.waiting() == 0 })
+		servertest.Eventually(b, "the queue is empty", func() bool { return c.waiting() == 0 })
 		var lost, twice uint64
 		for shingle, n := range want {
 			got := count(b, s.Counters(), shingle)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/servertest"
 	"antirobot/store/redisstore/redistest"
 )
 
@@ -39,7 +40,7 @@ func TestACL(t *testing.T) {
 	conforms(t, url, 5)
 	s := open(t, url, config())
 	must(t, s.Put(bg, []byte("k"), []byte("v"), 10*time.Millisecond))
-	eventually(t, "it expires", func() bool { _, err := s.Get(bg, nil, []byte("k")); return err != nil })
+	servertest.Eventually(t, "it expires", func() bool { _, err := s.Get(bg, nil, []byte("k")); return err != nil })
 	must(t, s.Reap(bg))
 	if n := metric(t, s, "antirobot_redis_index_cleared_total"); n != 1 {
 		t.Errorf("the index is not cleared of what has expired: %v", n)
@@ -76,7 +77,7 @@ func TestACLWithReplicas(t *testing.T) {
 	redistest.StartReplica(t, r)
 	r.CLI(t, user...)
 	s := open(t, "redis://antirobot:secret@"+r.Addr, config())
-	eventually(t, "a write is on the replica in time", func() bool {
+	servertest.Eventually(t, "a write is on the replica in time", func() bool {
 		must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
 		return metric(t, s, "antirobot_redis_replicas") == 1 && metric(t, s, "antirobot_redis_replicated_total") > 0
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/servertest"
 	"antirobot/store/redisstore"
 	"antirobot/store/redisstore/redistest"
 	"antirobot/stream"
@@ -48,10 +49,10 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(bg)
 	ended := make(chan error, 1)
 	go func() { ended <- e.Read(ctx, 0, "", time.Hour, func(string, []byte) {}) }()
-	eventually(t, "it waits", blocked("1"))
+	servertest.Eventually(t, "it waits", blocked("1"))
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	eventually(t, "nothing waits", blocked("0"))
+	servertest.Eventually(t, "nothing waits", blocked("0"))
 }

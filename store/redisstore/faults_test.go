@@ -21,6 +21,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"antirobot/servertest"
 	"antirobot/store"
 	"antirobot/store/redisstore"
 	"antirobot/store/redisstore/redistest"
@@ -37,18 +38,6 @@ func must(t testing.TB, err error) {
 
 // patience is how long anything that must happen may take on a busy machine.
 const patience = time.Minute
-
-func eventually(t testing.TB, what string, ok func() bool) time.Duration {
-	t.Helper()
-	began := time.Now()
-	for !ok() {
-		if time.Since(began) > patience {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	return time.Since(began)
-}
 
 // metric returns the value of a metric that the store writes.
 func metric(t testing.TB, s *redisstore.Store, name string) (v float64) {
@@ -81,7 +70,7 @@ func TestAwayAtOpen(t *testing.T) {
 		t.Error("antirobot_redis_up is not 0")
 	}
 	r.Restart(t)
-	eventually(t, "health", func() bool { return s.Healthy() == nil })
+	servertest.Eventually(t, "health", func() bool { return s.Healthy() == nil })
 	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
 	if v, err := s.Get(bg, nil, []byte("k")); err != nil || string(v) != "v" {
 		t.Fatalf("%q, %v", v, err)
@@ -96,7 +85,7 @@ func TestNetworkFaults(t *testing.T) {
 	cfg.Timeout, cfg.WaitTimeout = time.Second, 50*time.Millisecond
 	s := open(t, "redis://"+p.Addr, cfg)
 	written := func() bool { return s.Put(bg, []byte("k"), []byte("v"), 0) == nil } // on a busy machine not always within the timeout
-	eventually(t, "a write", written)
+	servertest.Eventually(t, "a write", written)
 	follow := func() chan error {
 		end := make(chan error, 1)
 		go func() { end <- s.Follow(bg, "t", "", func(string, []byte) error { return nil }) }()
@@ -123,7 +112,7 @@ func TestNetworkFaults(t *testing.T) {
 		if took := time.Since(began); took > patience {
 			t.Errorf("%s: five calls took %v with a timeout of %v", name, took, cfg.Timeout)
 		}
-		eventually(t, name+": Healthy says so", func() bool { return s.Healthy() != nil })
+		servertest.Eventually(t, name+": Healthy says so", func() bool { return s.Healthy() != nil })
 		select {
 		case err := <-following:
 			if err == nil {
@@ -133,9 +122,9 @@ func TestNetworkFaults(t *testing.T) {
 			t.Errorf("%s: Follow does not notice", name)
 		}
 		p.Heal()
-		took := eventually(t, name+": health after it", func() bool { return s.Healthy() == nil })
+		took := servertest.Eventually(t, name+": health after it", func() bool { return s.Healthy() == nil })
 		t.Logf("%s: well again after %v", name, took)
-		eventually(t, name+": a write after it", written)
+		servertest.Eventually(t, name+": a write after it", written)
 	}
 	cfg = config()
 	cfg.Timeout = patience
@@ -170,7 +159,7 @@ func TestHungServer(t *testing.T) {
 		t.Errorf("Get with a deadline of its own: %v", err)
 	}
 	r.Signal(t, syscall.SIGCONT)
-	eventually(t, "health", func() bool { return s.Healthy() == nil })
+	servertest.Eventually(t, "health", func() bool { return s.Healthy() == nil })
 }
 
 // TestFullMemory: a full server refuses writes and says so; reads go on; it recovers when there is room.
@@ -203,7 +192,7 @@ func TestFullMemory(t *testing.T) {
 		t.Errorf("Get from full memory: %q, %v", v, err)
 	}
 	r.CLI(t, "config", "set", "maxmemory", "100mb")
-	eventually(t, "health", func() bool { return s.Healthy() == nil })
+	servertest.Eventually(t, "health", func() bool { return s.Healthy() == nil })
 	if first, err := s.Spend(bg, []byte("y"), 0); err != nil || !first {
 		t.Errorf("Spend when there is room again: %v, %v", first, err)
 	}

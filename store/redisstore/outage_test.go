@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/servertest"
 	"antirobot/store"
 	"antirobot/store/redisstore/redistest"
 )
@@ -61,13 +62,13 @@ func TestMasterKilled(t *testing.T) {
 		defer mu.Unlock()
 		return len(acked)
 	}
-	eventually(t, "spends", func() bool { return spends() >= 500 })
+	servertest.Eventually(t, "spends", func() bool { return spends() >= 500 })
 	killed := time.Now()
 	victim.Kill()
 	time.Sleep(500 * time.Millisecond)
-	recovered := eventually(t, "health after the failover", func() bool { return s.Healthy() == nil && time.Since(killed) > 3*time.Second })
+	recovered := servertest.Eventually(t, "health after the failover", func() bool { return s.Healthy() == nil && time.Since(killed) > 3*time.Second })
 	before := spends()
-	eventually(t, "spends after the failover", func() bool { return spends() >= before+500 })
+	servertest.Eventually(t, "spends after the failover", func() bool { return spends() >= before+500 })
 	close(stop)
 	wg.Wait()
 	var lost atomic.Int64
@@ -99,7 +100,7 @@ func TestSentinel(t *testing.T) {
 	r := redistest.Start(t)
 	redistest.StartReplica(t, r)
 	watch := redistest.StartSentinel(t, r)
-	eventually(t, "the sentinel knows the replica", func() bool {
+	servertest.Eventually(t, "the sentinel knows the replica", func() bool {
 		return strings.Contains(watch.CLI(t, "sentinel", "replicas", "main"), "127.0.0.1")
 	})
 	cfg := config()
@@ -107,7 +108,7 @@ func TestSentinel(t *testing.T) {
 	must(t, s.Healthy())
 	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
 	r.Kill()
-	took := eventually(t, "a write after the failover", func() bool { return s.Put(bg, []byte("k2"), []byte("v"), 0) == nil })
+	took := servertest.Eventually(t, "a write after the failover", func() bool { return s.Put(bg, []byte("k2"), []byte("v"), 0) == nil })
 	t.Logf("the first write after %v", took)
 	if v, err := s.Get(bg, nil, []byte("k")); err != nil || string(v) != "v" {
 		t.Errorf("what was written before is %q, %v", v, err)

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/servertest"
 	"antirobot/store/redisstore/redistest"
 )
 
@@ -25,7 +26,7 @@ func TestSpendLater(t *testing.T) {
 		t.Errorf("%v spends are owed", n)
 	}
 	p.Heal()
-	eventually(t, "nothing is owed", func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
+	servertest.Eventually(t, "nothing is owed", func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
 	if first, err := b.Spend(bg, []byte("k"), time.Hour); err != nil || first {
 		t.Errorf("another node: %v, %v; want false", first, err)
 	}
@@ -43,12 +44,12 @@ func TestSpentAgain(t *testing.T) {
 	}
 	before, _ := a.Life()
 	r.CLI(t, "flushall")
-	eventually(t, "the loss is noticed", func() bool { now, _ := a.Life(); return now != before && now != "" })
-	eventually(t, "nothing is owed", func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
+	servertest.Eventually(t, "the loss is noticed", func() bool { now, _ := a.Life(); return now != before && now != "" })
+	servertest.Eventually(t, "nothing is owed", func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
 	if first, err := b.Spend(bg, []byte("k"), time.Hour); err != nil || first {
 		t.Errorf("another node: %v, %v; want false", first, err)
 	}
-	eventually(t, "both know the same life", func() bool {
+	servertest.Eventually(t, "both know the same life", func() bool {
 		x, _ := a.Life()
 		y, _ := b.Life()
 		return x == y

@@ -20,19 +20,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"antirobot/servertest"
 	"antirobot/stream"
 )
 
 const patience = 60 * time.Second
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for began := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(began) > patience {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
-	}
-}
 
 // seen is what a consumer has had.
 type seen struct {
@@ -82,17 +74,17 @@ func TestAway(t *testing.T) {
 	if err := publish(gate, 1, "a"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the first", func() bool { return got.has(1) })
+	servertest.Eventually(t, "the first", func() bool { return got.has(1) })
 	wire.cut()
 	other.cut()
 	if err := publish(gate, 1, "b"); err == nil {
 		t.Error("it publishes although the brokers are away")
 	}
-	eventually(t, "the processor knows that it holds nothing", func() bool { return proc.Status().Held == 0 })
+	servertest.Eventually(t, "the processor knows that it holds nothing", func() bool { return proc.Status().Held == 0 })
 	wire.mend()
 	other.mend()
-	eventually(t, "the brokers are back", func() bool { return publish(gate, 1, "c") == nil })
-	eventually(t, "what came after", func() bool { // "a" may come twice: it was perhaps not noted yet
+	servertest.Eventually(t, "the brokers are back", func() bool { return publish(gate, 1, "c") == nil })
+	servertest.Eventually(t, "what came after", func() bool { // "a" may come twice: it was perhaps not noted yet
 		got.mu.Lock()
 		defer got.mu.Unlock()
 		return slices.Contains(got.fresh, "c")
@@ -104,11 +96,11 @@ func TestIdleProcessorIsWellAgain(t *testing.T) {
 	t.Parallel()
 	proc, wire := joined(t, brokers(t))
 	consume(t, proc, func(stream.Delivery) { t.Error("something came") })
-	eventually(t, "it holds all partitions", func() bool { return proc.Status().Held == proc.Partitions() })
+	servertest.Eventually(t, "it holds all partitions", func() bool { return proc.Status().Held == proc.Partitions() })
 	wire.cut()
-	eventually(t, "it says that the brokers are away", func() bool { return proc.Status().Err != nil })
+	servertest.Eventually(t, "it says that the brokers are away", func() bool { return proc.Status().Err != nil })
 	wire.mend()
-	eventually(t, "it is well", func() bool { return proc.Status().Err == nil })
+	servertest.Eventually(t, "it is well", func() bool { return proc.Status().Err == nil })
 }
 
 // TestStartsWithoutBrokers: neither a gateway nor a processor waits for brokers that are not there yet.
@@ -147,7 +139,7 @@ func TestReplayIsBounded(t *testing.T) {
 	}
 	var first, second seen
 	stop := consume(t, one, first.take)
-	eventually(t, "all", func() bool { return first.has(10) })
+	servertest.Eventually(t, "all", func() bool { return first.has(10) })
 	one.mu.Lock()
 	h := one.held[2]
 	one.mu.Unlock()
@@ -160,7 +152,7 @@ func TestReplayIsBounded(t *testing.T) {
 	if err := publish(one, 2, "new"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the new one", func() bool { return second.has(1) })
+	servertest.Eventually(t, "the new one", func() bool { return second.has(1) })
 	second.mu.Lock()
 	defer second.mu.Unlock()
 	if again, fresh := strings.Join(second.again, ""), strings.Join(second.fresh, ""); again != "789" || fresh != "new" {
@@ -285,7 +277,7 @@ func TestRights(t *testing.T) {
 				if err := publish(s, 1, "x"); err != nil {
 					t.Error(err)
 				}
-				eventually(t, "what was published is judged", func() bool { return got.has(1) })
+				servertest.Eventually(t, "what was published is judged", func() bool { return got.has(1) })
 				return
 			}
 			if is.lacks == write {
@@ -294,7 +286,7 @@ func TestRights(t *testing.T) {
 				}
 				return
 			}
-			eventually(t, "the status says "+is.problem, func() bool {
+			servertest.Eventually(t, "the status says "+is.problem, func() bool {
 				err := s.Status().Err
 				return err != nil && strings.Contains(err.Error(), is.problem)
 			})
