@@ -96,6 +96,11 @@ func TestRedisEmptied(t *testing.T) {
 				eventually(t, "all bans", func() bool { return g.metric("antirobot_bans ") == bans })
 			}
 			end := siege(t, all, addr)
+			eventually(t, "the store knows what both passes have spent", func() bool {
+				n := 0
+				_, _ = fmt.Sscan(r.CLI(t, "eval", "return #redis.call('keys', '*spent/*')", "0"), &n)
+				return n == 2
+			})
 
 			empty(t, r)
 			eventually(t, "health of who wrote it back says what was lost", func() bool {
