@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/cbb"
+	"antirobot/servertest"
 	"antirobot/verdict/tally"
 )
 
@@ -123,9 +124,7 @@ func TestShutdownEndsAProfile(t *testing.T) {
 		got, _, _ := l.do("GET", "/debug/pprof/trace?seconds=60", "")
 		done <- got
 	}()
-	for len(l.srv.profiles) == 0 { // until the profile runs
-		time.Sleep(time.Millisecond)
-	}
+	servertest.Eventually(t, "the profile runs", func() bool { return len(l.srv.profiles) > 0 })
 	l.refused(409, "busy", "", "GET", "/debug/pprof/trace?seconds=1", "")
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second) // before the profile would end by itself
 	defer cancel()

@@ -15,6 +15,7 @@ import (
 	"antirobot/identity"
 	"antirobot/journal"
 	"antirobot/request"
+	"antirobot/servertest"
 	"antirobot/verdict"
 )
 
@@ -59,14 +60,10 @@ func (g *gateway) note(rid request.ID, d *verdict.Decision, addr netip.Addr, pat
 	d.Note(&n, rid, &view, &id, g.shop)
 	n.Status, n.Took, n.Share = 302, 400*time.Microsecond, 1
 	g.journal.Note(&n)
-	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
-		if _, ok, err := g.journal.Get(rid); ok || err != nil {
-			return
-		}
-		if time.Now().After(until) {
-			g.t.Fatal("the journal does not remember the request")
-		}
-	}
+	servertest.Eventually(g.t, "the journal remembers the request", func() bool {
+		_, ok, err := g.journal.Get(rid)
+		return ok || err != nil
+	})
 }
 
 // TestRoles asks every route with a token of each role: each may do what its role says, and nothing more; what a viewer may

@@ -30,11 +30,8 @@ func (c *Config) Calls() (hosts []string) {
 	if c.Traces.Endpoint != "" {
 		urls = append(urls, c.Traces.Endpoint)
 	}
-	if c.Store.Shared() {
-		urls = append(urls, strings.Split(c.Store.URL, ",")...)
-	}
-	if c.Store.CountersURL != "" {
-		urls = append(urls, strings.Split(c.Store.CountersURL, ",")...)
+	for _, address := range c.Store.Servers() {
+		urls = append(urls, strings.Split(address, ",")...)
 	}
 	urls = append(append(urls, c.Kafka.Brokers...), c.Admin.OIDC.Issuer)
 	if len(c.TLS.ACME.Hosts) > 0 {

@@ -56,6 +56,17 @@ const MemoryURL = "memory:"
 // Shared reports whether other gateways use the same store.
 func (c *Store) Shared() bool { return c.URL != "" && c.URL != MemoryURL }
 
+// Servers returns the addresses that are on the network, of the store and of its counters.
+func (c *Store) Servers() (addresses []string) {
+	if c.Shared() {
+		addresses = append(addresses, c.URL)
+	}
+	if c.CountersURL != "" {
+		addresses = append(addresses, c.CountersURL)
+	}
+	return addresses
+}
+
 // Validate returns every error of c.
 func (c *Store) Validate() error {
 	errs := []error{c.Embedded().Validate(), settings.At("counter_queue", c.Queue.Validate()), settings.At("redis", c.Redis.Validate())}

@@ -117,14 +117,7 @@ type StoreServer = redisstore.Server
 // StoreServers asks the servers that a configuration shares with other gateways, if any, how they are set up. It changes nothing there. Those that
 // were asked before one did not answer are returned with the error.
 func StoreServers(ctx context.Context, cfg *config.Store) (all []StoreServer, err error) {
-	shared := []string{cfg.CountersURL}
-	if cfg.Shared() {
-		shared = append(shared, cfg.URL)
-	}
-	for _, address := range shared {
-		if address == "" {
-			continue
-		}
+	for _, address := range cfg.Servers() {
 		servers, err := redisstore.Servers(ctx, cfg.Redis, address)
 		if err != nil {
 			return all, err

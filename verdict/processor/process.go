@@ -146,8 +146,7 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
-	here = s.here(e.At)
-	s.turn(e, load, night >= 1 && night < 5)
+	here = s.turn(e, load, night >= 1 && night < 5)
 	if is.Read() {
 		inc(&s.documents)
 	}

@@ -225,8 +225,8 @@ func (s *session) part(e *verdict.Event) {
 	}
 }
 
-// turn adds a page, or a call that is not a page load.
-func (s *session) turn(e *verdict.Event, load, night bool) {
+// turn adds a page, or a call that is not a page load, and reports whether the subject may still have been on its last page.
+func (s *session) turn(e *verdict.Event, load, night bool) (here bool) {
 	s.seen(e)
 	if load && e.Browser != 0 { // a cookie is somebody once it comes back for a page: the calls of the page that it came with show nothing
 		s.browsers |= bit(uint64(e.Browser), 64)
@@ -239,7 +239,7 @@ func (s *session) turn(e *verdict.Event, load, night bool) {
 		s.sharesOf /= 2
 	}
 	s.sharesOf++
-	here := s.here(e.At)
+	here = s.here(e.At)
 	s.pace(e.At)
 	still := load && s.loaded(e, here)
 	s.course(e, load)
@@ -251,6 +251,7 @@ func (s *session) turn(e *verdict.Event, load, night bool) {
 	}
 	s.answer(e)
 	s.methods(e)
+	return here
 }
 
 func (s *session) count(i share, is bool) {
