@@ -68,11 +68,13 @@ func parseCLF(r *Record, line []byte) error {
 	if err := r.answerCLF(&rest); err != nil {
 		return err
 	}
-	if err := r.tailCLF(rest); err != nil {
+	if err := r.tailCLF(rest, r.identifyCLF(line)); err != nil {
 		return err
 	}
-	r.identifyCLF(line)
-	if r.named {
+	switch {
+	case r.named && isDash(first) && len(r.Who) > 0: // a log that was made to be passed on
+		r.Addr, r.named, r.apart = standIn(r.Who, nil, nil), false, true
+	case r.named:
 		r.Addr = standIn(first, r.User, r.Agent())
 	}
 	return r.request(request)
@@ -124,27 +126,26 @@ func (r *Record) answerCLF(rest *[]byte) error {
 	return nil
 }
 
-// tailCLF reads Referer and User-Agent if they are present.
-func (r *Record) tailCLF(rest []byte) error {
-	if len(rest) == 0 || rest[0] != '"' {
-		return nil
-	}
-	referer, rest, err := quoted(rest)
-	if err != nil {
-		return err
-	}
-	if !isDash(referer) {
-		r.field(nameReferer, referer)
-	}
-	if len(rest) == 0 || rest[0] != '"' {
-		return nil
-	}
-	agent, _, err := quoted(rest)
-	if err != nil {
-		return err
-	}
-	if !isDash(agent) {
-		r.field(nameAgent, agent)
+// tailCLF reads Referer and User-Agent if they are present: the first columns in quotes, but for the one that names the visitor and
+// that the last own bytes of the line follow. What others write between them has no quotes: times, keys of sessions.
+func (r *Record) tailCLF(rest []byte, own int) error {
+	wanted := [...][]byte{nameReferer, nameAgent}
+	for k := 0; k < len(wanted) && len(rest) > 0; {
+		if rest[0] != '"' {
+			_, rest = word(rest)
+			continue
+		}
+		text, after, err := quoted(rest)
+		if err != nil {
+			return err
+		}
+		if rest = after; len(rest) == own {
+			continue
+		}
+		if !isDash(text) {
+			r.field(wanted[k], text)
+		}
+		k++
 	}
 	return nil
 }

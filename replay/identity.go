@@ -87,13 +87,18 @@ func (l *jsonLine) identify(r *Record) {
 	}
 }
 
-// identifyCLF finds the visitor in a common or combined line: a cookie in any quoted column that contains it.
-func (r *Record) identifyCLF(line []byte) {
+// identifyCLF finds the visitor in a common or combined line: a cookie in any quoted column that contains it. It returns how many
+// bytes of the line follow a column that is the visitor's name and nothing else, -1 if there is none.
+func (r *Record) identifyCLF(line []byte) (after int) {
 	i := r.from
 	switch {
 	case i == nil || i.kind == identity.KindNone:
 	case i.column > 0:
-		r.take(columnOf(line, func(n, _ int, _ []byte) bool { return n == i.column }))
+		who, rest := columnOf(line, func(n, _ int, _ []byte) bool { return n == i.column })
+		r.take(who)
+		if who != nil {
+			return len(rest)
+		}
 	case i.cookie != "":
 		var found []byte
 		columnOf(line, func(_, quoted int, text []byte) bool {
@@ -106,6 +111,7 @@ func (r *Record) identifyCLF(line []byte) {
 	case i.key == "":
 		r.take(r.User)
 	}
+	return -1
 }
 
 // cookieOf returns the value of a cookie in a Cookie field, nil if it has none.
@@ -118,12 +124,11 @@ func cookieOf(field []byte, name string) []byte {
 	return value
 }
 
-// columnOf returns the first wanted column of a line, without its quotes or brackets. n counts all columns up to this
-// one, quoted those in quotes.
-func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) []byte {
+// columnOf returns the first wanted column of a line, without its quotes or brackets, and what follows it. n counts all columns up to
+// this one, quoted those in quotes.
+func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) (text, rest []byte) {
 	quoted := 0
 	for n := 1; len(line) > 0; n++ {
-		var text []byte
 		switch line[0] {
 		case '"':
 			quoted++
@@ -132,7 +137,7 @@ func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) []byte 
 		case '[':
 			end := bytes.IndexByte(line, ']')
 			if end < 0 {
-				return nil
+				return nil, nil
 			}
 			text, line = line[1:end], line[end+1:]
 		default:
@@ -142,10 +147,10 @@ func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) []byte 
 			}
 			text, line = line[:end], line[end:]
 		}
-		if wanted(n, quoted, text) {
-			return text
-		}
 		line = bytes.TrimLeft(line, " ")
+		if wanted(n, quoted, text) {
+			return text, line
+		}
 	}
-	return nil
+	return nil, nil
 }

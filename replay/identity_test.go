@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,6 +58,40 @@ func TestWho(t *testing.T) {
 			if strings.Contains(string(f.Value), "s1") {
 				t.Errorf("the cookie is a header field of the record: %s", f.Value)
 			}
+		}
+	}
+}
+
+// TestKeyAmongColumns: where a log has the visitor's key, or a time, among the usual columns, Referer and User-Agent are still found,
+// and a log without addresses, as one that is passed on, gives each visitor its own.
+func TestKeyAmongColumns(t *testing.T) {
+	const head, ref, agent = `[17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5`, `"https://a.example/"`, `"Mozilla/5.0 (X11)"`
+	for _, c := range []struct{ from, line, who string }{
+		{"column:9", "- - - " + head + " " + ref + " k1 " + agent, "k1"},
+		{"column:9", "- - - " + head + " " + ref + ` "k1" ` + agent + ` "-"`, "k1"},
+		{"column:8", "- - - " + head + ` "k1" ` + ref + " " + agent, "k1"},
+		{"column:8", "- - - " + head + " k1 " + ref + " " + agent, "k1"},
+		{"column:10", "- - - " + head + " " + ref + " " + agent + ` "k1"`, "k1"},
+		{"column:10", "- - - " + head + " " + ref + " " + agent + " k1", "k1"},
+		{"column:10", "203.0.113.7 - - " + head + " " + ref + " " + agent, ""},
+		{"address", "203.0.113.7 - - " + head + " 0.005 " + ref + " " + agent + " 0.004", ""},
+		{"address", "host.a.example - - " + head + " " + ref + " 0.005 " + agent, ""},
+	} {
+		from, err := ParseIdentity(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, other := Record{from: &from}, Record{from: &from}
+		if err := errors.Join(Auto.Parse(&r, []byte(c.line)), Auto.Parse(&other, []byte(strings.ReplaceAll(c.line, "k1", "k2")))); err != nil {
+			t.Errorf("%s: %v", c.line, err)
+			continue
+		}
+		referer, _ := refererOf(&r)
+		if string(r.Who) != c.who || string(referer) != "a.example" || string(r.Agent()) != "Mozilla/5.0 (X11)" {
+			t.Errorf("%s with %s: %q from %q by %q", c.from, c.line, r.Who, referer, r.Agent())
+		}
+		if own := c.who != ""; r.apart != own || (r.Addr != other.Addr) != own {
+			t.Errorf("%s with %s has the address %s, another visitor %s", c.from, c.line, r.Addr, other.Addr)
 		}
 	}
 }

@@ -153,7 +153,7 @@ func (t *tally) notes() {
 			t.busy, percent(t.busiest, p.Requests)+" of all requests"))
 	}
 	if t.apart > 0 {
-		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request has|requests have} the address of nearly all the others: each visitor that --identity names got one of its own, of fd00::/8", t.apart))
+		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request has|requests have} no address, or that of nearly all the others: each visitor that --identity names got one of its own, of fd00::/8", t.apart))
 	}
 	if t.named > 0 {
 		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request has|requests have} the name of a machine, or nothing, instead of an address: each name, or else each User-Agent, "+
