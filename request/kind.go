@@ -182,7 +182,10 @@ var semicolon = []byte{';'}
 var (
 	partEndings = [...]string{
 		"css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
-		"otf", "eot", "mp3", "mp4", "webm", "ogg", "wav", "m4a", "wasm", "webmanifest",
+		"otf", "eot", "apng", "jxl", "heic", "cur", "wasm", "webmanifest", "pbf",
+		// Sound and film, and what players ask for every few seconds: lists of pieces, pieces, subtitles.
+		"mp3", "mp4", "webm", "ogg", "oga", "ogv", "opus", "wav", "flac", "aac", "m4a", "m4v", "mov",
+		"m3u8", "mpd", "ts", "m4s", "m4f", "cmfa", "cmfv", "vtt",
 	}
 	fileEndings = [...]string{
 		"pdf", "zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar", "csv", "tsv", "xls", "xlsx", "doc", "docx", "ppt", "pptx",

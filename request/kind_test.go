@@ -58,6 +58,9 @@ func TestKind(t *testing.T) {
 	f(KindPage, "GET /a.png", "Accept", browserAccept)
 	f(KindPart, "GET /a.png", "Accept", "image/*,*/*;q=0.8")
 	f(KindPart, "GET /a.css")
+	f(KindPart, "GET /live/radio.m3u8")
+	f(KindPart, "GET /live/seg12.ts", "Accept", "*/*")
+	f(KindPart, "GET /film/7.M4S")
 	f(KindPage, "GET /product/1;.css") // for a service that drops parameters
 	f(KindPage, "GET /product/1%3b.css")
 	f(KindPart, "GET /%61.css")

@@ -233,7 +233,7 @@ func (e *Event) countAnswer() (Count, CountWhy) {
 		return CountDocument, WhyHTML
 	case e.Type == TypeRanges:
 		return CountDocument, WhyRanges
-	case e.Static && e.Method == 'G':
+	case e.Static && e.Method == 'G' && (e.Type != TypeOther || e.Asked != request.KindScript): // else a piece of a film, without its type
 		return CountDocument, WhyClaim
 	case e.Type == TypeFeed || e.PathKind == client.PathFeed || e.Asked == request.KindFeed:
 		return CountFeed, WhyFeed

@@ -40,7 +40,10 @@ func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 			t.Errorf("an image that is %q counts as %v", typ, got)
 		}
 	}
-	for _, typ := range []string{"image/webp", "text/css", "font/woff2", "text/javascript", "audio/mpeg", "video/mp4"} {
+	for _, typ := range []string{
+		"image/webp", "text/css", "font/woff2", "text/javascript", "audio/mpeg", "video/mp4", "video/mp2t",
+		"application/vnd.apple.mpegurl", "application/x-mpegURL; charset=utf-8", "application/dash+xml", "text/vtt",
+	} {
 		if got := counted(&p, "/a", "192.0.2.1", answered(200, typ, true)); got != CountPart {
 			t.Errorf("%s counts as %v", typ, got)
 		}
@@ -55,6 +58,13 @@ func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 	}
 	if got := counted(&p, "/api", "192.0.2.1", script("application/json")); got != CountCall {
 		t.Errorf("a script's data counts as %v", got)
+	}
+	piece := func(e *Event) {
+		e.Asked, e.Page, e.Static = request.KindScript, false, true
+		e.Answered(200, []byte("application/octet-stream"), 1000, 0)
+	}
+	if got := counted(&p, "/film/7.m4s", "192.0.2.1", piece); got != CountCall {
+		t.Errorf("a piece of a film that a player's script has asked for, without a type, counts as %v", got)
 	}
 	if got := counted(&p, "/talk", "192.0.2.1", answered(101, "", true)); got != CountCall {
 		t.Errorf("a WebSocket counts as %v", got)

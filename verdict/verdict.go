@@ -246,6 +246,10 @@ var knownTypes = [...]struct {
 	{"application/font", TypePart},
 	{"application/wasm", TypePart},
 	{"application/manifest", TypePart},
+	{"application/vnd.apple.mpegurl", TypePart}, // lists of the pieces of a film, which players read again and again
+	{"application/x-mpegurl", TypePart},
+	{"application/dash+xml", TypePart},
+	{"text/vtt", TypePart},
 	{"multipart/byteranges", TypeRanges},
 }
 
