@@ -22,9 +22,17 @@ type ClientCAs struct {
 // maxClientName bounds the name of a certificate, in bytes.
 const maxClientName = 256
 
+// What a client sends beside its own certificate is bounded before any signature is checked: five small certificates of one subject,
+// each of which may have signed all others, would take a hundred checks.
+const (
+	maxBetween   = 6 // certificates, from its own to that of an authority
+	maxOfSubject = 2 // of them: an authority whose key two others have signed
+)
+
 var (
 	errNoClientCertificate = errors.New("the client has no certificate")
 	errNoClientName        = errors.New("the client's certificate has no name that fits into a field")
+	errLongChain           = errors.New("the client sends more certificates than may lead to an authority")
 )
 
 // LoadClientCAs reads a PEM file. required says that a client without a certificate is not served.
@@ -72,8 +80,14 @@ func (c *ClientCAs) verify(chain []*x509.Certificate, at time.Time) error {
 		}
 		return nil
 	}
-	between := x509.NewCertPool()
+	if len(chain)-1 > maxBetween {
+		return errLongChain
+	}
+	between, of := x509.NewCertPool(), make(map[string]int, maxBetween)
 	for _, cert := range chain[1:] {
+		if of[string(cert.RawSubject)]++; of[string(cert.RawSubject)] > maxOfSubject {
+			return errLongChain
+		}
 		between.AddCert(cert)
 	}
 	if _, err := chain[0].Verify(x509.VerifyOptions{

@@ -136,6 +136,9 @@ func (u *upload) copy() int32 {
 			u.err = err
 			return upClient
 		}
+		if n == 0 {
+			continue // an empty chunk would end the body
+		}
 		piece := buf[wire.ChunkRoom : wire.ChunkRoom+n]
 		if b.chunked {
 			piece = wire.FrameChunk(buf[:], n)

@@ -29,7 +29,7 @@ func (s *stream) AwaitBody(by time.Time) bool {
 		s.armRead()
 		body := s.r.Body
 		go func() {
-			a.n, a.err = body.Read(a.buf)
+			a.n, a.err = readSome(body, a.buf)
 			a.got <- struct{}{}
 		}()
 	}

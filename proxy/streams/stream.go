@@ -96,12 +96,12 @@ func (s *stream) settleLength() (status int) {
 	}
 	_ = s.w.SetReadDeadline(time.Now().Add(s.front.Config().HeaderTimeout))
 	a := &s.ahead
-	a.n, a.err = s.r.Body.Read(s.first[:])
+	a.n, a.err = readSome(s.r.Body, s.first[:])
 	a.begun, a.buf = true, s.first[:a.n]
 	switch {
 	case errors.Is(a.err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout
-	case a.n > 0 || a.err == nil:
+	case a.n > 0:
 	case a.err != io.EOF: //nolint:errorlint // http3.Server returns it bare
 		_ = s.explain(a.err) // it may have been taken back
 		return http.StatusBadRequest
@@ -196,7 +196,7 @@ func (s *stream) ReadBody(p []byte) (int, error) {
 		return n, s.explain(err)
 	}
 	s.armRead()
-	n, err := s.r.Body.Read(p)
+	n, err := readSome(s.r.Body, p)
 	switch {
 	case n > 0 && errors.Is(err, io.EOF):
 		return n, nil // it comes again
@@ -204,6 +204,16 @@ func (s *stream) ReadBody(p []byte) (int, error) {
 		return 0, s.explain(err) // it may be longer than announced, and must not look whole
 	}
 	return n, nil
+}
+
+// readSome reads what there is of a body, which is at least a byte unless it returns an error. http3.Server returns neither for a DATA
+// frame that is empty, and a piece of nothing, sent on as a chunk, would end the body for the service: it would take the rest for
+// another request.
+func readSome(body io.Reader, p []byte) (n int, err error) {
+	for n == 0 && err == nil && len(p) > 0 {
+		n, err = body.Read(p)
+	}
+	return n, err //nolint:wrapcheck // io.EOF stays bare
 }
 
 // armRead sets the deadline of the next piece, which rolls.
