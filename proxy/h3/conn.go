@@ -31,6 +31,10 @@ const (
 	lateHeads   = 4 // of a connection that may have no end in time, within ten seconds; more: the connection ends
 )
 
+// ownStreams is how many streams beside those of requests a client may begin in ten seconds; more: the connection ends. HTTP/3 needs
+// three, and some clients add one that means nothing.
+const ownStreams = 50
+
 // conn is one connection.
 type conn struct {
 	srv      *Server
@@ -40,6 +44,7 @@ type conn struct {
 	from     h1.Origin // Peer changes from request to request
 	resets   streams.Allowance
 	late     streams.Allowance
+	own      streams.Allowance
 	flood    sync.Once // ends it, for too many of either
 	requests atomic.Int64
 	underWay atomic.Int64
@@ -57,7 +62,7 @@ func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
 	c := &conn{srv: s, quic: qc, from: from, room: make(chan struct{}, headsAtOnce), heads: make(map[quic.StreamID]struct{}, headsAtOnce)}
 	c.from.Own, c.late.Most = &c.underWay, lateHeads
 	if !from.Trusted { // a balancer carries many clients
-		c.resets.Most = s.cfg.MaxResets
+		c.resets.Most, c.own.Most = s.cfg.MaxResets, ownStreams
 	}
 	c.idle = time.AfterFunc(s.deps.Front.Config().HeaderTimeout, c.expire) // until the first request
 	return c
@@ -83,6 +88,10 @@ func (c *conn) serveStreams() {
 		for {
 			str, err := c.quic.AcceptUniStream(context.Background())
 			if err != nil {
+				return
+			}
+			if !c.own.Take() {
+				c.flooded(c.srv.m.streams, "too many streams that are no requests")
 				return
 			}
 			go c.http.HandleUnidirectionalStream(str)
@@ -123,12 +132,17 @@ func (c *conn) serveStream(str *quic.Stream) {
 	by := time.Now().Add(c.srv.deps.Front.Config().HeaderTimeout)
 	_ = str.SetReadDeadline(by)
 	c.http.HandleRequestStream(str)
-	if !c.whole(str.StreamID()) || time.Now().Before(by) || c.quic.Context().Err() != nil {
-		return
-	}
-	c.srv.m.late.Inc()
-	if !c.late.Take() {
-		c.flooded(c.srv.m.heads, "too many heads without an end")
+	switch {
+	case !c.whole(str.StreamID()) || c.quic.Context().Err() != nil:
+	case time.Now().Before(by): // it was taken back before anybody saw it, or the library refused it
+		if !c.resets.Take() {
+			c.flooded(c.srv.m.resets, "too many requests taken back")
+		}
+	default:
+		c.srv.m.late.Inc()
+		if !c.late.Take() {
+			c.flooded(c.srv.m.heads, "too many heads without an end")
+		}
 	}
 }
 

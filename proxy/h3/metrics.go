@@ -10,6 +10,7 @@ import (
 type serverMetrics struct {
 	accepted, resets       *metrics.Counter
 	heads, late, pieces    *metrics.Counter
+	control, streams       *metrics.Counter
 	failed, retries        *metrics.Counter
 	openConns, openStreams atomic.Int64
 	handshakes             atomic.Int64 // under way
@@ -21,6 +22,8 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		resets:   set.GetOrCreateCounter(`antirobot_http3_floods_total{of="resets"}`),
 		heads:    set.GetOrCreateCounter(`antirobot_http3_floods_total{of="heads"}`),
 		pieces:   set.GetOrCreateCounter(`antirobot_http3_floods_total{of="pieces"}`),
+		control:  set.GetOrCreateCounter(`antirobot_http3_floods_total{of="control_frames"}`),
+		streams:  set.GetOrCreateCounter(`antirobot_http3_floods_total{of="streams"}`),
 		late:     set.GetOrCreateCounter("antirobot_http3_late_heads_total"),
 		failed:   set.GetOrCreateCounter("antirobot_http3_failed_handshakes_total"),
 		retries:  set.GetOrCreateCounter("antirobot_http3_address_checks_total"),

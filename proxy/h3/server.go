@@ -182,7 +182,7 @@ func (s *Server) greet(ctx context.Context, info *quic.ClientInfo, o *Options) (
 		return nil, errTooMany
 	}
 	if !o.trusts(h1.AddrOf(info.RemoteAddr)) { // a balancer carries many clients
-		h.pieces.most = s.cfg.MaxPieces
+		h.pieces.most, h.pieces.control.Most = s.cfg.MaxPieces, s.cfg.MaxControlFrames
 	}
 	s.m.handshakes.Add(1)
 	context.AfterFunc(ctx, func() { s.settled(h, false) })

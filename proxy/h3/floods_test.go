@@ -1,0 +1,102 @@
+package h3
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/quicvarint"
+
+	"antirobot/proxy/h1"
+)
+
+// TestFloods: what costs a client little and is no request that anything judges ends its connection, is counted, and does not affect
+// others.
+func TestFloods(t *testing.T) {
+	f := newFront(t, setup{h3: func(c *Config) { c.MaxResets, c.MaxControlFrames = 50, 200 }, handler: func(x *h1.Exchange) {
+		_, _ = x.ReadBody(1 << 20)
+		reply(x, "ok")
+	}})
+	frame := func(kind uint64, payload ...byte) []byte {
+		return append(quicvarint.Append(quicvarint.Append(nil, kind), uint64(len(payload))), payload...)
+	}
+	// post is a head whose body follows: POST, https, /, and an authority of one letter (RFC 9204 section 4.5).
+	post := frame(1, 0, 0, 0xc0|20, 0xc0|23, 0xc0|1, 0x50, 1, 'a')
+	var req *quic.Stream
+	within := func(c *quic.Conn, begin, more []byte) error { // of one stream
+		if req == nil {
+			s, err := c.OpenStreamSync(t.Context())
+			if err != nil {
+				return err
+			}
+			req = s
+			if _, err := s.Write(begin); err != nil {
+				return err
+			}
+		}
+		_, err := req.Write(more)
+		return err
+	}
+	alone := func(c *quic.Conn, b []byte, end func(s *quic.Stream)) error {
+		s, err := c.OpenStreamSync(t.Context())
+		if err != nil {
+			return err
+		}
+		_, err = s.Write(b)
+		end(s)
+		return err
+	}
+	for name, o := range map[string]struct {
+		of   string
+		each func(c *quic.Conn) error
+	}{
+		"unknown frames before a head": {"control_frames", func(c *quic.Conn) error { return within(c, nil, bytes.Repeat(frame(0x21), 100)) }},
+		"unknown frames in a body":     {"control_frames", func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(0x21), 100)) }},
+		"empty DATA":                   {"control_frames", func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(0), 100)) }},
+		"MAX_PUSH_ID":                  {"control_frames", func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(13, 1), 100)) }},
+		"heads taken back": {"resets", func(c *quic.Conn) error {
+			return alone(c, []byte{1, 100, 0}, func(s *quic.Stream) { s.CancelWrite(0x10c); s.CancelRead(0x10c) })
+		}},
+		"heads that the library refuses": {"resets", func(c *quic.Conn) error {
+			return alone(c, frame(1, 0, 0, 0xc0|17), func(s *quic.Stream) { _ = s.Close(); s.CancelRead(0x10c) }) // a method alone
+		}},
+		"references to a table that there is not": {"resets", func(c *quic.Conn) error {
+			return alone(c, frame(1, 2, 0, 0x80), func(s *quic.Stream) { _ = s.Close(); s.CancelRead(0x10c) })
+		}},
+		"streams that are no requests": {"streams", func(c *quic.Conn) error {
+			s, err := c.OpenUniStreamSync(t.Context())
+			if err != nil {
+				return err
+			}
+			_, _ = s.Write([]byte{0x21})
+			s.CancelWrite(0x10c)
+			return nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			metric := `antirobot_http3_floods_total{of="` + o.of + `"}`
+			before := f.metric(metric)
+			c, err := f.dialQUIC(t, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req = nil
+			for by := time.Now().Add(patience); c.Context().Err() == nil && time.Now().Before(by); {
+				if err := o.each(c); err != nil {
+					break
+				}
+			}
+			if code := ended(t, c); code != http3.ErrCodeExcessiveLoad {
+				t.Errorf("it ended with %v", code)
+			}
+			if after := f.metric(metric); after == before {
+				t.Errorf("%s stays %s", metric, after)
+			}
+		})
+	}
+	if _, body, err := f.mustDial(t).do(t, "GET", "/"); err != nil || body != "ok" {
+		t.Errorf("another client gets %q, %v", body, err)
+	}
+}
