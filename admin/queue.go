@@ -121,18 +121,24 @@ func (s *Server) refuseQueued(c *call) (any, error) {
 	return s.decideQueued(c, Queue.Refuse, "bad", "refused over the api")
 }
 
-// decideQueued ends the wait of a message; with "teach" a model learns the decision first, since the text is erased then.
-func (s *Server) decideQueued(c *call, decide func(Queue, context.Context, string) (*queue.Item, error), marker, words string) (any, error) {
+// queueFor is the queue for a call that says in its body what is to be done.
+func (s *Server) queueFor(c *call, in any) (Queue, error) {
 	q, err := s.queueOf()
 	if err != nil {
 		return nil, err
 	}
+	return q, decode(c.RequestCtx, in)
+}
+
+// decideQueued ends the wait of a message; with "teach" a model learns the decision first, since the text is erased then.
+func (s *Server) decideQueued(c *call, decide func(Queue, context.Context, string) (*queue.Item, error), marker, words string) (any, error) {
 	var in struct {
 		Teach     bool   `json:"teach"`
 		Model     string `json:"model"`
 		Attribute string `json:"attribute"`
 	}
-	if err := decode(c.RequestCtx, &in); err != nil {
+	q, err := s.queueFor(c, &in)
+	if err != nil {
 		return nil, err
 	}
 	if in.Teach {
@@ -150,16 +156,13 @@ func (s *Server) decideQueued(c *call, decide func(Queue, context.Context, strin
 
 // teachQueued lets a model learn a message that waits.
 func (s *Server) teachQueued(c *call) (any, error) {
-	q, err := s.queueOf()
-	if err != nil {
-		return nil, err
-	}
 	var in struct {
 		Marker    string `json:"marker"`
 		Model     string `json:"model"`
 		Attribute string `json:"attribute"`
 	}
-	if err := decode(c.RequestCtx, &in); err != nil {
+	q, err := s.queueFor(c, &in)
+	if err != nil {
 		return nil, err
 	}
 	if in.Marker != "good" && in.Marker != "bad" {
