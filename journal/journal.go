@@ -44,6 +44,7 @@ type Journal struct {
 	db      *pebblestore.Log
 	humans  uint32 // of 2^32 random numbers so many are below
 
+	each   int // notes that may wait in a shard
 	shards [queueShards]shard
 	wake   chan struct{}
 	slow   chan written // bans and acts: they come off the path of requests
@@ -70,13 +71,13 @@ const (
 	batchEvery  = 100 * time.Millisecond
 )
 
-// shard is the notes of one request in sixteen that wait for the writer.
+// shard is the notes of one request in sixteen that wait for the writer. They grow to as many as have ever waited at once: what was never
+// needed takes no memory, and the garbage collector does not look through it.
 type shard struct {
 	mu    sync.Mutex
-	notes []verdict.Note // those up to n wait
-	n     int
+	notes []verdict.Note // at most Journal.each
 	spare []verdict.Note // the writer's, exchanged with notes
-	_     [24]byte
+	_     [8]byte
 }
 
 // New opens the journal. Its goroutine runs until Close.
@@ -97,7 +98,7 @@ func New(cfg Config, d Deps) (*Journal, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j := &Journal{
-		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db,
+		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db, each: (cfg.Queue + queueShards - 1) / queueShards,
 		humans: uint32(min(cfg.Humans*math.MaxUint32, math.MaxUint32)),
 		wake:   make(chan struct{}, 1), slow: make(chan written, slowQueue), stop: make(chan struct{}),
 		open: map[openKey]opened{}, last: map[string]float64{}, stopped: newStopped(),
@@ -106,10 +107,6 @@ func New(cfg Config, d Deps) (*Journal, error) {
 		lost:    d.Metrics.GetOrCreateCounter("antirobot_journal_lost_total"),
 	}
 	d.Metrics.GetOrCreateGauge("antirobot_journal_bytes", func() float64 { return float64(j.bytes()) })
-	each := (cfg.Queue + queueShards - 1) / queueShards
-	for i := range j.shards {
-		j.shards[i].notes, j.shards[i].spare = make([]verdict.Note, each), make([]verdict.Note, each)
-	}
 	j.done.Go(j.run)
 	return j, nil
 }
@@ -138,12 +135,11 @@ func (j *Journal) Backup(dir string) error { return j.db.Checkpoint(dir) }
 func (j *Journal) Note(n *verdict.Note) {
 	s := &j.shards[n.ID[15]%queueShards]
 	s.mu.Lock()
-	ok := s.n < len(s.notes)
+	ok := len(s.notes) < j.each
 	if ok {
-		s.notes[s.n] = *n
-		s.n++
+		s.notes = append(s.notes, *n)
 	}
-	half := s.n == len(s.notes)/2
+	half := len(s.notes) == j.each/2
 	s.mu.Unlock()
 	switch {
 	case !ok:

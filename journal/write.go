@@ -27,10 +27,10 @@ func (j *Journal) flush() {
 	for i := range j.shards {
 		s := &j.shards[i]
 		s.mu.Lock()
-		notes, n := s.notes, s.n
-		s.notes, s.spare, s.n = s.spare, notes, 0
+		notes := s.notes
+		s.notes, s.spare = s.spare[:0], notes
 		s.mu.Unlock()
-		for k := range n {
+		for k := range notes {
 			all = append(all, &notes[k])
 		}
 	}

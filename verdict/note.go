@@ -69,18 +69,19 @@ func (r *Recent) Noted(n *Note) (Story, bool) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if n.kept > 0 {
-		if p := &sh.human[n.kept-1]; p.id == n.ID {
+		if p := sh.human.at(int(n.kept - 1)); p.id == n.ID {
 			return r.explain(p.story(), p.entry), true
 		}
 		return Story{}, false
 	}
-	if p := &sh.stopped[-n.kept-1]; p.id == n.ID {
+	if p := sh.stopped.at(int(-n.kept - 1)); p.id == n.ID {
 		return r.explain(p.story(), p.entry), true
 	}
 	return Story{}, false
 }
 
-// Journal remembers requests for longer than Recent does. Note copies n, never waits, and allocates nothing.
+// Journal remembers requests for longer than Recent does. Note copies n, never waits, and allocates nothing but room for more
+// that wait than ever before.
 type Journal interface {
 	Note(n *Note)
 	// Human reports whether a request that was simply human is to be noted, and the share of those that are.

@@ -24,7 +24,7 @@ const (
 // Recent keeps the last decisions in rings of fixed size, so that an operator can ask why. A request that was stopped
 // or paid for, or on which its message's or service's rules said something, goes into one ring, any other into a
 // smaller one, so that a flood of humans does not push out the robots. Recording copies a few hundred bytes, allocates
-// nothing but the rings themselves, each when it is first needed, and takes a lock shared by one request in sixteen. Safe for
+// nothing but the rings themselves, a few records at a time until they are full, and takes a lock shared by one request in sixteen. Safe for
 // concurrent use.
 type Recent struct {
 	humans   int // in a shard's ring
@@ -36,12 +36,10 @@ type Recent struct {
 }
 
 type recentShard struct {
-	mu          sync.Mutex
-	human       []record
-	stopped     []stoppedRecord
-	nextHuman   int
-	nextStopped int
-	_           [24]byte
+	mu      sync.Mutex
+	human   ring[record]
+	stopped ring[stoppedRecord]
+	_       [24]byte
 }
 
 // record is what is kept of each request: no pointer into the connection.
@@ -116,25 +114,13 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 		if r.humans == 0 {
 			return
 		}
-		if sh.human == nil { // not at the start, where the garbage collector would look through fifty empty megabytes
-			sh.human = make([]record, r.humans)
-		}
-		p := &sh.human[sh.nextHuman]
-		d.kept = keptAt(sh.nextHuman + 1)
-		if sh.nextHuman++; sh.nextHuman == len(sh.human) {
-			sh.nextHuman = 0
-		}
+		p, i := sh.human.turn(r.humans)
+		d.kept = keptAt(i + 1)
 		p.fill(rid, d, v, id, s)
 		return
 	}
-	if sh.stopped == nil {
-		sh.stopped = make([]stoppedRecord, r.stopped)
-	}
-	p := &sh.stopped[sh.nextStopped]
-	d.kept = -keptAt(sh.nextStopped + 1)
-	if sh.nextStopped++; sh.nextStopped == len(sh.stopped) {
-		sh.nextStopped = 0
-	}
+	p, i := sh.stopped.turn(r.stopped)
+	d.kept = -keptAt(i + 1)
 	p.fill(rid, d, v, id, s)
 	p.ban, p.asked, p.doubt, p.score, p.own = d.Ban, d.Question, d.Doubt, d.Score, d.Own
 	p.waived, p.like = d.Waived, d.Campaign
@@ -176,9 +162,9 @@ func (r *Recent) amend(rid request.ID, d *Decision, change func(*record)) {
 	defer sh.mu.Unlock()
 	var p *record
 	if d.kept > 0 {
-		p = &sh.human[d.kept-1]
+		p = sh.human.at(int(d.kept - 1))
 	} else {
-		p = &sh.stopped[-d.kept-1].record
+		p = &sh.stopped.at(int(-d.kept - 1)).record
 	}
 	if p.id == rid {
 		change(p)
@@ -262,13 +248,13 @@ func (r *Recent) Get(rid request.ID) (Story, bool) {
 	sh := r.shard(rid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	for i := range sh.stopped {
-		if p := &sh.stopped[i]; p.id == rid && p.at != 0 {
+	for p := range sh.stopped.all {
+		if p.id == rid && p.at != 0 {
 			return r.explain(p.story(), p.entry), true
 		}
 	}
-	for i := range sh.human {
-		if p := &sh.human[i]; p.id == rid && p.at != 0 {
+	for p := range sh.human.all {
+		if p.id == rid && p.at != 0 {
 			return r.explain(p.story(), p.entry), true
 		}
 	}
@@ -286,8 +272,8 @@ func (r *Recent) Messages(limit int) []Story {
 	for i := range r.shards {
 		sh := &r.shards[i]
 		sh.mu.Lock()
-		for k := range sh.stopped {
-			if p := &sh.stopped[k]; p.at != 0 && p.message.Route != "" {
+		for p := range sh.stopped.all {
+			if p.at != 0 && p.message.Route != "" {
 				all = append(all, found{p.at, r.explain(p.story(), p.entry)})
 			}
 		}
@@ -307,13 +293,13 @@ func (r *Recent) forget(s identity.Subject) {
 	for i := range r.shards {
 		sh := &r.shards[i]
 		sh.mu.Lock()
-		for k := range sh.stopped {
-			if p := &sh.stopped[k]; of(&p.record) {
+		for p := range sh.stopped.all {
+			if of(&p.record) {
 				*p = stoppedRecord{}
 			}
 		}
-		for k := range sh.human {
-			if p := &sh.human[k]; of(p) {
+		for p := range sh.human.all {
+			if of(p) {
 				*p = record{}
 			}
 		}

@@ -10,8 +10,8 @@ import (
 
 // queue is a bounded list of batches of events with many producers and one consumer. Producers fill the last batch without a lock;
 // one takes the lock for each batch that is begun, and the consumer for each that it has emptied. The batch that was emptied last
-// is filled next, so that a queue which is emptied in time stays in the processor's caches; batches that were never used are not
-// touched, and take no memory.
+// is filled next, so that a queue which is emptied in time stays in the processor's caches. Batches are made when there is none left to
+// fill: those that were never needed take no memory, and the garbage collector does not look through them.
 type queue struct {
 	_      [64]byte
 	last   atomic.Pointer[batch] // being filled
@@ -19,8 +19,9 @@ type queue struct {
 	closed atomic.Bool
 	wake   chan struct{}
 
-	mu   sync.Mutex
-	free []*batch // the one that was emptied last comes last
+	mu     sync.Mutex
+	free   []*batch // the one that was emptied last comes last
+	unmade int      // batches that may still be made
 
 	_      [64]byte
 	first  *batch        // being emptied, by the consumer alone
@@ -49,12 +50,8 @@ type place struct {
 const rest = 5 * time.Millisecond
 
 func newQueue(size int) *queue {
-	all := make([]batch, max(size/batchEvents, 2)) // of one that is being emptied, up to a batch less is free
-	q := &queue{wake: make(chan struct{}, 1), first: &all[0]}
-	for i := len(all) - 1; i > 0; i-- {
-		all[i].claimed.Store(batchEvents)
-		q.free = append(q.free, &all[i])
-	}
+	q := &queue{wake: make(chan struct{}, 1), first: new(batch)} // of one that is being emptied, up to a batch less is free
+	q.unmade = max(size/batchEvents, 2) - 1
 	q.last.Store(q.first)
 	return q
 }
@@ -91,12 +88,18 @@ func (q *queue) begin(full *batch) bool {
 	if q.last.Load() != full || full.claimed.Load() < batchEvents {
 		return true // somebody else has, perhaps so long ago that this batch was emptied, and is the last one again
 	}
-	if len(q.free) == 0 {
+	var b *batch
+	switch {
+	case len(q.free) > 0:
+		b = q.free[len(q.free)-1]
+		q.free = q.free[:len(q.free)-1]
+		b.next.Store(nil)
+	case q.unmade > 0:
+		b = new(batch)
+		q.unmade--
+	default:
 		return false
 	}
-	b := q.free[len(q.free)-1]
-	q.free = q.free[:len(q.free)-1]
-	b.next.Store(nil)
 	b.number = full.number + 1
 	b.claimed.Store(0) // whoever still held it from its last time may fill it from now on
 	full.next.Store(b)
