@@ -14,6 +14,7 @@ import (
 
 // Main runs the command line of the process and returns its exit status.
 func Main() int {
+	growFirst()
 	if err := execute(rootCommand()); err != nil {
 		fmt.Fprintln(os.Stderr, "antirobot: "+err.Error())
 		var usage *usageError

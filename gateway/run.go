@@ -33,9 +33,12 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 	if ready != nil {
 		ready()
 	}
-	settleMemory()
+	settled := time.NewTimer(settlesAfter)
+	defer settled.Stop()
 	for {
 		select {
+		case <-settled.C:
+			settleMemory()
 		case s := <-hup:
 			if s == syscall.SIGUSR1 || s == syscall.SIGUSR2 {
 				a.attack(s == syscall.SIGUSR1)
@@ -57,6 +60,10 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 // garbagePercent is how much garbage may gather before it is collected, in percent of what is in use. Half of that are tables
 // without pointers, made once: collecting earlier than Go would by itself costs little, and keeps 90 MB less (docs/performance.md).
 const garbagePercent = 40
+
+// settlesAfter is how long after the start memory is settled: looking through all of it takes a tenth of a second, and whoever waited for the
+// start comes first.
+const settlesAfter = time.Minute
 
 // settleMemory sets garbagePercent, unless GOGC in the environment says otherwise, and gives back what only the start needed.
 func settleMemory() {
