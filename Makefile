@@ -16,6 +16,7 @@ INSIDE := -tags pebblegozstd -ldflags=-linkmode=internal
 LONGEST := antirobot/captcha antirobot/store/redisstore antirobot/verdict/processor
 # Where this clone lies stays out of what is compiled: another clone of the same sources finds it all in Go's cache.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
+FOR_TESTS := $(shell tools/tmpdir.sh)
 PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
 # What failed is run once more by itself, and named: a test that fails twice fails the run, one that passed then is listed
 # as such and is to be mended. More than a few failures, or a data race, are no accident: nothing is run again.
@@ -25,6 +26,8 @@ TRIED := $(GO) build -ldflags "-s -w" -o $(BIN)/antirobot .
 # Everything is compiled as what is released, without cgo: Go links that by itself, in less time than with C's linker. Only the race
 # detector has to have it.
 test fmt vet cross lint arch unit alloc race detector e2e beside niced: export CGO_ENABLED := 0
+# What tests write, and what is linked for them, lies in memory where there is room.
+test arch unit alloc race detector e2e beside niced: export TMPDIR := $(FOR_TESTS)
 # What is released: the tag, or the time of the last commit with its hash; all files in it have that time.
 VERSION     ?= $(shell git describe --exact-match --tags 2>/dev/null | sed 's/^v//' | grep . || TZ=UTC git log -1 --format=0.0.0+%cd.g%h --date=format-local:%Y%m%d%H%M%S 2>/dev/null || echo 0.0.0)
 # What an upgrade comes from: the last tag before this commit, or else the commit a hundred ago.
