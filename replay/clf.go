@@ -73,7 +73,8 @@ func parseCLF(r *Record, line []byte) error {
 	}
 	switch {
 	case r.named && isDash(first) && len(r.Who) > 0: // a log that was made to be passed on
-		r.Addr, r.named, r.apart = standIn(r.Who, nil, nil), false, true
+		r.named = false
+		r.setApart()
 	case r.named:
 		r.Addr = standIn(first, r.User, r.Agent())
 	}
@@ -107,6 +108,9 @@ func standIn(name, user, agent []byte) netip.Addr {
 	b[0], b[15] = 0xfd, 1
 	return netip.AddrFrom16(b)
 }
+
+// setApart gives the visitor an address of its own, where the log has none that says who it is.
+func (r *Record) setApart() { r.Addr, r.apart = standIn(r.Who, nil, nil), true }
 
 // answerCLF reads status and bytes.
 func (r *Record) answerCLF(rest *[]byte) error {

@@ -38,7 +38,7 @@ func (a *ahead) next() (*Record, error) {
 		r, err = a.log.next()
 	}
 	if err == nil && len(r.Who) > 0 && r.Addr == a.one {
-		r.Addr, r.apart = standIn(r.Who, nil, nil), true
+		r.setApart()
 	}
 	return r, err
 }

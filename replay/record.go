@@ -28,7 +28,7 @@ type Record struct {
 	Line   int    // within its input, from 1
 	Input  uint16 // index of the input
 	from   *Identity
-	apart  bool // the log has one address for everybody, and Addr is a stand-in for this visitor's
+	apart  bool // the log has no address, or one for everybody, and Addr is a stand-in for this visitor's
 	named  bool // the log has a name instead of an address, and Addr is a stand-in for it
 
 	buf []byte // the line; most of the above points into it
