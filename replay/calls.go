@@ -13,6 +13,9 @@ import (
 // loads none may be a robot that names a page where it has never been. An application that is loaded once gives its pages their addresses by script: they are
 // named as Referers far more often than anybody opens them.
 //
+// One path may show all pages of a site, by its query. So it is looked at twice: by paths, and, where that is so, by targets, which are alike if the
+// parameters of their queries have the same names.
+//
 // Requests without a Referer say nothing of that: a page's script sends one, and a program that asks for the same often doesn't.
 
 const (
@@ -20,6 +23,7 @@ const (
 	callsSoon   = 3  // seconds after its page
 	callsShare  = 4  // in five requests
 	callsLeads  = 50 // requests for each that names the path as its Referer
+	callsAll    = 2  // requests for each of a path that shows a site's pages, by its query, at most
 	callsShapes = 20_000
 	callsWho    = 1 << 13
 	callsPages  = 6 // of a visitor that are remembered
@@ -32,6 +36,12 @@ const (
 
 // calls tells the calls of scripts from pages. The zero value is ready to use.
 type calls struct {
+	paths, targets usage
+	opened         uint32 // requests for no part
+}
+
+// usage is what a log shows of how paths, or targets, are used, and by whom of late.
+type usage struct {
 	shapes map[uint64]*shapeUse
 	last   [callsWho]reader
 }
@@ -54,9 +64,12 @@ func (s *shapeUse) end() bool { return s.requests >= callsLeast && s.ways*callsL
 // leaf reports whether hardly any request does.
 func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*callsLeads <= s.requests }
 
+// soon reports whether scripts ask for such a path at once.
+func (s *shapeUse) soon() bool { return s.end() && s.asked*5 >= s.requests*callsShare }
+
 // call reports whether scripts ask for such a path. Who posts a form gets a page, which has parts, or is sent to one: so one visitor is enough.
 func (s *shapeUse) call() bool {
-	return s.end() && s.asked*5 >= s.requests*callsShare ||
+	return s.soon() ||
 		s.leaf() && s.requests >= callsSure && s.later*5 >= s.requests*callsShare && (!s.gets || bits.OnesCount64(s.readers) >= callsReaders)
 }
 
@@ -73,16 +86,16 @@ type recently struct {
 	of   [callsPages]opened
 }
 
-// opened is a path, and the Referer with which it was requested last.
+// opened is a path or target, and the Referer with which it was requested last.
 type opened struct {
-	path, from uint64
-	at         int64 // unix milliseconds
+	key, from uint64
+	at        int64 // unix milliseconds
 }
 
-// find returns the place of a path; nil if it has none.
-func (r *recently) find(path uint64) *opened {
+// find returns the place of a key; nil if it has none.
+func (r *recently) find(key uint64) *opened {
 	for i := range r.of {
-		if r.of[i].path == path {
+		if r.of[i].key == key {
 			return &r.of[i]
 		}
 	}
@@ -90,7 +103,7 @@ func (r *recently) find(path uint64) *opened {
 }
 
 func (r *recently) note(x opened) {
-	place := r.find(x.path)
+	place := r.find(x.key)
 	if place == nil {
 		place = &r.of[r.next%callsPages]
 		r.next++
@@ -98,13 +111,13 @@ func (r *recently) note(x opened) {
 	*place = x
 }
 
-// asked reports whether a page's script seems to have asked for x: at once after its page was opened, or as it did before; and whether it
+// asked reports whether a page's script seems to have asked for x: at once after its page was opened, or as it did before, for what is like x; and whether it
 // may have done so later: from a page that was opened, or is a route of an application, or once more.
-func (o *reader) asked(x *opened, route bool) (soon, later bool) {
-	if x.from == 0 || x.from == x.path {
+func (o *reader) asked(x *opened, like uint64, route bool) (soon, later bool) {
+	if x.from == 0 || x.from == x.key {
 		return false, false
 	}
-	page, before := o.pages.find(x.from), o.calls.find(x.path)
+	page, before := o.pages.find(x.from), o.calls.find(like)
 	soon = page != nil && x.at >= page.at && x.at-page.at <= callsSoon*1000 || before != nil && before.from == x.from
 	return soon, o.parts && (page != nil || before != nil || route)
 }
@@ -114,11 +127,22 @@ func (c *calls) see(r *Record, part bool) bool {
 	if m := string(r.Method); r.typed() || m != "GET" && m != "POST" {
 		return false
 	}
-	path := pathOf(originForm(r.Target))
+	target := upTo(originForm(r.Target), hash)
 	_, from := refererOf(r)
+	path := c.paths.see(r, pathOf(target), pathOf(from), part)
+	like := c.targets.see(r, target, from, part)
+	if path == nil {
+		return false
+	}
+	c.opened++
+	return path.call() || like != nil && path.opened*callsAll >= c.opened && like.soon()
+}
+
+// see counts a request, and returns how such a path, or target, is used; nil for a part, and if there are too many.
+func (u *usage) see(r *Record, target, from []byte, part bool) *shapeUse {
 	route := false
 	if len(from) > 0 {
-		if s := c.shape(from); s != nil {
+		if _, s := u.shape(from); s != nil {
 			s.leads++
 			if !part {
 				s.ways++
@@ -127,26 +151,26 @@ func (c *calls) see(r *Record, part bool) bool {
 		}
 	}
 	who := request.Hash(r.Addr.AsSlice()) ^ request.Hash(r.Who)
-	o := &c.last[who%callsWho]
+	o := &u.last[who%callsWho]
 	if o.who != who {
 		*o = reader{who: who}
 	}
 	if part {
 		o.parts = true
-		return false
+		return nil
 	}
-	s := c.shape(path)
+	like, s := u.shape(target)
 	if s == nil {
-		return false
+		return nil
 	}
 	s.opened++
-	x := opened{path: request.Hash(path), at: r.At.UnixMilli()}
+	x := opened{key: request.Hash(target), at: r.At.UnixMilli()}
 	if len(from) > 0 {
 		x.from = request.Hash(from)
 		s.requests++
 		s.gets = s.gets || r.Method[0] == 'G'
 	}
-	soon, later := o.asked(&x, route)
+	soon, later := o.asked(&x, like, route)
 	if soon {
 		s.asked++
 	}
@@ -154,13 +178,13 @@ func (c *calls) see(r *Record, part bool) bool {
 		s.later++
 		s.readers |= 1 << (who * 0x9e3779b97f4a7c15 >> 58)
 	}
-	call := s.call()
-	if call || s.leaf() {
+	if s.call() || s.leaf() {
+		x.key = like
 		o.calls.note(x)
 	} else {
 		o.pages.note(x)
 	}
-	return call
+	return s
 }
 
 // typed reports whether the line says what was asked for, or what was answered.
@@ -176,10 +200,24 @@ func (r *Record) typed() bool {
 	return false
 }
 
-// shape is how a path in which all numbers are alike is used; nil: there are too many.
-func (c *calls) shape(path []byte) *shapeUse {
-	h, digits := uint64(0xcbf29ce484222325), false
-	for _, b := range path {
+// shape is how targets are used that differ in numbers, and in what the parameters of their query are set to; nil: there are too many. like is the
+// same for those that differ in the latter alone.
+func (u *usage) shape(target []byte) (like uint64, s *shapeUse) {
+	const basis, prime = 0xcbf29ce484222325, 0x100000001b3
+	like, h := uint64(basis), uint64(basis)
+	digits, query, value := false, false, false
+	for _, b := range target {
+		switch {
+		case query && (b == '&' || b == ';'):
+			value = false
+		case value:
+			continue
+		case query:
+			value = b == '='
+		default:
+			query = b == '?'
+		}
+		like = (like ^ uint64(b)) * prime
 		if '0' <= b && b <= '9' {
 			if digits {
 				continue
@@ -188,17 +226,17 @@ func (c *calls) shape(path []byte) *shapeUse {
 		} else {
 			digits = false
 		}
-		h = (h ^ uint64(b)) * 0x100000001b3
+		h = (h ^ uint64(b)) * prime
 	}
-	s := c.shapes[h]
-	if s == nil && len(c.shapes) < callsShapes {
-		if c.shapes == nil {
-			c.shapes = map[uint64]*shapeUse{}
+	s = u.shapes[h]
+	if s == nil && len(u.shapes) < callsShapes {
+		if u.shapes == nil {
+			u.shapes = map[uint64]*shapeUse{}
 		}
 		s = &shapeUse{}
-		c.shapes[h] = s
+		u.shapes[h] = s
 	}
-	return s
+	return like, s
 }
 
 // called makes a view that of a script's call.

@@ -43,6 +43,38 @@ func TestCallsOfScripts(t *testing.T) {
 	f("pages that are opened in haste", time.Second, func(i int) string { return fmt.Sprintf("/page/%d", i) }, false)
 }
 
+// TestCallsBesideOnePath: where one path shows all pages, by its query, what their scripts and frames ask for there is told by the names of the
+// query's parameters, and a way from page to page is no call.
+func TestCallsBesideOnePath(t *testing.T) {
+	var c calls
+	at := time.Unix(1.8e9, 0)
+	ask := func(query, from string, wait time.Duration) bool {
+		at = at.Add(wait)
+		return c.see(&Record{
+			At: at, Addr: netip.MustParseAddr("192.0.2.7"), Method: []byte("GET"), Target: []byte("/index.pl?" + query),
+			Fields: []request.Field{{Name: nameReferer, Value: []byte("https://www.site.example/index.pl?" + from)}},
+		}, false)
+	}
+	var list, ticket, frame, seen, reply bool
+	for i := range 10 * callsLeast {
+		page := fmt.Sprintf("Action=Ticket;ID=%d", i)
+		list = ask(fmt.Sprintf("Action=Queue;Queue=%d;View=S", i%3), fmt.Sprintf("Action=Ticket;ID=%d", i-1), 3*time.Second)
+		ticket = ask(page, fmt.Sprintf("Action=Queue;Queue=%d;View=S", i%3), 2*time.Second)
+		frame = ask(fmt.Sprintf("Action=Ticket;Part=Text;ID=%d", i), page, time.Second)
+		seen = ask("Seen", page, 0)
+		if i%3 == 0 {
+			reply = ask(fmt.Sprintf("Action=Reply&To=%d", i), page, 20*time.Second)
+		}
+	}
+	if list || ticket || reply || !frame || !seen {
+		t.Errorf("a script's call: list %v, ticket %v, reply %v, a frame %v, that it was seen %v", list, ticket, reply, frame, seen)
+	}
+	c.opened *= 2 * callsAll // by pages of other paths
+	if ask("Seen", "Action=Ticket;ID=1", 0) {
+		t.Error("one page among others was told from itself by its query")
+	}
+}
+
 // TestCallsOfScriptsThatWait: what is asked for once somebody has scrolled, or with POST, is a script's call, too, if several visitors ask for it who load parts
 // of pages, and come from a page that they have opened. What is opened by who loads no parts, or names a page where it has not been, may be a page.
 func TestCallsOfScriptsThatWait(t *testing.T) {

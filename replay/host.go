@@ -90,7 +90,8 @@ func (a *ahead) ownHost() []byte {
 	seen := map[string]int{}
 	best := ""
 	for _, r := range a.first {
-		host, path := refererOf(r)
+		host, target := refererOf(r)
+		path := pathOf(target)
 		if len(path) < 2 || !targets[string(path)] {
 			continue
 		}
@@ -108,8 +109,8 @@ func (a *ahead) ownHost() []byte {
 	return request.HostName([]byte(best))
 }
 
-// refererOf splits the Referer of a record into host and path; nil if it has none.
-func refererOf(r *Record) (host, path []byte) {
+// refererOf splits the Referer of a record into host and target; nil if it has none.
+func refererOf(r *Record) (host, target []byte) {
 	for i := range r.Fields {
 		if !request.EqualFold(r.Fields[i].Name, nameReferer) {
 			continue
@@ -119,16 +120,17 @@ func refererOf(r *Record) (host, path []byte) {
 		if !ok || slash < 0 {
 			return nil, nil
 		}
-		return rest[:slash], pathOf(rest[slash:])
+		return rest[:slash], upTo(rest[slash:], hash)
 	}
 	return nil, nil
 }
 
 // pathOf is a target without its query and fragment.
-func pathOf(target []byte) []byte {
-	target, _, _ = bytes.Cut(target, question)
-	target, _, _ = bytes.Cut(target, hash)
-	return target
+func pathOf(target []byte) []byte { return upTo(upTo(target, question), hash) }
+
+func upTo(b, mark []byte) []byte {
+	b, _, _ = bytes.Cut(b, mark)
+	return b
 }
 
 var question, hash = []byte("?"), []byte("#")
