@@ -9,9 +9,9 @@ source, at and score are no factors, every other column is one; an empty field i
 
 Each subject counts the same, however many rows it has, and of many rows a sample is enough. The figures are of subjects that
 the model has not seen: the data is split by subject into folds with robots and people in each, and each is scored by a model
-that was trained on the others but one, which said when to stop adding trees. A subject has the mean of its rows' scores in
-log-odds, as the gateway adds them up over a visit. The model that is written is trained on everything, with as many trees as
-that was on average. The same data and seed give the same model.
+that was trained on the others, with as many trees as did best on all folds but this one. A subject has the mean of its rows'
+scores in log-odds, as the gateway adds them up over a visit. The model that is written is trained on everything, with as many
+trees as that was on average. The same data and seed give the same model.
 
 What is counted of a User-Agent, a shape of header fields or a network says who somebody is, and is not used without
 --identity: a model that knows it fails as soon as a robot changes it. What the gateway's own answers leave behind (bans,
@@ -55,11 +55,13 @@ def arguments():
     p.add_argument("--habit", action="append", default=[], metavar="FACTOR=VALUE,…", help="let some people have these values: what they may switch off")
     p.add_argument("--habit-share", type=float, default=0.1, help="share of the people that have each habit (default 0.1)")
     p.add_argument("--folds", type=int, default=10, help="at least 3 (default 10)")
-    p.add_argument("--trees", type=int, default=200, help="at most; fewer if more don't help (default 200)")
-    p.add_argument("--depth", type=int, default=4)
-    p.add_argument("--eta", type=float, default=0.08)
-    p.add_argument("--min-weight", type=float, default=2, help="least weight of a leaf: about as many subjects (default 2)")
-    p.add_argument("--subsample", type=float, default=0.8, help="share of rows and of factors for each tree (default 0.8)")
+    p.add_argument("--trees", type=int, default=400, help="at most; fewer if more don't help (default 400)")
+    p.add_argument("--depth", type=int, default=4, help="of a tree (default 4)")
+    p.add_argument("--eta", type=float, default=0.05, help="how much of what a tree says is taken (default 0.05)")
+    p.add_argument("--min-weight", type=float, default=0.05, help="least weight of a leaf: a subject of which nothing is known yet has a quarter (default 0.05)")
+    p.add_argument("--shrink", type=float, default=0.2, help="weight that is added to a leaf's, and draws it to nothing (default 0.2)")
+    p.add_argument("--subsample", type=float, default=0.7, help="share of the rows for each tree (default 0.7)")
+    p.add_argument("--per-tree", type=int, default=25, metavar="FACTORS", help="how many factors, by chance, a tree is made of (default 25)")
     p.add_argument("--rows", type=int, default=40, help="at most so many rows of a subject, by chance (default 40)")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
@@ -253,6 +255,12 @@ def split(subjects, robot, folds, seed):
     return np.array([place[s] for s in subjects])
 
 
+def progress(done, folds):
+    """Says how far the training is, where somebody watches."""
+    if sys.stderr.isatty():
+        print(f"\r{done} of {folds} folds", end="\n" if done == folds else "", file=sys.stderr, flush=True)
+
+
 def main():
     args = arguments()
     try:
@@ -284,18 +292,23 @@ def main():
     print(f"{len(y)} rows of {len(unique)} subjects, {len(names)} factors, {share:.1%} robots")
     params = dict(
         objective="binary:logistic", eval_metric="logloss", max_depth=args.depth, eta=args.eta, seed=args.seed, nthread=1, tree_method="hist",
-        min_child_weight=args.min_weight, subsample=args.subsample, colsample_bytree=args.subsample, base_score=min(max(share, 0.01), 0.99),
+        min_child_weight=args.min_weight, subsample=args.subsample, colsample_bytree=min(1, args.per_tree / len(names)), base_score=min(max(share, 0.01), 0.99),
     )
+    params["lambda"] = args.shrink
     data = lambda rows: xgb.DMatrix(x[rows], y[rows], weight=weight[rows], feature_names=names)
 
     fold = split(subjects, robot, folds, args.seed)
+    models, losses = [], []
+    for k in range(folds):
+        here, course = fold == k, {}
+        models.append(xgb.train(params, data(~here), args.trees, evals=[(data(here), "unseen")], evals_result=course, verbose_eval=False))
+        losses.append(course["unseen"]["logloss"])
+        progress(k + 1, folds)
     score, trees = np.zeros(len(y)), []
     for k in range(folds):
-        here, stop = fold == k, fold == (k + 1) % folds
-        train, test = data(~here & ~stop), data(here)
-        model = xgb.train(params, train, args.trees, evals=[(data(stop), "stop")], early_stopping_rounds=25, verbose_eval=False)
-        trees.append(model.best_iteration + 1)
-        score[here] = model.predict(test, iteration_range=(0, model.best_iteration + 1))
+        here = fold == k
+        trees.append(1 + int(np.argmin(np.delete(losses, k, 0).mean(0))))
+        score[here] = models[k].predict(data(here), iteration_range=(0, trees[k]))
         mean, label, _ = by_subject(score[here], robot[here], subjects[here])
         print(f"fold {k + 1} of {folds}: {trees[-1]} trees, ROC AUC by subject {auc(mean, label):.4f}")
     print("\nsubjects that the model has not seen, all folds together:")
