@@ -123,10 +123,11 @@ func TestRoles(t *testing.T) {
 func (g *gateway) actsAre(want map[string]string) {
 	g.t.Helper()
 	var found journal.Found
-	for until := time.Now().Add(time.Minute); len(found.Entries) < len(want) && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	servertest.Eventually(g.t, fmt.Sprintf("%d acts in the journal", len(want)), func() bool {
 		found = journal.Found{} // or entries keep what is left out of others
 		g.ok(&found, "GET", "/api/journal?q=kind:act+by:admin.token", "")
-	}
+		return len(found.Entries) >= len(want)
+	})
 	got := map[string]string{}
 	for _, e := range found.Entries {
 		got[e.Method] = e.Subject + " " + e.Reason

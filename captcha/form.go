@@ -201,21 +201,27 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
 	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
-	if wait := c.exhausted(q, c.ask(q, q.least(), at).step, at); wait > 0 && !c.mayMove(q, q.Reason, q.least(), false) {
+	asked := c.askForm(q, at)
+	asked.move = c.mayMove(q, q.Reason, q.least(), false)
+	if wait := c.exhausted(q, asked.step, at); wait > 0 && !asked.move {
 		a := c.limitedForm(q, nil, string(token), wait, nil)
 		c.probe(q, &a, pr)
 		return a
 	}
 	q.Written = s.written
-	return c.formPage(q, nil, string(token), pr, templates.ProblemNone, at)
+	return c.formPage(q, nil, string(token), asked, pr, templates.ProblemNone, at)
 }
 
-// formPage is a page that carries a request.
-func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Response {
-	lang := c.language(q, p)
+// askForm is ask for a page that carries a request.
+func (c *Captcha) askForm(q *Request, at time.Time) question {
 	asked := c.ask(q, q.least(), at)
 	asked.as = asForm
-	asked.move = p == nil && c.mayMove(q, q.Reason, q.least(), false)
+	return asked
+}
+
+// formPage is a page that carries a request, with the question that askForm has chosen.
+func (c *Captcha) formPage(q *Request, p *params, token string, asked question, pr probeState, problem templates.Problem, at time.Time) Response {
+	lang := c.language(q, p)
 	lost := c.cookiesLost(q, pr, at)
 	if !lost && asked.move {
 		return c.checkingForm(q, p, token, asked, at)
@@ -278,11 +284,12 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 		return a
 	}
 	if p.fresh != "" || p.toLang != "" || p.step != "" { // another picture, language or step: nothing was answered
-		if wait := c.exhausted(q, p.chose(c.ask(q, q.least(), at).step), at); wait > 0 {
+		asked := c.askForm(q, at)
+		if wait := c.exhausted(q, p.chose(asked.step), at); wait > 0 {
 			return c.limitedForm(q, p, p.saved, wait, nil)
 		}
 		p.step, p.key = c.instead(q, p, at), ""
-		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
+		return c.formPage(q, p, p.saved, asked, pr, templates.ProblemNone, at)
 	}
 	r := c.judge(q, channelPage, p, at)
 	if r.state == stateLimited {
@@ -306,9 +313,9 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 			c.noteSolved(q, &a, at)
 		}
 	case stateUnavailable:
-		a = c.formPage(q, p, p.saved, pr, templates.ProblemExpired, at)
+		a = c.formPage(q, p, p.saved, c.askForm(q, at), pr, templates.ProblemExpired, at)
 	default:
-		a = c.formPage(q, p, p.saved, pr, r.problem(), at)
+		a = c.formPage(q, p, p.saved, c.askForm(q, at), pr, r.problem(), at)
 	}
 	r.note(&a)
 	return a

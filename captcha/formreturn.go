@@ -82,7 +82,7 @@ func (c *Captcha) Resume(q *Request) (a Response, ok bool) {
 	q.Reason, q.Require, q.Written = s.reason, s.require, s.written
 	if !c.wasAnswered(q, &s, at) {
 		p.key = ""
-		return c.formPage(q, &p, p.saved, pr, templates.ProblemNone, at), true
+		return c.formPage(q, &p, p.saved, c.askForm(q, at), pr, templates.ProblemNone, at), true
 	}
 	return c.resend(q, &p, s, page, at), true
 }

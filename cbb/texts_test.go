@@ -10,6 +10,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/rules/texts"
+	"antirobot/servertest"
 )
 
 // found reports whether a text is in the list of texts of that name.
@@ -85,11 +86,7 @@ func TestListsOfTexts(t *testing.T) {
 	}
 	defer closeLists(t, l)
 	file("hosts", "mailinator.com\nguerrillamail.com\n")
-	for end := time.Now().Add(time.Minute); !found(l, "hosts", "", "x@guerrillamail.com"); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a changed file is not read")
-		}
-	}
+	servertest.Eventually(t, "a changed file is read", func() bool { return found(l, "hosts", "", "x@guerrillamail.com") })
 	f("hosts", "", "x@yopmail.com", false)
 }
 

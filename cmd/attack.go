@@ -52,8 +52,7 @@ Without an argument it prints the present state. SIGUSR1 and SIGUSR2 to the proc
 			case off:
 				fmt.Fprintln(cmd.OutOrStdout(), "switched off")
 			case s.On:
-				fmt.Fprintf(cmd.OutOrStdout(), "under attack %s: %.0f %% of the visitors whom the site does not know are asked\n",
-					untilWords(s.Until), 100*s.Share)
+				fmt.Fprintln(cmd.OutOrStdout(), attackWords(&s))
 			default:
 				fmt.Fprintln(cmd.OutOrStdout(), "not under attack")
 			}
@@ -64,4 +63,13 @@ Without an argument it prints the present state. SIGUSR1 and SIGUSR2 to the proc
 	cmd.Flags().BoolVar(&raw, "json", false, "print the response of the gateway unchanged")
 	cmd.Flags().StringVar(&length, "for", "", "how long, a `TIME` such as 30m (default: verdict.attack.for)")
 	return cmd
+}
+
+// attackWords says of a switch that is on until when, and how many are asked: not all at once.
+func attackWords(s *admin.AttackState) string {
+	text := fmt.Sprintf("under attack %s: %.0f %% of the visitors whom the site does not know are asked", untilWords(s.Until), 100*s.Share)
+	if s.Share < 1 {
+		text += " now, and more and more until all of them are"
+	}
+	return text
 }

@@ -57,6 +57,32 @@ func (p *provider) host() string {
 	return u.Host
 }
 
+// describe asks a provider what it says of itself (OpenID Connect Discovery, 4).
+func describe(ctx context.Context, client *http.Client, issuer string) (*oidc.Provider, error) {
+	found, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the openid-configuration of %s: %w", issuer, err)
+	}
+	return found, nil
+}
+
+// Discover asks the provider at an issuer's address what it says of itself, as signing in does: by which name, which has to be that
+// address, or nobody can sign in, and the scopes that it names, if it does. It answers within ten seconds, or before the context ends.
+func Discover(ctx context.Context, issuer string) (name string, scopes []string, err error) {
+	found, err := describe(ctx, &http.Client{Timeout: oidcTime}, issuer)
+	if other := new(oidc.IssuerMismatchError); errors.As(err, &other) {
+		return other.Discovered, nil, nil
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	var said struct {
+		Scopes []string `json:"scopes_supported"`
+	}
+	err = found.Claims(&said)
+	return issuer, said.Scopes, err
+}
+
 // discover returns what the provider says of itself, which it is asked until it answers.
 func (p *provider) discover() (*oidc.Provider, error) {
 	p.mu.Lock()
@@ -65,7 +91,7 @@ func (p *provider) discover() (*oidc.Provider, error) {
 	if found != nil {
 		return found, nil
 	}
-	found, err := oidc.NewProvider(oidc.ClientContext(context.Background(), p.client), p.cfg.Issuer)
+	found, err := describe(context.Background(), p.client, p.cfg.Issuer)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 func TestPretendVisitorPlaysEveryRole(t *testing.T) {
@@ -134,11 +136,7 @@ func TestPretendVisitorScrapes(t *testing.T) {
 	if err := json.Unmarshal(p.do("GET", "/play/score", nil).Body.Bytes(), &told); err != nil || !told.Running || !told.Judged || told.Pages != 31 || told.Score != 0.75 {
 		t.Errorf("%v %+v", err, told)
 	}
-	for deadline := time.Now().Add(time.Minute); f.scraped() < 2; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("nothing is scraped")
-		}
-	}
+	servertest.Eventually(t, "something is scraped", func() bool { return f.scraped() >= 2 })
 	end()
 	s.running.Wait()
 }

@@ -1,15 +1,12 @@
 package e2e
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -93,61 +90,6 @@ type gateway struct {
 
 	ownListen bool   // the configuration names the visitors' addresses
 	clock     string // a file that says how far its clock is ahead; see anotherClock
-}
-
-// logBuffer keeps what the process wrote, and wakes tests that wait for a line.
-type logBuffer struct {
-	mu   sync.Mutex
-	cond *sync.Cond
-	all  []string
-	end  bool
-}
-
-func newLogBuffer() *logBuffer {
-	l := new(logBuffer)
-	l.cond = sync.NewCond(&l.mu)
-	return l
-}
-
-func (l *logBuffer) follow(r io.Reader) {
-	s := bufio.NewScanner(r)
-	s.Buffer(nil, 1<<20)
-	for s.Scan() {
-		l.mu.Lock()
-		l.all = append(l.all, s.Text())
-		l.cond.Broadcast()
-		l.mu.Unlock()
-	}
-	l.mu.Lock()
-	l.end = true
-	l.cond.Broadcast()
-	l.mu.Unlock()
-}
-
-// find waits until a line satisfies ok and returns it; "" after the time is over or the process has ended.
-func (l *logBuffer) find(ok func(string) bool) string {
-	timer := time.AfterFunc(patience, func() { l.mu.Lock(); l.cond.Broadcast(); l.mu.Unlock() })
-	defer timer.Stop()
-	deadline := time.Now().Add(patience)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i := 0; ; {
-		for ; i < len(l.all); i++ {
-			if ok(l.all[i]) {
-				return l.all[i]
-			}
-		}
-		if l.end || !time.Now().Before(deadline) {
-			return ""
-		}
-		l.cond.Wait()
-	}
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.all, "\n")
 }
 
 // start runs `antirobot args…` with free ports and its own data directory, and waits until it listens.
@@ -303,98 +245,4 @@ lines:
 		}
 	}
 	return sum
-}
-
-// site is a service behind the gateway that says what it got.
-func site(t *testing.T) *httptest.Server {
-	t.Helper()
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		if strings.HasPrefix(r.URL.Path, "/pictures/") { // a part of a page is what the answer proves to be one
-			w.Header().Set("Content-Type", "image/png")
-		}
-		w.Header().Set("X-Served-By", "site")
-		fmt.Fprintf(w, "site got %s %s\n", r.Method, r.URL.RequestURI())
-		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "X-Request-Id", "X-Forwarded-Proto", "X-Forwarded-Host", "Content-Type", "Origin", "Cookie", "X-Antirobot-Client"} {
-			if v := r.Header.Values(name); len(v) > 0 {
-				fmt.Fprintf(w, "%s: %s\n", name, strings.Join(v, " | "))
-			}
-		}
-		fmt.Fprintf(w, "body: %s\n", body)
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// client is a visitor with a cookie jar that does not follow redirects.
-type client struct {
-	t *testing.T
-	http.Client
-	header http.Header
-}
-
-func visitor(t *testing.T) *client {
-	jar, err := cookiejar.New(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &client{t: t, header: http.Header{}}
-	c.Jar = jar
-	c.Timeout = patience
-	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	c.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
-	c.header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
-	return c
-}
-
-// response is an answer whose body was read.
-type response struct {
-	*http.Response
-	body string
-}
-
-func (c *client) do(method, url, body string, header ...string) *response {
-	c.t.Helper()
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	for k, v := range c.header {
-		req.Header[k] = v
-	}
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
-	}
-	res, err := c.Do(req)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return &response{res, string(b)}
-}
-
-func (c *client) get(url string, header ...string) *response {
-	c.t.Helper()
-	return c.do("GET", url, "", header...)
-}
-
-// must fails the test unless the answer has that status and its body contains the text.
-func (r *response) must(t *testing.T, status int, contains string) *response {
-	t.Helper()
-	if r.StatusCode != status || !strings.Contains(r.body, contains) {
-		t.Fatalf("%s %s: got %d %v\n%s\nwanted %d with %q", r.Request.Method, r.Request.URL, r.StatusCode, r.Header, tail(r.body, 2000), status, contains)
-	}
-	return r
-}
-
-func tail(s string, n int) string {
-	if len(s) > n {
-		return "…" + s[len(s)-n:]
-	}
-	return s
 }

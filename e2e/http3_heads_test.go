@@ -12,7 +12,6 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"github.com/quic-go/quic-go/quicvarint"
 )
 
 // TestHTTP3UnfinishedHeads: connections that have a request under way, and beside it as many heads as they may, each without its last
@@ -61,7 +60,8 @@ defaults: {upstream: {urls: [%q], response_timeout: 10m}}
 	for range all {
 		<-in
 	}
-	head := append(quicvarint.Append(quicvarint.Append(nil, 1), size), make([]byte, size-1)...) // HEADERS (RFC 9114 section 7.2.2)
+	head := frame3(1, make([]byte, size)) // HEADERS
+	head = head[:len(head)-1]
 	for _, c := range all {
 		for range heads {
 			s, err := c.conn.OpenStreamSync(t.Context())

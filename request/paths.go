@@ -20,7 +20,6 @@ const MaxReadings = 9
 type Paths struct {
 	list [MaxReadings][]byte
 	n    int
-	norm int // which is the normal form
 	nul  bool
 	buf  []byte
 }
@@ -30,7 +29,7 @@ const keptPaths = 16 << 10
 
 // Read reads a path. Time is linear in its length; it allocates only for a path that is longer than those before.
 func (p *Paths) Read(raw []byte) {
-	p.n, p.norm, p.nul = 0, 0, false
+	p.n, p.nul = 0, false
 	p.add(raw)
 	normal, odd := survey(raw)
 	if normal && !(odd && isLoose(raw)) {
@@ -108,7 +107,6 @@ func (p *Paths) last(path []byte) {
 		}
 	}
 	p.list[p.n] = path
-	p.norm = p.n
 	p.n++
 }
 
@@ -124,9 +122,6 @@ func (p *Paths) addLoose(b, decoded []byte) []byte {
 
 // All returns the readings.
 func (p *Paths) All() [][]byte { return p.list[:p.n] }
-
-// normal returns the normal form.
-func (p *Paths) normal() []byte { return p.list[p.norm] }
 
 // HasNUL reports whether a byte of zero is escaped in the path. Nobody asks for that in earnest, and whether the path
 // ends there is read differently everywhere.

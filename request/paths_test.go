@@ -19,8 +19,8 @@ func TestPaths(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: %q, wanted %q", raw, got, want)
 		}
-		if string(p.normal()) != string(NormalPath(nil, []byte(raw))) {
-			t.Errorf("%q: the last is %q", raw, p.normal())
+		if normal := string(NormalPath(nil, []byte(raw))); got[0] != normal && got[len(got)-1] != normal {
+			t.Errorf("%q: the last is %q", raw, got[len(got)-1])
 		}
 	}
 	f("/", "/")
@@ -92,8 +92,11 @@ func FuzzPaths(f *testing.F) {
 		given := bytes.Clone(raw)
 		p.Read(raw)
 		all := p.All()
-		if !bytes.Equal(raw, given) || !bytes.Equal(all[0], raw) || !bytes.Equal(p.normal(), NormalPath(nil, raw)) {
+		if !bytes.Equal(raw, given) || !bytes.Equal(all[0], raw) {
 			t.Fatalf("%q: %q", raw, all)
+		}
+		if normal := NormalPath(nil, raw); !bytes.Equal(raw, normal) && !bytes.Equal(all[len(all)-1], normal) {
+			t.Fatalf("%q: %q, and the normal form is not the last", raw, all)
 		}
 		for i := range all {
 			for k := range i {

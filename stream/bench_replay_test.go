@@ -11,6 +11,7 @@ import (
 
 	"antirobot/store"
 	"antirobot/stream"
+	"antirobot/stream/streamtest"
 	"antirobot/verdict"
 	"antirobot/verdict/processor"
 )
@@ -20,7 +21,7 @@ import (
 func BenchmarkReplay(b *testing.B) {
 	cfg := batched()
 	b.Run("memory", func(b *testing.B) {
-		log, kv := stream.NewMemory(cfg, time.Now), store.NewMemory(nil)
+		log, kv := streamtest.NewMemory(cfg, time.Now), store.NewMemory(nil)
 		replays(b, cfg, stream.NewGroup(cfg, stream.GroupDeps{Log: log, KV: kv, Logger: zerolog.Nop()}))
 	})
 	b.Run("redis", func(b *testing.B) {

@@ -132,8 +132,8 @@ func (i *interpreter) pass(f http2.Frame) error {
 		if str == nil {
 			return nil
 		}
-		if n := uint64(len(f.Data())); n > 0 {
-			_, _ = str.Write(append(quicvarint.Append([]byte{frameData}, n), f.Data()...))
+		if len(f.Data()) > 0 {
+			_, _ = str.Write(frame3(frameData, f.Data()))
 		}
 		if f.StreamEnded() {
 			_ = str.Close()
@@ -166,7 +166,7 @@ func (i *interpreter) passHead(id uint32, compressed []byte, ended bool) error {
 		i.streams[id] = str
 		go i.readAnswer(id, str)
 	}
-	_, _ = str.Write(append(quicvarint.Append([]byte{frameHead}, uint64(block.Len())), block.Bytes()...))
+	_, _ = str.Write(frame3(frameHead, block.Bytes()))
 	if ended {
 		_ = str.Close()
 	}
@@ -251,6 +251,11 @@ func settingsHTTP3(payload []byte) (all []http2.Setting) {
 			all = append(all, http2.Setting{ID: http2.SettingEnableConnectProtocol, Val: uint32(v)}) //nolint:gosec // it is 0 or 1
 		}
 	}
+}
+
+// frame3 is a frame of HTTP/3.
+func frame3(kind uint64, payload []byte) []byte {
+	return append(quicvarint.Append(quicvarint.Append(nil, kind), uint64(len(payload))), payload...)
 }
 
 // readFrame reads a frame of HTTP/3. io.EOF is the stream's proper end.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"antirobot/servertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -105,11 +107,7 @@ func TestReload(t *testing.T) {
 	write(t, file, []byte(asns))
 	wait("DE, AS64500 Example Org")
 	write(t, file, []byte("<html>not found</html>"))
-	for end := time.Now().Add(time.Minute); p.failed.Get() < 2; time.Sleep(10 * time.Millisecond) { // missing, then damaged
-		if time.Now().After(end) {
-			t.Fatal("the damaged file was not looked at")
-		}
-	}
+	servertest.Eventually(t, "the damaged file is looked at", func() bool { return p.failed.Get() >= 2 }) // missing, then damaged
 	wait("DE, AS64500 Example Org")
 	write(t, file, countries())
 	wait("AT")

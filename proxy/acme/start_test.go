@@ -18,6 +18,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"github.com/rs/zerolog"
 
+	"antirobot/servertest"
 	"antirobot/store"
 )
 
@@ -69,26 +70,18 @@ func TestStoreAwayAtStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually := func(what string, holds func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal(what)
-			}
-		}
-	}
 	kv.away.Store(true)
 	k.Start()
-	eventually("the store is not asked", func() bool { return kv.asked.Load() > 0 })
+	servertest.Eventually(t, "the store is asked", func() bool { return kv.asked.Load() > 0 })
 	if m := k.missing(); len(m) != 1 {
 		t.Errorf("missing: %q", m)
 	}
 	kv.away.Store(false)
-	eventually("the stored certificate is not served", func() bool {
+	servertest.Eventually(t, "the stored certificate is served", func() bool {
 		got := k.served(k.sites[0], time.Now())
 		return got != nil && got.Leaf.SerialNumber.Int64() == 1
 	})
-	eventually("nobody renews it", func() bool { return len(k.cache.AllMatchingCertificates(host)) == 1 })
+	servertest.Eventually(t, "somebody renews it", func() bool { return len(k.cache.AllMatchingCertificates(host)) == 1 })
 	got, err := k.GetCertificate(&tls.ClientHelloInfo{ServerName: "WWW.Shop.example", SupportedVersions: []uint16{tls.VersionTLS13}})
 	if err != nil || got.Leaf.SerialNumber.Int64() != 1 {
 		t.Errorf("%v", err)

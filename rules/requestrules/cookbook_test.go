@@ -120,6 +120,14 @@ var cookbook = map[string][]visit{
 		{1, "192.0.2.1", "POST /contact|body: text=https://a.example http://b.example HTTP://c.example", 200, "QUARANTINE"},
 		{1, "192.0.2.1", "GET /contact", 200, "OK"},
 	},
+	"ai-crawlers": {
+		{1, "192.0.2.1", "GET /|User-Agent: Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; GPTBot/1.2; +https://openai.com/gptbot)", 200, "BLOCK"},
+		{1, "192.0.2.1", "GET /a|User-Agent: CCBot/2.0 (https://commoncrawl.org/faq/)", 200, "BLOCK"},
+		{1, "192.0.2.1", "GET /robots.txt|User-Agent: CCBot/2.0 (https://commoncrawl.org/faq/)", 200, "OK"},
+		{1, "192.0.2.1", "GET /" + browser, 200, "OK"},
+		{1, "192.0.2.1", "GET /|User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)", 200, "OK"},
+		{1, "192.0.2.1", "GET /", 200, "OK"},
+	},
 }
 
 // TestCookbook runs each recipe of docs/cookbook.md as it stands there.

@@ -274,3 +274,6 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// waiting returns how many batches wait.
+func (c *Counters) waiting() int64 { return c.stats.batches.Load() }

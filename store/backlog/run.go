@@ -171,9 +171,6 @@ func (c *Counters) writeMetrics(w io.Writer) {
 	metrics.WriteCounterUint64(w, "antirobot_counter_queue_lost_batches_total", c.stats.lost.Load())
 }
 
-// waiting returns how many batches wait.
-func (c *Counters) waiting() int64 { return c.stats.batches.Load() }
-
 // Age returns for how long the oldest batch has been waiting; 0 if none does.
 func (c *Counters) Age() time.Duration {
 	at := c.stats.oldest.Load()

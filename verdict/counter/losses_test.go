@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"antirobot/servertest"
 	"antirobot/store"
 )
 
@@ -129,11 +130,7 @@ func TestCloseFlushes(t *testing.T) {
 	must(t, s.Start(bg))
 	slot := store.TenMinutes.Number(time.Now())
 	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 1})
-	for end := time.Now().Add(time.Minute); s.Metrics().Flushed == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("nothing is flushed")
-		}
-	}
+	servertest.Eventually(t, "something is flushed", func() bool { return s.Metrics().Flushed > 0 })
 	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 2})
 	must(t, s.Close())
 	dst := make([]uint64, 1)

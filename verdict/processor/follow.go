@@ -18,9 +18,13 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known, here b
 	if !load && e.Series == 0 {
 		return
 	}
+	if !load {
+		p.count(e)
+		return
+	}
 	known = known || p.keeper.Returns(e)
 	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	x, told, fresh := p.walk(e, r, load, here, known || !settled)
+	x, told, fresh := p.walk(e, r, manner{here: here, learn: known || !settled})
 	if told {
 		r.people.others.vote(e, &x, normOthers)
 	}
@@ -33,23 +37,40 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known, here b
 	}
 }
 
-// walk is follow for a page load, or for a call with a number. It returns what the subject is like when that is due to be told, and
-// whether it has got a page that is new to it.
-func (p *Processor) walk(e *verdict.Event, r *rates, load, here, learn bool) (x traits, told, fresh bool) {
-	stopped := e.Verdict != verdict.Human && e.Mode == verdict.Enforce
+// wasStopped reports whether the visitor of an event got something else than what it asked for.
+func wasStopped(e *verdict.Event) bool {
+	return e.Verdict != verdict.Human && e.Mode == verdict.Enforce
+}
+
+// count is follow for a call with a number: who counts through numbers may do so without opening pages.
+func (p *Processor) count(e *verdict.Event) {
+	sh, h := p.trails.lock(e.Subjects[0])
+	defer sh.mu.Unlock()
+	if t, _ := p.trails.open(sh, h, e.Subjects[0]); !wasStopped(e) {
+		t.step(e, false)
+	}
+}
+
+// manner is what is known of a page load beside its event.
+type manner struct {
+	here  bool // its subject may still be on its last page, so that the same one again is a reload
+	learn bool // others are compared with the links that its subject follows
+}
+
+// walk is follow for a page load. It returns what the subject is like when that is due to be told, and whether it has got a page that is
+// new to it.
+func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, fresh bool) {
+	stopped := wasStopped(e)
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
-	if load && t.reloads(e, here) {
+	if t.reloads(e, m.here) {
 		t.reload(e)
 		return x, false, false
 	}
-	turned := load && t.turnsPage(e)
+	turned := t.turnsPage(e)
 	if !stopped {
 		t.step(e, turned)
-	}
-	if !load {
-		return x, false, false
 	}
 	got := !stopped && e.Status < 400 // a page, to stay on
 	unseen, others := !t.has(uint32(e.Path)), float32(-1)
@@ -65,7 +86,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load, here, learn bool) (x 
 	}
 	t.dwell.Open(kind)
 	if fresh && e.Referer == client.RefererSame {
-		t.choices.Follow(&r.people.links, e.RefererPath, uint32(e.Path), learn)
+		t.choices.Follow(&r.people.links, e.RefererPath, uint32(e.Path), m.learn)
 	}
 	if e.FromOutside() && got {
 		t.comes(e.At, r.people.entrances.OddHour(e.At))

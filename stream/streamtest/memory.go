@@ -1,4 +1,4 @@
-package stream
+package streamtest
 
 import (
 	"bytes"
@@ -7,11 +7,13 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"antirobot/stream"
 )
 
-// Memory is a Log in the memory of one process, for tests and for several roles in one process. Made by NewMemory.
+// Memory is a stream.Log in the memory of the process, the simplest one that passes. Made by NewMemory. Safe for concurrent use.
 type Memory struct {
-	cfg    Config
+	cfg    stream.Config
 	now    func() time.Time
 	mu     sync.Mutex
 	grown  chan struct{} // closed and replaced whenever something is added
@@ -26,8 +28,8 @@ type remembered struct {
 	data []byte
 }
 
-// NewMemory makes an empty log.
-func NewMemory(cfg Config, now func() time.Time) *Memory {
+// NewMemory makes an empty log, whose times are those of now.
+func NewMemory(cfg stream.Config, now func() time.Time) *Memory {
 	return &Memory{cfg: cfg, now: now, grown: make(chan struct{}), parts: make([][]remembered, cfg.Partitions)}
 }
 
@@ -41,12 +43,12 @@ func parsePos(pos string) (at int64, n uint64) {
 	return at, n
 }
 
-// Append implements Log.
+// Append implements stream.Log.
 func (m *Memory) Append(ctx context.Context, partitions []int, data [][]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return ErrClosed
+		return stream.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -71,7 +73,7 @@ func (m *Memory) Append(ctx context.Context, partitions []int, data [][]byte) er
 	return nil
 }
 
-// Read implements Log.
+// Read implements stream.Log.
 func (m *Memory) Read(ctx context.Context, partition int, after string, wait time.Duration, f func(pos string, data []byte)) error {
 	at, n := parsePos(after)
 	timer := time.NewTimer(wait)
@@ -87,7 +89,7 @@ func (m *Memory) Read(ctx context.Context, partition int, after string, wait tim
 		grown, closed := m.grown, m.closed
 		m.mu.Unlock()
 		if closed {
-			return ErrClosed
+			return stream.ErrClosed
 		}
 		for i := range got {
 			f(got[i].pos(), got[i].data)
@@ -105,13 +107,13 @@ func (m *Memory) Read(ctx context.Context, partition int, after string, wait tim
 	}
 }
 
-// Back implements Log.
+// Back implements stream.Log.
 func (m *Memory) Back(pos string, by time.Duration) string {
 	at, _ := parsePos(pos)
 	return fmt.Sprintf("%d-0", at-by.Milliseconds())
 }
 
-// Ahead implements Log.
+// Ahead implements stream.Log.
 func (m *Memory) Ahead(a, b string) time.Duration {
 	x, m1 := parsePos(a)
 	y, m2 := parsePos(b)
@@ -122,7 +124,7 @@ func (m *Memory) Ahead(a, b string) time.Duration {
 	return d
 }
 
-// End implements Log.
+// End implements stream.Log.
 func (m *Memory) End(_ context.Context, partition int) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -132,7 +134,7 @@ func (m *Memory) End(_ context.Context, partition int) (string, error) {
 	return "", nil
 }
 
-// Trim implements Log.
+// Trim implements stream.Log.
 func (m *Memory) Trim(_ context.Context, partition int, before string) error {
 	at, n := parsePos(before)
 	m.mu.Lock()
@@ -145,7 +147,7 @@ func (m *Memory) Trim(_ context.Context, partition int, before string) error {
 	return nil
 }
 
-// Close implements Log.
+// Close implements stream.Log.
 func (m *Memory) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -1,0 +1,165 @@
+package captcha
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/store"
+)
+
+// retryUnavailable is how long a client is asked to wait when the store is unavailable.
+const retryUnavailable = 5 * time.Second
+
+// judge checks an answer and, if it is right, earns the pass.
+func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
+	defer func() {
+		c.count.answers[r.state].Inc()
+		c.noteTried(q, wayOf(q, ch, p), &r, at)
+		switch {
+		case !r.opened:
+		case r.key.kind == silentCode || r.key.kind == pressCode:
+			if r.state == stateFailed || r.state == stateSolved {
+				c.climbs.note(q, r.state == stateSolved, at)
+			}
+		case r.key.kind != workCode:
+		case r.state == stateSolved:
+			c.count.work["solved"].Inc()
+		case r.state == stateFailed || r.state == stateUsed:
+			c.count.work["refused"].Inc()
+		}
+	}()
+	k, kd, err := c.open(q, p.key, at)
+	who := q.ID.Addr
+	if err == nil && k.partner != 0 {
+		who = k.addr // each of a partner's users has a separate rate, named again or not
+	}
+	if wait := c.checks.Take(c.checks.AddrKey(who, 0), at); wait > 0 {
+		return result{state: stateLimited, wait: wait}
+	}
+	switch {
+	case errors.Is(err, errKeyExpired):
+		return result{state: stateExpired}
+	case err != nil || k.channel != ch:
+		return result{state: stateFailed}
+	}
+	r.key, r.opened = k, true
+	r.took = at.Sub(time.UnixMilli(k.issued))
+	if !c.answerableBy(q, &k) || k.kind == workCode && !q.offersWork() {
+		r.state = stateExpired
+		return r
+	}
+	right, given := kd.check(k.secret, p.rep)
+	r.robot, r.print = mechanical(&k, p.rep), q.readProof(p.key, p.proof)
+	switch {
+	case !given:
+		r.state = stateEmpty
+	case right && c.kept(q, &r, at):
+		r.state = stateLost
+	case right && c.early(q, &r, at):
+		r.state = stateLimited
+	case !c.spent.Add(k.nonce, at):
+		r.state = q.again(&k)
+	case k.kind == moveCode:
+		c.moved(q, &r, right, at)
+	case r.goesOn(right):
+		r.state = stateNext
+	case !right:
+		r.state = stateFailed
+	default:
+		c.earn(q, &r, at)
+	}
+	return r
+}
+
+// answerableBy reports whether the key was made for whoever answers. A partner is trusted about its user: the pass is bound
+// to the user that the key names. A visitor may answer from another network than that of the question (IPv4 and IPv6 of one
+// browser, a phone between cells) if the browser brings the mark that it was given with it; price and pass stay with the
+// network of the question.
+func (c *Captcha) answerableBy(q *Request, k *key) bool {
+	if k.partner != 0 {
+		return q.Partner == nil || k.partner == q.partnerHash()
+	}
+	return q.Partner == nil && c.shownTo(k, q)
+}
+
+// spendHold is for how much longer a spent key is kept than it matters: a server of the store whose clock is ahead by as much for a
+// while, and expires by it, would let a key be spent again when the clock is right.
+const spendHold = time.Hour
+
+// spend spends a key for all nodes. While the store is unavailable, a service that continues without it relies on this
+// node's memory, which the caller has checked, and the key is spent in the store when it is back; known is false for a
+// service that does not continue.
+func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, what string) (first, known bool) {
+	ttl += spendHold
+	first, err := c.store.Spend(ctx, key, ttl)
+	if err == nil {
+		return first, true
+	}
+	if !c.survives(q, what, err) {
+		return false, false
+	}
+	if l, ok := c.store.(store.Later); ok {
+		l.SpendLater(key, ttl)
+	}
+	return true, true
+}
+
+// earn spends the key for all nodes and makes the pass. The order matters: no pass before the key is durably spent.
+func (c *Captcha) earn(q *Request, r *result, at time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	first, known := c.spend(ctx, q, append([]byte("captcha/key/"), r.key.nonce[:]...), c.cfg.KeyTTL, "spend the answer")
+	if !known {
+		r.state, r.wait = stateUnavailable, retryUnavailable
+		return
+	}
+	if !first {
+		r.state = q.again(&r.key)
+		return
+	}
+	e, wait, err := c.takePass(ctx, q, r, at)
+	if err != nil && !c.survives(q, "count the passes of an address and its network", err) {
+		r.state, r.wait = stateUnavailable, retryUnavailable
+		return
+	}
+	if wait > 0 {
+		r.state, r.wait = stateLimited, wait
+		return
+	}
+	if err == nil && r.key.kind == workCode && c.underpaid(&r.key, &e) {
+		c.count.work["underpaid"].Inc()
+		r.state = stateExpired // its work no longer meets the price; the next challenge has the current one
+		return
+	}
+	r.pass = spravka.Pass{
+		ID: r.key.passID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
+		Allowance: c.cfg.worth(&r.key, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
+		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q), Step: uint8(r.key.step()), Asked: uint8(r.key.asked),
+	}
+	if r.key.partner != 0 {
+		r.pass.Agent = 0 // the agent that we see is the partner's
+	}
+	quick := c.quick(r)
+	if quick && r.key.partner == 0 {
+		r.pass.Shape = shapeOf(q)
+	}
+	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
+		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
+	}
+	c.climbs.earn(&r.key, c.cfg.shareOf(r.key.step(), r.key.asked), q.Read, at)
+	c.bind(q, r)
+	c.keep(ctx, r)
+	r.cookie = c.passCookie(q, &r.pass, at)
+	r.state = stateSolved
+}
+
+// survives logs a failure of the store, and reports whether the service continues without it.
+func (c *Captcha) survives(q *Request, what string, err error) bool {
+	c.count.failures.Inc()
+	c.log.Error().Err(err).Str("request_id", q.RequestID).Str("service", q.Service.name).
+		Bool("goes_on", !q.Service.closed).Msg("captcha: " + what)
+	return !q.Service.closed
+}
