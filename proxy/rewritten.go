@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"slices"
 
 	"antirobot/request"
 )
@@ -30,6 +31,14 @@ func rewritten(f *request.Field) []byte {
 		return path
 	}
 	return nil
+}
+
+// renames reports whether a field of the head names another path than the request's.
+func renames(v *request.View) bool {
+	return slices.ContainsFunc(v.Fields, func(f request.Field) bool {
+		path := rewritten(&f)
+		return len(path) > 0 && !bytes.Equal(path, v.Path)
+	})
 }
 
 // addRewritten adds the settings of the paths that fields of the head name, and reports whether there are such fields.

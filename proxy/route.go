@@ -155,11 +155,12 @@ func under(path []byte, prefixes []string) bool {
 	return false
 }
 
-// isHealthCheck reports whether v is a balancer's health check, which is passed on without a verdict.
+// isHealthCheck reports whether v is a balancer's health check, which is passed on without a verdict. One that names another path in
+// a field that some services believe is none.
 func (s *Service) isHealthCheck(v *request.View) bool {
 	for _, p := range s.Config.HealthPaths {
 		if string(v.Path) == p && (string(v.Method) == "GET" || string(v.Method) == "HEAD") {
-			return true
+			return !renames(v)
 		}
 	}
 	return false

@@ -270,6 +270,13 @@ func TestHealthChecksAreExact(t *testing.T) {
 			t.Errorf("%s: %t", line, got)
 		}
 	}
+	for path, want := range map[string]bool{"/healthz": true, "https://h/healthz?a": true, "/product/1": false, "https://h/product/1": false} {
+		v := view("GET /healthz")
+		v.Fields = append(v.Fields, request.Field{Name: []byte("X_Original-URL"), Value: []byte(path)})
+		if got := s.isHealthCheck(v); got != want {
+			t.Errorf("a service may read %s: %t", path, got)
+		}
+	}
 }
 
 func TestConfigSaysAllErrors(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -282,5 +284,24 @@ func TestCharsets(t *testing.T) {
 	cfg.Sources, cfg.Charset = sources("text", "form", "t"), "klingon"
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "charset: ") {
 		t.Error(err)
+	}
+}
+
+// TestNamesInManyPieces: what a name in pieces takes grows with them, not with their square: of 256 KiB it took half a second and gigabytes.
+func TestNamesInManyPieces(t *testing.T) {
+	var head strings.Builder
+	for i := range 13000 {
+		fmt.Fprintf(&head, "; name*%d=0123456789", i)
+	}
+	disposition := []string{"form-data" + head.String()}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	names, _, _ := partNames(disposition)
+	runtime.ReadMemStats(&after)
+	if whole := strings.Repeat("0123456789", 13000); !slices.Contains(names, whole) {
+		t.Errorf("%d names", len(names))
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+		t.Errorf("%d MiB for %d bytes", n>>20, head.Len())
 	}
 }

@@ -197,7 +197,7 @@ func partNames(dispositions []string) (names []string, file bool, odd string) {
 		names = append(names, filename)
 	}
 	slices.Sort(names)
-	return slices.Compact(append(names, pieces.came, pieces.counted())), file, odd
+	return slices.Compact(append(names, pieces.came.String(), pieces.counted())), file, odd
 }
 
 // wherever is a name as formidable finds it, whatever stands before.
@@ -211,7 +211,7 @@ func plainCharset(name string) bool {
 // nameInPieces is a name in several parameters (RFC 2231), of which some services take one after the other as they come, and others by
 // their numbers.
 type nameInPieces struct {
-	came  string
+	came  strings.Builder
 	pairs []numbered
 }
 
@@ -221,18 +221,19 @@ type numbered struct {
 }
 
 func (p *nameInPieces) add(key, text string) {
-	p.came += text
+	p.came.WriteString(text)
 	if n, err := strconv.Atoi(strings.Trim(strings.TrimPrefix(key, "name"), "*")); err == nil {
 		p.pairs = append(p.pairs, numbered{n, text})
 	}
 }
 
-func (p *nameInPieces) counted() (name string) {
+func (p *nameInPieces) counted() string {
+	var name strings.Builder
 	slices.SortStableFunc(p.pairs, func(a, b numbered) int { return cmp.Compare(a.n, b.n) })
 	for _, pair := range p.pairs {
-		name += pair.text
+		name.WriteString(pair.text)
 	}
-	return name
+	return name.String()
 }
 
 var (

@@ -7,6 +7,7 @@ import (
 	"math/rand"
 	"strings"
 	"testing"
+	"time"
 
 	"antirobot/message/learn/corpus"
 )
@@ -100,6 +101,22 @@ func TestDisguise(t *testing.T) {
 			if found/plain < least {
 				t.Errorf("%s, %s: %.3f are found again", name, how, found/plain)
 			}
+		}
+	}
+}
+
+// TestFeaturesAreLinear: a long run of what hosts consist of is looked at once, not from each of its places.
+func TestFeaturesAreLinear(t *testing.T) {
+	x := newExtractor(newStemCache(1000))
+	for _, piece := range []string{".", "-", ".-", "ab.", "ab.c9."} {
+		text, quick := strings.Repeat(piece, 1<<17/len(piece)), false
+		for n := 0; n < 3 && !quick; n++ { // a busy machine may need several
+			began := time.Now()
+			x.of(text)
+			quick = time.Since(began) < time.Second
+		}
+		if !quick {
+			t.Errorf("128 KiB of %q take more than a second", piece)
 		}
 	}
 }

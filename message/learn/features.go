@@ -63,6 +63,7 @@ type extractor struct {
 	last   uint64   // hash of the word before
 	before rune     // the letter before, if it is one of Chinese or Japanese
 	ends   []uint32 // where words end in the text
+	noHost int      // where more than so many bytes of the text are left, no host without a scheme begins
 
 	explain bool
 	names   []string // of features, with explain
@@ -101,7 +102,7 @@ func newExtractor(stems *stemCache) *extractor {
 // begin makes room for the features of a text of so many bytes, at most three for a byte.
 func (x *extractor) begin(length int) {
 	x.features, x.names, x.at, x.again, x.ends = x.features[:0], x.names[:0], x.at[:0], x.again[:0], x.ends[:0]
-	x.words, x.last, x.before = 0, 0, 0
+	x.words, x.last, x.before, x.noHost = 0, 0, 0, length
 	room := 2 << bits.Len(uint(min(3*length+leastRoom, maxFeatures)))
 	if room > cap(x.seen) {
 		x.seen, x.round = make([]noted, room), 0

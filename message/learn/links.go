@@ -21,8 +21,14 @@ func (x *extractor) link(text string, atStart bool) int {
 	case request.HasPrefixFold(rest, "https://"):
 		rest = rest[8:]
 	case request.HasPrefixFold(rest, "www."):
-	case !bareHost(rest):
-		return 0
+	case len(rest) > x.noHost:
+		return 0 // within a run that has been looked at
+	default:
+		ok, end := bareHost(rest)
+		if !ok {
+			x.noHost = len(rest) - end
+			return 0
+		}
 	}
 	skipped := len(text) - len(rest)
 	if request.HasPrefixFold(rest, "www.") {
@@ -50,9 +56,10 @@ func (x *extractor) link(text string, atStart bool) int {
 	return skipped + end
 }
 
-// bareHost finds a host without a scheme: labels of ASCII letters with a point between, and a path or a known end.
-func bareHost(s string) bool {
-	end, dot := 0, -1
+// bareHost finds a host without a scheme: labels of ASCII letters with a point between, and a path or a known end. It returns where it, or
+// what looked like one, ends: there is none in it either.
+func bareHost(s string) (ok bool, end int) {
+	dot := -1
 	for end < len(s) && hostByte(s[end]) {
 		if s[end] == '.' {
 			dot = end
@@ -60,22 +67,22 @@ func bareHost(s string) bool {
 		end++
 	}
 	if dot <= 0 || dot == end-1 || end-dot > 8 || end < len(s) && s[end] >= utf8.RuneSelf {
-		return false
+		return false, end
 	}
 	top := s[dot+1 : end]
 	for i := range len(top) {
 		if c := request.Lower(top[i]); c < 'a' || c > 'z' {
-			return false
+			return false, end
 		}
 	}
 	if end < len(s) && s[end] == '/' {
-		return true
+		return true, end
 	}
 	switch strings.ToLower(top) {
 	case "com", "net", "org", "ru", "me", "io", "info", "biz", "xyz", "top", "shop", "site", "online", "club", "uk", "su", "ua", "by", "kz", "cc", "ly", "tk", "link", "live", "pro":
-		return true
+		return true, end
 	}
-	return false
+	return false, end
 }
 
 func hostByte(c byte) bool {

@@ -226,6 +226,9 @@ func (x *Exchange) appendAnswer(dst []byte, h *wire.Head, o *ForwardOptions, fr 
 			for i := range o.AddPrivate {
 				dst = wire.AppendField(dst, o.AddPrivate[i].Name, o.AddPrivate[i].Value)
 			}
+			if h.Guessed() {
+				dst = wire.AppendField(dst, wire.Unshared.Name, wire.Unshared.Value)
+			}
 		}
 		if x.altSvc != nil {
 			dst = wire.AppendField(dst, altSvcName, x.altSvc)

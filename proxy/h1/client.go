@@ -96,6 +96,9 @@ func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length in
 		dst = append(dst, a.o.AddAnswer...)
 		if len(a.o.AddPrivate) > 0 && !h.Sharable() {
 			dst = append(dst, a.o.AddPrivate...)
+			if h.Guessed() {
+				dst = append(dst, wire.Unshared)
+			}
 		}
 		if a.x.altSvc != nil {
 			dst = append(dst, request.Field{Name: altSvcName, Value: a.x.altSvc})

@@ -118,19 +118,53 @@ func (in *Insertion) Write(p []byte) (int, error) {
 func (in *Insertion) Body(w io.Writer, r io.Reader) error {
 	in.out = w
 	defer func() { in.out, in.enc, in.dirty = nil, nil, false }()
+	came := &counter{r: r}
 	switch in.coding {
 	case gzipped:
-		return in.through(&gzipWriters, w, func() error { return in.gunzip(r) })
+		return in.through(&gzipWriters, w, func() error { return in.gunzip(came) })
 	case brotlied:
 		return in.through(&brotliWriters, w, func() error {
 			d := brotliReaders.Get().(*brotli.Reader)
 			defer brotliReaders.Put(d)
-			d.Reset(r)
+			d.Reset(came)
 			defer d.Reset(eof{})
-			return in.place(d)
+			return in.place(came.bounded(d))
 		})
 	}
 	return in.place(r)
+}
+
+// A compressed page of more than mostOpened bytes has no more than mostTimes as many as came: a kilobyte of brotli can be made to
+// open into a gigabyte, which takes seconds whether or not the visitor is still there.
+const (
+	mostOpened = 64 << 20
+	mostTimes  = 250
+)
+
+var errTooDense = errors.New("the page is far larger than what came of it")
+
+// counter counts what came of a compressed page.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// bounded is what opens the page, as long as it is not far larger than what came.
+func (c *counter) bounded(opened io.Reader) io.Reader {
+	var total int64
+	return readerFunc(func(p []byte) (int, error) {
+		n, err := opened.Read(p)
+		if total += int64(n); total > mostOpened && total/mostTimes > c.n {
+			return 0, errTooDense
+		}
+		return n, err
+	})
 }
 
 // through has f write through a compressor from pool.
@@ -148,21 +182,21 @@ func (in *Insertion) through(pool *sync.Pool, w io.Writer, f func() error) error
 }
 
 // gunzip places the tag in a page that is compressed by gzip. What follows its last part, which browsers ignore, is left out.
-func (in *Insertion) gunzip(r io.Reader) error {
+func (in *Insertion) gunzip(r *counter) error {
 	d := gzipReaders.Get().(*gzip.Reader)
 	defer gzipReaders.Put(d)
 	if err := d.Reset(r); err != nil {
 		return err
 	}
 	read := false
-	return in.place(readerFunc(func(p []byte) (int, error) {
+	return in.place(r.bounded(readerFunc(func(p []byte) (int, error) {
 		n, err := d.Read(p)
 		read = read || n > 0
 		if read && errors.Is(err, gzip.ErrHeader) {
 			err = io.EOF
 		}
 		return n, err
-	}))
+	})))
 }
 
 type readerFunc func(p []byte) (int, error)

@@ -2,6 +2,7 @@ package insert
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -172,6 +173,36 @@ func TestCodings(t *testing.T) {
 		t.Errorf("%d bytes", len(got))
 	}
 }
+
+// TestDensePages: a page that opens into far more than came of it ends, and one that is merely large does not.
+func TestDensePages(t *testing.T) {
+	line := []byte(strings.Repeat("a line of a table that says the same again\n", 1<<14))
+	for _, coding := range []string{"gzip", "br"} {
+		var dense bytes.Buffer
+		w := io.WriteCloser(gzip.NewWriter(&dense))
+		if coding == "br" {
+			w, _ = brotli.NewWriter(&dense, 5)
+		}
+		_, _ = io.WriteString(w, "<!doctype html><title>x</title><p>")
+		for range 400 {
+			_, _ = w.Write(line)
+		}
+		_ = w.Close()
+		in := &Insertion{Page: Page{Script: script, Scheme: "https"}}
+		in.Head(200, fields("Content-Type: text/html", "Content-Encoding: "+coding))
+		if err := in.Body(io.Discard, bytes.NewReader(dense.Bytes())); coding == "br" && !errors.Is(err, errTooDense) || coding == "gzip" && dense.Len() > 400*len(line)/mostTimes && err != nil {
+			t.Errorf("%s: %d bytes of %d: %v", coding, dense.Len(), 400*len(line), err)
+		}
+	}
+	large := &counter{n: mostOpened/mostTimes + 1}
+	if n, err := io.Copy(io.Discard, large.bounded(io.LimitReader(endless{}, mostOpened+mostTimes-1))); n != mostOpened+mostTimes-1 || err != nil {
+		t.Errorf("%d bytes: %v", n, err)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 // paused is a service that stops in the middle of a page.
 type paused struct {

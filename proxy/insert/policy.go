@@ -21,7 +21,15 @@ func isPolicy(name []byte) bool {
 type policySet struct {
 	fields []field
 	nonce  string // which the tag needs; empty: none
+	words  int    // of all policies
 }
+
+// Policies of more than so many words in sum permit nothing, and no more than so many nonces are tried: each is looked for in all
+// policies, with each one that a page adds.
+const (
+	maxWords  = 1000
+	maxNonces = 8
+)
 
 // field is one field, which holds any number of policies.
 type field struct {
@@ -39,7 +47,7 @@ type directive struct {
 
 func (p *policySet) reset() {
 	clear(p.fields)
-	p.fields, p.nonce = p.fields[:0], ""
+	p.fields, p.nonce, p.words = p.fields[:0], "", 0
 }
 
 func (p *policySet) add(value []byte) {
@@ -48,7 +56,7 @@ func (p *policySet) add(value []byte) {
 		var one policy
 		for d := range strings.SplitSeq(text, ";") {
 			words := strings.Fields(d)
-			if len(words) == 0 {
+			if p.words += len(words); len(words) == 0 || p.words > maxWords {
 				continue
 			}
 			name := strings.ToLower(words[0])
@@ -72,6 +80,9 @@ func (p *policySet) permitsToo(content string, s site) bool {
 // permits reports whether all policies permit the script and what it sends, and finds the nonce for that. With extend they are
 // changed so that they do, where that is possible.
 func (p *policySet) permits(s site, extend bool) bool {
+	if p.words > maxWords {
+		return false
+	}
 	for _, nonce := range append([]string{p.nonce, ""}, p.nonces()...) {
 		if p.all(func(one policy) bool { return one.permits(s, nonce) }) {
 			p.nonce = nonce
@@ -92,17 +103,17 @@ func (p *policySet) all(f func(policy) bool) bool {
 	return true
 }
 
-// nonces returns those of all policies.
+// nonces returns the first ones of all policies.
 func (p *policySet) nonces() (found []string) {
 	p.all(func(one policy) bool {
 		if d := one.scripts(); d != nil {
 			for _, source := range d.sources {
-				if n, ok := nonceOf(source); ok {
+				if n, ok := nonceOf(source); ok && !slices.Contains(found, n) && len(found) < maxNonces {
 					found = append(found, n)
 				}
 			}
 		}
-		return true
+		return len(found) < maxNonces
 	})
 	return found
 }

@@ -1,8 +1,10 @@
 package insert
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestPolicies: with which policies a page gets the script, and with which nonce.
@@ -81,4 +83,37 @@ func TestExtend(t *testing.T) {
 	f("script-src 'strict-dynamic' 'sha256-AA='", "script-src 'strict-dynamic' 'sha256-AA='; script-src-elem 'strict-dynamic' 'sha256-AA=' 'nonce-NONCE'")
 	f("script-src-elem 'none', connect-src 'self'", "script-src-elem 'self', connect-src 'self'")
 	f("sandbox", "")
+}
+
+// TestPoliciesAreBounded: a page whose policies are made to take long, in its head or in its fields, stays as it is.
+func TestPoliciesAreBounded(t *testing.T) {
+	const n = 150
+	var page strings.Builder
+	page.WriteString("<html><head>")
+	for k := range n { // each forbids one nonce more
+		page.WriteString(`<meta http-equiv=content-security-policy content="script-src`)
+		for i := range n {
+			if i != k-1 {
+				fmt.Fprintf(&page, " 'nonce-%d'", i)
+			}
+		}
+		page.WriteString(`; connect-src 'self'">`)
+	}
+	page.WriteString("</head><body>")
+	var names, nonces strings.Builder
+	for i := range 8000 {
+		fmt.Fprintf(&names, "a%d;", i)
+		fmt.Fprintf(&nonces, " 'nonce-%d'", i)
+	}
+	for what, c := range map[string]struct{ policy, page string }{
+		"a head full of policies": {"connect-src 'self'", page.String()},
+		"thousands of directives": {names.String(), "<html><body>"},
+		"thousands of nonces":     {"script-src" + nonces.String() + ", script-src 'none'", "<html><body>"},
+	} {
+		began := time.Now()
+		got, _, _ := answer(t, Page{}, strings.NewReader(c.page), "Content-Type: text/html", "Content-Security-Policy: "+c.policy)
+		if took := time.Since(began); got != Policy || took > time.Second {
+			t.Errorf("%s: %v after %v", what, got, took)
+		}
+	}
 }

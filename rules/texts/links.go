@@ -35,10 +35,10 @@ func (r *Reader) Links(text string) []Link {
 		return r.links
 	}
 	r.seen, r.has, r.links = text, true, r.links[:0]
-	rest := r.skeleton.Plain(text)
-	for len(rest) > 0 && len(r.links) < maxLinks {
-		var a address
-		if a, rest = nextAddress(rest); a.kind != isLink {
+	s := addresses{rest: r.skeleton.Plain(text)}
+	for len(s.rest) > 0 && len(r.links) < maxLinks {
+		a := s.next()
+		if a.kind != isLink {
 			continue
 		}
 		host, ok := appendHost(r.buf[:0], a.host)
@@ -51,10 +51,10 @@ func (r *Reader) Links(text string) []Link {
 
 // findHost looks up the hosts of a text, and their parent domains. Anything that may be a host is tried.
 func (r *Reader) findHost(s *Set, text string) (string, bool) {
-	rest := r.skeleton.Plain(text)
-	for len(rest) > 0 {
-		var a address
-		if a, rest = nextAddress(rest); a.host == "" {
+	all := addresses{rest: r.skeleton.Plain(text)}
+	for len(all.rest) > 0 {
+		a := all.next()
+		if a.host == "" {
 			continue
 		}
 		host, ok := appendHost(r.buf[:0], a.host)
@@ -86,16 +86,26 @@ type address struct {
 	whole, host, path string
 }
 
-// nextAddress returns the first address in a text and what follows it; kind isNothing at the end.
-func nextAddress(text string) (a address, rest string) {
+// addresses finds the addresses of a text one after another.
+type addresses struct {
+	rest string // of the text
+	// No mail address begins where so many bytes are left, or fewer but more than noMailTo: the run of characters of which its name might
+	// consist has been looked at once, and not again from each host in it.
+	noMail, noMailTo int
+}
+
+// next returns the first address in the rest and cuts it off, with what is before it; kind isNothing at the end.
+func (s *addresses) next() (a address) {
+	text := s.rest
 	for i := 0; i < len(text); {
 		c, n := utf8.DecodeRuneInString(text[i:])
 		if !hostRune(c) && c != '[' {
 			i += n
 			continue
 		}
-		if a, end := addressAt(text[i:]); a.kind != isNothing {
-			return a, text[i+end:]
+		if a, end := s.at(text[i:]); a.kind != isNothing {
+			s.rest = text[i+end:]
+			return a
 		}
 		for i < len(text) { // the rest of the word
 			c, n = utf8.DecodeRuneInString(text[i:])
@@ -105,11 +115,12 @@ func nextAddress(text string) (a address, rest string) {
 			}
 		}
 	}
-	return address{}, ""
+	s.rest = ""
+	return address{}
 }
 
-// addressAt reads the address at the beginning of a word.
-func addressAt(text string) (a address, end int) {
+// at reads the address at the beginning of a word.
+func (s *addresses) at(text string) (a address, end int) {
 	at := schemeLength(text)
 	if at > 0 {
 		// Who reads "https://bank.example@evil.example/" takes it for the bank's.
@@ -118,7 +129,7 @@ func addressAt(text string) (a address, end int) {
 		}
 	}
 	if at == 0 {
-		if a, end = mailAt(text); a.kind != isNothing {
+		if a, end = s.mail(text); a.kind != isNothing {
 			return a, end
 		}
 	}
@@ -151,8 +162,12 @@ func addressAt(text string) (a address, end int) {
 	return a, end
 }
 
-// mailAt reads a mail address at the beginning of a word.
-func mailAt(text string) (a address, end int) {
+// mail reads a mail address at the beginning of a word.
+func (s *addresses) mail(text string) (a address, end int) {
+	if left := len(text); s.noMailTo < left && left <= s.noMail {
+		return address{}, 0
+	}
+	to := len(text)
 	for i, c := range text {
 		if c == '@' && i > 0 {
 			n := hostLength(text[i+1:])
@@ -160,13 +175,17 @@ func mailAt(text string) (a address, end int) {
 			end = i + 1 + len(a.host)
 			if strings.Contains(a.host, ".") {
 				a.kind, a.whole = isMail, text[:end]
+				return a, end
 			}
-			return a, end
+			to = i
+			break
 		}
 		if !localRune(c) {
+			to = i
 			break
 		}
 	}
+	s.noMail, s.noMailTo = len(text), len(text)-to
 	return address{}, 0
 }
 

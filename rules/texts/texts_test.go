@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -247,5 +248,23 @@ func BenchmarkFind(b *testing.B) {
 				r.Find(s, ByKind, text)
 			}
 		})
+	}
+}
+
+// TestLinksAreLinear: a long run of characters that a mail address may have, with hosts in it, is looked at once.
+func TestLinksAreLinear(t *testing.T) {
+	for _, piece := range []string{"a.bc+", "a.bc'", "a.bc+a.bc=", ".", "-", "ab.", "a@"} {
+		for _, end := range []string{"", "@", "@b."} {
+			text, quick := strings.Repeat(piece, 1<<17/len(piece))+end, false
+			for n := 0; n < 3 && !quick; n++ { // a busy machine may need several
+				var r Reader
+				began := time.Now()
+				r.Links(text)
+				quick = time.Since(began) < time.Second
+			}
+			if !quick {
+				t.Errorf("128 KiB of %q and %q take more than a second", piece, end)
+			}
+		}
 	}
 }

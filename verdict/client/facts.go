@@ -46,7 +46,7 @@ type Facts struct {
 
 	PathKind PathKind
 	Depth    uint8  // segments of the path
-	Target   uint64 // hash of path and query
+	Target   uint64 // hash of path and query, and of a range in other units than bytes
 	Number   uint32 // the last number in the target, its last nine digits, from StampFrom on if it only defeats caches …
 	Series   uint32 // … and the hash of what comes before it; 0: there is no number
 }
@@ -110,6 +110,9 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 	var p fieldReader
 	p.read(v.Fields)
 	f.Headers, f.Shape = p.has, p.shape
+	if r := p.values[valueRange]; len(r) > 0 && !request.HasPrefixFold(r, "bytes") {
+		f.Target ^= t.Key().Sum(r) // it names what is wanted, as a query would: PostgREST's pages of a table are 0-24, 25-49
+	}
 	if f.Headers&HasUserAgent != 0 {
 		agent = max(1, request.Hash(p.values[valueAgent]))
 		f.Claim = t.claim(p.values[valueAgent])

@@ -340,3 +340,21 @@ func TestHowItIsLoaded(t *testing.T) {
 		}
 	}
 }
+
+// TestRangesNameWhatIsWanted: a range in a service's own units names another part of its data, as a query would: whoever walks through a table
+// by it repeats no call. Ranges of bytes are pieces of one thing.
+func TestRangesNameWhatIsWanted(t *testing.T) {
+	of := func(fields ...string) uint64 { f := factsOf(loadOf(fields...)); return f.Target }
+	plain := of()
+	if a, b := of("Range-Unit: items", "Range: 0-24"), of("Range-Unit: items", "range: 25-49"); a == b || a == plain || a != of("Range: 0-24") {
+		t.Error("ranges of a table are one call")
+	}
+	if of("Range: items=0-24") == of("Range: items=25-49") {
+		t.Error("ranges of items are one call")
+	}
+	for _, piece := range []string{"bytes=0-", "bytes=100-199", "Bytes=5-", "bytes=0-1,5-6"} {
+		if of("Range: "+piece) != plain {
+			t.Errorf("%s is another thing", piece)
+		}
+	}
+}

@@ -114,6 +114,7 @@ const (
 	valueHints
 	valueHintsMobile
 	valueHintsPlatform
+	valueRange
 	valueCount
 )
 
@@ -131,7 +132,7 @@ var knownFields = func() (by [26][4]known) {
 	add("te", HasTE, valueNone)
 	add("via", HasForwarded, valueNone)
 	add("from", HasFrom, valueNone)
-	add("range", HasRange, valueNone)
+	add("range", HasRange, valueRange)
 	add("pragma", HasPragma, valueNone)
 	add("purpose", HasPurpose, valueNone)
 	add("accept", HasAccept, valueAccept)

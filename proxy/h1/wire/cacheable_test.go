@@ -32,6 +32,10 @@ func TestSharable(t *testing.T) {
 	f("Expires: Thu, 01 Dec 2033 16:00:00 GMT", true)
 	f("Expires: 0", false)
 	f("Expires: Thu, 01 Dec 2033 16:00:00 GMT\nCache-Control: no-cache", false)
+	f("Expires: Thu, 01 Dec 2033 16:00:00 GMT\nCache-Control: must-revalidate", true)
+	f("Cache-Control: no-transform\nExpires: Thu, 01 Dec 2033 16:00:00 GMT", true)
+	f("Cache-Control: max-age=0, must-revalidate\nExpires: Thu, 01 Dec 2033 16:00:00 GMT", false)
+	f("Cache-Control: no-store\nExpires: Thu, 01 Dec 2033 16:00:00 GMT", false)
 	f("CDN-Cache-Control: max-age=60", true)
 	f("Surrogate-Control: no-store", false)
 	// What is said to the caches of a CDN counts for them alone, and there above all else.
@@ -56,4 +60,27 @@ func TestSharable(t *testing.T) {
 	f("Cache-Control: no-cache", true)
 	f("Cache-Control: private", false)
 	f("Cache-Control: no-store", false)
+}
+
+func TestGuessed(t *testing.T) {
+	f := func(want bool, lines ...string) {
+		t.Helper()
+		var h Head
+		for _, line := range lines {
+			name, value, _ := strings.Cut(line, ": ")
+			h.Fields = append(h.Fields, request.Field{Name: []byte(name), Value: []byte(value)})
+		}
+		if got := h.Guessed(); got != want {
+			t.Errorf("%q: %v", lines, got)
+		}
+	}
+	const modified = "Last-Modified: Thu, 01 Jan 2015 16:00:00 GMT"
+	f(false)
+	f(false, `ETag: "a"`)
+	f(true, "Content-Type: text/html", modified)
+	f(true, "last-modified: Thu, 01 Jan 2015 16:00:00 GMT", "Cache-Control: must-revalidate")
+	f(true, modified, `Cache-Control: private="x-name"`)
+	f(false, modified, "Cache-Control: private")
+	f(false, "Cache-Control: no-cache", modified)
+	f(false, modified, "Cache-Control: max-age=0")
 }
