@@ -14,6 +14,8 @@ ONCE   := -exec "'$(CURDIR)/tools/once.sh'"
 # With the race detector: Pebble's compression in Go, as in what is released, so that no C is left but Go's own, and Go links it by itself.
 INSIDE := -tags pebblegozstd -ldflags=-linkmode=internal
 LONGEST := antirobot/captcha antirobot/store/redisstore antirobot/verdict/processor
+# Of what is tested without it, what computes for minutes and waits for nothing, besides what tools/norace.sh finds by itself.
+DAYS := antirobot/cmd antirobot/traffic antirobot/verdict/counter antirobot/verdict/processor
 # Where this clone lies stays out of what is compiled: another clone of the same sources finds it all in Go's cache.
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 FOR_TESTS := $(shell tools/tmpdir.sh)
@@ -25,9 +27,9 @@ TESTS := $(BIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summar
 TRIED := $(GO) build -ldflags "-s -w" -o $(BIN)/antirobot .
 # Everything is compiled as what is released, without cgo: Go links that by itself, in less time than with C's linker. Only the race
 # detector has to have it.
-test fmt vet cross lint arch unit alloc race detector e2e beside niced: export CGO_ENABLED := 0
+test fmt vet cross lint arch unit days alloc race detector e2e beside niced: export CGO_ENABLED := 0
 # What tests write, and what is linked for them, lies in memory where there is room.
-test arch unit alloc race detector e2e beside niced: export TMPDIR := $(FOR_TESTS)
+test arch unit days alloc race detector e2e beside niced: export TMPDIR := $(FOR_TESTS)
 # What is released: the tag, or the time of the last commit with its hash; all files in it have that time.
 VERSION     ?= $(shell git describe --exact-match --tags 2>/dev/null | sed 's/^v//' | grep . || TZ=UTC git log -1 --format=0.0.0+%cd.g%h --date=format-local:%Y%m%d%H%M%S 2>/dev/null || echo 0.0.0)
 # What an upgrade comes from: the last tag before this commit, or else the commit a hundred ago.
@@ -38,7 +40,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks beside niced detector agents faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit days alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks beside niced detector agents faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -52,7 +54,9 @@ run: ## the gateway, a demo site and an embedded store; prints the address to op
 build: ## build ./antirobot
 	@$(GO) build $(BUILDFLAGS) -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
 
-test: fmt vet cross lint arch detector beside ## everything: format, vet, lint, architecture, unit and race tests, end to end
+# Once vet has compiled it all, simulated days fill the gaps that the other steps leave, from whichever waits or has one thing to do.
+test: fmt vet $(BIN)/esbuild $(BIN)/gotestsum ## everything: format, vet, lint, architecture, unit and race tests, end to end
+	@MAKE='$(MAKE)' tools/gaps.sh days cross lint arch detector beside
 	@echo "all tests passed"
 
 fmt: $(BIN)/gofumpt ## check the formatting (gofumpt)
@@ -85,12 +89,15 @@ arch: ## the tests of the root: who may import whom, sizes, exports, docs
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-alloc: $(BIN)/esbuild $(BIN)/gotestsum ## what is tested without the race detector: allocations, whole simulated days, what nothing runs beside; and every benchmark, once
-	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- $(TESTED) $(ONCE) -timeout 2h -shuffle=on -run "$$(tools/norace.sh names)"
+days: $(BIN)/esbuild $(BIN)/gotestsum ## what is tested without the race detector and only computes: whole simulated days, what nothing runs beside
+	@$(TESTS) --packages="$(DAYS)" -- $(TESTED) $(ONCE) -timeout 2h -shuffle=on -run "$$(tools/norace.sh names)"
 	@$(TESTS) --packages="$$(tools/norace.sh alone)" -- $(TESTED) $(ONCE) -timeout 2h -shuffle=on
+
+alloc: $(BIN)/esbuild $(BIN)/gotestsum ## what else is tested without the race detector: allocations; and every benchmark, once
+	@$(TESTS) --packages="$$(tools/norace.sh packages | grep -vxFf <(printf '%s\n' $(DAYS)))" -- $(TESTED) $(ONCE) -timeout 2h -shuffle=on -run "$$(tools/norace.sh names)"
 	@$(GO) test $(TESTED) $(ONCE) -run '^$$' $$(tools/norace.sh benchmarks) >/dev/null
 
-race: alloc detector ## unit tests: those that the race detector leaves out, then all others with it
+race: days alloc detector ## unit tests: those that the race detector leaves out, then all others with it
 
 # Some wait for servers, so more packages at once than there are cores; the longest first. The tests of the root are make arch's alone.
 detector: $(BIN)/esbuild $(BIN)/gotestsum
@@ -145,6 +152,7 @@ bench-journal: ## a look-up by number and a filter over the last hour, in a jour
 	@$(GO) test ./journal -run '^$$' -bench BenchmarkJournal -benchtime 20x -timeout 2h -entries $${ENTRIES:-25000000}
 
 agents: build ## how many robots in real browsers are found within AGENT_PAGES (30), by tool and manner, and what a silent check shows them: AGENT_TOOLS (all), AGENT_ROUNDS (1), AGENT_AT_ONCE (4) (30 minutes)
+	@tools/deps.sh agents
 	@AGENT_PAGES=$${AGENT_PAGES:-30} ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test -tags agents ./e2e -count=1 -run "TestAgents(AtTheCheck|InBrowsers)" -v -timeout 3h | grep -vE '^=== |^ *--- PASS'
 
 faults: build ## cut, pause, fill, flush and slow down what two gateways share, under load (docs/scaling.md)

@@ -53,6 +53,7 @@ func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceCo
 	}
 	cfg, scfg, icfg := DefaultConfig(), DefaultServiceConfig(), identity.DefaultServiceConfig()
 	cfg.StoreTimeout = time.Minute // the machine may be busy
+	cfg.RateEntries = 1 << 12      // the race detector marks every byte of these tables, for each test anew
 	if edit != nil {
 		edit(&cfg, &scfg, &icfg)
 	}

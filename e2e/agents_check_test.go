@@ -20,7 +20,7 @@ func TestAgentsAtTheCheck(t *testing.T) {
 				g.ban("ip:127.0.0.1", "1h")
 				b, lacks := tool.launch(t, dress)
 				if lacks != "" {
-					t.Skipf("SKIPPED for want of %s: run make deps", lacks)
+					t.Skipf("SKIPPED for want of %s: run make agents", lacks)
 				}
 				b.open(g.url + "/page/1")
 				met := ""

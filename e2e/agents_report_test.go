@@ -44,7 +44,7 @@ func (r *report) plan(tools []agentTool, rounds int) (todo []agentSession) {
 func (r *report) lacks(tool, what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.versions[tool] = "SKIPPED for want of " + what + ": run make deps"
+	r.versions[tool] = "SKIPPED for want of " + what + ": run make agents"
 }
 
 // add takes a session, and returns what is to be said of it.

@@ -110,7 +110,7 @@ func TestAgentsInBrowsers(t *testing.T) {
 				b, lacks := f.tool.launch(t, f.manner.dress)
 				if lacks != "" {
 					r.lacks(f.tool.name, lacks)
-					t.Skipf("SKIPPED for want of %s: run make deps", lacks)
+					t.Skipf("SKIPPED for want of %s: run make agents", lacks)
 				}
 				walkAsAgent(t, b, site, pages, &f)
 				t.Log(r.add(&f, b.version()))

@@ -36,11 +36,11 @@ const headlessShell = "/usr/lib/chromium/chromium-headless-shell"
 
 // browser returns the context of a fresh tab, without cookies and with an empty cache. With options it is one of Debian's Chromium,
 // started for the test, without a window; otherwise one of its headless shell, and one that no test uses any more will do, as starting
-// one takes longer than most tests need it.
+// one takes longer than most tests need it. shell is for what is about switches that both have.
 func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	if len(options) > 0 {
-		return tabOf(t, options...)
+		return tabOf(t, "chromium", options...)
 	}
 	for {
 		var p context.Context
@@ -71,12 +71,18 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	}
 }
 
-// tabOf starts Debian's Chromium.
-func tabOf(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
+// shell is browser with options of the headless shell, started for the test.
+func shell(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
+	t.Helper()
+	return tabOf(t, headlessShell, options...)
+}
+
+// tabOf starts Debian's Chromium, or its headless shell.
+func tabOf(t *testing.T, program string, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewExecAllocator(ctx, append(switches(t, "chromium", profile(t)), options...)...)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(switches(t, program, profile(t)), options...)...)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(format string, args ...any) {
 		if !strings.HasPrefix(format, "unhandled ") { // events of a newer Chromium than chromedp knows
@@ -85,7 +91,7 @@ func tabOf(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Contex
 	}))
 	t.Cleanup(cancel)
 	if err := chromedp.Run(ctx); err != nil {
-		t.Fatalf("start chromium: %v", err)
+		t.Fatalf("start %s: %v", program, err)
 	}
 	return ctx
 }

@@ -54,7 +54,7 @@ func TestDemoPrintsWhatToTry(t *testing.T) {
 func TestDemoInABrowser(t *testing.T) {
 	t.Parallel()
 	g := start(t, "demo", "--traffic", "0", "--log-level", "info", "--captcha-test-answer", testAnswer)
-	ctx := browser(t, chromedp.Flag("accept-lang", "en"), chromedp.Flag("lang", "en"))
+	ctx := shell(t, chromedp.Flag("accept-lang", "en"), chromedp.Flag("lang", "en"))
 	said := complaints(ctx)
 
 	t.Run("every page", func(t *testing.T) {

@@ -25,7 +25,7 @@ func TestFormIsAnsweredFromItsOwnPage(t *testing.T) {
 		fmt.Fprint(w, stolen)
 	}))
 	t.Cleanup(sibling.Close)
-	ctx := browser(t, chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1, MAP shop.test 127.0.0.1"))
+	ctx := shell(t, chromedp.Flag("host-resolver-rules", "MAP *.test 127.0.0.1, MAP shop.test 127.0.0.1"))
 	write := func(text string) {
 		t.Helper()
 		_, _ = g.tryAPI("DELETE", "/api/bans?subject=ip:127.0.0.1", nil) // there is none at first

@@ -138,7 +138,7 @@ func TestScriptInstall(t *testing.T) {
 func TestScriptWithoutFetchMetadata(t *testing.T) {
 	t.Parallel()
 	g := serve(t, appSite(t).URL)
-	ctx := browser(t, chromedp.Flag("host-resolver-rules", "MAP app.test 127.0.0.1"))
+	ctx := shell(t, chromedp.Flag("host-resolver-rules", "MAP app.test 127.0.0.1"))
 	base := strings.Replace(g.url, "127.0.0.1", "app.test", 1)
 	for _, call := range []string{
 		`robot.fetch('/api/list')`, `robot.fetch('/api/list', {method: 'POST', body: new URLSearchParams({a: 1})})`,

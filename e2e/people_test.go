@@ -143,7 +143,7 @@ func TestPitfall18LanguageAndSound(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
-	ctx := browser(t, chromedp.Flag("accept-lang", "ru"), chromedp.Flag("lang", "ru"))
+	ctx := shell(t, chromedp.Flag("accept-lang", "ru"), chromedp.Flag("lang", "ru"))
 	var lang, heading, label, sound string
 	run(t, ctx, "open", chromedp.Navigate(g.url+"/page?x=1"), chromedp.WaitVisible("input[name=rep]", chromedp.ByQuery),
 		chromedp.Evaluate(`document.documentElement.lang`, &lang), chromedp.Text("h1", &heading, chromedp.ByQuery),

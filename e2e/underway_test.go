@@ -152,7 +152,7 @@ defaults: {upstream: {urls: [%q]}}
 		"h2": {chromedp.Flag("ignore-certificate-errors", true)},
 		"h3": {chromedp.Flag("disable-quic", false), chromedp.Flag("origin-to-force-quic-on", address), chromedp.Flag("ignore-certificate-errors-spki-list", keyHash(t, cert))},
 	} {
-		ctx := browser(t, flags...)
+		ctx := shell(t, flags...)
 		run(t, ctx, "open a page", chromedp.Navigate(url+"/"), chromedp.Poll(`document.title === "a page"`, nil))
 		if p := value[string](t, ctx, `performance.getEntriesByType("navigation")[0].nextHopProtocol`); p != protocol {
 			t.Errorf("the page came by %s, not %s", p, protocol)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the tests use: Debian packages (XGBoost among them, to compare with and to train), and into .bin a few npm
-# packages (tools/package-lock.json pins them; nothing of them is shipped). Does nothing when all is there.
+# packages (tools/package-lock.json pins them; nothing of them is shipped). Does nothing when all is there. With the word "agents" it
+# brings the optional ones, too, which are half of them: what only `make agents` drives browsers with.
 set -eu
 cd "$(dirname "$0")/.."
 # The fonts are for people who look at the pictures of `make screens`; Noto's Chinese and Japanese would be 56 MB, these are 4.
@@ -43,8 +44,19 @@ if ! have promtool && ! [ -x .bin/promtool ]; then
 	mv "$tmp/usr/bin/promtool" .bin/promtool
 	rm -r "$tmp"
 fi
-if ! cmp -s tools/package-lock.json .bin/package-lock.json || [ ! -d .bin/node_modules/axe-core ] || [ ! -d .bin/node_modules/react-dom ] || [ ! -d .bin/node_modules/akismet-api ] || [ ! -d .bin/node_modules/playwright-core ]; then
+optional=(puppeteer-core selenium-webdriver)
+[ "${1:-}" = agents ] || [ -d .bin/node_modules/puppeteer-core ] || optional=()
+lacking() {
+	cmp -s tools/package-lock.json .bin/package-lock.json || return 0
+	for module in axe-core react-dom akismet-api playwright-core "${optional[@]}"; do
+		[ -d ".bin/node_modules/$module" ] || return 0
+	done
+	return 1
+}
+if lacking; then
 	mkdir -p .bin
 	cp tools/package.json tools/package-lock.json .bin/
-	(cd .bin && npm ci --no-audit --no-fund --ignore-scripts --silent)
+	omit=--omit=optional
+	[ ${#optional[@]} = 0 ] || omit=--include=optional
+	(cd .bin && npm ci "$omit" --no-audit --no-fund --ignore-scripts --silent)
 fi
