@@ -94,7 +94,7 @@ func (w CountWhy) String() string {
 // delivers reports whether the service's answer gave the visitor something to read. Where a balancer answers, nothing
 // is known of the answer, and it is taken to have done so.
 func (e *Event) delivers() bool {
-	if e.Verdict != Human && e.Mode == Enforce {
+	if e.Stopped() {
 		return false
 	}
 	return e.Advised || e.Partial && e.Status == 0 || e.Status >= 200 && e.Status < 300 && e.Status != 204
@@ -184,7 +184,7 @@ func (e *Event) key(group uint32) pathKey {
 // Count returns what an event counts as, and why.
 func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
 	switch {
-	case e.Verdict != Human && e.Mode == Enforce:
+	case e.Stopped():
 		return CountNothing, WhyStopped
 	case e.Status == switching:
 		return CountCall, WhySocket

@@ -172,6 +172,9 @@ type Event struct {
 	client.Facts
 }
 
+// Stopped reports whether the visitor got something else than what it asked for.
+func (e *Event) Stopped() bool { return e.Verdict != Human && e.Mode == Enforce }
+
 // Answered sets what is known of the answer: its status, Content-Type, bytes, and how long it took.
 func (e *Event) Answered(status int, contentType []byte, bytesOut int64, took time.Duration) {
 	e.Status = uint16(status) //nolint:gosec // an HTTP status

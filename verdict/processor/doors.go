@@ -25,7 +25,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session, known bool) (d
 	if !e.Page || e.Partner || !e.Claim.Family.Browser() {
 		return false
 	}
-	door, odd, stopped := uint8(0), nan, e.Verdict != verdict.Human && e.Mode == verdict.Enforce
+	door, odd, stopped := uint8(0), nan, e.Stopped()
 	switch page := uint32(e.Path); {
 	case e.FromOutside():
 		may := e.Subjects[0].Kind == identity.KindIP && e.Cookies&client.CookieOurs == 0 && s.parts == 0

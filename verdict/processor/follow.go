@@ -37,16 +37,11 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known, here b
 	}
 }
 
-// wasStopped reports whether the visitor of an event got something else than what it asked for.
-func wasStopped(e *verdict.Event) bool {
-	return e.Verdict != verdict.Human && e.Mode == verdict.Enforce
-}
-
 // count is follow for a call with a number: who counts through numbers may do so without opening pages.
 func (p *Processor) count(e *verdict.Event) {
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
-	if t, _ := p.trails.open(sh, h, e.Subjects[0]); !wasStopped(e) {
+	if t, _ := p.trails.open(sh, h, e.Subjects[0]); !e.Stopped() {
 		t.step(e, false)
 	}
 }
@@ -60,7 +55,7 @@ type manner struct {
 // walk is follow for a page load. It returns what the subject is like when that is due to be told, and whether it has got a page that is
 // new to it.
 func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, fresh bool) {
-	stopped := wasStopped(e)
+	stopped := e.Stopped()
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])

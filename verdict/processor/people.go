@@ -328,7 +328,7 @@ const (
 // voice is the weight of a page or a part in what is known of the company of others: of User-Agents, shapes, services.
 // Visitors whom the site knows weigh more; requests that were stopped weigh nothing.
 func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
-	if e.Verdict != verdict.Human && e.Mode == verdict.Enforce {
+	if e.Stopped() {
 		return 0
 	}
 	home := identity.HouseholdOf(e.Subjects[e.N-1].ID, voiceGroup)

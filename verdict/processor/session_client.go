@@ -34,7 +34,7 @@ func (s *session) client(e *verdict.Event) {
 
 // answer counts what the subject received.
 func (s *session) answer(e *verdict.Event) {
-	if e.Status == 0 || e.Verdict != verdict.Human && e.Mode == verdict.Enforce {
+	if e.Status == 0 || e.Stopped() {
 		return
 	}
 	s.shares[shareAnswered]++
