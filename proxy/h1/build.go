@@ -222,13 +222,12 @@ func (x *Exchange) appendAnswer(dst []byte, h *wire.Head, o *ForwardOptions, fr 
 		for i := range o.AddAnswer {
 			dst = wire.AppendField(dst, o.AddAnswer[i].Name, o.AddAnswer[i].Value)
 		}
-		if len(o.AddPrivate) > 0 && !h.Sharable() {
-			for i := range o.AddPrivate {
-				dst = wire.AppendField(dst, o.AddPrivate[i].Name, o.AddPrivate[i].Value)
-			}
-			if h.Guessed() {
-				dst = wire.AppendField(dst, wire.Unshared.Name, wire.Unshared.Value)
-			}
+		private, said := o.private(h)
+		for i := range private {
+			dst = wire.AppendField(dst, private[i].Name, private[i].Value)
+		}
+		for i := range said {
+			dst = wire.AppendField(dst, said[i].Name, said[i].Value)
 		}
 		if x.altSvc != nil {
 			dst = wire.AppendField(dst, altSvcName, x.altSvc)

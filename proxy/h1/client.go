@@ -94,12 +94,8 @@ func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length in
 	}
 	if h.Status >= 200 {
 		dst = append(dst, a.o.AddAnswer...)
-		if len(a.o.AddPrivate) > 0 && !h.Sharable() {
-			dst = append(dst, a.o.AddPrivate...)
-			if h.Guessed() {
-				dst = append(dst, wire.Unshared)
-			}
-		}
+		private, said := a.o.private(h)
+		dst = append(append(dst, private...), said...)
 		if a.x.altSvc != nil {
 			dst = append(dst, request.Field{Name: altSvcName, Value: a.x.altSvc})
 		}

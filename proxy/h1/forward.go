@@ -247,6 +247,17 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	return err != nil && stale && mayRetry && wire.Idempotent(x.method), err
 }
 
+// private returns what is added to the service's answer for its visitor alone, and what is said of that to caches that guess.
+func (o *ForwardOptions) private(h *wire.Head) (add, said []request.Field) {
+	if len(o.AddPrivate) == 0 || h.Sharable() {
+		return nil, nil
+	}
+	if h.Guessed() {
+		said = wire.Unshared
+	}
+	return o.AddPrivate, said
+}
+
 // begin calls Head.
 func (o *ForwardOptions) begin(res *Result) {
 	if o.Head != nil {

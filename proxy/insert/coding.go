@@ -118,13 +118,12 @@ func (in *Insertion) Write(p []byte) (int, error) {
 func (in *Insertion) Body(w io.Writer, r io.Reader) error {
 	in.out = w
 	defer func() { in.out, in.enc, in.dirty = nil, nil, false }()
-	came := &counter{r: r}
 	switch in.coding {
 	case gzipped:
-		return in.through(&gzipWriters, w, func() error { return in.gunzip(came) })
+		return in.through(&gzipWriters, w, func() error { return in.gunzip(&counter{r: r}) })
 	case brotlied:
 		return in.through(&brotliWriters, w, func() error {
-			d := brotliReaders.Get().(*brotli.Reader)
+			came, d := &counter{r: r}, brotliReaders.Get().(*brotli.Reader)
 			defer brotliReaders.Put(d)
 			d.Reset(came)
 			defer d.Reset(eof{})

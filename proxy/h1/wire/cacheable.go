@@ -8,9 +8,8 @@ import (
 
 // Sharable reports whether a shared cache may keep the answer (RFC 9111 section 3), or adds it to what it keeps: if so, nothing that
 // belongs to one visitor must be added to it. What is said to the caches of a CDN alone (RFC 9213, and the fields that came before it)
-// counts for them whatever Cache-Control says. Where the fields are silent, a cache may use heuristics: see
-// Guessed. The fields of a 304 become those of the answer that the cache has kept, whose own
-// permission it need not repeat: it belongs to one visitor only if it says so.
+// counts for them whatever Cache-Control says. Where the fields are silent, a cache may use heuristics: see Guessed. The fields of a 304
+// become those of the answer that the cache has kept, whose own permission it need not repeat: it belongs to one visitor only if it says so.
 func (h *Head) Sharable() bool {
 	may, refuses, dated, expires := h.Status == 304, false, false, false
 	for i := range h.Fields {
@@ -41,21 +40,19 @@ func (h *Head) Guessed() bool {
 	said, modified := false, false
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		switch len(f.Name) {
-		case len("Cache-Control"):
-			if request.EqualFold(f.Name, "Cache-Control") {
-				_, refuses, dated := cacheDirectives(f.Value)
-				said = said || refuses || dated
-			} else {
-				modified = modified || request.EqualFold(f.Name, "Last-Modified")
-			}
+		switch {
+		case request.EqualFold(f.Name, "Cache-Control"):
+			_, refuses, dated := cacheDirectives(f.Value)
+			said = said || refuses || dated
+		case request.EqualFold(f.Name, "Last-Modified"):
+			modified = true
 		}
 	}
 	return modified && !said
 }
 
 // Unshared is what is said of such an answer that sets a visitor's cookie: caches that know the form keep it without, others don't keep it.
-var Unshared = request.Field{Name: []byte("Cache-Control"), Value: []byte(`private="set-cookie"`)}
+var Unshared = []request.Field{{Name: []byte("Cache-Control"), Value: []byte(`private="set-cookie"`)}}
 
 // targeted reports whether a field speaks to the caches of one CDN, or of one kind.
 func targeted(name []byte) bool {
