@@ -131,6 +131,7 @@ func TestSignIn(t *testing.T) {
 	f(200, `{"issuer": "https://id.example/dex"}`, nil, bad, "write admin.oidc.issuer: https://id.example/dex")
 	f(404, `no`, nil, bad, "openid-configuration of http://127.0.0.1:", "404 Not Found")
 	f(200, `<html>`, nil, bad, "failed to decode provider discovery object")
+	f(200, strings.Repeat(" ", 1<<20)+`{"issuer": "SELF"}`, nil, bad, "failed to decode provider discovery object")
 	p.Close()
 	f(200, ``, nil, bad, "nobody can sign in at the provider", "tokens work meanwhile")
 	d := &doctor{cfg: new(config.Config)}

@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -24,6 +25,7 @@ const (
 	oidcName    = "antirobot_console_oidc"
 	oidcPath    = root + "oidc"
 	oidcTime    = 10 * time.Second // for the provider's answers
+	oidcMost    = 1 << 20          // bytes of one
 	maxAttempts = 1000
 )
 
@@ -45,7 +47,7 @@ type attempt struct {
 }
 
 func newProvider(cfg *admin.OIDCConfig, secret string) *provider {
-	return &provider{cfg: *cfg, secret: secret, client: &http.Client{Timeout: oidcTime}, attempts: map[[sha256.Size]byte]attempt{}}
+	return &provider{cfg: *cfg, secret: secret, client: newClient(), attempts: map[[sha256.Size]byte]attempt{}}
 }
 
 // host names the provider for people.
@@ -55,6 +57,23 @@ func (p *provider) host() string {
 		return p.cfg.Issuer
 	}
 	return u.Host
+}
+
+// newClient makes what a provider is asked by, in bounded time.
+func newClient() *http.Client { return &http.Client{Timeout: oidcTime, Transport: bounded{}} }
+
+// bounded reads at most oidcMost bytes of an answer: the rest is as if it had not come.
+type bounded struct{}
+
+func (bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, oidcMost), res.Body}
+	}
+	return res, err
 }
 
 // describe asks a provider what it says of itself (OpenID Connect Discovery, 4).
@@ -69,7 +88,7 @@ func describe(ctx context.Context, client *http.Client, issuer string) (*oidc.Pr
 // Discover asks the provider at an issuer's address what it says of itself, as signing in does: by which name, which has to be that
 // address, or nobody can sign in, and the scopes that it names, if it does. It answers within ten seconds, or before the context ends.
 func Discover(ctx context.Context, issuer string) (name string, scopes []string, err error) {
-	found, err := describe(ctx, &http.Client{Timeout: oidcTime}, issuer)
+	found, err := describe(ctx, newClient(), issuer)
 	if other := new(oidc.IssuerMismatchError); errors.As(err, &other) {
 		return other.Discovered, nil, nil
 	}
