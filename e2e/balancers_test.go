@@ -212,12 +212,18 @@ func runApache(t *testing.T, gateway string) string {
 	bin := program(t, "apache2")
 	addr, dir := freePort(t), t.TempDir()
 	conf := deployed(t, "apache/antirobot.conf", "127.0.0.1:8080", gateway, "*:80", addr)
-	var modules strings.Builder
-	for _, m := range []string{"mpm_event", "authz_core", "proxy", "proxy_http", "headers"} {
-		fmt.Fprintf(&modules, "LoadModule %s_module /usr/lib/apache2/modules/mod_%s.so\n", m, m)
+	return apache(t, bin, addr, dir, conf, "headers")
+}
+
+// apache runs Apache as a proxy with a configuration, and with more modules than that takes.
+func apache(t *testing.T, bin, addr, dir, conf string, more ...string) string {
+	t.Helper()
+	var head strings.Builder
+	for _, m := range append([]string{"mpm_event", "authz_core", "proxy", "proxy_http"}, more...) {
+		fmt.Fprintf(&head, "LoadModule %s_module /usr/lib/apache2/modules/mod_%s.so\n", m, m)
 	}
-	fmt.Fprintf(&modules, "ServerName localhost\nUser www-data\nGroup www-data\nPidFile %[1]s/pid\nMutex sem\nErrorLog /dev/stderr\nListen %[2]s\n", dir, addr)
-	runDaemon(t, addr, bin, "-X", "-d", dir, "-f", writeFile(t, "apache.conf", modules.String()+conf))
+	fmt.Fprintf(&head, "ServerName localhost\nUser www-data\nGroup www-data\nPidFile %[1]s/pid\nMutex sem\nErrorLog /dev/stderr\nListen %[2]s\n", dir, addr)
+	runDaemon(t, addr, bin, "-X", "-d", dir, "-f", writeFile(t, "apache.conf", head.String()+conf))
 	return "http://" + addr
 }
 

@@ -100,12 +100,6 @@ func runApacheCache(t *testing.T, gateway string) string {
 			t.Fatal(err)
 		}
 	}
-	var conf strings.Builder
-	for _, m := range []string{"mpm_event", "authz_core", "proxy", "proxy_http", "cache", "cache_disk"} {
-		fmt.Fprintf(&conf, "LoadModule %s_module /usr/lib/apache2/modules/mod_%s.so\n", m, m)
-	}
-	fmt.Fprintf(&conf, "ServerName localhost\nUser www-data\nGroup www-data\nPidFile %[1]s/pid\nMutex sem\nErrorLog /dev/stderr\nListen %[2]s\nCacheRoot %[3]s\nCacheEnable disk /\nCacheHeader on\nProxyPass / http://%[4]s/\n",
-		dir, addr, kept, gateway)
-	runDaemon(t, addr, bin, "-X", "-d", dir, "-f", writeFile(t, "apache.conf", conf.String()))
-	return "http://" + addr
+	conf := fmt.Sprintf("CacheRoot %s\nCacheEnable disk /\nCacheHeader on\nProxyPass / http://%s/\n", kept, gateway)
+	return apache(t, bin, addr, dir, conf, "cache", "cache_disk")
 }
