@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"antirobot/request"
+	"antirobot/verdict"
 )
 
 // A line of a common log does not say whether a visitor opened a page or a page's script asked for data. The log as a whole
@@ -50,6 +51,7 @@ type usage struct {
 // visitor has opened, or again, and as a Referer, of parts or of what is none.
 type shapeUse struct {
 	opened, requests, asked, later, leads, ways uint32
+	parts                                       uint32 // answers that were parts of pages, though it is named like none
 	readers                                     uint64 // a bit for each who makes those later ones
 	gets                                        bool   // some are no POST
 }
@@ -122,24 +124,50 @@ func (o *reader) asked(x *opened, like uint64, route bool) (soon, later bool) {
 	return soon, o.parts && (page != nil || before != nil || route)
 }
 
-// see counts a request, and reports whether it is a script's call.
-func (c *calls) see(r *Record, part bool) bool {
-	if m := string(r.Method); r.typed() || m != "GET" && m != "POST" {
-		return false
+// use is what a request is for, where its line has no field that says it.
+type use uint8
+
+const (
+	useUnsaid use = iota
+	usePart       // of a page, by the type of its answer
+	useCall       // of a page's script
+)
+
+// see counts a request, and finds out what it is for. named: its path is named like a part of a page.
+func (c *calls) see(r *Record, named bool) use {
+	if m := string(r.Method); r.says() || m != "GET" && m != "POST" {
+		return useUnsaid
+	}
+	kind := r.Answer.ContentType
+	if len(kind) == 0 || r.Answer.Status/100 != 2 { // the page of an error says nothing of what was asked for
+		kind = nil
 	}
 	target := upTo(originForm(r.Target), hash)
+	part := named || c.paths.isPart(target)
+	if kind != nil {
+		part = verdict.IsPart(kind)
+	}
 	_, from := refererOf(r)
-	path := c.paths.see(r, pathOf(target), pathOf(from), part)
-	like := c.targets.see(r, target, from, part)
-	if path == nil {
-		return false
+	path, parts := c.paths.see(r, pathOf(target), pathOf(from), part)
+	like, _ := c.targets.see(r, target, from, part)
+	switch {
+	case part && !named:
+		c.paths.part(target)
+		return usePart
+	case path == nil:
+		return useUnsaid
+	case verdict.IsData(kind) && (len(from) > 0 || parts):
+		return useCall
 	}
 	c.opened++
-	return path.call() || like != nil && path.opened*callsAll >= c.opened && like.soon()
+	if path.call() || like != nil && path.opened*callsAll >= c.opened && like.soon() {
+		return useCall
+	}
+	return useUnsaid
 }
 
-// see counts a request, and returns how such a path, or target, is used; nil for a part, and if there are too many.
-func (u *usage) see(r *Record, target, from []byte, part bool) *shapeUse {
+// see counts a request, and returns how such a path, or target, is used, nil for a part, and if there are too many; and whether its visitor loads parts.
+func (u *usage) see(r *Record, target, from []byte, part bool) (_ *shapeUse, parts bool) {
 	route := false
 	if len(from) > 0 {
 		if _, s := u.shape(from); s != nil {
@@ -157,11 +185,11 @@ func (u *usage) see(r *Record, target, from []byte, part bool) *shapeUse {
 	}
 	if part {
 		o.parts = true
-		return nil
+		return nil, true
 	}
 	like, s := u.shape(target)
 	if s == nil {
-		return nil
+		return nil, o.parts
 	}
 	s.opened++
 	x := opened{key: request.Hash(target), at: r.At.UnixMilli()}
@@ -184,14 +212,24 @@ func (u *usage) see(r *Record, target, from []byte, part bool) *shapeUse {
 	} else {
 		o.pages.note(x)
 	}
-	return s
+	return s, o.parts
 }
 
-// typed reports whether the line says what was asked for, or what was answered.
-func (r *Record) typed() bool {
-	if len(r.Answer.ContentType) > 0 {
-		return true
+// part notes that what such a path showed was a part of a page.
+func (u *usage) part(target []byte) {
+	if _, s := u.shape(pathOf(target)); s != nil {
+		s.parts++
 	}
+}
+
+// isPart reports whether such a path has shown parts of pages rather than pages: so it does where it has not changed, or is missing.
+func (u *usage) isPart(target []byte) bool {
+	_, s := u.shape(pathOf(target))
+	return s != nil && s.parts > s.opened
+}
+
+// says reports whether the line has a field that says what was asked for.
+func (r *Record) says() bool {
 	for i := range r.Fields {
 		if request.EqualFold(r.Fields[i].Name, nameMode) || request.EqualFold(r.Fields[i].Name, nameAccept) {
 			return true
@@ -239,9 +277,14 @@ func (u *usage) shape(target []byte) (like uint64, s *shapeUse) {
 	return like, s
 }
 
-// called makes a view that of a script's call.
-func called(v *request.View) {
-	v.Fields = append(v.Fields, request.Field{Name: nameDest, Value: []byte("empty")}, request.Field{Name: nameMode, Value: []byte("cors")})
+// tell has v say what it is for, as a browser's own fields would.
+func (u use) tell(v *request.View) {
+	switch u {
+	case usePart:
+		v.Fields = append(v.Fields, request.Field{Name: nameDest, Value: []byte("image")}, request.Field{Name: nameMode, Value: []byte("no-cors")})
+	case useCall:
+		v.Fields = append(v.Fields, request.Field{Name: nameDest, Value: []byte("empty")}, request.Field{Name: nameMode, Value: []byte("cors")})
+	}
 }
 
 var (

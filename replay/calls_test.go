@@ -20,7 +20,7 @@ func TestCallsOfScripts(t *testing.T) {
 			return c.see(&Record{
 				At: at, Addr: netip.MustParseAddr("192.0.2.7"), Method: []byte("GET"), Target: []byte(path),
 				Fields: []request.Field{{Name: nameReferer, Value: []byte("https://www.site.example" + from)}},
-			}, false)
+			}, false) == useCall
 		}
 		got := false
 		for i := range 10 * callsLeast {
@@ -53,7 +53,7 @@ func TestCallsBesideOnePath(t *testing.T) {
 		return c.see(&Record{
 			At: at, Addr: netip.MustParseAddr("192.0.2.7"), Method: []byte("GET"), Target: []byte("/index.pl?" + query),
 			Fields: []request.Field{{Name: nameReferer, Value: []byte("https://www.site.example/index.pl?" + from)}},
-		}, false)
+		}, false) == useCall
 	}
 	var list, ticket, frame, seen, reply bool
 	for i := range 10 * callsLeast {
@@ -89,7 +89,7 @@ func TestCallsOfScriptsThatWait(t *testing.T) {
 				return c.see(&Record{
 					At: at, Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i % 250)}), Method: []byte(method), Target: []byte(path),
 					Fields: []request.Field{{Name: nameReferer, Value: []byte(from)}},
-				}, part)
+				}, part) == useCall
 			}
 			page := fmt.Sprintf("/page/%d", i)
 			if opens {
@@ -126,7 +126,7 @@ func TestCallsOfAnApplication(t *testing.T) {
 			return c.see(&Record{
 				At: at, Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(who)}), Method: []byte("GET"), Target: []byte(path),
 				Fields: []request.Field{{Name: nameReferer, Value: []byte("https://desk.example" + from)}},
-			}, part)
+			}, part) == useCall
 		}
 		called := false
 		for i := range 400 {
@@ -154,7 +154,7 @@ func TestCallsAmongRobots(t *testing.T) {
 		if from != "" {
 			r.Fields = []request.Field{{Name: nameReferer, Value: []byte("https://www.site.example" + from)}}
 		}
-		return c.see(r, part)
+		return c.see(r, part) == useCall
 	}
 	var data, style, posted, page bool
 	for i := range 100 {
@@ -178,5 +178,53 @@ func TestCallsAmongRobots(t *testing.T) {
 	}
 	if !data || !style || !posted || page {
 		t.Errorf("what a page's script asks for: data %v, a style sheet %v, notes %v, a page %v", data, style, posted, page)
+	}
+}
+
+// TestTypesTellWhatWasAskedFor: where the log has the types of answers, a picture without an ending is a part, also where it has not changed since, or is missing; data is
+// a script's call if a page is named, or if its visitor loads parts, as whoever hides Referers does; and what fields say comes first.
+func TestTypesTellWhatWasAskedFor(t *testing.T) {
+	const picture, data, html = "image/webp", "application/json; charset=utf-8", "text/html"
+	var c calls
+	at := time.Unix(1.8e9, 0)
+	for i, x := range []struct {
+		who          byte
+		target, from string
+		status       uint16
+		kind         string
+		named        bool
+		mode         string
+		want         use
+	}{
+		{1, "/photo/1", "/", 200, picture, false, "", usePart},
+		{1, "/photo/1", "/", 304, "", false, "", usePart},
+		{1, "/photo/2", "", 200, picture, false, "", usePart},
+		{1, "/photo/3", "/", 404, html, false, "", usePart},
+		{1, "/missing", "/", 404, html, false, "", useUnsaid},
+		{1, "/api/list", "/", 200, data, false, "", useCall},
+		{1, "/api/list", "", 200, data, false, "", useCall},
+		{1, "/api/list", "", 200, data, false, "navigate", useUnsaid},
+		{2, "/api/list", "", 200, data, false, "", useUnsaid},
+		{2, "/api/list", "/", 200, data, false, "", useCall},
+		{2, "/api/more", "/", 304, "", false, "", useUnsaid},
+		{2, "/page/1", "/", 200, html, false, "", useUnsaid},
+		{2, "/page/2", "/", 304, "", false, "", useUnsaid},
+		{2, "/site.css", "/", 200, "text/css", true, "", useUnsaid}, // it is known for one
+		{2, "/page.js", "/", 200, html, true, "", useUnsaid},
+	} {
+		at = at.Add(20 * time.Second)
+		r := &Record{
+			At: at, Addr: netip.AddrFrom4([4]byte{192, 0, 2, x.who}), Method: []byte("GET"), Target: []byte(x.target),
+			Answer: Response{Status: x.status, ContentType: []byte(x.kind)},
+		}
+		if x.from != "" {
+			r.Fields = append(r.Fields, request.Field{Name: nameReferer, Value: []byte("https://www.site.example" + x.from)})
+		}
+		if x.mode != "" {
+			r.Fields = append(r.Fields, request.Field{Name: nameMode, Value: []byte(x.mode)})
+		}
+		if got := c.see(r, x.named); got != x.want {
+			t.Errorf("%d: %s, answered %d %s: it is for %d, want %d", i, x.target, x.status, x.kind, got, x.want)
+		}
 	}
 }

@@ -85,9 +85,7 @@ func (f *front) fill(batch []asked) (n int, err error) {
 		}
 		a.Record, a.who, a.agent = r, r.subject(), r.Agent()
 		r.view(&a.view, f.host)
-		if f.in.calls.see(r, a.view.NamesPart()) {
-			called(&a.view)
-		}
+		f.in.calls.see(r, a.view.NamesPart()).tell(&a.view)
 		a.asks = a.view.Kind()
 		for k, g := range f.judges {
 			_, is := g.crawler(a.agent, r.Addr)

@@ -128,7 +128,7 @@ func (p *Paths) Asks(e *Event, group uint32) bool {
 func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	k := e.key(group)
 	switch {
-	case !e.delivers() || e.Method != 'G' || e.Partial:
+	case !e.delivers() || e.Method != 'G' || e.untyped():
 	case e.Advised && e.Type == TypeRanges: // no browser asks so, and nobody is believed
 	case e.Advised:
 		p.claimed(k, networkHash(e.Subjects[max(int(e.N), 1)-1]), !e.Page || e.Static, established)
@@ -192,7 +192,7 @@ func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
 		return CountNothing, WhyRefused
 	case e.Method == 'H':
 		return CountNothing, WhyHead
-	case e.Partial: // a recorded line has no type
+	case e.untyped():
 		return e.countLine()
 	case e.Advised:
 		return p.countUnseen(e, group)
@@ -201,6 +201,9 @@ func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
 	}
 	return e.countAnswer()
 }
+
+// untyped reports whether an event is a recorded line that does not say of which type the answer was, or a partner's, whose fields are another's.
+func (e *Event) untyped() bool { return e.Partial && (e.Partner || e.Type == TypeUnknown) }
 
 func (e *Event) countLine() (Count, CountWhy) {
 	switch {

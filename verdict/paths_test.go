@@ -74,6 +74,31 @@ func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 	}
 }
 
+// TestLinesWithTypes: a recorded line that has the answer's type counts as what a gateway would see pass; one that has none, and what a partner forwards, by
+// path and fields.
+func TestLinesWithTypes(t *testing.T) {
+	var p Paths
+	f := func(name, typ string, static, page, partner bool, want Count) {
+		t.Helper()
+		got := counted(&p, "/"+name, "192.0.2.1", func(e *Event) {
+			e.Partial, e.Partner, e.Static, e.Page = true, partner, static, page
+			e.Answered(200, []byte(typ), 1000, 0)
+		})
+		if got != want {
+			t.Errorf("%s, %q, counts as %v, want %v", name, typ, got, want)
+		}
+	}
+	f("page", "text/html", false, true, false, CountDocument)
+	f("page that calls itself a picture", "text/html", true, false, false, CountDocument)
+	f("page that calls itself a picture", "", true, false, false, CountPart)
+	f("picture without an ending", "image/png", false, true, false, CountPart)
+	f("picture without an ending", "", false, true, false, CountDocument)
+	f("data for a script", "application/json", false, false, false, CountCall)
+	f("download", "application/zip", false, true, false, CountFile)
+	f("partner's search", "application/json", false, true, true, CountDocument)
+	f("partner's picture", "image/png", true, false, true, CountPart)
+}
+
 // TestFeeds: a feed is one by its answer, wherever it is and whoever asks; calling a page one is of no use.
 func TestFeeds(t *testing.T) {
 	var p Paths

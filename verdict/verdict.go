@@ -208,6 +208,9 @@ func IsPart(contentType []byte) bool {
 	return t == TypePart || t == TypeScript
 }
 
+// IsData reports whether an answer of this Content-Type is what programs read.
+func IsData(contentType []byte) bool { return typeOf(contentType).Data() }
+
 // typeOf reads a Content-Type.
 func typeOf(b []byte) Type {
 	if len(b) == 0 {
