@@ -212,7 +212,7 @@ func (j *journey) logAccess(took time.Duration) {
 	e := leftOut(j.core.deps.Access.Info(), left, others)
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
-		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).
+		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).Stringer("asks", j.asksFor()).
 		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).Dur("ms", took)
 	if len(j.view.Query) > 0 {
 		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(j.core.deps.Hash.Sum(j.view.Query)))) //nolint:gosec // half of it

@@ -133,8 +133,23 @@ const (
 	useCall       // of a page's script
 )
 
+// useOf is the use of a request of which a gateway has seen the fields.
+func useOf(asks request.Kind) use {
+	switch asks {
+	case request.KindPart, request.KindSocket:
+		return usePart
+	case request.KindScript:
+		return useCall
+	default:
+		return useUnsaid
+	}
+}
+
 // see counts a request, and finds out what it is for. named: its path is named like a part of a page.
 func (c *calls) see(r *Record, named bool) use {
+	if r.said {
+		return useOf(r.asks)
+	}
 	if m := string(r.Method); r.says() || m != "GET" && m != "POST" {
 		return useUnsaid
 	}

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -93,6 +94,13 @@ func TestFormats(t *testing.T) {
 		string(r.JA4) != "t13d1516h2_8daaf6152771_e5627efa2ab1" || string(r.Frames) != "1:65536|00|0|m,a,s,p" ||
 		r.Behind != 201250*time.Microsecond {
 		t.Errorf("what a handshake tells: %q %q %v %v", r.JA4, r.Frames, r.Behind, err)
+	}
+	for asks, want := range map[string]use{"page": useUnsaid, "api": useUnsaid, "script": useCall, "part": usePart, "socket": usePart} {
+		var c calls
+		err := Auto.Parse(&r, fmt.Appendf(nil, `{"client":"203.0.113.7","method":"GET","path":"/a","asks":%q,"status":200,"time":"2026-03-02T07:15:31Z","message":"request"}`, asks))
+		if got := c.see(&r, true); err != nil || got != want || r.asks.String() != asks {
+			t.Errorf("what asked for a %s is for %v (%v): %v", asks, got, r.asks, err)
+		}
 	}
 }
 

@@ -86,7 +86,9 @@ func (f *front) fill(batch []asked) (n int, err error) {
 		a.Record, a.who, a.agent = r, r.subject(), r.Agent()
 		r.view(&a.view, f.host)
 		f.in.calls.see(r, a.view.NamesPart()).tell(&a.view)
-		a.asks = a.view.Kind()
+		if a.asks = r.asks; !r.said {
+			a.asks = a.view.Kind()
+		}
 		for k, g := range f.judges {
 			_, is := g.crawler(a.agent, r.Addr)
 			a.crawler[k] = is != cbb.ClaimNone

@@ -289,6 +289,7 @@ func (l *jsonLine) nginx(r *Record) error {
 		r.Answer.Took = clampTook(parseFloat(ms) / 1000)
 	}
 	r.Answer.ContentType = l.get("sent_http_content_type", "content_type")
+	r.asks, r.said = request.ParseKind(l.get("asks"))
 	r.JA4, r.Frames = l.get("ja4", "http_ssl_ja4", "ssl_ja4"), l.get("h2", "http2_fingerprint")
 	r.Behind = clampTook(parseFloat(l.get("behind_ms")) / 1000)
 	r.field(nameAgent, l.get("http_user_agent", "user_agent", "agent"))

@@ -25,8 +25,10 @@ type Record struct {
 	TLS    bool
 	HTTP10 bool
 	Answer Response
-	Line   int    // within its input, from 1
-	Input  uint16 // index of the input
+	Line   int          // within its input, from 1
+	Input  uint16       // index of the input
+	asks   request.Kind // what a gateway that wrote the line took it to ask for …
+	said   bool         // … if it says so
 	from   *Identity
 	apart  bool // the log has no address, or one for everybody, and Addr is a stand-in for this visitor's
 	named  bool // the log has a name instead of an address, and Addr is a stand-in for it

@@ -28,6 +28,16 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
+// ParseKind is the inverse of Kind.String; false: there is no such kind.
+func ParseKind(name []byte) (Kind, bool) {
+	for k := range kindNames {
+		if string(name) == kindNames[k] {
+			return Kind(k), true //nolint:gosec // there are few
+		}
+	}
+	return KindPage, false
+}
+
 // asking is the fields that say what is asked for; of several of one name the first counts.
 type asking struct {
 	dest, mode, content, upgrade, with   []byte
