@@ -169,6 +169,8 @@ func (c *calls) see(r *Record, named bool) use {
 	case part && !named:
 		c.paths.part(target)
 		return usePart
+	case request.NamesFeed(pathOf(target)): // browsers show none: what reads it there is an extension
+		return useCall
 	case path == nil:
 		return useUnsaid
 	case verdict.IsData(kind) && (len(from) > 0 || parts):

@@ -182,7 +182,7 @@ func TestCallsAmongRobots(t *testing.T) {
 }
 
 // TestTypesTellWhatWasAskedFor: where the log has the types of answers, a picture without an ending is a part, also where it has not changed since, or is missing; data is
-// a script's call if a page is named, or if its visitor loads parts, as whoever hides Referers does; and what fields say comes first.
+// a script's call if a page is named, or if its visitor loads parts, as whoever hides Referers does; no browser shows a feed, so an extension of it has read it; and what fields say comes first.
 func TestTypesTellWhatWasAskedFor(t *testing.T) {
 	const picture, data, html = "image/webp", "application/json; charset=utf-8", "text/html"
 	var c calls
@@ -207,6 +207,8 @@ func TestTypesTellWhatWasAskedFor(t *testing.T) {
 		{2, "/api/list", "", 200, data, false, "", useUnsaid},
 		{2, "/api/list", "/", 200, data, false, "", useCall},
 		{2, "/api/more", "/", 304, "", false, "", useUnsaid},
+		{2, "/feed/jobs.rss", "", 200, "", false, "", useCall},
+		{2, "/feed/jobs.rss", "", 200, "application/rss+xml", false, "", useCall},
 		{2, "/page/1", "/", 200, html, false, "", useUnsaid},
 		{2, "/page/2", "/", 304, "", false, "", useUnsaid},
 		{2, "/site.css", "/", 200, "text/css", true, "", useUnsaid}, // it is known for one

@@ -209,6 +209,8 @@ func (e *Event) countLine() (Count, CountWhy) {
 	switch {
 	case e.Static && !e.Document:
 		return CountPart, WhyLine
+	case e.PathKind == client.PathFeed || e.Asked == request.KindFeed:
+		return CountFeed, WhyFeed
 	case e.Page:
 		return CountDocument, WhyLine
 	}

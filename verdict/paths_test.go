@@ -82,6 +82,9 @@ func TestLinesWithTypes(t *testing.T) {
 		t.Helper()
 		got := counted(&p, "/"+name, "192.0.2.1", func(e *Event) {
 			e.Partial, e.Partner, e.Static, e.Page = true, partner, static, page
+			if name == "feed.xml" {
+				e.Asked = request.KindFeed
+			}
 			e.Answered(200, []byte(typ), 1000, 0)
 		})
 		if got != want {
@@ -93,6 +96,7 @@ func TestLinesWithTypes(t *testing.T) {
 	f("page that calls itself a picture", "", true, false, false, CountPart)
 	f("picture without an ending", "image/png", false, true, false, CountPart)
 	f("picture without an ending", "", false, true, false, CountDocument)
+	f("feed.xml", "", false, true, false, CountFeed)
 	f("data for a script", "application/json", false, false, false, CountCall)
 	f("download", "application/zip", false, true, false, CountFile)
 	f("partner's search", "application/json", false, true, true, CountDocument)
