@@ -9,22 +9,28 @@ import (
 	"antirobot/verdict/client"
 )
 
-// follow adds an event to the trail of its subject, if the subject has a session already; here says that it may still be on its last page.
-func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known, here bool) {
-	if s.pages < 2 || e.Partner {
+// follow adds an event to the trail of its subject, if the subject has a session already.
+func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, now whereabouts) {
+	if s.pages < 2 || e.Partner || now.framed {
 		return
 	}
 	load := e.Page && (!e.Type.Data() || !e.Claim.Family.Browser()) && (e.Status < 300 || e.Status >= 400 || e.Status == 304)
-	if !load && e.Series == 0 {
-		return
-	}
-	if !load {
+	if !load && e.Series != 0 {
 		p.count(e)
+	}
+	if !load && !now.moved {
 		return
 	}
 	known = known || p.keeper.Returns(e)
 	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	x, told, fresh := p.walk(e, r, manner{here: here, learn: known || !settled})
+	m := manner{here: now.here, learn: known || !settled}
+	if !load {
+		if x, told := p.shown(e, r, m); told {
+			r.people.others.vote(e, &x, normOthers)
+		}
+		return
+	}
+	x, told, fresh := p.walk(e, r, m)
 	if told {
 		r.people.others.vote(e, &x, normOthers)
 	}
@@ -89,10 +95,16 @@ func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, 
 	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
 		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
 	}
-	if n := t.loads; t.sums.n >= enoughStays && !stopped && (n < 64 && n%8 == 0 || n&(n-1) == 0) {
+	if !stopped && t.tells() {
 		return t.traits(), true, fresh
 	}
 	return x, false, fresh
+}
+
+// tells reports whether what the subject is like is due to be told: now and then, once enough is known.
+func (t *trail) tells() bool {
+	n := t.loads
+	return t.sums.n >= enoughStays && (n < 64 && n%8 == 0 || n&(n-1) == 0)
 }
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.

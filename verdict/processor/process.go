@@ -69,10 +69,10 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	p.renew(e, r)
-	s, due, here := p.turn(e, r.Name, is, known)
+	s, due, now := p.turn(e, r.Name, is, known)
 	deep := p.enter(e, r, &s, known)
 	p.arrive(e, r, known, deep)
-	p.follow(e, r, &s, known, here)
+	p.follow(e, r, &s, known, now)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
 		if known {
@@ -141,12 +141,12 @@ func judged(e *verdict.Event) bool {
 }
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
-func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, known bool) (c session, due, here bool) {
+func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, known bool) (c session, due bool, now whereabouts) {
 	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
-	here = s.turn(e, load, night >= 1 && night < 5)
+	now = s.turn(e, load, night >= 1 && night < 5)
 	if is.Read() {
 		inc(&s.documents)
 	}
@@ -165,7 +165,7 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 		p.send(a, e.Past)
 	}
 	p.turnGroups(e, load, known)
-	return c, due, here
+	return c, due, now
 }
 
 // turnGroups counts a page in the groups of its event.

@@ -24,7 +24,7 @@ func TestReloads(t *testing.T) {
 		stay := func(page string, d time.Duration) time.Duration {
 			for ; from != nil && d > 50*time.Second; d -= 50 * time.Second {
 				if calls {
-					w.call("/news")
+					w.call("/news", page)
 				}
 				w.load(page, from(page), 50*time.Second)
 			}
@@ -74,7 +74,7 @@ func TestReloads(t *testing.T) {
 		board.load("/item", "", 10*time.Minute)
 		for range 5 {
 			board.at = board.at.Add(10 * time.Minute)
-			board.call("/news")
+			board.call("/news", "/item")
 		}
 	}
 	if of := again.factors(); of["visits"] < 19 || of["awake"] < 17 || of["hours_active"] < 19 {

@@ -99,6 +99,9 @@ type session struct {
 	lastBan     lastBan
 	recent      [recentPages]uint16
 	loadOf      uint16 // what the last page load was of, see loadOf
+	on          uint16 // the page that it is on, see moves
+	frame       uint16 // what its last frame was filled with
+	framed      uint8  // frames of it that were filled
 	networks    uint16
 	languages   uint16
 	shapes      uint16
@@ -225,8 +228,10 @@ func (s *session) part(e *verdict.Event) {
 	}
 }
 
-// turn adds a page, or a call that is not a page load, and reports whether the subject may still have been on its last page.
-func (s *session) turn(e *verdict.Event, load, night bool) (here bool) {
+// turn adds a page, or a call that is not a page load, and returns what it shows of where the subject is.
+func (s *session) turn(e *verdict.Event, load, night bool) (now whereabouts) {
+	now.framed = load && s.frames(e)
+	load = load && !now.framed
 	s.seen(e)
 	if load && e.Browser != 0 { // a cookie is somebody once it comes back for a page: the calls of the page that it came with show nothing
 		s.browsers |= bit(uint64(e.Browser), 64)
@@ -239,9 +244,9 @@ func (s *session) turn(e *verdict.Event, load, night bool) (here bool) {
 		s.sharesOf /= 2
 	}
 	s.sharesOf++
-	here = s.here(e.At)
+	now.here = s.here(e.At)
 	s.pace(e.At)
-	still := load && s.loaded(e, here)
+	still := load && s.loaded(e, now.here)
 	s.course(e, load)
 	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
@@ -251,7 +256,8 @@ func (s *session) turn(e *verdict.Event, load, night bool) (here bool) {
 	}
 	s.answer(e)
 	s.methods(e)
-	return here
+	now.moved = !now.framed && s.moves(e, load)
+	return now
 }
 
 func (s *session) count(i share, is bool) {

@@ -33,6 +33,7 @@ type trail struct {
 	cameAt   uint8   // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
 	again    uint16  // parts that it has loaded once more, see fetched
 	told     bool    // it has said at least once where it comes from
+	shown    bool    // a script has shown the last page, and it is no page to which the subject has come back
 	nNumbers uint8   // targets with a number, the base of moveStep
 	known    uint8   // loads of pages in rarity
 	sums     moments // of the logarithm of the seconds
@@ -102,8 +103,26 @@ const (
 // load adds a page load that is no reload. others is how many others have loaded the page; fresh says that this subject has not.
 // It returns how long it was on the page before, as stay does; NaN if it has not left that for this one.
 func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stayed float32) {
-	ms := e.At.UnixMilli()
 	page := uint32(e.Path)
+	gap := t.opens(e)
+	stayed = nan
+	if t.loads > 0 && gap <= visitGap && !turned && !t.inPassing(e, page, gap) {
+		stayed = t.stay(float32(gap))
+	}
+	if fresh {
+		t.hand(e)
+	}
+	t.move(e, page)
+	t.read(e, page, fresh, others)
+	t.target, t.shown = uint32(e.Target), false
+	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
+		t.size = float32(math.Log(float64(e.BytesOut)))
+	}
+	return stayed
+}
+
+// opens counts a page that is opened, and returns how many seconds after the last one.
+func (t *trail) opens(e *verdict.Event) (gap float64) {
 	if t.nMoves == math.MaxUint8 {
 		for i := range t.moves[:moveStep] {
 			t.moves[i] /= 2
@@ -112,16 +131,14 @@ func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stay
 		t.still /= 2
 	}
 	t.nMoves++
-	gap := max(float64(ms-t.came)/1000, 0)
-	stayed = nan
+	ms := e.At.UnixMilli()
+	gap = max(float64(ms-t.came)/1000, 0)
 	t.clock(ms, gap)
-	if t.loads > 0 && gap <= visitGap && !turned && !t.inPassing(e, page, gap) {
-		stayed = t.stay(float32(gap))
-	}
-	if fresh {
-		t.hand(e)
-	}
-	t.move(e, page)
+	return gap
+}
+
+// read counts how many others have read a page, and puts the subject on it.
+func (t *trail) read(e *verdict.Event, page uint32, fresh bool, others float32) {
 	if fresh && others >= 0 {
 		inc(&t.known)
 		ease(&t.rarity, float32(math.Log2(1+float64(others))), uint32(t.known))
@@ -130,15 +147,11 @@ func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stay
 		}
 	}
 	t.pages[t.turn%trailPages] = page
-	t.target = uint32(e.Target)
 	t.turn++
 	inc(&t.loads)
+	ms := e.At.UnixMilli()
 	t.at, t.came = max(t.at, ms), max(t.came, ms)
 	t.size = 0
-	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
-		t.size = float32(math.Log(float64(e.BytesOut)))
-	}
-	return stayed
 }
 
 // reloads reports whether a load is one of the last page again. A page may reload itself, whether or not anybody is there: nobody has gone
@@ -268,8 +281,8 @@ func (t *trail) stay(s float32) float32 {
 	return l
 }
 
-// move counts where the load comes from and leads to.
-func (t *trail) move(e *verdict.Event, page uint32) {
+// passes counts whether a page is one that the subject has seen.
+func (t *trail) passes(page uint32) {
 	last, before := t.pages[(t.turn-1)%trailPages], t.pages[(t.turn-2)%trailPages]
 	switch {
 	case t.loads == 0:
@@ -281,6 +294,12 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 		t.moves[moveLoop]++
 	}
 	t.seen[page>>6%4] |= 1 << (page % 64)
+}
+
+// move counts where the load comes from and leads to.
+func (t *trail) move(e *verdict.Event, page uint32) {
+	last := t.pages[(t.turn-1)%trailPages]
+	t.passes(page)
 	t.told = t.told || e.Referer != client.RefererNone || e.Site != client.SiteUnknown
 	switch {
 	case e.Referer == client.RefererNone && e.Site == client.SiteSame:

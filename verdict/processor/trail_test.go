@@ -29,6 +29,11 @@ func hashPath(path string) uint64 { return request.Hash([]byte(path)) }
 // load requests a page after some time, coming from another one.
 func (w *walk) load(path, from string, after time.Duration) {
 	w.at = w.at.Add(after)
+	w.p.Process(w.opens(path, from))
+}
+
+// opens is a request for a page.
+func (w *walk) opens(path, from string) *verdict.Event {
 	e := event(w.at, w.n, w.subs...)
 	e.Page, e.Type, e.Document, e.BytesOut, e.Method = true, verdict.TypeHTML, true, 20000, 'G'
 	e.Path, e.Target = hashPath(path), hashPath(path)
@@ -36,14 +41,17 @@ func (w *walk) load(path, from string, after time.Duration) {
 	if from != "" {
 		e.Referer, e.RefererPath = client.RefererSame, uint32(hashPath(from))
 	}
-	w.p.Process(e)
+	return e
 }
 
-// call asks for data, as a page's script does.
-func (w *walk) call(path string) {
+// call asks for data, as the script of a page does.
+func (w *walk) call(path, from string) { w.calls('G', path, from) }
+
+// calls is call by another method.
+func (w *walk) calls(method byte, path, from string) {
 	e := event(w.at, w.n, w.subs...)
-	e.Page, e.Type, e.BytesOut, e.Method = false, verdict.TypeData, 500, 'G'
-	e.Path, e.Target, e.Referer = hashPath(path), hashPath(path), client.RefererSame
+	e.Page, e.Type, e.BytesOut, e.Method = false, verdict.TypeData, 500, method
+	e.Path, e.Target, e.Referer, e.RefererPath = hashPath(path), hashPath(path), client.RefererSame, uint32(hashPath(from))
 	e.Claim, e.Verdict, e.Mode = client.ParseClaim([]byte(firefox)), w.verdict, verdict.Enforce
 	w.p.Process(e)
 }
