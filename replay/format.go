@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Format is how a log represents a request.
@@ -17,15 +18,22 @@ const (
 	Nginx                  // JSON with the names of nginx variables
 	Caddy                  // JSON of Caddy's access log
 	Traefik                // JSON of Traefik's access log
+	W3C                    // W3C extended, as IIS and CloudFront write it
 )
 
-var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik"}
+var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c"}
 
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
 		return formatNames[f]
 	}
 	return "unknown"
+}
+
+// FormatNames lists the names that ParseFormat reads, as a sentence does.
+func FormatNames() string {
+	last := len(formatNames) - 1
+	return strings.Join(formatNames[:last], ", ") + " or " + formatNames[last]
 }
 
 // ParseFormat reads the name of a format.
@@ -35,31 +43,69 @@ func ParseFormat(s string) (Format, error) {
 			return Format(i), nil
 		}
 	}
-	return Auto, fmt.Errorf("format %q is none of auto, common, combined, nginx, caddy, traefik", s)
+	return Auto, fmt.Errorf("format %q is none of %s", s, strings.Join(formatNames[:], ", "))
 }
 
-// errNotJSON and others are problems of JSON lines.
+// Named reports whether the lines of a format can name their columns.
+func (f Format) Named() bool { return f != Common && f != Combined }
+
+// The problems of lines of any format.
 var (
 	errNotJSON   = errors.New("is not JSON")
 	errNoAddress = errors.New("names no client address")
 )
 
-// Parse reads one line, without its line end, into r. The line may be changed afterwards. An error says what is wrong
-// with the line, to follow the words "line 7".
-func (f Format) Parse(r *Record, line []byte) error {
+// badField says which field of a line can't be read, and what it holds.
+func badField(name string, value []byte) error {
+	if len(value) == 0 {
+		return fmt.Errorf("has no %s", name)
+	}
+	return fmt.Errorf("has %q for %s", clip(value, maxShown), name)
+}
+
+// maxShown bounds how much of a field a problem shows, in bytes.
+const maxShown = 40
+
+// parser reads the lines of one input, in their order: some lines say what the columns of the following ones are. Make it with its format.
+type parser struct {
+	format  Format
+	columns columns // of a W3C log
+}
+
+// parse reads one line, without its line end, into r. The line may be changed afterwards. An error says what is wrong with the line, to
+// follow the words "line 7".
+func (p *parser) parse(r *Record, line []byte) error {
 	line = bytes.TrimRight(line, "\r\n")
+	f := p.format
+	if f == Auto {
+		f = p.detect(line)
+	}
 	json := len(line) > 0 && line[0] == '{'
-	switch {
-	case f == Common || f == Auto && !json:
+	switch f {
+	case Common:
 		return parseCLF(r, line)
-	case f == Combined:
+	case Combined:
 		err := parseCLF(r, line)
 		if err == nil && !bytes.HasSuffix(line, []byte{'"'}) && len(r.Fields) == 0 {
 			return errNoAgent
 		}
 		return err
-	case !json:
+	case W3C:
+		return p.columns.parse(r, line)
+	}
+	if !json {
 		return errNotJSON
 	}
 	return parseJSON(r, line, f)
+}
+
+// detect tells the format of a line; Auto is JSON of some server, whose keys show which.
+func (p *parser) detect(line []byte) Format {
+	switch {
+	case len(line) > 0 && line[0] == '{':
+		return Auto
+	case p.columns.known() || isDirective(line) || beginsW3C(line):
+		return W3C
+	}
+	return Common
 }

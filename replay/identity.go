@@ -46,13 +46,16 @@ func ParseIdentity(s string) (Identity, error) {
 	return Identity{}, fmt.Errorf("%q is none of address, user, cookie:NAME, column:NAME, column:NUMBER", s)
 }
 
-// Common reports whether common and combined lines can contain it.
-func (i *Identity) Common() error {
+// Unnamed reports whether it can be in lines whose columns have no names.
+func (i *Identity) Unnamed() error {
 	if i.key != "" && i.column == 0 {
-		return errors.New("columns of a common log have no names: count them, column:10")
+		return errors.New("columns of these logs have no names: count them, column:10")
 	}
 	return nil
 }
+
+// somewhere reports whether lines are to be searched for the visitor.
+func (i *Identity) somewhere() bool { return i.kind != identity.KindNone }
 
 // take keeps what a line says about the visitor.
 func (r *Record) take(who []byte) {
@@ -73,7 +76,7 @@ func (r *Record) subject() identity.Subject {
 func (l *jsonLine) identify(r *Record) {
 	i := r.from
 	switch {
-	case i == nil || i.kind == identity.KindNone:
+	case i == nil || !i.somewhere():
 	case i.cookie != "":
 		if v := l.get("cookie_" + i.cookie); v != nil { // nginx: $cookie_NAME
 			r.take(v)
@@ -92,7 +95,7 @@ func (l *jsonLine) identify(r *Record) {
 func (r *Record) identifyCLF(line []byte) (after int) {
 	i := r.from
 	switch {
-	case i == nil || i.kind == identity.KindNone:
+	case i == nil || !i.somewhere():
 	case i.column > 0:
 		who, rest := columnOf(line, func(n, _ int, _ []byte) bool { return n == i.column })
 		r.take(who)

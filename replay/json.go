@@ -217,11 +217,9 @@ func (r *Record) finish(addr, at, status []byte) error {
 	if r.At, ok = parseAnyTime(at); !ok {
 		return errTime
 	}
-	n, err := strconv.ParseUint(string(status), 10, 16)
-	if err != nil || n > 999 {
+	if r.Answer.Status, ok = parseStatus(status); !ok {
 		return errStatus
 	}
-	r.Answer.Status = uint16(n)
 	return nil
 }
 

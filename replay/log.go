@@ -192,9 +192,6 @@ func (l *Log) fetch() *Record {
 	open := 0
 	for i := 0; i < len(l.streams); i++ {
 		s := l.streams[i]
-		if s.done {
-			continue
-		}
 		if !s.started && best != nil && (open >= maxOpen || s.begins.After(best.head.At)) {
 			break // nor do the later ones begin earlier
 		}
@@ -202,7 +199,9 @@ func (l *Log) fetch() *Record {
 		if err != nil { // what came before the error, and the other logs, are still read
 			l.errs = append(l.errs, err)
 		}
-		if r == nil {
+		if r == nil { // it has ended: there may be thousands, which need not be passed for each record
+			l.streams = slices.Delete(l.streams, i, i+1)
+			i--
 			continue
 		}
 		open++

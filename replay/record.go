@@ -9,7 +9,7 @@ import (
 )
 
 // Record is one recorded request. Its bytes belong to the Record and are valid until it is parsed into again. The zero
-// value is ready for Format.Parse.
+// value is ready for a parser.
 type Record struct {
 	At     time.Time
 	Addr   netip.Addr
