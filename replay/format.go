@@ -19,9 +19,10 @@ const (
 	Caddy                  // JSON of Caddy's access log
 	Traefik                // JSON of Traefik's access log
 	W3C                    // W3C extended, as IIS and CloudFront write it
+	ALB                    // AWS Application Load Balancer, and the classic one
 )
 
-var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c"}
+var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c", "alb"}
 
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
@@ -47,7 +48,7 @@ func ParseFormat(s string) (Format, error) {
 }
 
 // Named reports whether the lines of a format can name their columns.
-func (f Format) Named() bool { return f != Common && f != Combined }
+func (f Format) Named() bool { return f != Common && f != Combined && f != ALB }
 
 // The problems of lines of any format.
 var (
@@ -57,7 +58,7 @@ var (
 
 // badField says which field of a line can't be read, and what it holds.
 func badField(name string, value []byte) error {
-	if len(value) == 0 {
+	if isDash(value) {
 		return fmt.Errorf("has no %s", name)
 	}
 	return fmt.Errorf("has %q for %s", clip(value, maxShown), name)
@@ -92,6 +93,8 @@ func (p *parser) parse(r *Record, line []byte) error {
 		return err
 	case W3C:
 		return p.columns.parse(r, line)
+	case ALB:
+		return parseALB(r, line)
 	}
 	if !json {
 		return errNotJSON
@@ -106,6 +109,28 @@ func (p *parser) detect(line []byte) Format {
 		return Auto
 	case p.columns.known() || isDirective(line) || beginsW3C(line):
 		return W3C
+	case isALB(line):
+		return ALB
 	}
 	return Common
+}
+
+// shaped reports whether b begins like shape, in which 0 stands for any digit and A for any letter.
+func shaped(b []byte, shape string) bool {
+	if len(b) < len(shape) {
+		return false
+	}
+	for i := range shape {
+		ok := b[i] == shape[i]
+		switch shape[i] {
+		case '0':
+			ok = b[i] >= '0' && b[i] <= '9'
+		case 'A':
+			ok = b[i]|0x20 >= 'a' && b[i]|0x20 <= 'z'
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
 }

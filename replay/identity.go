@@ -127,6 +127,21 @@ func cookieOf(field []byte, name string) []byte {
 	return value
 }
 
+// bracketed returns the first column of a line that has no quotes, without its brackets, and what follows it.
+func bracketed(line []byte) (text, rest []byte) {
+	for _, pair := range [...]string{"[]", "{}"} {
+		end := bytes.IndexByte(line, pair[1])
+		if line[0] == pair[0] && end > 0 && (end+1 == len(line) || line[end+1] == ' ') { // not as in [2001:db8::1]:80
+			return line[1:end], line[end+1:]
+		}
+	}
+	end := bytes.IndexByte(line, ' ')
+	if end < 0 {
+		end = len(line)
+	}
+	return line[:end], line[end:]
+}
+
 // columnOf returns the first wanted column of a line, without its quotes or brackets, and what follows it. n counts all columns up to
 // this one, quoted those in quotes.
 func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) (text, rest []byte) {
@@ -137,18 +152,8 @@ func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) (text, 
 			quoted++
 			end, _ := quoteEnd(line)
 			text, line = line[1:end], line[min(end+1, len(line)):]
-		case '[':
-			end := bytes.IndexByte(line, ']')
-			if end < 0 {
-				return nil, nil
-			}
-			text, line = line[1:end], line[end+1:]
 		default:
-			end := bytes.IndexByte(line, ' ')
-			if end < 0 {
-				end = len(line)
-			}
-			text, line = line[:end], line[end:]
+			text, line = bracketed(line)
 		}
 		line = bytes.TrimLeft(line, " ")
 		if wanted(n, quoted, text) {

@@ -47,27 +47,7 @@ func isDirective(line []byte) bool {
 
 // beginsW3C reports whether a line begins with a date and a time in columns of their own, as nearly all W3C logs do.
 func beginsW3C(line []byte) bool {
-	const shape = "0000-00-00_00:00:00"
-	if len(line) <= len(shape) {
-		return false
-	}
-	for i := range shape {
-		switch c := line[i]; shape[i] {
-		case '0':
-			if c < '0' || c > '9' {
-				return false
-			}
-		case '_':
-			if c != ' ' && c != '\t' {
-				return false
-			}
-		default:
-			if c != shape[i] {
-				return false
-			}
-		}
-	}
-	return line[len(shape)] == line[10]
+	return shaped(line, "0000-00-00 00:00:00 ") || shaped(line, "0000-00-00\t00:00:00\t")
 }
 
 func (c *columns) parse(r *Record, line []byte) error {
