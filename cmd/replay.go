@@ -44,9 +44,9 @@ func replayCommand() *cobra.Command {
 		Long: `Run access logs through the code that judges live traffic, and report who would have been stopped, when
 and why, how much of the traffic that is, and which crawlers and signed-in people would have been affected.
 
-Logs may be in the common or combined format, JSON from nginx, Caddy or Traefik, in the W3C extended format
-of IIS and CloudFront, or from an AWS load balancer, with or without gzip; - is standard input, and of a
-directory all files are read, also those in directories below it. The format is detected line by line. Several logs are merged by time.
+Logs may be in the common or combined format, JSON from nginx, Caddy, Traefik or Cloudflare, in the W3C extended
+format of IIS and CloudFront, from load balancers of AWS or Google Cloud, or from Envoy, as text or JSON; with or
+without gzip. - is standard input, and of a directory all files are read, also those in directories below it. The format is detected line by line. Several logs are merged by time.
 
 A log has the address, the time, the request, and at most some header fields: cookies and passes are
 missing, so everybody is identified by their address, unless --identity names the place in the log that

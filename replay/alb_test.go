@@ -16,20 +16,14 @@ func TestALB(t *testing.T) {
 	if got := whoIs(t, Auto, "column:18", log); got != "Root=1-58337281-1d84f3d73c47ec4e58577259,Root=1-58337327-72bd00b0343d75b906739c42,Root=1-58337364-23a8c76965a2ef7629b185e3,Root=1-58337364-23a8c76965a2ef7629b185e4," {
 		t.Errorf("by column: %s", got)
 	}
-	good := strings.SplitN(log, "\n", 2)[0]
-	f := func(old, new, want string) {
-		t.Helper()
-		if !strings.Contains(good, old) {
-			t.Fatalf("there is no %q", old)
-		}
-		reads(t, ALB, strings.Replace(good, old, new, 1), want)
-	}
-	f("2026-03-02T07:15:30.250000Z", "2026-03-02T07:15:99Z", `has "2026-03-02T07:15:99Z" for time`)
-	f("203.0.113.7:2817", "-", `has no client:port`)
-	f("203.0.113.7:2817", "host:80", `has "host:80" for client:port`)
-	f(" 200 200 ", " ok 200 ", `has "ok" for elb_status_code`)
-	f(good[strings.Index(good, " 5120"):], "", "has no sent_bytes")
-	f(good[strings.Index(good, ` "GET`):], "", "has no request in quotes")
-	f(good[strings.Index(good, `?id=1`):], "", "has no request in quotes")
-	f(good[strings.Index(good, ` (X11`):], "", "has no end of user_agent")
+	end := func(from string) string { return log[strings.Index(log, from):strings.Index(log, "\n")] }
+	bad(t, ALB, log,
+		"2026-03-02T07:15:30.250000Z", "2026-03-02T07:15:99Z", `has "2026-03-02T07:15:99Z" for time`,
+		"203.0.113.7:2817", "-", "has no client:port",
+		"203.0.113.7:2817", "host:80", `has "host:80" for client:port`,
+		" 200 200 ", " ok 200 ", `has "ok" for elb_status_code`,
+		end(" 5120"), "", "has no sent_bytes",
+		end(` "GET`), "", "has no request in quotes",
+		end("?id=1"), "", "has no request in quotes",
+		end(" (X11"), "", "has no end of user_agent")
 }

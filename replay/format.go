@@ -12,17 +12,20 @@ type Format uint8
 
 // The formats.
 const (
-	Auto     Format = iota // each line is examined
-	Common                 // address, user, time, request, status, bytes
-	Combined               // common, Referer, User-Agent
-	Nginx                  // JSON with the names of nginx variables
-	Caddy                  // JSON of Caddy's access log
-	Traefik                // JSON of Traefik's access log
-	W3C                    // W3C extended, as IIS and CloudFront write it
-	ALB                    // AWS Application Load Balancer, and the classic one
+	Auto       Format = iota // each line is examined
+	Common                   // address, user, time, request, status, bytes
+	Combined                 // common, Referer, User-Agent
+	Nginx                    // JSON with the names of nginx variables
+	Caddy                    // JSON of Caddy's access log
+	Traefik                  // JSON of Traefik's access log
+	W3C                      // W3C extended, as IIS and CloudFront write it
+	ALB                      // AWS Application Load Balancer, and the classic one
+	Cloudflare               // JSON of Cloudflare's Logpush
+	Google                   // JSON of Google Cloud's load balancers
+	Envoy                    // Envoy's and Istio's text, and their JSON
 )
 
-var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c", "alb"}
+var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c", "alb", "cloudflare", "google", "envoy"}
 
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
@@ -95,6 +98,10 @@ func (p *parser) parse(r *Record, line []byte) error {
 		return p.columns.parse(r, line)
 	case ALB:
 		return parseALB(r, line)
+	case Envoy:
+		if !json {
+			return parseEnvoy(r, line)
+		}
 	}
 	if !json {
 		return errNotJSON
@@ -111,6 +118,8 @@ func (p *parser) detect(line []byte) Format {
 		return W3C
 	case isALB(line):
 		return ALB
+	case isEnvoy(line):
+		return Envoy
 	}
 	return Common
 }

@@ -214,7 +214,7 @@ func FuzzInput(f *testing.F) {
 	for _, seed := range []struct {
 		format Format
 		file   string
-	}{{W3C, "iis.log"}, {W3C, "cloudfront.log"}, {ALB, "alb.log"}} {
+	}{{W3C, "iis.log"}, {W3C, "cloudfront.log"}, {ALB, "alb.log"}, {Cloudflare, "cloudflare.json"}, {Google, "google.json"}, {Envoy, "envoy.json"}, {Envoy, "envoy.log"}} {
 		for i := range from {
 			f.Add(uint8(seed.format), uint8(i), testdata(f, seed.file))
 			f.Add(uint8(Auto), uint8(i), testdata(f, seed.file))

@@ -78,7 +78,7 @@ func (l *jsonLine) identify(r *Record) {
 	switch {
 	case i == nil || !i.somewhere():
 	case i.cookie != "":
-		if v := l.get("cookie_" + i.cookie); v != nil { // nginx: $cookie_NAME
+		if v := l.get("cookie_"+i.cookie, "Cookies."+i.cookie); v != nil { // nginx: $cookie_NAME; Cloudflare
 			r.take(v)
 			return
 		}
