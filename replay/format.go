@@ -23,9 +23,10 @@ const (
 	Cloudflare               // JSON of Cloudflare's Logpush
 	Google                   // JSON of Google Cloud's load balancers
 	Envoy                    // Envoy's and Istio's text, and their JSON
+	HAProxy                  // option httplog and httpslog
 )
 
-var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c", "alb", "cloudflare", "google", "envoy"}
+var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c", "alb", "cloudflare", "google", "envoy", "haproxy"}
 
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
@@ -51,7 +52,7 @@ func ParseFormat(s string) (Format, error) {
 }
 
 // Named reports whether the lines of a format can name their columns.
-func (f Format) Named() bool { return f != Common && f != Combined && f != ALB }
+func (f Format) Named() bool { return f != Common && f != Combined && f != ALB && f != HAProxy }
 
 // The problems of lines of any format.
 var (
@@ -70,10 +71,19 @@ func badField(name string, value []byte) error {
 // maxShown bounds how much of a field a problem shows, in bytes.
 const maxShown = 40
 
-// parser reads the lines of one input, in their order: some lines say what the columns of the following ones are. Make it with its format.
+// parser reads the lines of one input, in their order: some lines say what the columns of the following ones are. Make it with newParser.
 type parser struct {
-	format  Format
-	columns columns // of a W3C log
+	format   Format
+	captures [][]byte // Options.Captures
+	columns  columns  // of a W3C log
+}
+
+func newParser(o *Options) parser {
+	p := parser{format: o.Format}
+	for _, name := range o.Captures {
+		p.captures = append(p.captures, []byte(name))
+	}
+	return p
 }
 
 // parse reads one line, without its line end, into r. The line may be changed afterwards. An error says what is wrong with the line, to
@@ -98,6 +108,8 @@ func (p *parser) parse(r *Record, line []byte) error {
 		return p.columns.parse(r, line)
 	case ALB:
 		return parseALB(r, line)
+	case HAProxy:
+		return parseHAProxy(r, line, p.captures)
 	case Envoy:
 		if !json {
 			return parseEnvoy(r, line)
@@ -120,6 +132,8 @@ func (p *parser) detect(line []byte) Format {
 		return ALB
 	case isEnvoy(line):
 		return Envoy
+	case isHAProxy(line):
+		return HAProxy
 	}
 	return Common
 }

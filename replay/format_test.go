@@ -214,14 +214,14 @@ func FuzzInput(f *testing.F) {
 	for _, seed := range []struct {
 		format Format
 		file   string
-	}{{W3C, "iis.log"}, {W3C, "cloudfront.log"}, {ALB, "alb.log"}, {Cloudflare, "cloudflare.json"}, {Google, "google.json"}, {Envoy, "envoy.json"}, {Envoy, "envoy.log"}} {
+	}{{W3C, "iis.log"}, {W3C, "cloudfront.log"}, {ALB, "alb.log"}, {Cloudflare, "cloudflare.json"}, {Google, "google.json"}, {Envoy, "envoy.json"}, {Envoy, "envoy.log"}, {HAProxy, "haproxy.log"}} {
 		for i := range from {
 			f.Add(uint8(seed.format), uint8(i), testdata(f, seed.file))
 			f.Add(uint8(Auto), uint8(i), testdata(f, seed.file))
 		}
 	}
 	f.Fuzz(func(t *testing.T, format, who uint8, text string) {
-		p := parser{format: Format(format) % Format(len(formatNames))}
+		p := newParser(&Options{Format: Format(format) % Format(len(formatNames)), Captures: []string{"Host", "User-Agent", "Cookie"}})
 		r := Record{from: &from[int(who)%len(from)]}
 		for line := range strings.Lines(text) {
 			b := []byte(line)

@@ -20,6 +20,7 @@ type Options struct {
 	Now    time.Time     // a line more than a day later than this is bad; zero: no such check
 
 	Identity Identity // where lines name the visitor
+	Captures []string // the headers of requests that HAProxy captures, in its configuration's order
 }
 
 // DefaultWindow is enough for servers that write a line when the answer is complete: few answers take longer.

@@ -29,6 +29,7 @@ type Record struct {
 	Input  uint16 // index of the input
 	from   *Identity
 	apart  bool // the log has no address, or one for everybody, and Addr is a stand-in for this visitor's
+	unread bool // headers that HAProxy captured, and whose names nobody has said
 	named  bool // the log has a name instead of an address, and Addr is a stand-in for it
 
 	buf []byte // the line; most of the above points into it

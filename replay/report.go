@@ -122,6 +122,7 @@ type tally struct {
 	crawlers map[string]*Crawler
 	people   map[string]*Person
 	apart    uint64 // requests whose address stood for everybody
+	unread   uint64 // requests with captured headers whose names nobody has said
 	named    uint64 // requests of clients with a name instead of an address
 	agents   uint64 // requests with a User-Agent
 	typed    uint64 // requests for which the type of the answer is known
@@ -205,6 +206,9 @@ func (t *tally) add(a *asked, crawler bool, s *Served) {
 func (t *tally) known(r *asked) {
 	if r.apart {
 		t.apart++
+	}
+	if r.unread {
+		t.unread++
 	}
 	if r.named {
 		t.named++

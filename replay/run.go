@@ -193,6 +193,9 @@ func (t *tally) unknown() {
 	if p.Requests == 0 {
 		return
 	}
+	if t.unread > 0 {
+		note("%d {request has|requests have} headers that HAProxy captured: --captures says which they are, as Host,Referer,User-Agent", t.unread)
+	}
 	if t.agents == 0 {
 		note("no line has a User-Agent: only the pace and the course of clients can be judged, so a low figure means " +
 			"little. Log the combined format, or JSON with user agent and referer")

@@ -38,7 +38,7 @@ func (s *stream) peek() error {
 	}
 	defer ls.close()
 	var r Record
-	p := parser{format: s.log.opts.Format}
+	p := newParser(&s.log.opts)
 	for range maxPeek {
 		line, err := ls.next()
 		if errors.Is(err, errLineTooLong) {
@@ -122,7 +122,7 @@ func (s *stream) readAll() error {
 	}
 	defer ls.close()
 	var out, spare []*Record
-	p := parser{format: s.log.opts.Format}
+	p := newParser(&s.log.opts)
 	for {
 		line, err := ls.next()
 		if errors.Is(err, io.EOF) {

@@ -151,10 +151,13 @@ func spacesForPluses(b []byte) []byte {
 }
 
 // unpercent undoes %HH in place.
-func unpercent(b []byte) []byte {
+func unpercent(b []byte) []byte { return unhex(b, '%') }
+
+// unhex undoes two hexadecimal digits behind a mark, in place.
+func unhex(b []byte, mark byte) []byte {
 	out := b[:0]
 	for i := 0; i < len(b); i++ {
-		if b[i] == '%' && i+2 < len(b) {
+		if b[i] == mark && i+2 < len(b) {
 			if c, ok := hexByte(b[i+1 : i+3]); ok {
 				out = append(out, c)
 				i += 2
