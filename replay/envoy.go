@@ -47,7 +47,16 @@ func parseEnvoy(r *Record, line []byte) error {
 		return badField("%BYTES_SENT% or %DURATION%", bytes.Join(numbers[1:3], []byte{' '}))
 	}
 	r.Answer.Bytes, r.Answer.Took = parseCount(numbers[1]), clampTook(parseFloat(numbers[2])/1000)
-	var texts [5][]byte // X-Forwarded-For, User-Agent, X-Request-ID, :authority, upstream
+	if err := r.envoyClient(rest, line); err != nil {
+		return err
+	}
+	return r.request(request)
+}
+
+// envoyClient reads the columns in quotes behind the numbers, and Istio's addresses behind them, which say who asked.
+func (r *Record) envoyClient(rest, line []byte) error {
+	var texts [5][]byte
+	var ok bool
 	for i, name := range [...]string{"X-FORWARDED-FOR", "USER-AGENT", "X-REQUEST-ID", ":AUTHORITY", "UPSTREAM_HOST"} {
 		if texts[i], rest, ok = unescaped(rest); !ok {
 			return badField("%"+name+"% in quotes", nil)
@@ -65,15 +74,15 @@ func parseEnvoy(r *Record, line []byte) error {
 	remote, _ := word(rest)
 	r.Addr, _ = parseAddr(remote)
 	r.forwarded(texts[0])
-	if r.identifyCLF(line); !r.Addr.IsValid() { // a log that names nobody
-		r.named = true
-		r.Addr = standIn(nil, nil, r.Agent())
-		if len(r.Who) > 0 {
-			r.named = false
-			r.setApart()
-		}
+	r.identifyCLF(line)
+	switch {
+	case r.Addr.IsValid():
+	case len(r.Who) > 0:
+		r.setApart()
+	default: // the line names nobody
+		r.Addr, r.named = standIn(nil, nil, r.Agent()), true
 	}
-	return r.request(request)
+	return nil
 }
 
 // unescaped returns the text between quotes, within which quotes are not marked, and what follows it.

@@ -1,6 +1,10 @@
 package replay
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -65,5 +69,32 @@ func TestHAProxyCaptures(t *testing.T) {
 	}
 	if err := parse(Auto, &r, []byte(begin+"{curl/8.5.0} "+end)); err != nil || !r.unread || r.Agent() != nil {
 		t.Errorf("nobody said which: %v", err)
+	}
+}
+
+// TestNobodyDeclares: where no line has a User-Agent, nobody is said to be a robot for want of one, in the report or as a label.
+func TestNobodyDeclares(t *testing.T) {
+	var log strings.Builder
+	for i := range 30 {
+		fmt.Fprintf(&log, "203.0.113.7:1 [02/Mar/2026:07:15:%02d.000] web shop/s1 0/0/0/5/6 200 9 - - ---- 1/1/0/0/0 0/0 {} \"GET /%d HTTP/1.1\"\n", i, i)
+	}
+	for _, c := range []struct {
+		more     string
+		declared int
+		label    Label
+	}{
+		{"", 0, LabelUnknown},
+		{strings.Replace(strings.SplitN(log.String(), "\n", 2)[0], "{}", "{Mozilla/5.0}", 1) + "\n", 1, LabelRobot},
+	} {
+		l, err := Open(context.Background(), []Input{text("log", c.more+log.String(), true)}, Options{Captures: []string{"User-Agent"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		u := Runner{Gateway: newGateway(t, "strict", 10), Host: []byte("site.example"), Factors: NewFactors(bufio.NewWriter(io.Discard), nil)}
+		res, err := u.Run(context.Background(), l)
+		if err != nil || res.Report.StoppedSubjects != 1 || res.Report.DeclaredRobots != c.declared || u.Factors.Label != c.label {
+			t.Errorf("%q: %v %d of %d stopped declare themselves, label %d", c.more, err, res.Report.DeclaredRobots, res.Report.StoppedSubjects, u.Factors.Label)
+		}
 	}
 }

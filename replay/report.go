@@ -353,7 +353,7 @@ func (t *tally) finish() *Report {
 	p.Subjects, p.StoppedSubjects, p.SignedIn = len(t.subjects), len(t.stops), len(t.people)
 	for _, s := range t.stops {
 		s.Total = max(t.subjects[s.of], s.Requests)
-		if s.Declared {
+		if s.Declared = s.Declared && t.agents > 0; s.Declared {
 			p.DeclaredRobots++
 		}
 		p.Who = append(p.Who, *s)

@@ -54,6 +54,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	}
 	in := &ahead{log: log}
 	in.look()
+	agents := slices.ContainsFunc(in.first, func(r *Record) bool { return r.Agent() != nil })
 	host := u.host(in)
 	met := map[string]bool{}
 	front := front{in: in, host: host, judges: []*Gateway{u.Gateway}}
@@ -70,7 +71,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			a := &batch[i]
 			r := a.Record
 			if u.Factors != nil {
-				u.Factors.label(r, u.Gateway, u.Labels)
+				u.Factors.label(r, u.Gateway, u.Labels, agents)
 			}
 			if u.Visitors != nil {
 				u.Visitors.serving = r
