@@ -24,10 +24,13 @@ func isALB(line []byte) bool {
 	if slices.Contains(albTypes, string(first)) {
 		return shaped(rest, isoShape)
 	}
+	if !shaped(line, isoShape) {
+		return false
+	}
 	_, rest = word(rest)
 	client, _ := word(rest)
 	_, ok := parseClient(client)
-	return ok && shaped(line, isoShape)
+	return ok
 }
 
 // parseALB reads the access log of an AWS Application Load Balancer

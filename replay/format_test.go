@@ -266,7 +266,7 @@ func FuzzTime(f *testing.F) {
 
 // BenchmarkFormats measures what a line costs; a million lines a minute allow 60 µs each.
 func BenchmarkFormats(b *testing.B) {
-	for _, file := range []string{"apache.log", "nginx.json", "caddy.json", "traefik.json"} {
+	for _, file := range []string{"apache.log", "alb.log", "envoy.log", "nginx.json", "caddy.json", "traefik.json", "cloudflare.json"} {
 		data, err := os.ReadFile("testdata/" + file)
 		if err != nil {
 			b.Fatal(err)

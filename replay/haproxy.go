@@ -2,10 +2,14 @@ package replay
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"strings"
 	"time"
+
+	"antirobot/verdict/words"
 )
+
+var errNotHTTPLog = errors.New("is HAProxy's, and neither of option httplog nor of option httpslog")
 
 // haproxyTime is how the time looks that every line about a connection has, behind the client.
 const haproxyTime = "[00/AAA/0000:00:00:00.000] "
@@ -45,10 +49,13 @@ func parseHAProxy(r *Record, line []byte, captures [][]byte) error {
 	buf := r.reset(line)
 	begin := haproxyTimeIn(buf)
 	if begin < 0 {
-		if isHAProxy(buf) {
-			return errNoRequest
+		switch _, quoted, _ := bytes.Cut(buf, []byte{'"'}); {
+		case !isHAProxy(buf):
+			return errTime
+		case bytes.Contains(quoted, []byte(" HTTP/")): // of another log-format
+			return errNotHTTPLog
 		}
-		return errTime
+		return errNoRequest // that a server is down
 	}
 	before := bytes.TrimRight(buf[:begin], " ")
 	from := bytes.LastIndexByte(before, ' ') + 1
@@ -106,7 +113,7 @@ func (r *Record) captured(list []byte, captures [][]byte) error {
 	}
 	values := bytes.Split(list, []byte{'|'})
 	if len(values) != len(captures) {
-		return fmt.Errorf("has %d captured headers, and --captures names %d", len(values), len(captures))
+		return errors.New(words.Sprintf(words.English, "has %d captured {header|headers}, and --captures names %d", len(values), len(captures)))
 	}
 	for i, name := range captures {
 		value := unhash(values[i])

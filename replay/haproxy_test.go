@@ -26,7 +26,8 @@ func TestHAProxy(t *testing.T) {
 		"02/Mar/2026:07:15:30.250", "02/Foo/2026:07:15:30.250", `has "02/Foo/2026:07:15:30.250" for %tr`,
 		" 200 5120 ", " OK 5120 ", `has "OK" for %ST`,
 		"utf-8}", "utf-8", "has no end of the captured headers",
-		` "GET /cart?id=1#22c HTTP/1.1"`, "", "has no request in quotes")
+		` "GET /cart?id=1#22c HTTP/1.1"`, "", "has no request in quotes",
+		"30.250]", "30 +0000]", "is HAProxy's, and neither of option httplog nor of option httpslog")
 }
 
 // TestHAProxyCaptures: what stands in braces is known once somebody has said which headers it is.
@@ -53,7 +54,7 @@ func TestHAProxyCaptures(t *testing.T) {
 	f("User-Agent", "{curl/8.5.0} ", plain+"|User-Agent=curl/8.5.0")
 	f("User-Agent,Cookie", "{curl/8.5.0|sid=secret} ", plain+"|User-Agent=curl/8.5.0")
 	f("User-Agent", "", plain)
-	f("Host,User-Agent", "{curl/8.5.0} ", "has 1 captured headers, and --captures names 2")
+	f("Host,User-Agent", "{curl/8.5.0} ", "has 1 captured header, and --captures names 2")
 	f("X-Forwarded-For", "{192.0.2.1, 198.51.100.9} ", plain+"|X-Forwarded-For=192.0.2.1, 198.51.100.9")
 	behind := strings.Replace(begin, "203.0.113.7", "10.0.0.9", 1)
 	p := newParser(&Options{Captures: []string{"x-forwarded-for"}})

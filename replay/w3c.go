@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"antirobot/verdict/words"
 )
 
 // The W3C extended format names its columns in a line of its own, which may come again with others:
@@ -72,7 +74,7 @@ func (c *columns) directive(line string) error {
 	case "#fields":
 		names := strings.Fields(strings.ToLower(value))
 		if len(names) == 0 || len(names) > maxColumns {
-			return fmt.Errorf("names %d columns", len(names))
+			return fmt.Errorf("names no columns, or more than %d", maxColumns)
 		}
 		*c = columns{names: names, index: make(map[string]int, len(names)), date: c.date, values: c.values}
 		for i, n := range names {
@@ -102,7 +104,7 @@ func (c *columns) split(line []byte) error {
 		}
 	}
 	if len(c.values) != len(c.names) {
-		return fmt.Errorf("has %d columns, and #Fields names %d", len(c.values), len(c.names))
+		return errors.New(words.Sprintf(words.English, "has %d {column|columns}, and #Fields names %d", len(c.values), len(c.names)))
 	}
 	return nil
 }
