@@ -87,9 +87,12 @@ var (
 )
 
 // Agent returns the User-Agent, nil if there is none.
-func (r *Record) Agent() []byte {
+func (r *Record) Agent() []byte { return r.get(nameAgent) }
+
+// get returns the value of a header field, nil if there is none.
+func (r *Record) get(name []byte) []byte {
 	for i := range r.Fields {
-		if request.EqualFold(r.Fields[i].Name, nameAgent) {
+		if request.EqualFold(r.Fields[i].Name, name) {
 			return r.Fields[i].Value
 		}
 	}

@@ -122,6 +122,7 @@ type tally struct {
 	crawlers map[string]*Crawler
 	people   map[string]*Person
 	apart    uint64 // requests whose address stood for everybody
+	referers uint64 // requests with a Referer
 	unread   uint64 // requests with captured headers whose names nobody has said
 	named    uint64 // requests of clients with a name instead of an address
 	agents   uint64 // requests with a User-Agent
@@ -215,6 +216,9 @@ func (t *tally) known(r *asked) {
 	}
 	if r.agent != nil {
 		t.agents++
+	}
+	if r.get(nameReferer) != nil {
+		t.referers++
 	}
 	if len(r.Answer.ContentType) > 0 {
 		t.typed++

@@ -201,6 +201,10 @@ func (t *tally) unknown() {
 		note("no line has a User-Agent: only the pace and the course of clients can be judged, so a low figure means " +
 			"little. Log the combined format, or JSON with user agent and referer")
 	}
+	if t.agents > 0 && t.referers == 0 {
+		note("no line has a Referer: how visitors go from page to page, and what scripts ask for, can't be told, so people are taken for robots more often, " +
+			"and robots for people. Live, and with a log that has it, the same visitors may be judged otherwise")
+	}
 	if span := p.To.Sub(p.From); span < shortLog || p.Requests < shortLogRequests {
 		note("the log is short (%d {request|requests} in %v): who is established, what the site's people read, and budgets by the day are learned over days. "+
 			"Live, and over a longer log, the same visitors may be judged otherwise", p.Requests, span.Round(time.Second))
