@@ -30,6 +30,7 @@ import (
 type replayFlags struct {
 	config, against, format, host, html, factors string
 	identity, labels, scores                     string
+	captures                                     []string
 	ranges                                       []string
 	window                                       time.Duration
 	top                                          int
@@ -44,8 +45,10 @@ func replayCommand() *cobra.Command {
 		Long: `Run access logs through the code that judges live traffic, and report who would have been stopped, when
 and why, how much of the traffic that is, and which crawlers and signed-in people would have been affected.
 
-Logs may be in the common or combined format, or JSON from nginx, Caddy or Traefik, with or without gzip;
-- is standard input. The format is detected line by line. Several logs are merged by time.
+Logs may be in the common or combined format, JSON from nginx, Caddy, Traefik or Cloudflare, in the W3C
+extended format of IIS and CloudFront, from HAProxy, from load balancers of AWS or Google Cloud, or from Envoy,
+as text or JSON; with or without gzip. - is standard input, and of a directory all files are read, also those in
+directories below it. The format is detected line by line. Several logs are merged by time.
 
 A log has the address, the time, the request, and at most some header fields: cookies and passes are
 missing, so everybody is identified by their address, unless --identity names the place in the log that
@@ -72,7 +75,8 @@ docs/replay.md explains how to read the result.`,
 	p := cmd.Flags()
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` as for serve; without it, one service with all defaults")
 	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it would newly stop, and who would no longer be stopped")
-	p.StringVar(&f.format, "format", "auto", "`FORMAT` of all lines: auto, common, combined, nginx, caddy or traefik")
+	p.StringVar(&f.format, "format", "auto", "`FORMAT` of all lines: "+replay.FormatNames())
+	p.StringSliceVar(&f.captures, "captures", nil, "`HEADERS` of requests that HAProxy's lines have in braces, as they stand in its configuration: Host,Referer,User-Agent")
 	p.StringVar(&f.identity, "identity", "address", "who asked, `FROM` address, user (who was signed in), cookie:NAME, column:KEY (JSON logs) or column:NUMBER (other logs)")
 	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration, or else the one that Referers show)")
 	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; may be repeated")
@@ -159,10 +163,10 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 	if f.window <= 0 || f.window > 24*time.Hour {
 		return o, misused("--window: %v is not between 0 and 24h", f.window)
 	}
-	o.Window, o.Now = f.window, time.Now()
+	o.Window, o.Now, o.Captures = f.window, time.Now(), f.captures
 	o.Identity, err = replay.ParseIdentity(f.identity)
-	if err == nil && (o.Format == replay.Common || o.Format == replay.Combined) {
-		err = o.Identity.Common()
+	if err == nil && !o.Format.Named() {
+		err = o.Identity.Unnamed()
 	}
 	if err != nil {
 		return o, misused("--identity: %w", err)
@@ -234,8 +238,8 @@ func openInputs(files []string, stdin io.Reader) ([]replay.Input, error) {
 			continue
 		}
 		piped = piped || name == "-"
-		in, err := replay.File(name, stdin)
-		inputs, errs = append(inputs, in), append(errs, err)
+		in, err := replay.Files(name, stdin)
+		inputs, errs = append(inputs, in...), append(errs, err)
 	}
 	return inputs, errors.Join(errs...)
 }

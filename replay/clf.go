@@ -3,6 +3,7 @@ package replay
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"hash/fnv"
 	"net/netip"
@@ -81,6 +82,12 @@ func parseCLF(r *Record, line []byte) error {
 	return r.request(request)
 }
 
+// parseStatus reads the status of an answer.
+func parseStatus(b []byte) (uint16, bool) {
+	n, err := strconv.ParseUint(string(b), 10, 16)
+	return uint16(n), err == nil && n <= 999
+}
+
 // isName reports whether b may be the name of a machine, or the hyphen that means nothing.
 func isName(b []byte) bool {
 	if len(b) == 0 || len(b) > 255 {
@@ -115,13 +122,13 @@ func (r *Record) setApart() { r.Addr, r.apart = standIn(r.Who, nil, nil), true }
 // answerCLF reads status and bytes.
 func (r *Record) answerCLF(rest *[]byte) error {
 	status, tail := word(*rest)
-	n, err := strconv.ParseUint(string(status), 10, 16)
-	if err != nil || n > 999 {
+	var ok bool
+	if r.Answer.Status, ok = parseStatus(status); !ok {
 		return errStatus
 	}
-	r.Answer.Status = uint16(n)
 	size, tail := word(tail)
 	if !isDash(size) {
+		var err error
 		if r.Answer.Bytes, err = strconv.ParseUint(string(size), 10, 64); err != nil {
 			return errShape
 		}
@@ -170,7 +177,7 @@ func (r *Record) request(line []byte) error {
 }
 
 func isMethod(m []byte) bool {
-	if len(m) == 0 || len(m) > 24 {
+	if isDash(m) || len(m) > 24 {
 		return false
 	}
 	for _, c := range m {
@@ -244,8 +251,8 @@ func unescape(b []byte) []byte {
 			out = append(out, '\r')
 		case 'x':
 			if i+2 < len(b) {
-				if n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8); err == nil {
-					out = append(out, byte(n))
+				if n, ok := hexByte(b[i+1 : i+3]); ok {
+					out = append(out, n)
 					i += 2
 					continue
 				}
@@ -256,6 +263,13 @@ func unescape(b []byte) []byte {
 		}
 	}
 	return out
+}
+
+// hexByte reads two hexadecimal digits.
+func hexByte(b []byte) (byte, bool) {
+	var out [1]byte
+	_, err := hex.Decode(out[:], b[:2])
+	return out[0], err == nil
 }
 
 // parseAddr reads an address, with or without a port.
@@ -272,6 +286,30 @@ func parseAddr(b []byte) (netip.Addr, bool) {
 	}
 	return netip.Addr{}, false
 }
+
+// forwarded takes the visitor's address from a list as in X-Forwarded-For if the line has none else, or one that is not reachable from
+// everywhere: a balancer's, in front of the server. It is the last one that is; what stands before it the visitor may have made up.
+func (r *Record) forwarded(list []byte) {
+	for len(list) > 0 && !public(r.Addr) {
+		one := list
+		if i := bytes.LastIndexByte(list, ','); i >= 0 {
+			one, list = list[i+1:], list[:i]
+		} else {
+			list = nil
+		}
+		if a, ok := parseAddr(bytes.TrimSpace(one)); ok && (public(a) || !r.Addr.IsValid()) {
+			r.Addr = a
+		}
+	}
+}
+
+// public reports whether an address may be one on the Internet.
+func public(a netip.Addr) bool {
+	return a.IsValid() && a.IsGlobalUnicast() && !a.IsPrivate() && !shared.Contains(a)
+}
+
+// shared is what stands between providers and their customers (RFC 6598), and within clouds.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
 
 var months = [...]string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}
 

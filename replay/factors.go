@@ -67,15 +67,15 @@ func (f *Factors) Flush() error {
 }
 
 // label sets what is known of who made a record: what own labels say; or else one that declares itself a robot is a robot,
-// and of the others nothing is known.
-func (f *Factors) label(r *Record, g *Gateway, own Labels) {
+// and of the others nothing is known. Without agents the log has no User-Agents, and nobody can declare anything.
+func (f *Factors) label(r *Record, g *Gateway, own Labels, agents bool) {
 	if k, ok := own[r.visitor()]; ok {
 		f.Label, f.Source = k.Label, k.Source
 		return
 	}
 	agent := r.Agent()
 	f.Label, f.Source = LabelUnknown, ""
-	if declaresRobot(agent) {
+	if agents && declaresRobot(agent) {
 		f.Label, f.Source = LabelRobot, "declared"
 	}
 	if name, _ := g.crawler(agent, r.Addr); name != "" {

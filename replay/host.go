@@ -111,18 +111,12 @@ func (a *ahead) ownHost() []byte {
 
 // refererOf splits the Referer of a record into host and target; nil if it has none.
 func refererOf(r *Record) (host, target []byte) {
-	for i := range r.Fields {
-		if !request.EqualFold(r.Fields[i].Name, nameReferer) {
-			continue
-		}
-		_, rest, ok := bytes.Cut(r.Fields[i].Value, []byte("://"))
-		slash := bytes.IndexByte(rest, '/')
-		if !ok || slash < 0 {
-			return nil, nil
-		}
-		return rest[:slash], upTo(rest[slash:], hash)
+	_, rest, ok := bytes.Cut(r.get(nameReferer), []byte("://"))
+	slash := bytes.IndexByte(rest, '/')
+	if !ok || slash < 0 {
+		return nil, nil
 	}
-	return nil, nil
+	return rest[:slash], upTo(rest[slash:], hash)
 }
 
 // pathOf is a target without its query and fragment.

@@ -46,13 +46,16 @@ func ParseIdentity(s string) (Identity, error) {
 	return Identity{}, fmt.Errorf("%q is none of address, user, cookie:NAME, column:NAME, column:NUMBER", s)
 }
 
-// Common reports whether common and combined lines can contain it.
-func (i *Identity) Common() error {
+// Unnamed reports whether it can be in lines whose columns have no names.
+func (i *Identity) Unnamed() error {
 	if i.key != "" && i.column == 0 {
-		return errors.New("columns of a common log have no names: count them, column:10")
+		return errors.New("columns of these logs have no names: count them, column:10")
 	}
 	return nil
 }
+
+// somewhere reports whether lines are to be searched for the visitor.
+func (i *Identity) somewhere() bool { return i.kind != identity.KindNone }
 
 // take keeps what a line says about the visitor.
 func (r *Record) take(who []byte) {
@@ -73,9 +76,9 @@ func (r *Record) subject() identity.Subject {
 func (l *jsonLine) identify(r *Record) {
 	i := r.from
 	switch {
-	case i == nil || i.kind == identity.KindNone:
+	case i == nil || !i.somewhere():
 	case i.cookie != "":
-		if v := l.get("cookie_" + i.cookie); v != nil { // nginx: $cookie_NAME
+		if v := l.get("cookie_"+i.cookie, "Cookies."+i.cookie); v != nil { // nginx: $cookie_NAME; Cloudflare
 			r.take(v)
 			return
 		}
@@ -92,7 +95,7 @@ func (l *jsonLine) identify(r *Record) {
 func (r *Record) identifyCLF(line []byte) (after int) {
 	i := r.from
 	switch {
-	case i == nil || i.kind == identity.KindNone:
+	case i == nil || !i.somewhere():
 	case i.column > 0:
 		who, rest := columnOf(line, func(n, _ int, _ []byte) bool { return n == i.column })
 		r.take(who)
@@ -124,6 +127,21 @@ func cookieOf(field []byte, name string) []byte {
 	return value
 }
 
+// bracketed returns the first column of a line that has no quotes, without its brackets, and what follows it.
+func bracketed(line []byte) (text, rest []byte) {
+	for _, pair := range [...]string{"[]", "{}"} {
+		end := bytes.IndexByte(line, pair[1])
+		if line[0] == pair[0] && end > 0 && (end+1 == len(line) || line[end+1] == ' ') { // not as in [2001:db8::1]:80
+			return line[1:end], line[end+1:]
+		}
+	}
+	end := bytes.IndexByte(line, ' ')
+	if end < 0 {
+		end = len(line)
+	}
+	return line[:end], line[end:]
+}
+
 // columnOf returns the first wanted column of a line, without its quotes or brackets, and what follows it. n counts all columns up to
 // this one, quoted those in quotes.
 func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) (text, rest []byte) {
@@ -134,18 +152,8 @@ func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) (text, 
 			quoted++
 			end, _ := quoteEnd(line)
 			text, line = line[1:end], line[min(end+1, len(line)):]
-		case '[':
-			end := bytes.IndexByte(line, ']')
-			if end < 0 {
-				return nil, nil
-			}
-			text, line = line[1:end], line[end+1:]
 		default:
-			end := bytes.IndexByte(line, ' ')
-			if end < 0 {
-				end = len(line)
-			}
-			text, line = line[:end], line[end:]
+			text, line = bracketed(line)
 		}
 		line = bytes.TrimLeft(line, " ")
 		if wanted(n, quoted, text) {

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 )
 
@@ -18,23 +21,47 @@ type Input struct {
 	Open  func() (io.ReadCloser, error)
 }
 
-// File returns the Input of a file; "-" is standard input, which is read from stdin.
-func File(name string, stdin io.Reader) (Input, error) {
+// Files returns the Inputs of a file, or of all files in a directory and those below it, but for hidden ones: clouds store logs so, as
+// many small files. "-" is standard input, which is read from stdin.
+func Files(name string, stdin io.Reader) ([]Input, error) {
 	if name == "-" {
-		return Input{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}, nil
+		return []Input{{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}}, nil
 	}
 	info, err := os.Stat(name)
 	if err != nil {
-		return Input{}, err
+		return nil, err
 	}
-	if info.IsDir() {
-		return Input{}, fmt.Errorf("%s is a directory; name the logs in it", name)
+	if !info.IsDir() {
+		return []Input{file(name, info)}, nil
 	}
+	var inputs []Input
+	err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
+		switch hidden := strings.HasPrefix(d.Name(), ".") && path != name; {
+		case err != nil:
+			return err
+		case hidden && d.IsDir():
+			return fs.SkipDir
+		case hidden:
+			return nil
+		}
+		info, err := os.Stat(path) // of what a link leads to
+		if err == nil && info.Mode().IsRegular() {
+			inputs = append(inputs, file(path, info))
+		}
+		return err
+	})
+	if err == nil && len(inputs) == 0 {
+		err = fmt.Errorf("%s: there are no files in this directory", name)
+	}
+	return inputs, err
+}
+
+func file(name string, info fs.FileInfo) Input {
 	in := Input{Name: name, Open: func() (io.ReadCloser, error) { return os.Open(name) }}
 	if info.Mode().IsRegular() {
 		in.Size, in.Again = info.Size(), true
 	}
-	return in, nil
+	return in
 }
 
 const (

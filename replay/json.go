@@ -25,14 +25,7 @@ func parseJSON(r *Record, line []byte, f Format) error {
 	var l jsonLine
 	l.walk(r.reset(line))
 	if f == Auto {
-		switch {
-		case l.has("DownstreamStatus") || l.has("ClientHost"):
-			f = Traefik
-		case l.has("request.uri") || l.has("request.remote_ip"):
-			f = Caddy
-		default:
-			f = Nginx
-		}
+		f = l.detect()
 	}
 	read := l.nginx
 	switch f {
@@ -40,12 +33,35 @@ func parseJSON(r *Record, line []byte, f Format) error {
 		read = l.traefik
 	case Caddy:
 		read = l.caddy
+	case Cloudflare:
+		read = l.cloudflare
+	case Google:
+		read = l.google
+	case Envoy:
+		read = l.envoy
 	}
 	if err := read(r); err != nil {
 		return err
 	}
 	l.identify(r)
 	return nil
+}
+
+// detect tells which server wrote a line.
+func (l *jsonLine) detect() Format {
+	switch {
+	case l.has("DownstreamStatus") || l.has("ClientHost"):
+		return Traefik
+	case l.has("request.uri") || l.has("request.remote_ip"):
+		return Caddy
+	case l.has("ClientRequestMethod") || l.has("EdgeResponseStatus"):
+		return Cloudflare
+	case l.has("httpRequest.requestMethod"):
+		return Google
+	case l.has("response_code") && l.has("start_time"):
+		return Envoy
+	}
+	return Nginx
 }
 
 // maxJSONValues bounds how many values of a line are examined; names of two levels are joined by a dot.
@@ -217,11 +233,9 @@ func (r *Record) finish(addr, at, status []byte) error {
 	if r.At, ok = parseAnyTime(at); !ok {
 		return errTime
 	}
-	n, err := strconv.ParseUint(string(status), 10, 16)
-	if err != nil || n > 999 {
+	if r.Answer.Status, ok = parseStatus(status); !ok {
 		return errStatus
 	}
-	r.Answer.Status = uint16(n)
 	return nil
 }
 
@@ -334,7 +348,7 @@ func clampTook(seconds float64) time.Duration {
 
 var timeLayouts = [...]string{time.RFC3339Nano, "2006/01/02 15:04:05.000", "2006/01/02 15:04:05", "2006-01-02 15:04:05.000", "2006-01-02 15:04:05"}
 
-// parseAnyTime reads unix seconds with or without a fraction, unix milliseconds, ISO times and those of common logs.
+// parseAnyTime reads unix seconds with or without a fraction, unix milliseconds and nanoseconds, ISO times and those of common logs.
 // Times without a zone are UTC.
 func parseAnyTime(b []byte) (time.Time, bool) {
 	if t, ok := parseCLFTime(b); ok {
@@ -344,8 +358,11 @@ func parseAnyTime(b []byte) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	if f, err := strconv.ParseFloat(string(b), 64); err == nil {
-		if f > 1e11 { // milliseconds
-			f /= 1000
+		switch {
+		case f > 1e16: // nanoseconds
+			f /= 1e9
+		case f > 1e11: // milliseconds
+			f /= 1e3
 		}
 		if !(f > 0 && f < 253402300800) { // the year 9999
 			return time.Time{}, false

@@ -20,6 +20,7 @@ type Options struct {
 	Now    time.Time     // a line more than a day later than this is bad; zero: no such check
 
 	Identity Identity // where lines name the visitor
+	Captures []string // the headers of requests that HAProxy captures, in its configuration's order
 }
 
 // DefaultWindow is enough for servers that write a line when the answer is complete: few answers take longer.
@@ -192,9 +193,6 @@ func (l *Log) fetch() *Record {
 	open := 0
 	for i := 0; i < len(l.streams); i++ {
 		s := l.streams[i]
-		if s.done {
-			continue
-		}
 		if !s.started && best != nil && (open >= maxOpen || s.begins.After(best.head.At)) {
 			break // nor do the later ones begin earlier
 		}
@@ -202,7 +200,9 @@ func (l *Log) fetch() *Record {
 		if err != nil { // what came before the error, and the other logs, are still read
 			l.errs = append(l.errs, err)
 		}
-		if r == nil {
+		if r == nil { // it has ended: there may be thousands, which need not be passed for each record
+			l.streams = slices.Delete(l.streams, i, i+1)
+			i--
 			continue
 		}
 		open++

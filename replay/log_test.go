@@ -161,11 +161,11 @@ func TestFiles(t *testing.T) {
 	}
 	open := func(name string, stdin io.Reader) Input {
 		t.Helper()
-		in, err := File(name, stdin)
-		if err != nil {
-			t.Fatal(err)
+		in, err := Files(name, stdin)
+		if err != nil || len(in) != 1 {
+			t.Fatal(in, err)
 		}
-		return in
+		return in[0]
 	}
 	got, _, err := readAll(t, Options{}, open(plain, nil), open(packed, nil), open("-", strings.NewReader(clfLine(50, "1.2.3.4", "/stdin"))))
 	if err != nil || strings.Join(got, "") != "/gz1/gz2/stdin/plain" {
@@ -178,11 +178,42 @@ func TestFiles(t *testing.T) {
 	if got, _, err := readAll(t, Options{}, cut); err == nil || len(got) != 1 {
 		t.Errorf("a packed log that is cut off: %v %v", got, err)
 	}
-	if _, err := File(filepath.Join(dir, "absent"), nil); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Files(filepath.Join(dir, "absent"), nil); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("absent: %v", err)
 	}
-	if _, err := File(dir, nil); err == nil {
-		t.Error("a directory is no log")
+}
+
+// TestDirectory: all files of a directory and those below it are one log, in the order of time; more of them than are open at once.
+func TestDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Files(dir, nil); err == nil || !strings.Contains(err.Error(), "no files") {
+		t.Errorf("an empty directory: %v", err)
+	}
+	write := func(name, text string) {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const files = 3 * maxOpen
+	want := "/0"
+	for i := range files { // each overlaps with the next, and their names are in the reverse order
+		write(fmt.Sprintf("%d/%d.log", i%7, files-i), clfLine(100*i, "1.2.3.4", fmt.Sprintf("/%d", i))+clfLine(100*i+150, "1.2.3.4", fmt.Sprintf("/%d", i)))
+		if i > 0 {
+			want += fmt.Sprintf("/%d/%d", i, i-1)
+		}
+	}
+	want += fmt.Sprintf("/%d", files-1)
+	write(".hidden", "nonsense\n")
+	write(".git/config", "nonsense\n")
+	inputs, err := Files(dir, nil)
+	if err != nil || len(inputs) != files {
+		t.Fatalf("%d files, %v", len(inputs), err)
+	}
+	got, c, err := readAll(t, Options{}, inputs...)
+	if all := strings.Join(got, ""); err != nil || c.Bad+c.Late > 0 || all != want {
+		t.Errorf("%s\nnot %s: %+v %v", all, want, c, err)
 	}
 }
 

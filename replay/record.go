@@ -9,7 +9,7 @@ import (
 )
 
 // Record is one recorded request. Its bytes belong to the Record and are valid until it is parsed into again. The zero
-// value is ready for Format.Parse.
+// value is ready for a parser.
 type Record struct {
 	At     time.Time
 	Addr   netip.Addr
@@ -31,6 +31,7 @@ type Record struct {
 	said   bool         // … if it says so
 	from   *Identity
 	apart  bool // the log has no address, or one for everybody, and Addr is a stand-in for this visitor's
+	unread bool // headers that HAProxy captured, and whose names nobody has said
 	named  bool // the log has a name instead of an address, and Addr is a stand-in for it
 
 	buf []byte // the line; most of the above points into it
@@ -88,9 +89,12 @@ var (
 )
 
 // Agent returns the User-Agent, nil if there is none.
-func (r *Record) Agent() []byte {
+func (r *Record) Agent() []byte { return r.get(nameAgent) }
+
+// get returns the value of a header field, nil if there is none.
+func (r *Record) get(name []byte) []byte {
 	for i := range r.Fields {
-		if request.EqualFold(r.Fields[i].Name, nameAgent) {
+		if request.EqualFold(r.Fields[i].Name, name) {
 			return r.Fields[i].Value
 		}
 	}

@@ -122,6 +122,8 @@ type tally struct {
 	crawlers map[string]*Crawler
 	people   map[string]*Person
 	apart    uint64 // requests whose address stood for everybody
+	referers uint64 // requests with a Referer
+	unread   uint64 // requests with captured headers whose names nobody has said
 	named    uint64 // requests of clients with a name instead of an address
 	agents   uint64 // requests with a User-Agent
 	typed    uint64 // requests for which the type of the answer is known
@@ -206,11 +208,17 @@ func (t *tally) known(r *asked) {
 	if r.apart {
 		t.apart++
 	}
+	if r.unread {
+		t.unread++
+	}
 	if r.named {
 		t.named++
 	}
 	if r.agent != nil {
 		t.agents++
+	}
+	if r.get(nameReferer) != nil {
+		t.referers++
 	}
 	if len(r.Answer.ContentType) > 0 {
 		t.typed++
@@ -349,7 +357,7 @@ func (t *tally) finish() *Report {
 	p.Subjects, p.StoppedSubjects, p.SignedIn = len(t.subjects), len(t.stops), len(t.people)
 	for _, s := range t.stops {
 		s.Total = max(t.subjects[s.of], s.Requests)
-		if s.Declared {
+		if s.Declared = s.Declared && t.agents > 0; s.Declared {
 			p.DeclaredRobots++
 		}
 		p.Who = append(p.Who, *s)

@@ -54,6 +54,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	}
 	in := &ahead{log: log}
 	in.look()
+	agents := slices.ContainsFunc(in.first, func(r *Record) bool { return r.Agent() != nil })
 	host := u.host(in)
 	met := map[string]bool{}
 	front := front{in: in, host: host, judges: []*Gateway{u.Gateway}}
@@ -70,7 +71,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			a := &batch[i]
 			r := a.Record
 			if u.Factors != nil {
-				u.Factors.label(r, u.Gateway, u.Labels)
+				u.Factors.label(r, u.Gateway, u.Labels, agents)
 			}
 			if u.Visitors != nil {
 				u.Visitors.serving = r
@@ -193,9 +194,16 @@ func (t *tally) unknown() {
 	if p.Requests == 0 {
 		return
 	}
+	if t.unread > 0 {
+		note("%d {request has|requests have} headers that HAProxy captured: --captures says which they are, as Host,Referer,User-Agent", t.unread)
+	}
 	if t.agents == 0 {
 		note("no line has a User-Agent: only the pace and the course of clients can be judged, so a low figure means " +
 			"little. Log the combined format, or JSON with user agent and referer")
+	}
+	if t.agents > 0 && t.referers == 0 {
+		note("no line has a Referer: how visitors go from page to page, and what scripts ask for, can't be told, so people are taken for robots more often, " +
+			"and robots for people. Live, and with a log that has it, the same visitors may be judged otherwise")
 	}
 	if span := p.To.Sub(p.From); span < shortLog || p.Requests < shortLogRequests {
 		note("the log is short (%d {request|requests} in %v): who is established, what the site's people read, and budgets by the day are learned over days. "+

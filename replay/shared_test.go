@@ -14,9 +14,9 @@ import (
 func sharedLog(t *testing.T) Input {
 	t.Helper()
 	for _, up := range []string{"../../", "../../../"} {
-		in, err := File(up+"shared/data/elastic-apache-logs/apache_logs", nil)
+		in, err := Files(up+"shared/data/elastic-apache-logs/apache_logs", nil)
 		if err == nil {
-			return in
+			return in[0]
 		}
 		if !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)

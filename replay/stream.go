@@ -38,6 +38,7 @@ func (s *stream) peek() error {
 	}
 	defer ls.close()
 	var r Record
+	p := newParser(&s.log.opts)
 	for range maxPeek {
 		line, err := ls.next()
 		if errors.Is(err, errLineTooLong) {
@@ -46,7 +47,7 @@ func (s *stream) peek() error {
 		if err != nil {
 			return nil // reading it will report the error
 		}
-		if s.log.opts.Format.Parse(&r, line) == nil {
+		if p.parse(&r, line) == nil {
 			s.begins = r.At.Add(-s.log.opts.Window) // the first line need not be the earliest
 			return nil
 		}
@@ -121,6 +122,7 @@ func (s *stream) readAll() error {
 	}
 	defer ls.close()
 	var out, spare []*Record
+	p := newParser(&s.log.opts)
 	for {
 		line, err := ls.next()
 		if errors.Is(err, io.EOF) {
@@ -150,7 +152,7 @@ func (s *stream) readAll() error {
 		}
 		if err == nil {
 			r.from = &s.log.opts.Identity
-			err = s.log.opts.Format.Parse(r, line)
+			err = p.parse(r, line)
 		}
 		if err == nil && !s.log.opts.Now.IsZero() && r.At.After(s.log.opts.Now.Add(aDay)) {
 			err = errFuture
