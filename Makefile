@@ -84,7 +84,7 @@ lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
 	@$(BIN)/golangci-lint run ./...
 
 arch: ## the tests of the root: who may import whom, sizes, exports, docs
-	@$(GO) test -count=1 .
+	@$(GO) test $(TESTED) -count=1 .
 
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
