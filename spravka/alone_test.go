@@ -11,6 +11,7 @@ import (
 	"errors"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -126,4 +127,51 @@ func TestSharedRingIsOpenedOnce(t *testing.T) {
 	if _, err := lost.Get(t.Context(), nil, []byte(SharedRingKey)); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("it was put into the store: %v", err)
 	}
+}
+
+// slow is a store each of whose answers takes most of the time that it may.
+type slow struct{ store.KV }
+
+func (s slow) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return s.KV.Get(ctx, dst, key)
+}
+
+func (s slow) Swap(ctx context.Context, key, was, is []byte, ttl time.Duration) (bool, error) {
+	if err := s.wait(ctx); err != nil {
+		return false, err
+	}
+	return s.KV.Swap(ctx, key, was, is, ttl)
+}
+
+func (slow) wait(ctx context.Context) error {
+	select {
+	case <-time.After(sharedRingTimeout * 9 / 10):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestSharedRingOfASlowStore: what limits one answer of the store leaves no less time for the next, whatever went by between them, such as
+// the stretching of the secret on a busy machine.
+func TestSharedRingOfASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		kv := slow{store.NewMemory(nil)}
+		load := func(kept string, create bool) *Ring {
+			t.Helper()
+			k := &SharedRing{KV: kv, Secret: []byte("correct horse battery staple"), Copy: filepath.Join(dir, kept), Log: zerolog.Nop()}
+			ring, err := k.Load(create)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ring
+		}
+		if made, read := load("made", true), load("read", false); made.Fingerprint() != read.Fingerprint() {
+			t.Errorf("made %v, read %v", made.Keys(), read.Keys())
+		}
+	})
 }

@@ -35,16 +35,15 @@ type SharedRing struct {
 const (
 	// SharedRingKey is the key of the ring in a shared store.
 	SharedRingKey     = "keys/ring"
-	sharedRingTimeout = 10 * time.Second
+	sharedRingTimeout = 10 * time.Second // of one call of the store: stretching the secret between two may take a busy machine longer
 	// sharedRingEvery is how often a gateway checks whether the store still has the ring.
 	sharedRingEvery = 5 * time.Second
 )
 
 // Load reads the ring, or its copy while the store is unavailable. With create, the first gateway makes it.
 func (k *SharedRing) Load(create bool) (*Ring, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), sharedRingTimeout)
-	defer cancel()
-	blob, err := k.KV.Get(ctx, nil, []byte(SharedRingKey))
+	ctx := context.Background()
+	blob, err := k.get(ctx)
 	if errors.Is(err, store.ErrNotFound) && create {
 		blob, err = k.create(ctx)
 	}
@@ -101,9 +100,7 @@ func (k *SharedRing) Close() error {
 }
 
 func (k *SharedRing) check(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, sharedRingTimeout)
-	defer cancel()
-	blob, err := k.KV.Get(ctx, nil, []byte(SharedRingKey))
+	blob, err := k.get(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		_, err = k.putBack(ctx)
 		return err
@@ -132,7 +129,7 @@ func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
 	if _, err := k.open(kept); err != nil {
 		return nil, fmt.Errorf("%s: %w", k.Copy, err)
 	}
-	wrote, err := k.KV.Swap(ctx, []byte(SharedRingKey), nil, kept, 0)
+	wrote, err := k.putFirst(ctx, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +137,7 @@ func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
 		k.Losses.Note("key rings", 1)
 		return kept, nil
 	}
-	return k.KV.Get(ctx, nil, []byte(SharedRingKey))
+	return k.get(ctx)
 }
 
 // create puts a ring into the store, unless another gateway was faster: then it returns that gateway's ring. It prefers
@@ -161,7 +158,7 @@ func (k *SharedRing) create(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	k.opened, k.ring = blob, ring
-	first, err := k.KV.Swap(ctx, []byte(SharedRingKey), nil, blob, 0)
+	first, err := k.putFirst(ctx, blob)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +166,21 @@ func (k *SharedRing) create(ctx context.Context) ([]byte, error) {
 		k.Log.Info().Msg("made the key ring of all gateways, and put it into the shared store")
 		return blob, nil
 	}
+	return k.get(ctx)
+}
+
+// get asks the store for the ring.
+func (k *SharedRing) get(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, sharedRingTimeout)
+	defer cancel()
 	return k.KV.Get(ctx, nil, []byte(SharedRingKey))
+}
+
+// putFirst puts a ring into the store, unless it has one.
+func (k *SharedRing) putFirst(ctx context.Context, blob []byte) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, sharedRingTimeout)
+	defer cancel()
+	return k.KV.Swap(ctx, []byte(SharedRingKey), nil, blob, 0)
 }
 
 // keepCopy writes a file of mode 0600 atomically.
