@@ -20,7 +20,7 @@ func TestCloudflare(t *testing.T) {
 		t.Errorf("by key: %s", got)
 	}
 	var r Record
-	if err := parse(Auto, &r, []byte(strings.SplitN(log, "\n", 2)[0])); err != nil || string(r.JA4) != "t13d1516h2_8daaf6152771_e5627efa2ab1" || r.Answer.Bytes != 5120 {
+	if err := Auto.Parse(&r, []byte(strings.SplitN(log, "\n", 2)[0])); err != nil || string(r.JA4) != "t13d1516h2_8daaf6152771_e5627efa2ab1" || r.Answer.Bytes != 5120 {
 		t.Errorf("%v %q %d", err, r.JA4, r.Answer.Bytes)
 	}
 	bad(t, Cloudflare, log,

@@ -86,6 +86,12 @@ func newParser(o *Options) parser {
 	return p
 }
 
+// Parse reads one line alone, as parser.parse does: it knows of no lines before it.
+func (f Format) Parse(r *Record, line []byte) error {
+	p := newParser(&Options{Format: f})
+	return p.parse(r, line)
+}
+
 // parse reads one line, without its line end, into r. The line may be changed afterwards. An error says what is wrong with the line, to
 // follow the words "line 7".
 func (p *parser) parse(r *Record, line []byte) error {

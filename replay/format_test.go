@@ -27,17 +27,11 @@ func describe(r *Record) string {
 	return strings.Join(b, "|")
 }
 
-// parse reads a line that stands by itself.
-func parse(f Format, r *Record, line []byte) error {
-	p := parser{format: f}
-	return p.parse(r, line)
-}
-
 func TestFormats(t *testing.T) {
 	f := func(format Format, line, want string) {
 		t.Helper()
 		var r Record
-		if err := parse(format, &r, []byte(line)); err != nil {
+		if err := format.Parse(&r, []byte(line)); err != nil {
 			t.Errorf("%s: %v\n%s", format, err, line)
 			return
 		}
@@ -96,14 +90,14 @@ func TestFormats(t *testing.T) {
 	f(Auto, `{"level":"info","part":"access","request_id":"01K","client":"203.0.113.7","method":"GET","host":"shop.example","path":"/a","status":200,"bytes_in":0,"bytes_out":7,"ms":500,"time":"2026-03-02T07:15:31Z","message":"request"}`,
 		"2026-03-02T07:15:30.5|203.0.113.7||GET|/a|shop.example|500ms|")
 	var r Record
-	if err := parse(Auto, &r, []byte(`{"client":"203.0.113.7","method":"GET","path":"/a","status":200,"ja4":"t13d1516h2_8daaf6152771_e5627efa2ab1","h2":"1:65536|00|0|m,a,s,p","behind_ms":201.25,"time":"2026-03-02T07:15:31Z","message":"request"}`)); err != nil ||
+	if err := Auto.Parse(&r, []byte(`{"client":"203.0.113.7","method":"GET","path":"/a","status":200,"ja4":"t13d1516h2_8daaf6152771_e5627efa2ab1","h2":"1:65536|00|0|m,a,s,p","behind_ms":201.25,"time":"2026-03-02T07:15:31Z","message":"request"}`)); err != nil ||
 		string(r.JA4) != "t13d1516h2_8daaf6152771_e5627efa2ab1" || string(r.Frames) != "1:65536|00|0|m,a,s,p" ||
 		r.Behind != 201250*time.Microsecond {
 		t.Errorf("what a handshake tells: %q %q %v %v", r.JA4, r.Frames, r.Behind, err)
 	}
 	for asks, want := range map[string]use{"page": useUnsaid, "api": useUnsaid, "script": useCall, "part": usePart, "socket": usePart} {
 		var c calls
-		err := parse(Auto, &r, fmt.Appendf(nil, `{"client":"203.0.113.7","method":"GET","path":"/a","asks":%q,"status":200,"time":"2026-03-02T07:15:31Z","message":"request"}`, asks))
+		err := Auto.Parse(&r, fmt.Appendf(nil, `{"client":"203.0.113.7","method":"GET","path":"/a","asks":%q,"status":200,"time":"2026-03-02T07:15:31Z","message":"request"}`, asks))
 		if got := c.see(&r, true); err != nil || got != want || r.asks.String() != asks {
 			t.Errorf("what asked for a %s is for %v (%v): %v", asks, got, r.asks, err)
 		}
@@ -114,7 +108,7 @@ func TestFormatProblems(t *testing.T) {
 	f := func(format Format, line, want string) {
 		t.Helper()
 		var r Record
-		err := parse(format, &r, []byte(line))
+		err := format.Parse(&r, []byte(line))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
@@ -148,7 +142,7 @@ func TestSecretsAreLeft(t *testing.T) {
 		lines := bufio.NewScanner(f)
 		for lines.Scan() {
 			var r Record
-			if err := parse(Auto, &r, lines.Bytes()); err != nil {
+			if err := Auto.Parse(&r, lines.Bytes()); err != nil {
 				t.Fatal(err)
 			}
 			if s := strings.ToLower(describe(&r)); strings.Contains(s, "secret") || strings.Contains(s, "redacted") || strings.Contains(s, "c2vj") {
@@ -172,7 +166,7 @@ func fuzzFormat(f *testing.F, format Format, file string) {
 	f.Fuzz(func(t *testing.T, line []byte) {
 		var r Record
 		before := string(line)
-		err := parse(format, &r, line)
+		err := format.Parse(&r, line)
 		if string(line) != before {
 			t.Fatal("the line was changed")
 		}
@@ -182,10 +176,10 @@ func fuzzFormat(f *testing.F, format Format, file string) {
 		complete(t, &r)
 		// a record can be reused for anything
 		again := describe(&r)
-		if err := parse(format, &r, []byte(`203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`)); err == nil && r.User != nil {
+		if err := format.Parse(&r, []byte(`203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`)); err == nil && r.User != nil {
 			t.Error("something of the last line stayed")
 		}
-		if err := parse(format, &r, line); err != nil || describe(&r) != again {
+		if err := format.Parse(&r, line); err != nil || describe(&r) != again {
 			t.Errorf("read twice: %v\n%s\n%s", err, again, describe(&r))
 		}
 	})
@@ -284,7 +278,7 @@ func BenchmarkFormats(b *testing.B) {
 			b.ReportAllocs()
 			var r Record
 			for b.Loop() {
-				if err := parse(Auto, &r, line); err != nil {
+				if err := Auto.Parse(&r, line); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -68,7 +68,7 @@ func TestHAProxyCaptures(t *testing.T) {
 	if err := p.parse(&r, []byte(begin+"{a=1; sid=s1} "+end)); err != nil || string(r.Who) != "s1" {
 		t.Errorf("by cookie: %q %v", r.Who, err)
 	}
-	if err := parse(Auto, &r, []byte(begin+"{curl/8.5.0} "+end)); err != nil || !r.unread || r.Agent() != nil {
+	if err := Auto.Parse(&r, []byte(begin+"{curl/8.5.0} "+end)); err != nil || !r.unread || r.Agent() != nil {
 		t.Errorf("nobody said which: %v", err)
 	}
 }

@@ -47,7 +47,7 @@ func TestWho(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Record{from: &from}
-		if err := parse(Auto, &r, []byte(c.line)); err != nil {
+		if err := Auto.Parse(&r, []byte(c.line)); err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
 		}
@@ -82,7 +82,7 @@ func TestKeyAmongColumns(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, other := Record{from: &from}, Record{from: &from}
-		if err := errors.Join(parse(Auto, &r, []byte(c.line)), parse(Auto, &other, []byte(strings.ReplaceAll(c.line, "k1", "k2")))); err != nil {
+		if err := errors.Join(Auto.Parse(&r, []byte(c.line)), Auto.Parse(&other, []byte(strings.ReplaceAll(c.line, "k1", "k2")))); err != nil {
 			t.Errorf("%s: %v", c.line, err)
 			continue
 		}
@@ -192,7 +192,7 @@ func FuzzIdentity(f *testing.F) {
 			return
 		}
 		r := Record{from: &from}
-		if parse(Auto, &r, line) != nil {
+		if Auto.Parse(&r, line) != nil {
 			return
 		}
 		if len(r.Who) > maxIdentity {
