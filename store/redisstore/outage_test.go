@@ -98,7 +98,7 @@ func TestMasterKilled(t *testing.T) {
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
-	redistest.StartReplica(t, r)
+	replica := redistest.StartReplica(t, r)
 	watch := redistest.StartSentinel(t, r)
 	servertest.Eventually(t, "the sentinel knows the replica", func() bool {
 		return strings.Contains(watch.CLI(t, "sentinel", "replicas", "main"), "127.0.0.1")
@@ -107,6 +107,7 @@ func TestSentinel(t *testing.T) {
 	s := open(t, "redis-sentinel://"+watch.Addr+"/main", cfg)
 	must(t, s.Healthy())
 	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	servertest.Eventually(t, "the replica has what was written", func() bool { return replica.CLI(t, "dbsize") == r.CLI(t, "dbsize") })
 	r.Kill()
 	took := servertest.Eventually(t, "a write after the failover", func() bool { return s.Put(bg, []byte("k2"), []byte("v"), 0) == nil })
 	t.Logf("the first write after %v", took)
