@@ -29,9 +29,9 @@ TESTS := $(BIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summar
 TRIED := $(GO) build -ldflags "-s -w" -o $(BIN)/antirobot .
 # Everything is compiled as what is released, without cgo: Go links that by itself, in less time than with C's linker. Only the race
 # detector has to have it.
-test fmt compile vet cross lint arch unit days alloc race detector e2e beside niced: export CGO_ENABLED := 0
+test fmt compile vet cross lint arch strangers unit days alloc race detector e2e beside niced: export CGO_ENABLED := 0
 # What tests write, and what is linked for them, lies in memory where there is room.
-test arch unit days alloc race detector e2e beside niced: export TMPDIR := $(FOR_TESTS)
+test arch strangers unit days alloc race detector e2e beside niced: export TMPDIR := $(FOR_TESTS)
 # What is released: the tag, or the time of the last commit with its hash; all files in it have that time.
 VERSION     ?= $(shell git describe --exact-match --tags 2>/dev/null | sed 's/^v//' | grep . || TZ=UTC git log -1 --format=0.0.0+%cd.g%h --date=format-local:%Y%m%d%H%M%S 2>/dev/null || echo 0.0.0)
 # What an upgrade comes from: the last tag before this commit, or else the commit a hundred ago.
@@ -42,7 +42,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt compile vet cross cross-build lint arch unit days alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks beside niced detector agents faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt compile vet cross cross-build lint arch strangers unit days alloc race fuzz e2e bench bench-detection bench-strangers bench-economy bench-factors bench-journal bench-stream bench-kvrocks beside niced detector agents faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -58,7 +58,7 @@ build: ## build ./antirobot
 
 # Once it is all compiled, simulated days fill the gaps that the other steps leave, from whichever waits or has one thing to do.
 test: fmt compile $(BIN)/esbuild $(BIN)/gotestsum ## everything: format, lint, architecture, unit and race tests, end to end
-	@MAKE='$(MAKE)' tools/gaps.sh days cross lint arch detector beside
+	@MAKE='$(MAKE)' tools/gaps.sh days cross lint arch strangers detector beside
 	@echo "all tests passed"
 
 fmt: $(BIN)/gofumpt ## check the formatting (gofumpt)
@@ -91,6 +91,9 @@ lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml, g
 
 arch: ## the tests of the root: who may import whom, sizes, exports, docs
 	@$(GO) test $(TESTED) -count=1 .
+
+strangers: ## vet and test what make bench-strangers measures with: a module of its own
+	@cd tools/strangers && $(GO) vet ./... && $(GO) test $(TESTED) -count=1 -shuffle=on ./...
 
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
@@ -145,6 +148,9 @@ bench: build ## the figures of docs/performance.md, each beside its reference
 bench-detection: build ## who of made-up people and robots is told apart, and after how many requests (docs/detection.md)
 	@./antirobot traffic
 	@./antirobot traffic --auc --length 12h
+
+bench-strangers: build ## who of the people and robots that a stranger to this program made up is told apart: SEEDS (1 2), VERBOSE=1 by sort, too (tools/strangers)
+	@cd tools/strangers && $(GO) run . bench -antirobot $(CURDIR)/antirobot -seeds "$${SEEDS:-1 2}" $${VERBOSE:+-v}
 
 bench-economy: build ## how much of a shop robots of each make get in a day, and what that costs people (docs/harvest.md)
 	@./antirobot traffic --economy

@@ -1,0 +1,3 @@
+module antirobot/tools/strangers
+
+go 1.26.0
