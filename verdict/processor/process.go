@@ -147,6 +147,7 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
 	now = s.turn(e, load, night >= 1 && night < 5)
+	now.moved = is == verdict.CountCall && s.moves(e)
 	if is.Read() {
 		inc(&s.documents)
 	}

@@ -99,7 +99,7 @@ type session struct {
 	lastBan     lastBan
 	recent      [recentPages]uint16
 	loadOf      uint16 // what the last page load was of, see loadOf
-	on          uint16 // the page that it is on, see moves
+	on          uint16 // the page that it is on: the last one that it has loaded, or that a call has named, see moves
 	frame       uint16 // what its last frame was filled with
 	framed      uint8  // frames of it that were filled
 	networks    uint16
@@ -256,7 +256,9 @@ func (s *session) turn(e *verdict.Event, load, night bool) (now whereabouts) {
 	}
 	s.answer(e)
 	s.methods(e)
-	now.moved = !now.framed && s.moves(e, load)
+	if load {
+		s.on, s.framed = shortPath(e), 0
+	}
 	return now
 }
 

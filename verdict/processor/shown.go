@@ -24,21 +24,15 @@ func (s *session) frames(e *verdict.Event) bool {
 	return true
 }
 
-// moves notes the page that the subject is on: the one that it has loaded last, or that a call of a script of it names. It reports whether that is a call,
-// and another page than before: an application that is loaded once gives its pages their addresses by script.
-func (s *session) moves(e *verdict.Event, load bool) (moved bool) {
-	if load {
-		s.on, s.framed = shortPath(e), 0
+// moves notes the page that a call names as its own, and reports whether that is another one than the subject was on: an application that is loaded once gives its
+// pages their addresses by script. In a log without types of answers some calls are taken for pages, and others would show the same pages once more.
+func (s *session) moves(e *verdict.Event) (moved bool) {
+	on := uint16(e.RefererPath>>16) | 1
+	if e.Method != 'G' && e.Method != 'P' || e.Referer != client.RefererSame || e.Partial && e.Type == verdict.TypeUnknown || on == s.on || on == s.frame {
 		return false
 	}
-	if e.Method != 'G' && e.Method != 'P' || e.Referer != client.RefererSame || e.Type != verdict.TypeData || e.Stopped() {
-		return false
-	}
-	if on := uint16(e.RefererPath>>16) | 1; on != s.on && on != s.frame {
-		s.on, s.framed = on, 0
-		return true
-	}
-	return false
+	s.on, s.framed = on, 0
+	return true
 }
 
 // shown is follow for a call that names another page of the site as its own than the one that its subject has loaded: a script has shown it. It returns what the

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
 
@@ -86,6 +87,25 @@ func TestPagesThatScriptsShow(t *testing.T) {
 		both.at = both.at.Add(14 * time.Second)
 	}
 	unknown("two pages that a script has shown, in tabs that ask for news", both.factors())
+}
+
+// TestPagesThatScriptsShowBesideABalancer: where a balancer gives the answers, so that no type is known, a call is what visitors of several networks take for one.
+func TestPagesThatScriptsShowBesideABalancer(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	var last *walk
+	for n := range 6 {
+		last = &walk{p: p, n: n << 8, at: time.Unix(1.8e9, 0)}
+		last.load("/", "", 0)
+		for i := range 20 {
+			e := last.asks('G', "/api/article", "/article/"+strconv.Itoa(i))
+			e.Advised, e.Type, e.BytesOut, e.Status, e.PathShape = true, verdict.TypeUnknown, 0, 0, hashPath("/api/")
+			p.Process(e)
+			last.at = last.at.Add(14 * time.Second)
+		}
+	}
+	if stay, known := last.factors()["stay_typical"]; !known || math.Abs(float64(stay)-14) > 4 {
+		t.Errorf("stays for %v (%v)", stay, known)
+	}
 }
 
 // TestFrames: what fills the frames of a page, as browsers say, is no page that somebody opens: it is seen how long they stay on the page around them, also where

@@ -48,12 +48,15 @@ func (w *walk) opens(path, from string) *verdict.Event {
 func (w *walk) call(path, from string) { w.calls('G', path, from) }
 
 // calls is call by another method.
-func (w *walk) calls(method byte, path, from string) {
+func (w *walk) calls(method byte, path, from string) { w.p.Process(w.asks(method, path, from)) }
+
+// asks is a request for data.
+func (w *walk) asks(method byte, path, from string) *verdict.Event {
 	e := event(w.at, w.n, w.subs...)
 	e.Page, e.Type, e.BytesOut, e.Method = false, verdict.TypeData, 500, method
 	e.Path, e.Target, e.Referer, e.RefererPath = hashPath(path), hashPath(path), client.RefererSame, uint32(hashPath(from))
 	e.Claim, e.Verdict, e.Mode = client.ParseClaim([]byte(firefox)), w.verdict, verdict.Enforce
-	w.p.Process(e)
+	return e
 }
 
 func (w *walk) factors() map[string]float32 {
