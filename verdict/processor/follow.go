@@ -18,19 +18,15 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 	if !load && e.Series != 0 {
 		p.count(e)
 	}
-	if !load && !now.moved {
+	if now.moved {
+		p.shows(e, r, known)
+	}
+	if !load {
 		return
 	}
 	known = known || p.keeper.Returns(e)
 	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	m := manner{here: now.here, learn: known || !settled}
-	if !load {
-		if x, told := p.shown(e, r, m); told {
-			r.people.others.vote(e, &x, normOthers)
-		}
-		return
-	}
-	x, told, fresh := p.walk(e, r, m)
+	x, told, fresh := p.walk(e, r, manner{here: now.here, learn: known || !settled})
 	if told {
 		r.people.others.vote(e, &x, normOthers)
 	}

@@ -177,7 +177,10 @@ func (p *Processor) turnGroups(e *verdict.Event, load, known bool) {
 
 // load counts a part of a page; called says that it counts as a call, too.
 func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
-	s := p.part(e, known)
+	s, moved := p.part(e, known)
+	if moved {
+		p.shows(e, r, known)
+	}
 	p.again(e)
 	if called {
 		s.pages = max(s.pages, r.from+2) // scripts are no pages: they are counted from the first on
@@ -187,16 +190,16 @@ func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 	p.credit(e, r.people.entrances.Part(e))
 }
 
-// part counts a sub-resource, and returns a copy of its subject's session.
-func (p *Processor) part(e *verdict.Event, known bool) session {
+// part counts a sub-resource, and returns a copy of its subject's session, and whether it shows that the subject is on another page.
+func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, _ := p.sessions.open(sh, h, e.Subjects[0])
-	s.part(e)
-	c := *s
+	moved = s.part(e) && !e.Partner
+	c = *s
 	sh.mu.Unlock()
 	w := p.voice(e, true, known)
 	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
-	return c
+	return c, moved
 }
 
 // captcha counts what happened at the captcha, and re-evaluates subjects that ignore or fail it.

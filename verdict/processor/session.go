@@ -102,6 +102,8 @@ type session struct {
 	on          uint16 // the page that it is on: the last one that it has loaded, or that a call has named, see moves
 	frame       uint16 // what its last frame was filled with
 	framed      uint8  // frames of it that were filled
+	fetches     uint8  // pages in fetched, modulo 256
+	fetched     [fetchedPages]uint16
 	networks    uint16
 	languages   uint16
 	shapes      uint16
@@ -219,13 +221,15 @@ func (s *session) clients() float32 {
 	return max(1, n)
 }
 
-// part adds a sub-resource.
-func (s *session) part(e *verdict.Event) {
+// part adds a sub-resource, and reports whether it shows that a page has been put in the place of the last one.
+func (s *session) part(e *verdict.Event) (moved bool) {
 	s.seen(e)
 	inc(&s.parts)
-	if e.Referer == client.RefererSame {
-		s.flags |= flagLed
+	if e.Referer != client.RefererSame {
+		return false
 	}
+	s.flags |= flagLed
+	return s.swaps(e)
 }
 
 // turn adds a page, or a call that is not a page load, and returns what it shows of where the subject is.
@@ -257,7 +261,7 @@ func (s *session) turn(e *verdict.Event, load, night bool) (now whereabouts) {
 	s.answer(e)
 	s.methods(e)
 	if load {
-		s.on, s.framed = shortPath(e), 0
+		s.opens(e)
 	}
 	return now
 }
@@ -287,10 +291,6 @@ func (s *session) pace(at time.Time) {
 	s.burst = max(s.burst, s.faded[0])
 	s.page = max(s.page, ms)
 }
-
-// here reports whether the subject may still be on its last page at the given time: it has loaded that within half an hour, or a script of the page
-// has called since.
-func (s *session) here(at time.Time) bool { return at.UnixMilli()-s.page <= visitGap*1000 }
 
 // loaded counts a page load, and reports whether the subject is still on the page of that before, where it may be here: a page may reload itself.
 func (s *session) loaded(e *verdict.Event, here bool) (still bool) {

@@ -108,6 +108,42 @@ func TestPagesThatScriptsShowBesideABalancer(t *testing.T) {
 	}
 }
 
+// TestPagesThatAreAskedForAhead: a page that a script, or a browser ahead of its visitor, has asked for is one to be on once its parts name it. What is asked for
+// and never shown is none, nor do fonts that a style sheet names show anything.
+func TestPagesThatAreAskedForAhead(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	page := func(i int) string { return "/article/" + strconv.Itoa(i) }
+	fetch := func(w *walk, path, from string) {
+		e := w.opens(path, from)
+		e.Page = false
+		p.Process(e)
+	}
+	part := func(w *walk, path, from string) {
+		e := w.asks('G', path, from)
+		e.Type, e.Static, e.Document = verdict.TypePart, true, false
+		p.Process(e)
+	}
+	for n, shown := range []bool{true, false} {
+		w := &walk{p: p, n: n, at: time.Unix(1.8e9, 0)}
+		w.load(page(0), "", 0)
+		for i := range 20 {
+			for k := range 3 { // links that the pointer has passed
+				fetch(w, page(i+1+k), page(i))
+			}
+			part(w, "/font.woff2", "/site.css")
+			if shown {
+				part(w, "/picture"+page(i+1), page(i+1))
+			}
+			w.at = w.at.Add(14 * time.Second)
+		}
+		of := w.factors()
+		stay, known := of["stay_typical"]
+		if known != shown || shown && math.Abs(float64(stay)-14) > 4 || of["stay_short_share"] > 0 {
+			t.Errorf("shown %v: stays for %v (%v), %v of them short", shown, stay, known, of["stay_short_share"])
+		}
+	}
+}
+
 // TestFrames: what fills the frames of a page, as browsers say, is no page that somebody opens: it is seen how long they stay on the page around them, also where
 // a script in a frame asks for news. Whoever calls everything a frame loads pages.
 func TestFrames(t *testing.T) {
