@@ -107,6 +107,36 @@ func TestHarvestByPathsOfOneHash(t *testing.T) {
 	}
 }
 
+// TestHarvestByNamedPaths: beside a balancer, which has told what the site's logo and its style are, these are asked for with a field that names a page. Some services
+// give that, so they count as pages, and are not let through to who is asked.
+func TestHarvestByNamedPaths(t *testing.T) {
+	t.Parallel()
+	g := serveCheck(t, site(t).URL, "", "")
+	v := visitor(t)
+	v.Jar = nil
+	told := map[string]string{"/static/logo/2026.webp": "image/webp", "/static/site.css": "text/css", "/favicon.ico": "image/x-icon"}
+	for path, of := range told {
+		for range 20 {
+			v.get(g.check+"/check?style=answer", forwarded("GET", "http://localhost"+path, goodUser, "X-Antirobot-Answer", "200 "+of)...).must(t, 204, "")
+		}
+	}
+	const each = 200
+	got := 0
+	for n := range each {
+		for path := range told {
+			r := v.get(g.check+"/check", forwarded("GET", "http://localhost"+path, badUser,
+				"X-Original-URL", "/product/"+strconv.Itoa(n), "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image", "Sec-Fetch-Site", "same-origin", "Accept", "image/webp,*/*;q=0.8")...)
+			if r.StatusCode == 200 {
+				got++
+			}
+		}
+	}
+	t.Logf("%d of %d", got, each*len(told))
+	if got > 200 {
+		t.Errorf("the site has told of %d of %d", got, each*len(told))
+	}
+}
+
 // ofHash returns a path that begins so and has the request.Hash of another.
 func ofHash(t *testing.T, begin, like string) string {
 	t.Helper()

@@ -86,7 +86,7 @@ func (j *journey) told(f *Facts) {
 
 // namesStatic reports whether v, which asks for k, claims to be for a part of a page; these come by the dozen and do not count towards the pace.
 func namesStatic(v *request.View, k request.Kind) bool {
-	return k == request.KindPart || k == request.KindSocket || v.NamesPart()
+	return k == request.KindPart && len(v.Named) == 0 || k == request.KindSocket || v.NamesPart()
 }
 
 func (j *journey) count(took time.Duration) {

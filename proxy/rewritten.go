@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"slices"
 
 	"antirobot/request"
 )
@@ -33,12 +32,14 @@ func rewritten(f *request.Field) []byte {
 	return nil
 }
 
-// renames reports whether a field of the head names another path than the request's.
-func renames(v *request.View) bool {
-	return slices.ContainsFunc(v.Fields, func(f request.Field) bool {
-		path := rewritten(&f)
-		return len(path) > 0 && !bytes.Equal(path, v.Path)
-	})
+// named returns the first other path than the request's that a field of the head names; nil if there is none.
+func named(v *request.View) []byte {
+	for i := range v.Fields {
+		if path := rewritten(&v.Fields[i]); len(path) > 0 && !bytes.Equal(path, v.Path) {
+			return path
+		}
+	}
+	return nil
 }
 
 // addRewritten adds the settings of the paths that fields of the head name, and reports whether there are such fields.

@@ -160,7 +160,7 @@ func under(path []byte, prefixes []string) bool {
 func (s *Service) isHealthCheck(v *request.View) bool {
 	for _, p := range s.Config.HealthPaths {
 		if string(v.Path) == p && (string(v.Method) == "GET" || string(v.Method) == "HEAD") {
-			return !renames(v)
+			return named(v) == nil
 		}
 	}
 	return false

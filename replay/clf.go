@@ -45,7 +45,7 @@ func parseCLF(r *Record, line []byte) error {
 		}
 	}
 	r.Addr = addr
-	open := bytes.IndexByte(rest, '[')
+	open := clfTimeIn(rest)
 	if open < 0 {
 		return errTime
 	}
@@ -80,6 +80,19 @@ func parseCLF(r *Record, line []byte) error {
 		r.Addr = standIn(first, r.User, r.Agent())
 	}
 	return r.request(request)
+}
+
+// clfTimeIn returns where the time in brackets begins, -1 if nowhere. A user's name before it may have brackets, but no colons.
+func clfTimeIn(b []byte) int {
+	for i, c := range b {
+		switch {
+		case c == '[' && shaped(b[i+1:], "00/AAA/0000:00:00:00 "):
+			return i
+		case c == '"':
+			return -1
+		}
+	}
+	return -1
 }
 
 // parseStatus reads the status of an answer.

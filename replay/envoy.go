@@ -1,6 +1,9 @@
 package replay
 
-import "bytes"
+import (
+	"bytes"
+	"errors"
+)
 
 // isEnvoy reports whether a line begins as Envoy's text does.
 func isEnvoy(line []byte) bool { return len(line) > 0 && line[0] == '[' && shaped(line[1:], isoShape) }
@@ -53,26 +56,45 @@ func parseEnvoy(r *Record, line []byte) error {
 	return r.request(request)
 }
 
-// envoyClient reads the columns in quotes behind the numbers, and Istio's addresses behind them, which say who asked.
+// envoyTexts are the columns in quotes behind the numbers.
+var envoyTexts = [...]string{"X-FORWARDED-FOR", "USER-AGENT", "X-REQUEST-ID", ":AUTHORITY", "UPSTREAM_HOST"}
+
+var errQuotesWithin = errors.New("has a quote within what the visitor sent, so that its address is not known")
+
+// envoyClient reads the columns in quotes behind the numbers, and Istio's addresses behind them, which say who asked. Quotes within the
+// first three are not marked, and what they hold may look like any columns: where there are more than five, only what stands at the end is believed.
 func (r *Record) envoyClient(rest, line []byte) error {
-	var texts [5][]byte
-	var ok bool
-	for i, name := range [...]string{"X-FORWARDED-FOR", "USER-AGENT", "X-REQUEST-ID", ":AUTHORITY", "UPSTREAM_HOST"} {
-		if texts[i], rest, ok = unescaped(rest); !ok {
-			return badField("%"+name+"% in quotes", nil)
-		}
+	end := bytes.LastIndexByte(rest, '"')
+	if end <= 0 || rest[0] != '"' {
+		return badField("%"+envoyTexts[0]+"% in quotes", nil)
 	}
-	if !isDash(texts[1]) {
-		r.field(nameAgent, texts[1])
+	const between = `" "`
+	whole := rest[1:end]
+	texts := bytes.Split(whole, []byte(between))
+	more := len(texts) - len(envoyTexts)
+	if more < 0 {
+		return badField("%"+envoyTexts[len(texts)]+"% in quotes", nil)
 	}
-	if !isDash(texts[3]) {
-		r.Host = texts[3]
+	last := texts[len(texts)-3:]
+	agent := whole[len(texts[0])+len(between) : len(whole)-len(last[0])-len(last[1])-len(last[2])-3*len(between)]
+	if !isDash(agent) {
+		r.field(nameAgent, agent)
 	}
-	_, rest = word(rest) // cluster, then three addresses
-	_, rest = word(rest)
-	_, rest = word(rest)
+	if !isDash(last[1]) {
+		r.Host = last[1]
+	}
+	rest = bytes.TrimLeft(rest[end+1:], " ")
+	for range 3 { // the cluster, then three addresses
+		_, rest = word(rest)
+	}
 	remote, _ := word(rest)
 	r.Addr, _ = parseAddr(remote)
+	if more > 0 {
+		if !public(r.Addr) {
+			return errQuotesWithin
+		}
+		return nil
+	}
 	r.forwarded(texts[0])
 	r.identifyCLF(line)
 	switch {

@@ -76,6 +76,7 @@ type parser struct {
 	format   Format
 	captures [][]byte // Options.Captures
 	columns  columns  // of a W3C log
+	other    bool     // a line of another format was read: what looks like a directive from now on is a name that a visitor has sent
 }
 
 func newParser(o *Options) parser {
@@ -99,6 +100,7 @@ func (p *parser) parse(r *Record, line []byte) error {
 	f := p.format
 	if f == Auto {
 		f = p.detect(line)
+		p.other = p.other || f != W3C && len(line) > 0
 	}
 	json := len(line) > 0 && line[0] == '{'
 	switch f {
@@ -132,7 +134,7 @@ func (p *parser) detect(line []byte) Format {
 	switch {
 	case len(line) > 0 && line[0] == '{':
 		return Auto
-	case p.columns.known() || isDirective(line) || beginsW3C(line):
+	case p.columns.known() || isDirective(line) && !p.other || beginsW3C(line):
 		return W3C
 	case isALB(line):
 		return ALB

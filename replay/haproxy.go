@@ -19,7 +19,12 @@ var haproxyFields = [...]string{"%ft", "%b/%s", "%TR/%Tw/%Tc/%Tr/%Ta", "%ST", "%
 
 // isHAProxy reports whether a line is HAProxy's, by syslog or without it, perhaps about something other than a connection.
 func isHAProxy(line []byte) bool {
-	return haproxyTimeIn(line) >= 0 || bytes.Contains(line[:min(len(line), maxSyslog)], []byte(" haproxy["))
+	if haproxyTimeIn(line) >= 0 {
+		return true
+	}
+	before, _, _ := bytes.Cut(line[:min(len(line), maxSyslog)], []byte{'"'})
+	_, process, ok := bytes.Cut(before, []byte(" haproxy["))
+	return ok && bytes.Contains(process, []byte("]:")) // a colon, which the name of a user never has
 }
 
 // maxSyslog bounds where a program's name stands that syslog writes.

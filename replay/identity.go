@@ -127,11 +127,17 @@ func cookieOf(field []byte, name string) []byte {
 	return value
 }
 
+// maxBracketed bounds text in brackets, in bytes: a line may be full of brackets that never end.
+const maxBracketed = 8 << 10
+
 // bracketed returns the first column of a line that has no quotes, without its brackets, and what follows it.
 func bracketed(line []byte) (text, rest []byte) {
 	for _, pair := range [...]string{"[]", "{}"} {
-		end := bytes.IndexByte(line, pair[1])
-		if line[0] == pair[0] && end > 0 && (end+1 == len(line) || line[end+1] == ' ') { // not as in [2001:db8::1]:80
+		if line[0] != pair[0] {
+			continue
+		}
+		end := bytes.IndexByte(line[:min(len(line), maxBracketed)], pair[1])
+		if end > 0 && (end+1 == len(line) || line[end+1] == ' ') { // not as in [2001:db8::1]:80
 			return line[1:end], line[end+1:]
 		}
 	}

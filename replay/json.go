@@ -64,7 +64,8 @@ func (l *jsonLine) detect() Format {
 	return Nginx
 }
 
-// maxJSONValues bounds how many values of a line are examined; names of two levels are joined by a dot.
+// maxJSONValues bounds how many values within others are examined, such as headers, which a visitor sends as many of as it likes; names of two
+// levels are joined by a dot.
 const maxJSONValues = 256
 
 type jsonValue struct{ key, text []byte }
@@ -73,6 +74,7 @@ type jsonValue struct{ key, text []byte }
 // first scalar counts.
 type jsonLine struct {
 	values []jsonValue
+	within int // values of these that are not of the first level
 	prefix []byte
 }
 
@@ -120,7 +122,7 @@ func (l *jsonLine) value(b []byte, depth int) []byte {
 		return rest
 	case '"':
 		text, rest := jsonString(b)
-		l.add(text)
+		l.add(text, depth)
 		return rest
 	}
 	n := 0
@@ -128,15 +130,19 @@ func (l *jsonLine) value(b []byte, depth int) []byte {
 		n++
 	}
 	if b[0] != 'n' { // null
-		l.add(b[:n])
+		l.add(b[:n], depth)
 	}
 	return b[n:]
 }
 
-func (l *jsonLine) add(text []byte) {
-	if len(l.values) < maxJSONValues {
-		l.values = append(l.values, jsonValue{key: append([]byte(nil), l.prefix...), text: text})
+func (l *jsonLine) add(text []byte, depth int) {
+	if depth > 0 {
+		if l.within == maxJSONValues {
+			return
+		}
+		l.within++
 	}
+	l.values = append(l.values, jsonValue{key: append([]byte(nil), l.prefix...), text: text})
 }
 
 func skipSpace(b []byte) []byte {

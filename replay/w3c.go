@@ -91,20 +91,23 @@ func (c *columns) directive(line string) error {
 	return errNoRequest
 }
 
-// split parts a line into its values.
+// split parts a line into its values, by tabs or by spaces, whichever comes first: the other may stand in what a visitor has sent.
 func (c *columns) split(line []byte) error {
 	c.values = c.values[:0]
-	if bytes.IndexByte(line, '\t') >= 0 {
-		for v := range bytes.SplitSeq(line, []byte{'\t'}) {
-			c.values = append(c.values, v)
+	by, n := byte(' '), 0
+	if i := bytes.IndexAny(line, " \t"); i >= 0 {
+		by = line[i]
+	}
+	for v := range bytes.SplitSeq(line, []byte{by}) {
+		if len(v) == 0 && by == ' ' {
+			continue
 		}
-	} else {
-		for v := range bytes.FieldsSeq(line) {
+		if n++; n <= len(c.names) {
 			c.values = append(c.values, v)
 		}
 	}
-	if len(c.values) != len(c.names) {
-		return errors.New(words.Sprintf(words.English, "has %d {column|columns}, and #Fields names %d", len(c.values), len(c.names)))
+	if n != len(c.names) {
+		return errors.New(words.Sprintf(words.English, "has %d {column|columns}, and #Fields names %d", n, len(c.names)))
 	}
 	return nil
 }

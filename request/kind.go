@@ -209,18 +209,20 @@ var (
 // longestEnding bounds an ending, in bytes.
 const longestEnding = 11
 
-// NamesPart reports whether the path ends as the name of a part of a page does, however it is read.
-func (v *View) NamesPart() bool { return endsWith(v.Path, partEndings[:]) }
+// NamesPart reports whether the path ends as the name of a part of a page does, however it is read, and no field names another.
+func (v *View) NamesPart() bool { return len(v.Named) == 0 && endsWith(v.Path, partEndings[:]) }
 
 // NamesLooks reports whether the path ends as the name of a style, a script or a font does, however it is read, or is that of the
 // site's icon.
-func (v *View) NamesLooks() bool { return v.NamesIcon() || endsWith(v.Path, lookEndings[:]) }
+func (v *View) NamesLooks() bool {
+	return v.NamesIcon() || len(v.Named) == 0 && endsWith(v.Path, lookEndings[:])
+}
 
 // NamesIcon reports whether the path is one at which browsers look for a site's icon by themselves.
 func (v *View) NamesIcon() bool {
 	switch string(v.Path) {
 	case "/favicon.ico", "/apple-touch-icon.png", "/apple-touch-icon-precomposed.png":
-		return true
+		return len(v.Named) == 0
 	}
 	return false
 }

@@ -24,6 +24,7 @@ type View struct {
 	HostPort []byte     // as sent
 	Target   []byte     // origin-form target: path and query, raw
 	Path     []byte     // Target up to the first '?', raw
+	Named    []byte     // another path, which a field names for services that take it instead, where that may arrive there; nil: none
 	Query    []byte     // what follows the first '?', raw; nil if there is none
 	Fields   []Field    // all header fields in wire order, Host and cookies included
 	Peer     netip.Addr // who holds the socket (PROXY protocol already applied), unmapped
@@ -40,6 +41,7 @@ type View struct {
 	HTTP10     bool
 	HTTP2      bool // names are in lower case, and the order of Fields says nothing: it is not the client's
 	HTTP3      bool // HTTP2 is set as well: the same holds
+	Body       bool // a body comes with it, of any method
 	Partial    bool // made from a record that kept some fields only: one that is missing is unknown, not absent
 }
 

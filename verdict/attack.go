@@ -144,7 +144,7 @@ func (c *Cacher) attacked(d *Decision, v *request.View, id *identity.Identity, s
 		return false
 	}
 	share := c.attack.strength(v.At.UnixNano(), c.cfg.Attack.Ease)
-	if share == 0 || !c.attack.chosen(id, share) || c.known(id) || c.paths.read(c.pathKey(s, v.Path)) == readingPart {
+	if share == 0 || !c.attack.chosen(id, share) || c.known(id) || c.paths.read(c.pathKey(s, v)) == readingPart {
 		return false
 	}
 	d.Step = c.attackStep

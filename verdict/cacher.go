@@ -223,7 +223,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		if d.unsure() {
 			d.Verdict = Unsure
 		}
-		d.Data = c.paths.proved(c.pathKey(s, v.Path)) == readingData
+		d.Data = c.paths.proved(c.pathKey(s, v)) == readingData
 		c.pay(d, v, id, s)
 		if d.Verdict != Human && c.looksRight(v, id, s) {
 			d.Verdict, d.Waived = Human, WaivedLooks

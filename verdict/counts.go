@@ -160,12 +160,12 @@ func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType 
 	case TypeRanges:
 		return
 	}
-	c.paths.answered(c.pathKey(s, v.Path), is)
+	c.paths.answered(c.pathKey(s, v), is)
 }
 
 // NoDocument reports whether answers have shown that what is asked for is no document: a part of pages, or data for a script or a program.
 func (c *Cacher) NoDocument(v *request.View, s *Settings) bool {
-	switch c.paths.proved(c.pathKey(s, v.Path)) {
+	switch c.paths.proved(c.pathKey(s, v)) {
 	case readingPart:
 		return true
 	case readingData:

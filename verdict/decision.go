@@ -185,8 +185,9 @@ func (d *Decision) read(v *request.View, id *identity.Identity) (*client.Facts, 
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(), WeakBan: d.WeakBan, OnBanned: d.OnBanned,
-		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(), Path: d.claims.Key().Sum(v.Path), PathShape: shapeOf(d.claims.Key(), v.Path),
+		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(),
 	}
+	e.Path, e.PathShape = pathsOf(d.claims.Key(), v)
 	e.Method = methodOf(v.Method)
 	f, agent := d.read(v, id)
 	e.Facts, e.Agent = *f, agent

@@ -117,7 +117,7 @@ func (c *Cacher) doubted(d *Decision, v *request.View, id *identity.Identity, s 
 		d.Doubt = Doubt{}
 		return false
 	}
-	if s.Step == StepNothing || c.paths.read(c.pathKey(s, v.Path)) == readingPart {
+	if s.Step == StepNothing || c.paths.read(c.pathKey(s, v)) == readingPart {
 		return false
 	}
 	d.Step = s.Step

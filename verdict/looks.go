@@ -52,7 +52,7 @@ func (c *Cacher) looksRight(v *request.View, id *identity.Identity, s *Settings)
 	if id.N == 0 || id.Partner || string(v.Method) != "GET" && string(v.Method) != "HEAD" || !v.NamesLooks() {
 		return false
 	}
-	is := c.paths.read(c.pathKey(s, v.Path))
+	is := c.paths.read(c.pathKey(s, v))
 	if is != readingPart && !(is == readingUnknown && v.NamesIcon()) {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/cbb"
+	"antirobot/request"
 )
 
 // TestAskedPagesLookRight: whoever is asked gets the styles, scripts and fonts that answers have shown to be parts of pages, and
@@ -14,10 +15,10 @@ func TestAskedPagesLookRight(t *testing.T) {
 	w := newWorld(t, func(o *options) { o.Config.Pass.Parts = 4 })
 	s := service(t)
 	for _, path := range []string{"/app.js", "/site.css", "/text.woff2", "/1.webp"} {
-		w.paths.answered(w.pathKey(s, []byte(path)), readingPart)
+		w.paths.answered(w.pathKey(s, &request.View{Path: []byte(path)}), readingPart)
 	}
 	for _, path := range []string{"/catalogue", "/prices.js", "/apple-touch-icon.png"} {
-		w.paths.answered(w.pathKey(s, []byte(path)), readingDocument)
+		w.paths.answered(w.pathKey(s, &request.View{Path: []byte(path)}), readingDocument)
 	}
 	w.ban(ip("192.0.2.1"))
 	f := func(target string, want Verdict) {

@@ -54,8 +54,23 @@ func apart(exact, shape uint64) pathKey {
 }
 
 // pathKey is the key of a path at a service.
-func (c *Cacher) pathKey(s *Settings, path []byte) pathKey {
-	return pathKeyOf(c.claims.Key(), s.Group, path)
+func (c *Cacher) pathKey(s *Settings, v *request.View) pathKey {
+	if len(v.Named) == 0 {
+		return pathKeyOf(c.claims.Key(), s.Group, v.Path)
+	}
+	var e Event
+	e.Path, e.PathShape = pathsOf(c.claims.Key(), v)
+	return e.key(s.Group)
+}
+
+// pathsOf returns the hashes of the path of a request and of its shape. One that a service may take for another's, which a field names, has no shape but itself.
+func pathsOf(key *request.HashKey, v *request.View) (exact, shape uint64) {
+	exact = key.Sum(v.Path)
+	if len(v.Named) == 0 {
+		return exact, shapeOf(key, v.Path)
+	}
+	exact ^= key.Sum(v.Named)*0x9e3779b97f4a7c15 | 1
+	return exact, exact
 }
 
 // shapeOf hashes a path in which a run of digits counts as one character, and only the ending of the last segment

@@ -15,7 +15,7 @@ import (
 // in its own browser, in places that it knows, for so many documents a day and in total no more than it paid for. By
 // then the site has seen that this is a person, or the visitor is asked again. A pass with something left pays.
 func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
-	is, at := c.paths.goesWith(c.pathKey(s, v.Path)), c.passTime(v.At)
+	is, at := c.paths.goesWith(c.pathKey(s, v)), c.passTime(v.At)
 	for i := range id.NPasses {
 		p := &id.Passes[i]
 		if !p.Earned || p.Allowance == 0 || p.Partner != 0 || id.Partner {
@@ -59,7 +59,7 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 // payWith charges the request to a pass, and reports whether it had enough left.
 func (c *Cacher) payWith(d *Decision, p *spravka.Pass, v *request.View, id *identity.Identity, s *Settings) bool {
 	b := c.bill(p, v, id)
-	b.Is = c.paths.goesWith(c.pathKey(s, v.Path))
+	b.Is = c.paths.goesWith(c.pathKey(s, v))
 	got, cost := c.ledger.Settle(p, &b, c.passTime(v.At), s.OnStoreFailure, s.Mode != Observe)
 	d.Degraded = d.Degraded || got.Degraded
 	if !got.OK {

@@ -180,7 +180,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func(young, both bool) bool { return c.spares(id, v.At, young, both) }, func(only uint32) bool { return c.isClient(only, v, id) }) {
 		return false
 	}
-	if c.paths.read(c.pathKey(s, v.Path)) == readingPart {
+	if c.paths.read(c.pathKey(s, v)) == readingPart {
 		d.Question = Question{}
 		return false
 	}

@@ -137,7 +137,7 @@ func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *
 	if !w.anywhere && !within(w.networks, id.Addr) && !c.listed(w.lists, v, id, s) {
 		return WaivedNetwork
 	}
-	if w.path > 0 && c.costs.of(c.pathKey(s, v.Path)) < w.path {
+	if w.path > 0 && c.costs.of(c.pathKey(s, v)) < w.path {
 		return WaivedPath
 	}
 	if !w.busy() {
@@ -218,5 +218,5 @@ func (c *Cacher) Took(v *request.View, s *Settings, took time.Duration, waiting 
 		l.ramp(&w.LoadConfig)
 	}
 	l.note(v.At.Add(took).UnixNano(), took, waiting)
-	c.costs.note(c.pathKey(s, v.Path), took)
+	c.costs.note(c.pathKey(s, v), took)
 }

@@ -113,6 +113,9 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 	if r := p.values[valueRange]; len(r) > 0 && !request.HasPrefixFold(r, "bytes") {
 		f.Target ^= t.Key().Sum(r) // it names what is wanted, as a query would: PostgREST's pages of a table are 0-24, 25-49
 	}
+	if len(v.Named) > 0 {
+		f.Target ^= t.Key().Sum(v.Named) // and so does this
+	}
 	if f.Headers&HasUserAgent != 0 {
 		agent = max(1, request.Hash(p.values[valueAgent]))
 		f.Claim = t.claim(p.values[valueAgent])
@@ -127,6 +130,9 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 	switch string(p.values[valueDest]) {
 	case "iframe", "frame", "fencedframe":
 		f.Headers |= InFrame
+	}
+	if v.Body {
+		f.Headers |= HasBody
 	}
 	f.Page = p.isPage()
 	f.WantsHTML = string(p.values[valueMode]) == "navigate" || contains(p.values[valueAccept], "text/html")

@@ -358,3 +358,15 @@ func TestRangesNameWhatIsWanted(t *testing.T) {
 		}
 	}
 }
+
+// TestFieldsAndBodiesNameWhatIsWanted: a field that names another path, beside a balancer, names another thing; what a body says is not known, but that there is one.
+func TestFieldsAndBodiesNameWhatIsWanted(t *testing.T) {
+	plain, named, body := loadOf(), loadOf(), loadOf()
+	named.Named, body.Body = []byte("/c"), true
+	if a, b := factsOf(plain), factsOf(named); a.Target == b.Target {
+		t.Error("two paths are one call")
+	}
+	if factsOf(plain).Headers&HasBody != 0 || factsOf(body).Headers&HasBody == 0 {
+		t.Error("who sends a body is not known")
+	}
+}

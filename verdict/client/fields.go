@@ -40,6 +40,7 @@ const (
 	HasPragma  // nothing from a cache, as when a page is loaded anew with everything, or while a driver or a developer looks at requests
 	HasPurpose // loaded ahead of time, by Sec-Purpose or Purpose
 	InFrame    // Sec-Fetch-Dest says that it is for a frame in a page
+	HasBody    // a body comes with it, of any method
 )
 
 // Usual are the fields that browsers send with pages at ordinary times.

@@ -328,3 +328,25 @@ func TestScriptsThatNobodyElseLoads(t *testing.T) {
 		t.Error("who reads two thousand items as scripts is not banned")
 	}
 }
+
+// TestBodiesOfGETs: who asks a service by a body that comes with GET, as Elasticsearch may be, makes as many calls as by POST; one that is answered alike
+// each time is a poll.
+func TestBodiesOfGETs(t *testing.T) {
+	until := func(answer func(n int) uint64) int {
+		p, b := newProcessor(t, func(c *Config) { c.Budget.Enabled = false })
+		for n := range 3000 {
+			e := call(time.Unix(1.8e9, 0).Add(time.Duration(n)*40*time.Millisecond), 0, one(0))
+			e.Method, e.Headers, e.BytesOut = 'G', e.Headers|client.HasBody, answer(n)
+			if p.Process(e); len(b.bans) > 0 {
+				return n
+			}
+		}
+		return 3000
+	}
+	if n := until(func(n int) uint64 { return uint64(300 + n) }); n > 1300 {
+		t.Errorf("who reads a table by the bodies of GETs is banned after %d calls", n)
+	}
+	if n := until(func(int) uint64 { return 300 }); n < 3000 {
+		t.Errorf("one that is answered alike is banned after %d calls", n)
+	}
+}

@@ -21,14 +21,14 @@ const (
 // repeated is what is known of a call: whether the address made it recently, and whether it counts for the limits.
 type repeated struct{ again, counts bool }
 
-// see records a call. A call that sends something may be answered differently each time: it counts as the same only if
-// the answer has the same length.
+// see records a call. A call that sends something may be answered differently each time, by GET, too, where a service reads
+// bodies of that: it counts as the same only if the answer has the same length.
 func (t *polls) see(e *verdict.Event) repeated {
 	key := tally.Hash(e.Subjects[e.N-1].ID) ^ e.Target ^ uint64(e.Service)<<48
 	if e.Number >= client.StampFrom { // what only defeats caches is left out, and all that stands before it is not
 		key ^= e.Target ^ e.Path ^ uint64(e.Series)*0x517cc1b727220a95
 	}
-	if e.Method != 'G' {
+	if e.Method != 'G' || e.Headers&client.HasBody != 0 {
 		if e.Advised {
 			return repeated{counts: true}
 		}
