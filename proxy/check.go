@@ -236,8 +236,7 @@ func (k *checkCall) read(call *request.View) (problem string) {
 		}
 	}
 	k.kept = o.fields(k.kept[:0], call.Fields, set, k.rules.secretHeader, &k.about)
-	k.about.Fields = k.kept
-	k.about.Named = named(&k.about)
+	rewrite(&k.about, k.kept)
 	return ""
 }
 

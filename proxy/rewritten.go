@@ -32,6 +32,12 @@ func rewritten(f *request.Field) []byte {
 	return nil
 }
 
+// rewrite gives v fields, and the path that they name.
+func rewrite(v *request.View, fields []request.Field) {
+	v.Fields = fields
+	v.Named = named(v)
+}
+
 // named returns the first other path than the request's that a field of the head names; nil if there is none.
 func named(v *request.View) []byte {
 	for i := range v.Fields {
