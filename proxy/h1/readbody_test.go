@@ -145,11 +145,11 @@ func TestWhichRequestsHaveABody(t *testing.T) {
 		has = x.View.Body
 		_ = x.Reply(200, nil, nil)
 	}})
-	c1 := dial(t, g)
 	for rest, want := range map[string]bool{
 		"\r\n": false, "Content-Length: 0\r\n\r\n": false,
 		"Content-Length: 2\r\n\r\n{}": true, "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n": true,
 	} {
+		c1 := dial(t, g)
 		c1.say("GET / HTTP/1.1\r\nHost: a\r\n" + rest)
 		if resp, _ := c1.answer("GET"); resp.StatusCode != 200 || has != want {
 			t.Errorf("%q: %d, and has a body: %t", rest, resp.StatusCode, has)
