@@ -25,6 +25,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
 	m := manner{here: now.here, learn: known || !settled}
 	if !load {
+		m.learn = known || !settled && !now.again
 		if x, told := p.shown(e, r, m); told {
 			r.people.others.vote(e, &x, normOthers)
 		}
@@ -65,6 +66,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, 
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
+	announced := t.announced(e)
 	if t.reloads(e, m.here) {
 		t.reload(e)
 		return x, false, false
@@ -75,10 +77,15 @@ func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, 
 	}
 	got := !stopped && e.Status < 400 // a page, to stay on
 	unseen, others := !t.has(uint32(e.Path)), float32(-1)
-	if fresh = unseen && got; fresh {
+	rarity := others
+	switch fresh = unseen && got; {
+	case fresh && announced: // its rarity is known since
+		others = r.people.entrances.Readers(uint32(e.Path), e.At)
+	case fresh:
 		others = r.people.entrances.Read(uint32(e.Path), e.At)
+		rarity = others
 	}
-	if stayed := t.load(e, unseen, turned, others); stayed == stayed {
+	if stayed := t.load(e, unseen, turned, rarity); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	var kind uint64
