@@ -212,8 +212,7 @@ func (k *checkCall) serve() {
 // read makes the View of the original request.
 func (k *checkCall) read(call *request.View) (problem string) {
 	k.core.deps.Resolver.Handshake(call, true)
-	k.about = *call
-	k.view = &k.about
+	k.about, k.view = *call, &k.about
 	set := k.rules.sender
 	isCheck := k.style == styleVerdict || k.style == styleForward || k.style == styleAnswer
 	if isCheck {

@@ -67,19 +67,19 @@ func (p *people) again() float32 {
 	return float32(n-1) / 100
 }
 
-// voteAgain records how many parts a network's visitors load once more with a page. The median is that of the established visitors if there
-// are enough, otherwise that of everybody: robots that load all of them again only make that look usual.
-func (p *people) voteAgain(v vote) {
+// voteMedian records something that a network's visitors do with a page, as how many parts they load once more, and how much of it is usual: the median of the
+// established visitors if there are enough, otherwise that of everybody. Robots only make what they do look usual.
+func (p *people) voteMedian(votes *[peopleVotes]vote, of *atomic.Uint64, v vote) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	v.value = min(v.value, mostParts)
-	if !p.seat(&p.repeats, &v) {
+	if !p.seat(votes, &v) {
 		return
 	}
 	var all, ours [peopleVotes]float32
 	n, m := 0, 0
-	for i := range p.repeats {
-		o := &p.repeats[i]
+	for i := range votes {
+		o := &votes[i]
 		if p.free(o, v.at) {
 			continue
 		}
@@ -95,8 +95,8 @@ func (p *people) voteAgain(v vote) {
 		list = ours[:m]
 	}
 	if len(list) < fewVotes {
-		p.repeatsOf.Store(0)
+		of.Store(0)
 		return
 	}
-	settle(&p.repeatsOf, list)
+	settle(of, list)
 }

@@ -97,7 +97,7 @@ func TestPartsAgain(t *testing.T) {
 func TestStrangersDoNotDecideWhatIsLoadedAgain(t *testing.T) {
 	var p people
 	vote := func(n int, established bool, value float32) {
-		p.voteAgain(vote{network: uint64(n)*0x9e3779b97f4a7c15 | 1, at: 1.8e9, established: established, value: value})
+		p.voteMedian(&p.repeats, &p.repeatsOf, vote{network: uint64(n)*0x9e3779b97f4a7c15 | 1, at: 1.8e9, established: established, value: value})
 	}
 	for i := range fewVotes - 1 {
 		vote(i, true, 0)

@@ -19,7 +19,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 		p.count(e)
 	}
 	if now.moved {
-		p.shows(e, r, known)
+		p.shows(e, r, known, now.again)
 	}
 	if !load {
 		return
@@ -61,6 +61,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, 
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
+	announced := t.announced(e)
 	if t.reloads(e, m.here) {
 		t.reload(e)
 		return x, false, false
@@ -71,10 +72,15 @@ func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, 
 	}
 	got := !stopped && e.Status < 400 // a page, to stay on
 	unseen, others := !t.has(uint32(e.Path)), float32(-1)
-	if fresh = unseen && got; fresh {
+	rarity := others
+	switch fresh = unseen && got; {
+	case fresh && announced: // its rarity is known since
+		others = r.people.entrances.Readers(uint32(e.Path), e.At)
+	case fresh:
 		others = r.people.entrances.Read(uint32(e.Path), e.At)
+		rarity = others
 	}
-	if stayed := t.load(e, unseen, turned, others); stayed == stayed {
+	if stayed := t.load(e, unseen, turned, rarity); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	var kind uint64

@@ -32,6 +32,8 @@ type people struct {
 	callsOf   [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
 	repeats   [peopleVotes]vote    // parts that are loaded once more with a page, see fetched …
 	repeatsOf atomic.Uint64        // … hundredths of the median, plus one; 0: unknown
+	frames    [peopleVotes]vote    // what fills frames of their pages, for each page …
+	framesOf  framesOf             // … the median
 	met0      [peopleBits]uint64
 	met1      [peopleBits]uint64 // of the previous half day
 	half      int64
@@ -70,6 +72,12 @@ type vote struct {
 	at          int64 // unix seconds
 	established bool
 	value       float32
+}
+
+// of is a vote of the same network on something else.
+func (v vote) of(value float32) vote {
+	v.value = value
+	return v
 }
 
 // defaultParts are the parts of a page while nobody has voted.
@@ -287,9 +295,10 @@ func (p *Processor) votes(e *verdict.Event, r *rates, s *session, established bo
 	network := tally.Network(e.Subjects[e.N-1].ID) | 1
 	v := vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads}
 	r.people.vote(v)
+	r.people.voteMedian(&r.people.frames, &r.people.framesOf.Uint64, v.of(s.framesEach()))
 	if t := p.trailOf(e.Subjects[0]); t.loads >= voteLoads && v.value >= fewParts {
 		v.value = float32(t.again) / float32(t.loads)
-		r.people.voteAgain(v)
+		r.people.voteMedian(&r.people.repeats, &r.people.repeatsOf, v)
 	}
 }
 

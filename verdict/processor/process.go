@@ -69,7 +69,8 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	p.renew(e, r)
-	s, due, now := p.turn(e, r.Name, is, known)
+	s, due, now := p.turn(e, r, is, known)
+	now.again = rep.again
 	deep := p.enter(e, r, &s, known)
 	p.arrive(e, r, known, deep)
 	p.follow(e, r, &s, known, now)
@@ -141,13 +142,18 @@ func judged(e *verdict.Event) bool {
 }
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
-func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, known bool) (c session, due bool, now whereabouts) {
+func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known bool) (c session, due bool, now whereabouts) {
 	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
+	fills := load && s.fills(e)
+	framed := fills && s.frames(e, r.people.framesOf.most())
+	load = load && !framed
 	now = s.turn(e, load, night >= 1 && night < 5)
-	now.moved = is == verdict.CountCall && s.moves(e)
+	now.framed, now.moved = framed, is == verdict.CountCall && s.moves(e)
+	s.count(shareFills, fills)
+	s.count(shareFramed, framed)
 	if is.Read() {
 		inc(&s.documents)
 	}
@@ -162,7 +168,7 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 		a.pages = 0 // the store has them
 	}
 	if any {
-		a.service = service
+		a.service = r.Name
 		p.send(a, e.Past)
 	}
 	p.turnGroups(e, load, known)
@@ -179,7 +185,7 @@ func (p *Processor) turnGroups(e *verdict.Event, load, known bool) {
 func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 	s, moved := p.part(e, known)
 	if moved {
-		p.shows(e, r, known)
+		p.shows(e, r, known, false) // it has asked for that page itself
 	}
 	p.again(e)
 	if called {

@@ -51,6 +51,8 @@ const (
 	shareLoadRefers // with a Referer
 	shareTyped      // loads that no page has led to, as the browser says …
 	shareSited      // … of those of which it says anything
+	shareFills      // what fills a frame of the page that the subject is on …
+	shareFramed     // … and is not seen as a page load
 	shareCount
 )
 
@@ -65,6 +67,7 @@ type session struct {
 	load        int64 // and of the last page load
 	targets     uint64
 	window      uint64 // the targets of the last pages, up to 128
+	framed      uint64 // one bit for each frame that was filled of the page that it is on
 	agents      uint64 // one bit for each User-Agent of this hour
 	browsers    uint64 // one bit for each of our cookies of this hour
 	first, last uint32 // unix seconds of the first and last event
@@ -100,8 +103,6 @@ type session struct {
 	recent      [recentPages]uint16
 	loadOf      uint16 // what the last page load was of, see loadOf
 	on          uint16 // the page that it is on: the last one that it has loaded, or that a call has named, see moves
-	frame       uint16 // what its last frame was filled with
-	framed      uint8  // frames of it that were filled
 	fetches     uint8  // pages in fetched, modulo 256
 	fetched     [fetchedPages]uint16
 	networks    uint16
@@ -234,8 +235,6 @@ func (s *session) part(e *verdict.Event) (moved bool) {
 
 // turn adds a page, or a call that is not a page load, and returns what it shows of where the subject is.
 func (s *session) turn(e *verdict.Event, load, night bool) (now whereabouts) {
-	now.framed = load && s.frames(e)
-	load = load && !now.framed
 	s.seen(e)
 	if load && e.Browser != 0 { // a cookie is somebody once it comes back for a page: the calls of the page that it came with show nothing
 		s.browsers |= bit(uint64(e.Browser), 64)

@@ -30,10 +30,10 @@ type trail struct {
 	turn     uint8 // loads without reloads, modulo 256: where in pages the next one goes
 	visits   uint8
 	days     uint8
-	cameAt   uint8   // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
-	again    uint16  // parts that it has loaded once more, see fetched
-	told     bool    // it has said at least once where it comes from
-	shown    bool    // a script has shown the last page, and it is no page to which the subject has come back
+	cameAt   uint8  // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
+	again    uint16 // parts that it has loaded once more, see fetched
+	told     bool   // it has said at least once where it comes from
+	shown    byScript
 	nNumbers uint8   // targets with a number, the base of moveStep
 	known    uint8   // loads of pages in rarity
 	sums     moments // of the logarithm of the seconds
@@ -114,7 +114,7 @@ func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stay
 	}
 	t.move(e, page)
 	t.read(e, page, fresh, others)
-	t.target, t.shown = uint32(e.Target), false
+	t.target, t.shown = uint32(e.Target), 0
 	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
 		t.size = float32(math.Log(float64(e.BytesOut)))
 	}

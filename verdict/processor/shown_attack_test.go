@@ -1,0 +1,141 @@
+package processor
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"antirobot/verdict/client"
+)
+
+func itemPage(i int) string { return "/item/" + strconv.Itoa(i) }
+
+// item loads one page of a list, as a program that opens them in turn does, or calls that what fills a frame of the page that it comes from.
+func (w *walk) item(i int, from string, frame bool) {
+	e := w.opens(itemPage(i), from)
+	e.Number, e.Series, e.Site = uint32(i), 7, client.SiteSame //nolint:gosec // small
+	e.Headers |= client.HasFetchMode
+	if frame {
+		e.Headers |= client.InFrame
+	}
+	w.p.Process(e)
+}
+
+// items reads 200 pages, one in two seconds, and returns what is seen of that.
+func items(p *Processor, n int, read func(w *walk, i int)) map[string]float32 {
+	w := &walk{p: p, n: n, at: time.Unix(1.8e9, 0)}
+	w.load("/list", "", 0)
+	for i := range 200 {
+		w.at = w.at.Add(2 * time.Second)
+		read(w, i)
+	}
+	return w.factors()
+}
+
+// TestAnnouncedPagesHideNothing: a call that names a page before that is loaded, so that it looks like one that was there already, hides nothing of the load.
+func TestAnnouncedPagesHideNothing(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	plain := items(p, 1, func(w *walk, i int) { w.item(i, "/list", false) })
+	announced := items(p, 2, func(w *walk, i int) {
+		w.call("/api/news", itemPage(i))
+		w.item(i, "/list", false)
+	})
+	for _, f := range []string{"count_share", "branch_share", "jump_share", "back_share", "revisit_share", "fan", "unclicked_share", "visits", "visit_pages", "first_share"} {
+		was, known := plain[f]
+		if got, still := announced[f]; known != still || got < was-0.01 || got > was+0.01 {
+			t.Errorf("%s is %v (%v), and %v (%v) where calls go before", f, was, known, got, still)
+		}
+	}
+	back := items(p, 3, func(w *walk, i int) { // pages that it has had
+		w.call("/api/news", itemPage(i%4))
+		w.item(i%4, "/list", false)
+	})
+	if got := back["revisit_share"]; got > 1 {
+		t.Errorf("%v of the pages were come back to", got)
+	}
+}
+
+// TestFramesAreAsPeopleHaveThem: where people's pages have no frames, who calls what it reads frames opens pages. Loading a page again makes no room for more.
+func TestFramesAreAsPeopleHaveThem(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	frames := func(w *walk, i int) {
+		if i%9 == 0 {
+			w.item(i, "/list", false)
+		} else {
+			w.item(i, itemPage(i/9*9), true)
+		}
+	}
+	if of := items(p, 1, func(w *walk, i int) {
+		if i%9 == 0 {
+			w.item(0, "/list", false)
+		} else {
+			w.item(i, itemPage(0), true)
+		}
+	}); of["fan"] < 20 || of["gap_typical"] > 8 {
+		t.Errorf("frames of a page that is loaded again and again: %v pages of one, a page in %v s", of["fan"], of["gap_typical"])
+	}
+	people := func(from, own int) {
+		for n := range fewVotes {
+			w := &walk{p: p, n: 1<<16 + (from+n)<<8, at: time.Unix(1.8e9, 0)}
+			for i := range 40 {
+				w.load(itemPage(i), "/list", 14*time.Second)
+				for k := range own {
+					e := w.opens("/frame/"+strconv.Itoa(k), itemPage(i))
+					e.Headers |= client.InFrame
+					p.Process(e)
+				}
+			}
+		}
+	}
+	people(0, 0)
+	if of := items(p, 2, frames); of["count_share"] < 0.85 || of["gap_typical"] > 3 {
+		t.Errorf("where pages have no frames, numbers are counted up by %v, and a page is opened in %v s", of["count_share"], of["gap_typical"])
+	}
+	people(100, 3) // of more networks, as the site has frames now
+	people(200, 3)
+	if got := p.service(0).people.framesOf.most(); got < 3 || got > 6 {
+		t.Errorf("%d frames of a page, people's have three", got)
+	}
+}
+
+// TestWhoTeachesWhatScriptsShow: which pages are read, and by how many, is learnt from pages that a script shows to whom the site knows; while it knows few, from
+// anybody whose calls ask for something each time.
+func TestWhoTeachesWhatScriptsShow(t *testing.T) {
+	readers := func(settled, known bool, call func(i int) string) float32 {
+		p, a := newAsker(t, func(c *Config) {
+			if c.Budget.KnownFrom = 1_000_000; settled {
+				c.Budget.KnownFrom = 0
+			}
+		})
+		a.stands = known
+		pages := &p.service(0).people.entrances
+		at := time.Unix(1.8e9, 0)
+		for i := range 400 {
+			pages.Read(uint32(hashPath(itemPage(i%20))), at) //nolint:gosec // part of a hash
+		}
+		for n := range 20 {
+			w := &walk{p: p, n: n, at: at}
+			for i := range 10 {
+				w.at = w.at.Add(2 * time.Second)
+				w.call(call(i), "/invented/"+strconv.Itoa(i))
+			}
+		}
+		return pages.Readers(uint32(hashPath("/invented/5")), at) //nolint:gosec // part of a hash
+	}
+	same, other := func(int) string { return "/api/news" }, func(i int) string { return "/api" + itemPage(i) }
+	for _, c := range []struct {
+		name           string
+		settled, known bool
+		call           func(i int) string
+		want           float32
+	}{
+		{"strangers", true, false, other, 0},
+		{"people", true, true, same, 20},
+		{"anybody at a new site", false, false, other, 20},
+		{"one call at a new site", false, false, same, 0},
+	} {
+		if got := readers(c.settled, c.known, c.call); got != c.want {
+			t.Errorf("%s: %v have read the page, want %v", c.name, got, c.want)
+		}
+	}
+}
