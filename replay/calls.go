@@ -153,14 +153,17 @@ func (c *calls) see(r *Record, named bool) use {
 	if m := string(r.Method); r.says() || m != "GET" && m != "POST" {
 		return useUnsaid
 	}
-	kind := r.Answer.ContentType
-	if len(kind) == 0 || r.Answer.Status/100 != 2 { // the page of an error says nothing of what was asked for
-		kind = nil
+	var kind []byte
+	if r.Answer.Status/100 == 2 { // the page of an error says nothing of what was asked for
+		kind = r.Answer.ContentType
 	}
 	target := upTo(originForm(r.Target), hash)
-	part := named || c.paths.isPart(target)
-	if kind != nil {
+	part := named
+	switch {
+	case len(kind) > 0:
 		part = verdict.IsPart(kind)
+	case !named:
+		part = c.paths.isPart(target)
 	}
 	_, from := refererOf(r)
 	path, parts := c.paths.see(r, pathOf(target), pathOf(from), part)
