@@ -37,8 +37,9 @@ func formulaEvalCommand() *cobra.Command {
 and shows how well the scores tell robots from people: the area under the ROC curve, precision and recall
 by threshold, and the lowest threshold at which no more than the desired share of people is banned.
 
-If the file names subjects, subjects are counted, by the mean of their scores in log-odds, as a gateway
-adds them up over a visit; with --by highest, by their highest one. No threshold is suggested if the
+If the file names subjects, subjects are counted, by the mean of their scores in log-odds, the second of
+which counts twice, the third three times and so on, as more and more is known; with --by highest, by
+their highest one. Rows of a subject are in the order of time. No threshold is suggested if the
 scores are no better than chance. Measure a model on subjects that it was not trained with.`,
 		Example: `  antirobot formula eval --model model.json --data labelled.csv --fpr 0.001 --html report.html
   antirobot formula eval --model default --data labelled.csv --json`,
@@ -124,8 +125,7 @@ type judged struct {
 	source string
 	client string
 	mixed  bool
-	sum    float64 // of the scores in log-odds
-	rows   int
+	mean   formula.Mean
 }
 
 // counted are the subjects that are counted, in the order of the file.
@@ -148,16 +148,15 @@ func (c *counted) add(row *formula.Row, s formula.Sample) {
 	j.mixed = j.mixed || j.Robot != s.Robot
 	j.Score, j.Robot = max(j.Score, s.Score), j.Robot || s.Robot
 	p := min(max(float64(s.Score), 1e-7), 1-1e-7)
-	j.sum += math.Log(p / (1 - p))
-	j.rows++
+	j.mean.Add(math.Log(p / (1 - p)))
 }
 
 // samples returns the subjects with their scores.
 func (c *counted) samples(by string) []formula.Sample {
 	all := make([]formula.Sample, 0, len(c.list))
 	for _, j := range c.list {
-		if by == byMean && j.rows > 1 {
-			j.Score = float32(probability(float32(j.sum / float64(j.rows))))
+		if by == byMean && j.mean.N > 1 {
+			j.Score = float32(probability(float32(j.mean.LogOdds())))
 		}
 		all = append(all, j.Sample)
 	}

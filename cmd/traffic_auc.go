@@ -29,9 +29,8 @@ type ranked struct {
 	held    bool
 	judged  float32 // the highest score by which it was judged
 	highest float64 // of the log-odds of its moments
-	mean    float64
-	decayed float64 // as mean, but the later ones count more
-	n       int
+	mean    formula.Mean
+	decayed float64 // a mean of the last ones
 	pages   int
 	found   int // pages until its score was above the threshold; 0: never
 	doubted int // pages until its score was above that of the unsure, or above the threshold; 0: never
@@ -136,7 +135,7 @@ func rank(ctx context.Context, file string, t traffic.Config) ([]*ranked, error)
 	var list []*ranked
 	for _, k := range traffic.Kinds() {
 		for _, v := range of[k] {
-			if v.n > 0 && k != traffic.Crawler {
+			if v.mean.N > 0 && k != traffic.Crawler {
 				list = append(list, v)
 			}
 		}
@@ -146,12 +145,11 @@ func rank(ctx context.Context, file string, t traffic.Config) ([]*ranked, error)
 
 // add counts a moment: its log-odds, and the score of the visit with it.
 func (v *ranked) add(raw float64, score float32) {
-	if v.n++; v.n == 1 {
+	if v.mean.Add(raw); v.mean.N == 1 {
 		v.highest, v.decayed = raw, raw
 	}
 	v.highest = max(v.highest, raw)
-	v.mean += (raw - v.mean) / float64(v.n)
-	v.decayed += (raw - v.decayed) / min(float64(v.n), forgets)
+	v.decayed += (raw - v.decayed) / min(float64(v.mean.N), forgets)
 	v.judged = max(v.judged, score)
 	if score > defaultThreshold && v.found == 0 {
 		v.found = max(1, v.pages)
@@ -189,7 +187,7 @@ func compare(list []*ranked) []auc {
 		}
 		a.Judged = sample(func(v *ranked) float64 { return math.Log(float64(v.judged+1e-9)) - math.Log(float64(1-v.judged)+1e-9) })
 		a.Highest = sample(func(v *ranked) float64 { return v.highest })
-		a.Mean = sample(func(v *ranked) float64 { return v.mean })
+		a.Mean = sample(func(v *ranked) float64 { return v.mean.LogOdds() })
 		a.Decayed = sample(func(v *ranked) float64 { return v.decayed })
 		return a
 	}

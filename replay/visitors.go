@@ -32,8 +32,8 @@ type Visitors struct {
 // visited is what the moments of one visitor add up to.
 type visited struct {
 	who           string
-	moments       int
-	sum, most     float64 // of the log-odds
+	mean          formula.Mean
+	most          float64 // of the log-odds
 	highest, last float32 // of the scores that it was judged by
 }
 
@@ -51,26 +51,25 @@ func (v *Visitors) Observe(sub identity.Subject, _ uint16, _ time.Time, factors 
 		v.of[sub] = s
 	}
 	raw := float64(v.Model.Raw(factors))
-	s.moments++
-	s.sum += raw
+	s.mean.Add(raw)
 	s.most = max(s.most, raw)
 	s.highest, s.last = max(s.highest, score), score
 }
 
 // Write writes a line of CSV for each visitor, the least human first: how many moments were scored, the mean of their
-// scores (in log-odds, as formula eval counts subjects), the highest, and by what it was judged at the most and at last.
+// scores (formula.Mean), the highest, and by what it was judged at the most and at last.
 func (v *Visitors) Write(w io.Writer) error {
 	out := csv.NewWriter(w)
 	errs := []error{out.Write([]string{"visitor", "subject", "label", "moments", "score", "highest", "judged_most", "judged_last"})}
 	subjects := slices.SortedFunc(maps.Keys(v.of), func(a, b identity.Subject) int {
 		x, y := v.of[a], v.of[b]
-		return cmp.Or(cmp.Compare(y.sum/float64(y.moments), x.sum/float64(x.moments)), cmp.Compare(a.String(), b.String()))
+		return cmp.Or(cmp.Compare(y.mean.LogOdds(), x.mean.LogOdds()), cmp.Compare(a.String(), b.String()))
 	})
 	for _, sub := range subjects {
 		s := v.of[sub]
 		errs = append(errs, out.Write([]string{
-			s.who, sub.String(), v.Labels[s.who].Label.column(), strconv.Itoa(s.moments),
-			number32(v.Model.Share(float32(s.sum / float64(s.moments)))), number32(v.Model.Share(float32(s.most))), number32(s.highest), number32(s.last),
+			s.who, sub.String(), v.Labels[s.who].Label.column(), strconv.Itoa(s.mean.N),
+			number32(v.Model.Share(float32(s.mean.LogOdds()))), number32(v.Model.Share(float32(s.most))), number32(s.highest), number32(s.last),
 		}))
 	}
 	out.Flush()

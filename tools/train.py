@@ -10,8 +10,9 @@ source, at and score are no factors, every other column is one; an empty field i
 Each subject counts the same, however many rows it has, and of many rows a sample is enough. The figures are of subjects that
 the model has not seen: the data is split by subject into folds with robots and people in each, and each is scored by a model
 that was trained on the others, with as many trees as did best on all folds but this one. A subject has the mean of its rows'
-scores in log-odds, as the gateway adds them up over a visit. The model that is written is trained on everything, with as many
-trees as that was on average. The same data and seed give the same model.
+scores in log-odds, the second of which counts twice, the third three times and so on, as in `antirobot formula eval`: the later a
+row, the more is known. The model that is written is trained on everything, with as many trees as that was on average. The same
+data and seed give the same model.
 
 What is counted of a User-Agent, a shape of header fields or a network says who somebody is, and is not used without
 --identity: a model that knows it fails as soon as a robot changes it. What the gateway's own answers leave behind (bans,
@@ -91,8 +92,9 @@ def number(text, where):
 
 
 def read(args):
-    """Returns names, factors, labels and subjects of all files; a factor that a file lacks is unknown there."""
-    names, rows, labels, subjects, sources = [], [], [], [], []
+    """Returns names, factors, labels, subjects and turns (which of its subject's rows it is, from 1) of all files; a factor that a
+    file lacks is unknown there."""
+    names, rows, labels, subjects, sources, turns = [], [], [], [], [], []
     chance, seen = random.Random(args.seed), set()
     for file in args.data:
         with open(file, newline="", encoding="utf-8-sig") as f:
@@ -115,7 +117,7 @@ def read(args):
                 kept[subject] = (had + 1, mine)
                 if len(mine) < args.rows:
                     mine.append(len(rows))
-                    for column in (rows, labels, sources, subjects):
+                    for column in (rows, labels, sources, subjects, turns):
                         column.append(None)
                     place = mine[-1]
                 else:  # a reservoir: each row of a subject has the same chance
@@ -127,7 +129,7 @@ def read(args):
                 for to, column in where:
                     if record[column] != "":
                         row[to] = number(record[column], f"{file}: line {table.line_num}: {head[column]}")
-                rows[place], labels[place], sources[place], subjects[place] = row, int(record[at["label"]]), source, subject
+                rows[place], labels[place], sources[place], subjects[place], turns[place] = row, int(record[at["label"]]), source, subject, had + 1
     if absent := sorted(set(args.source) - seen):
         sys.exit(f"no row with a label has the source {', '.join(absent)}; there are: {', '.join(sorted(seen - {''}))}")
     x = np.full((len(rows), len(names)), np.nan, np.float32)
@@ -140,7 +142,7 @@ def read(args):
     if not keep:
         sys.exit("no factor is left to learn from: look at --only, --exclude, --identity and --answers")
     client = np.array([client_of(names, row) for row in x])
-    return [names[i] for i in keep], x[:, keep], np.array(labels), np.array(subjects), np.array(sources), client
+    return [names[i] for i in keep], x[:, keep], np.array(labels), np.array(subjects), np.array(sources), np.array(turns), client
 
 
 CLIENTS = (
@@ -185,11 +187,11 @@ def precision(score, robot):
     return float((np.diff(robots, prepend=0) * robots / every).sum() / robot.sum())
 
 
-def by_subject(score, robot, subjects):
-    """The score of a subject is the mean of its rows' in log-odds."""
-    _, first, which, count = np.unique(subjects, return_index=True, return_inverse=True, return_counts=True)
+def by_subject(score, robot, subjects, turns):
+    """The score of a subject is the mean of its rows' in log-odds, each of which counts as often as its turn says."""
+    _, first, which = np.unique(subjects, return_index=True, return_inverse=True)
     sure = np.clip(score, 1e-7, 1 - 1e-7)
-    mean = np.bincount(which, np.log(sure / (1 - sure))) / count
+    mean = np.bincount(which, turns * np.log(sure / (1 - sure))) / np.bincount(which, turns)
     return 1 / (1 + np.exp(-mean)), np.bincount(which, robot) > 0, first
 
 
@@ -269,7 +271,7 @@ def main():
         sys.exit(f"{e.filename}: {e.strerror}; antirobot events export writes such a file")
     if xgb is None:
         sys.exit("numpy and xgboost are needed: apt-get install python3-xgboost")
-    names, x, y, subjects, sources, client = read(args)
+    names, x, y, subjects, sources, turns, client = read(args)
     robot = y == 1
     if not robot.any() or robot.all():
         sys.exit(f"{len(y)} rows with labels, {robot.sum()} of robots: both are needed")
@@ -309,16 +311,16 @@ def main():
         here = fold == k
         trees.append(1 + int(np.argmin(np.delete(losses, k, 0).mean(0))))
         score[here] = models[k].predict(data(here), iteration_range=(0, trees[k]))
-        mean, label, _ = by_subject(score[here], robot[here], subjects[here])
+        mean, label, _ = by_subject(score[here], robot[here], subjects[here], turns[here])
         print(f"fold {k + 1} of {folds}: {trees[-1]} trees, ROC AUC by subject {auc(mean, label):.4f}")
     print("\nsubjects that the model has not seen, all folds together:")
-    mean, label, first = by_subject(score, robot, subjects)
+    mean, label, first = by_subject(score, robot, subjects, turns)
     threshold = figures(mean, label)
     if threshold is not None:
         effect(mean, label, client[first], threshold)
     for s in np.unique(sources) if len(np.unique(sources)) < 40 else []:
         mine = sources == s
-        mean, _, _ = by_subject(score[mine], robot[mine], subjects[mine])
+        mean, _, _ = by_subject(score[mine], robot[mine], subjects[mine], turns[mine])
         print(f"  {s or 'no source'}: {len(mean)} subjects, scores: median {np.median(mean):.3f}, 10 % above {np.quantile(mean, 0.9):.3f}")
 
     if args.scores:
