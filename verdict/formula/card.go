@@ -21,6 +21,7 @@ import (
 //	  - {name: typed, most: 2, family: entry}    # of the groups of a family, each another sign of one thing, only the one that adds
 //	  - {name: door, most: 2.5, family: entry}   # the most counts, and only the one that takes off the most
 //	  - {name: slow, most: 6, to: -0.4}    # what they add lifts the raw score to this at most, whatever the others add
+//	  - {name: order, most: 2, under: -1}  # counts only where the others add up to less than this, and lifts them to this at most
 //	  - {name: asks, most: 6, asks: -0.4}  # … and adds to no visit: see Ask. One group at most
 //	rules:                        # for what is suspicious only together; may be left out
 //	  - name: many pages and no pictures
@@ -49,6 +50,7 @@ type card struct {
 	most    []float32 // by group, the most that it adds; group 0 is for entries without a group, and has no bound
 	family  []uint8   // by group; 0: none
 	to      []float64 // by group, the raw score to which it lifts at most; +Inf: any
+	under   []bool    // by group, whether it counts below that alone
 	asks    int       // the group that is a reason to ask, and counts after all others; 0: none
 }
 
@@ -182,6 +184,9 @@ func (c *card) lift(sums, part *[maxCardGroups + 1]float64) {
 	for g, to := range c.to {
 		if math.IsInf(to, 1) || g == c.asks {
 			continue
+		}
+		if c.under[g] && sum >= to {
+			part[g] = 0
 		}
 		part[g] *= roomFor(sums[g]*part[g], to-sum)
 		sum += sums[g] * part[g]

@@ -46,7 +46,7 @@ func (m *Model) loadCard(data []byte, hash string) error {
 		return errors.New("the file is empty")
 	}
 	r := &cardReader{names: m.names, at: map[string]int{}, why: make([]string, len(m.names)), set: map[int]bool{}, uses: map[int]bool{}, group: map[string]int{}}
-	r.card.most, r.card.family, r.card.to = []float32{0}, []uint8{0}, []float64{math.Inf(1)}
+	r.card.most, r.card.family, r.card.to, r.card.under = []float32{0}, []uint8{0}, []float64{math.Inf(1)}, []bool{false}
 	for i, n := range m.names {
 		r.at[n] = i
 	}
@@ -198,17 +198,24 @@ func (r *cardReader) groups(n *yaml.Node) {
 						r.fail(v, "most: %v is not above 0", most)
 					}
 				},
-				"to":   func(v *yaml.Node) { to = float64(r.weight(v, "to")) },
-				"asks": func(v *yaml.Node) { to = float64(r.weight(v, "asks")) },
+				"to":    func(v *yaml.Node) { to = float64(r.weight(v, "to")) },
+				"under": func(v *yaml.Node) { to = float64(r.weight(v, "under")) },
+				"asks":  func(v *yaml.Node) { to = float64(r.weight(v, "asks")) },
 			})
 			if !have["name"] || !have["most"] {
 				r.fail(n, "a group needs name and most")
 			}
-			if (have["to"] || have["asks"]) && have["family"] {
-				r.fail(n, "a group with to or asks counts after all others, so it is of no family")
+			last := 0
+			for _, key := range []string{"to", "under", "asks"} {
+				if have[key] {
+					last++
+				}
 			}
-			if have["to"] && have["asks"] {
-				r.fail(n, "a group has to or asks, not both")
+			if last > 0 && have["family"] {
+				r.fail(n, "a group with to, under or asks counts after all others, so it is of no family")
+			}
+			if last > 1 {
+				r.fail(n, "a group has one of to, under and asks")
 			}
 			if have["asks"] && r.card.asks != 0 {
 				r.fail(n, "one group asks, not several")
@@ -221,7 +228,7 @@ func (r *cardReader) groups(n *yaml.Node) {
 				r.card.asks = len(r.card.most)
 			}
 			r.card.most, r.card.family = append(r.card.most, most), append(r.card.family, family)
-			r.card.to = append(r.card.to, to)
+			r.card.to, r.card.under = append(r.card.to, to), append(r.card.under, have["under"])
 		})
 	}
 }

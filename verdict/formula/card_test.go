@@ -220,6 +220,39 @@ factors:
 	}
 }
 
+// TestCardUnder: a group with under counts only where the others add up to less than that, whatever it says, and lifts them to no more.
+func TestCardUnder(t *testing.T) {
+	const text = `version: t
+bias: -4
+groups: [{name: order, most: 8, under: -1}, {name: more, most: 1, to: 1}]
+factors:
+  - {name: a, group: order, bins: [{is: 1, weight: 2}, {is: 2, weight: 9}, {is: 3, weight: -1.5}]}
+  - {name: b, bins: [{is: 1, weight: 2.9}, {is: 2, weight: 3}, {is: 3, weight: 5}]}
+`
+	m := mustLoad(t, text, "a", "b")
+	f := func(a, b, want float32) {
+		t.Helper()
+		x := []float32{a, b}
+		if got := m.Raw(x); abs(got-want) > 1e-5 {
+			t.Errorf("%v: %v, want %v", x, got, want)
+		}
+		sumsUp(t, m, x)
+	}
+	f(1, 0, -2)
+	f(2, 0, -1)   // no further than that
+	f(3, 0, -5.5) // what it takes off counts, too …
+	f(3, 1, -2.6)
+	f(3, 2, -1) // … but not from there on
+	f(3, 3, 1)
+	f(1, 3, 1)
+	if _, err := Load([]byte(strings.Replace(text, "to: 1}", "to: 1, under: 1}", 1)), []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "one of to, under and asks") {
+		t.Errorf("a group with to and under: %v", err)
+	}
+	if _, err := Load([]byte(strings.Replace(text, "under: -1", "family: x, under: -1", 1)), []string{"a", "b"}); err == nil || !strings.Contains(err.Error(), "of no family") {
+		t.Errorf("a group with under and a family: %v", err)
+	}
+}
+
 // TestCardAsks: a group that asks is no part of what adds up, whatever it says; Raw and the explanation have it, up to its bound.
 func TestCardAsks(t *testing.T) {
 	const text = `version: t
