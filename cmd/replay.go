@@ -84,7 +84,7 @@ docs/replay.md explains how to read the result.`,
 	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if the User-Agent declares a robot")
-	p.StringVar(&f.scores, "scores", "", "write each visitor's score as CSV to `FILE`: the mean of its moments, and the highest")
+	p.StringVar(&f.scores, "scores", "", "write each visitor's score as CSV to `FILE`: the mean of its moments, of which later ones count more, and the highest")
 	p.StringVar(&f.labels, "labels", "", "CSV `FILE` with columns visitor (as --identity finds it, or ip:ADDRESS) and label (human or robot), for --factors and --scores")
 	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
 	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, and no summary of the time taken")

@@ -15,7 +15,7 @@ import (
 // beside the way and the proxy themselves.
 func TestOneSignCountsOnce(t *testing.T) {
 	doors := known{
-		"agent_browser": 1, "clients": 1, "parts_missing": 0, "entry_odd": 0.5, "entry_odds": 4, "entry_share": 0.95, "entry_within": 0.3, "visit_pages": 2,
+		"agent_browser": 1, "clients": 1, "parts_missing": 0.2, "entry_odd": 0.5, "entry_odds": 4, "entry_share": 0.95, "entry_within": 0.3, "visit_pages": 2,
 		"session_pages": 30,
 	}
 	far := known{"people_far": 0.999, "people_distance": 4}
@@ -206,7 +206,7 @@ func TestNoTimeToLook(t *testing.T) {
 // and all else of the manner; who has pages read aloud, who has opened a few pages, and several people are not less like people.
 func TestSteadierThanPeople(t *testing.T) {
 	reads := known{
-		"agent_browser": 1, "clients": 1, "parts_missing": 0, "targets": 12, "session_pages": 12, "stay_typical": 10, "stay_longest": 200,
+		"agent_browser": 1, "clients": 1, "parts_missing": 0.2, "targets": 12, "session_pages": 12, "stay_typical": 10, "stay_longest": 200,
 		"stay_spread_most": 1.5, "stay_middle_share": 0.5, "gap_spread": 1.5,
 	}
 	steady := known{"stay_spread_most": 1, "stay_middle_share": 0.8, "gap_spread": 1.1}
