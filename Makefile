@@ -145,7 +145,7 @@ fuzz: ## every fuzz target for FUZZTIME (10s) each
 bench: build ## the figures of docs/performance.md, each beside its reference
 	@tools/bench.sh
 
-bench-detection: build ## who of made-up people and robots is told apart, and after how many requests (docs/detection.md)
+bench-detection: build ## who of made-up people and robots is told apart, and after how many requests (docs/measurements.md)
 	@./antirobot traffic
 	@./antirobot traffic --auc --length 12h
 

@@ -20,7 +20,7 @@ import (
 const mostOddPercent = 5
 
 // What may become of a hundred guests. Of the sorts that are held out some are known to be taken for robots (people whose
-// mail is opened by a scanner first share its addresses): docs/detection.md has the figures. The bound keeps it from
+// mail is opened by a scanner first share its addresses): docs/measurements.md has the figures. The bound keeps it from
 // getting worse; nothing is tuned to it.
 const (
 	mostGuestsAskedPercent = 15
@@ -88,7 +88,7 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 	return of
 }
 
-// TestDetection is the promise of docs/detection.md with room around it: at the default settings robots of these kinds
+// TestDetection is the promise of docs/measurements.md with room around it: at the default settings robots of these kinds
 // are stopped after so many requests, and nobody who is not a robot is.
 func TestDetection(t *testing.T) {
 	for name, via := range map[string]traffic.Via{"direct": traffic.Direct, "behind nginx": traffic.Nginx} {

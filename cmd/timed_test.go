@@ -11,7 +11,7 @@ import (
 )
 
 // mostMembersPercent is how many of a hundred members of a panel may be stopped: those who answer surveys or look through
-// galleries are as even as robots. docs/detection.md has the figures; a lower bound is welcome.
+// galleries are as even as robots. docs/measurements.md has the figures; a lower bound is welcome.
 const mostMembersPercent = 2
 
 // TestRealTimes: of people who open pages when real ones did, with the half for tuning, hardly any is stopped, and nobody

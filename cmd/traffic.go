@@ -46,7 +46,7 @@ seed gives the same traffic.
 With --out log a combined access log is written instead, to try ` + "`antirobot replay`" + ` with; with --out visitors
 its last column says who made the request; with --out events each request is written with all its header fields
 and who made it, as lines of JSON.
-docs/detection.md describes the kinds and has the figures at the default settings, docs/harvest.md those of --economy.`,
+docs/measurements.md describes the kinds and has the figures at the default settings, docs/harvest.md those of --economy.`,
 		Example: `  antirobot traffic
   antirobot traffic --profile office,slow --length 6h
   antirobot traffic --economy --make cors,ipv6-48

@@ -58,7 +58,7 @@ var factors = []factor{
 	{factorInfo{"hours_in_row", Pace, "hours", "The same without a break up to now.", true}, activeInRow},
 	{factorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
 	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page, reloads or not: the median, of those under half an hour. Another query is another page, and so is what a script shows at another address of the site. Who turns to the next picture of a series by a link has not left what it looks at.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
-	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. The customers of a shop had 0.85 at the median, 0.5 to 1.5 for nine in ten (docs/detection.md).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
+	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. The customers of a shop had 0.85 at the median, 0.5 to 1.5 for nine in ten (docs/measurements.md).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
 	{factorInfo{"stay_spread_most", Pace, "", "The spread that it has at most, with a certainty of 95 %: few times may be even by chance.", true}, stays(spreadMost)},
 	{factorInfo{"stay_skew", Pace, "", "The skew of the logarithm: below 0 for who leaves many pages at once, and for exponential pauses; near 0 for the customers of a shop.", true}, stays(func(t *trail) float32 { return t.sums.skew() })},
 	{factorInfo{"stay_short_share", Pace, "share", "Stays under two seconds.", true}, stays(func(t *trail) float32 { return t.within(0, 4) })},

@@ -30,7 +30,7 @@ inline. Pages are requests that somebody looks at the answers of; sub-resources 
 of the last page's address within half an hour: the page may do so by itself. What is said of moves from page to page is said of the other loads.
 
 The last two columns are measured: of %d subjects of made-up people and of %d of made-up robots, of all kinds that are not
-held out (`+"[detection.md](detection.md)"+`), the 5th, 50th and 95th percentile at the end of their traffic, and for how many
+held out (`+"[measurements.md](measurements.md)"+`), the 5th, 50th and 95th percentile at the end of their traffic, and for how many
 the factor is known at all.
 
 This page is made of the table in verdict/processor/factors_table.go by `+"`go test ./verdict/processor -run TestFactorsDoc -update`"+`, and the

@@ -71,7 +71,7 @@ func TestLogIsThatOfTheFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fmt.Sprintf("%x", sum.Sum(nil)); got != "03d2d84873e044388df030938e32ff9bd92306d676fa58c28536d1250963505f" {
-		t.Errorf("the log of jobs, seed 1, is another one: %s. Figures of it in docs/detection.md can't be repeated: undo what changed it", got)
+		t.Errorf("the log of jobs, seed 1, is another one: %s. Figures of it in docs/measurements.md can't be repeated: undo what changed it", got)
 	}
 }
 
