@@ -17,6 +17,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/quicvarint"
 
 	"antirobot/proxy/h1"
 )
@@ -225,7 +226,7 @@ func TestDrain(t *testing.T) {
 	}})
 	t.Cleanup(end)
 	c := f.mustDial(t)
-	idle, err := f.dialQUIC(t, nil) // hears no GOAWAY
+	idle, err := f.dialQUIC(t, nil) // heeds no GOAWAY
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,6 +289,54 @@ func TestConnectionsEnd(t *testing.T) {
 				}
 			}
 			if code := ended(t, c.Conn); code != http3.ErrCodeNoError {
+				t.Errorf("it ended with %v", code)
+			}
+		})
+	}
+}
+
+// TestNoRequestIsLostWithItsConnection: what a client sends while the gateway ends a connection that was idle for long, or drains, is refused
+// as a request that nobody has seen, which browsers send again.
+func TestNoRequestIsLostWithItsConnection(t *testing.T) {
+	for name, limit := range map[string]func(c *h1.Config){
+		"silent": func(c *h1.Config) { c.HeaderTimeout = 500 * time.Millisecond },
+		"drain":  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, setup{h1: limit, handler: func(x *h1.Exchange) { reply(x, "ok") }})
+			qc, err := f.dialQUIC(t, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			control, err := qc.AcceptUniStream(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if name == "drain" {
+				f.await(t, "antirobot_http3_open_connections", "1")
+				go func() { _ = f.h3.Shutdown(context.Background()) }()
+			}
+			r := quicvarint.NewReader(control)
+			_, _ = quicvarint.Read(r) // its type
+			for frame := uint64(0); frame != 7; {
+				if frame, err = quicvarint.Read(r); err != nil {
+					t.Fatalf("the connection ends without GOAWAY: %v", err)
+				}
+				length, _ := quicvarint.Read(r)
+				_, _ = io.CopyN(io.Discard, r, int64(length)) //nolint:gosec // of a few bytes
+			}
+			told := time.Now()
+			late, err := qc.OpenStreamSync(t.Context())
+			if err == nil {
+				_, _ = late.Write([]byte{1})
+				_, err = late.Read(make([]byte, 1))
+			}
+			why, ok := errors.AsType[*quic.StreamError](err)
+			if (!ok || http3.ErrCode(why.ErrorCode) != http3.ErrCodeRequestRejected) && time.Since(told) < lastWords { // a busy machine is late
+				t.Errorf("a late request: %v", err)
+			}
+			if code := ended(t, qc); code != http3.ErrCodeNoError {
 				t.Errorf("it ended with %v", code)
 			}
 		})
