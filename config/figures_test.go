@@ -43,6 +43,7 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(model, "there preflights of an address that is stopped go on to 20 different URLs a day", map[string]string{"verdict.preflights": "20"})
 	f(model, "bounded for each connection alone (`conn_window`, 1 MiB)", map[string]string{"http2.conn_window": "1048576", "http3.conn_window": "1048576"})
 	f(model, "An address so has no more than 2,000 and eight for each of 1,000 connections", map[string]string{"http.max_requests_per_addr": "2000", "http.max_conns_per_addr": "1000"})
+	f(model, "An address can begin 100 a second on average, and 1,000 at once (`http.max_handshake_rate`)", map[string]string{"http.max_handshake_rate": "100"})
 	f(model, "Loopback and a token by default", map[string]string{"admin.listen": "127.0.0.1:8079"})
 	f(privacy, "until `processor.forget` (24 hours) after the ban", map[string]string{"processor.forget": "24h0m0s"})
 	f(privacy, "24 hours, at most 128 MiB", map[string]string{"diary.keep": "24h0m0s", "diary.bytes": "134217728"})

@@ -147,7 +147,7 @@ func startTLSGateway(b *testing.B, upstream, more, cert, key string) process {
 	p := startServer(b, "gateway", addr, filepath.Join(dir, "bench.yaml"), fmt.Sprintf(`listen: [{address: %q, tls_cert: %q, tls_key: %q}]
 admin: {listen: %q}
 data_dir: %q
-http: {max_conns_per_addr: 0, idle_timeout: 1h, max_requests_per_conn: 0}
+http: {max_conns_per_addr: 0, max_handshake_rate: 0, idle_timeout: 1h, max_requests_per_conn: 0}
 defaults:
   upstream: {urls: ["http://%s"]%s}
   verdict: {mode: observe}

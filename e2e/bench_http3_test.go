@@ -116,7 +116,7 @@ func startHTTP3Gateway(b *testing.B, upstream, cert, key string) process {
 	return startServer(b, "gateway", addr, file, fmt.Sprintf(`listen: [{address: %q, tls_cert: %q, tls_key: %q, http3: true}]
 admin: {listen: "127.0.0.1:0"}
 data_dir: %q
-http: {max_conns_per_addr: 0, idle_timeout: 1h, max_requests_per_conn: 0}
+http: {max_conns_per_addr: 0, max_handshake_rate: 0, idle_timeout: 1h, max_requests_per_conn: 0}
 defaults:
   upstream: {urls: ["http://%s"]}
   verdict: {mode: observe}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -37,7 +38,8 @@ func askers(t *testing.T, settings string, args ...any) (*gateway, map[string]as
 	listen := fmt.Sprintf("listen:\n  - {address: %q, h2c: true}\n  - {address: %q, tls_cert: %q, tls_key: %q, http3: true}\nidentity: {trusted_proxies: [127.0.0.1]}\n", plain, secure, cert, key)
 	g := startWith(t, "serve", "--config", configFile(t, "%s"+settings, append([]any{listen}, args...)...), "--captcha-test-answer", testAnswer)
 	g.url = "http://" + plain
-	over := func(tr http.RoundTripper, scheme, address string) asker {
+	over := func(dial func() http.RoundTripper, scheme, address string) asker {
+		dial = sync.OnceValue(dial) // by the first request: the gateway closes a connection that has had none for long
 		return func(method, target, from, body string) int {
 			t.Helper()
 			req, err := http.NewRequestWithContext(t.Context(), method, scheme+"://"+address, strings.NewReader(body))
@@ -48,7 +50,7 @@ func askers(t *testing.T, settings string, args ...any) (*gateway, map[string]as
 			req.Header.Set("User-Agent", "t")
 			req.Header.Set("X-Forwarded-For", from)
 			req.Header.Set("Content-Type", form)
-			res, err := tr.RoundTrip(req)
+			res, err := dial().RoundTrip(req)
 			if err != nil {
 				t.Fatalf("%s %s: %v", method, target, err)
 			}
@@ -62,8 +64,8 @@ func askers(t *testing.T, settings string, args ...any) (*gateway, map[string]as
 			return g.wire(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: site.example\r\nUser-Agent: t\r\nX-Forwarded-For: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 				method, target, from, form, len(body), body)).StatusCode
 		},
-		"HTTP/2": over(plainHTTP2(t), "http", plain),
-		"HTTP/3": over(dialQUIC(t, secure, "site.example").http, "https", secure),
+		"HTTP/2": over(func() http.RoundTripper { return plainHTTP2(t) }, "http", plain),
+		"HTTP/3": over(func() http.RoundTripper { return dialQUIC(t, secure, "site.example").http }, "https", secure),
 	}
 }
 

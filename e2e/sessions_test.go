@@ -81,12 +81,13 @@ func TestPartnersOverEveryProtocol(t *testing.T) {
 	t.Parallel()
 	cert, key := certificate(t, t.TempDir(), 1)
 	other, otherKey := certificateFor(t, t.TempDir(), 2, "somebody.example")
-	asked, demanded := freePort(t), freePort(t)
+	asked, demanded, open := freePort(t), freePort(t), freePort(t)
 	startWith(t, "serve", "--config", configFile(t, `
 listen:
   - {address: %[1]q, tls_cert: %[3]q, tls_key: %[4]q, client_ca: %[3]q, http3: true}
   - {address: %[2]q, tls_cert: %[3]q, tls_key: %[4]q, client_ca: %[3]q, client_required: true, http3: true}
-defaults: {upstream: {urls: [%[5]q]}}`, asked, demanded, cert, key, site(t).URL))
+  - {address: %[6]q, tls_cert: %[3]q, tls_key: %[4]q, http3: true}
+defaults: {upstream: {urls: [%[5]q]}}`, asked, demanded, cert, key, site(t).URL, open))
 	pair := func(cert, key string) []tls.Certificate {
 		c, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
@@ -108,6 +109,18 @@ defaults: {upstream: {urls: [%[5]q]}}`, asked, demanded, cert, key, site(t).URL)
 				if strings.Contains(got, "X-Antirobot-Client: localhost\n") != (who == "partner") || strings.Contains(got, "forged") {
 					t.Errorf("%s over %s, connection %d: the service got %s", who, protocol, i, got)
 				}
+			}
+			// A session of one listener is no certificate at another, which takes tickets sealed with the same keys.
+			if got, err := askAs(cfg, protocol, open); err != nil || strings.Contains(got, "X-Antirobot-Client") {
+				t.Errorf("%s over %s with a session, where nobody is asked: %v, %s", who, protocol, err, got)
+			}
+			if who != "another authority's" {
+				if _, err := askAs(cfg, protocol, asked); err != nil {
+					t.Error(err)
+				}
+			}
+			if got, err := askAs(cfg, protocol, demanded); (err == nil) != (who == "partner") {
+				t.Errorf("%s over %s with a session, where a certificate is demanded: %v, %s", who, protocol, err, got)
 			}
 			cfg.ClientSessionCache = nil
 			if got, err := askAs(cfg, protocol, demanded); (err == nil) != (who == "partner") {

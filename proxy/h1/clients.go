@@ -1,11 +1,14 @@
 package h1
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 // for concurrent use; made by LoadClientCAs.
 type ClientCAs struct {
 	pool     atomic.Pointer[x509.CertPool]
+	mark     atomic.Pointer[[]byte] // of the file that the pool is from, and of what is asked; see sessions
 	required bool
 }
 
@@ -56,7 +60,9 @@ func (c *ClientCAs) Prepare(file string) (commit func(), err error) {
 	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("client_ca: %s holds no certificate", file)
 	}
-	return func() { c.pool.Store(pool) }, nil
+	sum := sha256.Sum256(text)
+	mark := fmt.Appendf(nil, "client_ca %x %v", sum, c.required)
+	return func() { c.pool.Store(pool); c.mark.Store(&mark) }, nil
 }
 
 // Apply makes a listener ask its clients for certificates. One that is given has to be good, required or not. Handshakes
@@ -64,11 +70,28 @@ func (c *ClientCAs) Prepare(file string) (commit func(), err error) {
 func (c *ClientCAs) Apply(cfg *tls.Config, exempt string) {
 	cfg.ClientAuth = tls.RequestClientCert
 	cfg.ClientCAs = c.pool.Load() // tells browsers which of their certificates to offer
+	c.sessions(cfg)
 	cfg.VerifyConnection = func(state tls.ConnectionState) error {
 		if state.NegotiatedProtocol == exempt {
 			return nil
 		}
 		return c.verify(state.PeerCertificates, time.Now())
+	}
+}
+
+// sessions makes a listener resume those sessions alone that began where these authorities were asked for. Others have no certificate, or
+// another authority's: their clients, who may have the right one by now, would be refused without being asked for it.
+func (c *ClientCAs) sessions(cfg *tls.Config) {
+	cfg.WrapSession = func(of tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
+		session.Extra = append(session.Extra, *c.mark.Load())
+		return cfg.EncryptTicket(of, session)
+	}
+	cfg.UnwrapSession = func(ticket []byte, of tls.ConnectionState) (*tls.SessionState, error) {
+		session, err := cfg.DecryptTicket(ticket, of)
+		if err != nil || session == nil || !slices.ContainsFunc(session.Extra, func(b []byte) bool { return bytes.Equal(b, *c.mark.Load()) }) {
+			return nil, err
+		}
+		return session, nil
 	}
 }
 

@@ -146,7 +146,8 @@ func TestClientCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		commit()
-		again("no", good) // not even with the session of before
+		again("no", good)
+		again("you are b", theirs.client(x509.Certificate{DNSNames: []string{"b"}})) // who comes with the session of before is asked anew
 		if _, err := cas.Prepare("/nowhere.pem"); err == nil {
 			t.Error("a file that is not there was read")
 		}

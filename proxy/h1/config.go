@@ -30,6 +30,10 @@ type Config struct {
 	MaxConns        int           `mapstructure:"max_conns"`          // open client connections; 0: no limit
 	MaxConnsPerAddr int           `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
 
+	// TLS handshakes a second, on average over ten seconds, per IPv4 address or IPv6 /64, and ten times as many per /48; more are not
+	// answered. Trusted balancers are exempt; 0: no limit.
+	MaxHandshakeRate int `mapstructure:"max_handshake_rate"`
+
 	MaxRequests        int `mapstructure:"max_requests"`          // at once over HTTP/2 and HTTP/3; 0: no limit
 	MaxRequestsPerAddr int `mapstructure:"max_requests_per_addr"` // of them, per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
 	MaxRequestsPerConn int `mapstructure:"max_requests_per_conn"` // then the connection is closed; 0: no limit
@@ -55,6 +59,7 @@ func DefaultConfig() Config {
 		MaxDrainBytes:      64 << 10,
 		MaxConns:           100_000,
 		MaxConnsPerAddr:    1000,
+		MaxHandshakeRate:   100,
 		MaxRequests:        50_000,
 		MaxRequestsPerAddr: 2000,
 		MaxRequestsPerConn: 10_000,
@@ -95,6 +100,9 @@ func (c *Config) Validate() error {
 			bad(d.path, "%v is not positive", d.d)
 		}
 	}
+	if c.MaxHandshakeRate > 1_000_000 {
+		bad("max_handshake_rate", "%d is more than 1000000", c.MaxHandshakeRate)
+	}
 	for _, n := range []struct {
 		path string
 		n    int64
@@ -106,6 +114,7 @@ func (c *Config) Validate() error {
 		{"max_drain_bytes", c.MaxDrainBytes},
 		{"max_conns", int64(c.MaxConns)},
 		{"max_conns_per_addr", int64(c.MaxConnsPerAddr)},
+		{"max_handshake_rate", int64(c.MaxHandshakeRate)},
 		{"max_requests", int64(c.MaxRequests)},
 		{"max_requests_per_addr", int64(c.MaxRequestsPerAddr)},
 		{"max_requests_per_conn", int64(c.MaxRequestsPerConn)},

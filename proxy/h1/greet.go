@@ -90,6 +90,7 @@ func (c *conn) greetProxy() bool {
 			return false
 		}
 		c.counted = true
+		return c.opts.TLS == nil || c.srv.MayShakeHands(addr, true)
 	}
 	return true
 }

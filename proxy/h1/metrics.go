@@ -17,6 +17,7 @@ type serverMetrics struct {
 	limitConns, limitAddr      *metrics.Counter
 	limitRequests, limitOfAddr *metrics.Counter
 	limitIdle, limitHandshake  *metrics.Counter
+	limitHandshakeRate         *metrics.Counter
 	limitBody, limitRead       *metrics.Counter
 	limitWrite, limitUpstream  *metrics.Counter
 	limitBodies                *metrics.Counter
@@ -35,28 +36,29 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		return set.GetOrCreateCounter(`antirobot_http_bad_requests_total{reason="` + reason + `"}`)
 	}
 	m := &serverMetrics{
-		accepted:       set.GetOrCreateCounter("antirobot_http_connections_total"),
-		requests:       set.GetOrCreateCounter("antirobot_http_requests_total"),
-		panics:         set.GetOrCreateCounter("antirobot_http_panics_total"),
-		retries:        set.GetOrCreateCounter("antirobot_http_retries_total"),
-		tunnels:        set.GetOrCreateCounter("antirobot_http_tunnels_total"),
-		clientGone:     set.GetOrCreateCounter("antirobot_http_clients_gone_total"),
-		truncated:      set.GetOrCreateCounter("antirobot_http_truncated_answers_total"),
-		revoked:        set.GetOrCreateCounter("antirobot_http_revoked_answers_total"),
-		badResponse:    set.GetOrCreateCounter("antirobot_http_bad_answers_total"),
-		limitConns:     limit("connections"),
-		limitAddr:      limit("connections_per_addr"),
-		limitRequests:  limit("requests"),
-		limitOfAddr:    limit("requests_per_addr"),
-		limitIdle:      limit("idle_timeout"),
-		limitHandshake: limit("handshake"),
-		limitBody:      limit("body_size"),
-		limitRead:      limit("body_timeout"),
-		limitBodies:    limit("bodies_in_sum"),
-		limitWrite:     limit("write_timeout"),
-		limitUpstream:  limit("upstream_timeout"),
-		badProxyHeader: bad("proxy_header"),
-		badBody:        bad("chunked_body"),
+		accepted:           set.GetOrCreateCounter("antirobot_http_connections_total"),
+		requests:           set.GetOrCreateCounter("antirobot_http_requests_total"),
+		panics:             set.GetOrCreateCounter("antirobot_http_panics_total"),
+		retries:            set.GetOrCreateCounter("antirobot_http_retries_total"),
+		tunnels:            set.GetOrCreateCounter("antirobot_http_tunnels_total"),
+		clientGone:         set.GetOrCreateCounter("antirobot_http_clients_gone_total"),
+		truncated:          set.GetOrCreateCounter("antirobot_http_truncated_answers_total"),
+		revoked:            set.GetOrCreateCounter("antirobot_http_revoked_answers_total"),
+		badResponse:        set.GetOrCreateCounter("antirobot_http_bad_answers_total"),
+		limitConns:         limit("connections"),
+		limitAddr:          limit("connections_per_addr"),
+		limitRequests:      limit("requests"),
+		limitOfAddr:        limit("requests_per_addr"),
+		limitIdle:          limit("idle_timeout"),
+		limitHandshake:     limit("handshake"),
+		limitHandshakeRate: limit("handshake_rate"),
+		limitBody:          limit("body_size"),
+		limitRead:          limit("body_timeout"),
+		limitBodies:        limit("bodies_in_sum"),
+		limitWrite:         limit("write_timeout"),
+		limitUpstream:      limit("upstream_timeout"),
+		badProxyHeader:     bad("proxy_header"),
+		badBody:            bad("chunked_body"),
 	}
 	for i := 1; i < len(m.refused); i++ {
 		m.refused[i] = bad(wire.Refusal(i).Name())

@@ -46,17 +46,18 @@ var ErrServerClosed = errors.New("server closed")
 
 // Server accepts connections and serves the requests on them. Safe for concurrent use; made by NewServer.
 type Server struct {
-	cfg      atomic.Pointer[Config]
-	handler  Handler
-	refuser  Refuser // nil: answers say nothing but their status
-	log      zerolog.Logger
-	m        *serverMetrics
-	lastID   atomic.Uint64
-	draining atomic.Bool
-	conns    sync.Pool // *conn
-	perAddr  addrCounts
-	underWay addrCounts   // requests over HTTP/2 and HTTP/3
-	streamed atomic.Int64 // and how many in all
+	cfg        atomic.Pointer[Config]
+	handler    Handler
+	refuser    Refuser // nil: answers say nothing but their status
+	log        zerolog.Logger
+	m          *serverMetrics
+	lastID     atomic.Uint64
+	draining   atomic.Bool
+	conns      sync.Pool // *conn
+	perAddr    addrCounts
+	underWay   addrCounts   // requests over HTTP/2 and HTTP/3
+	streamed   atomic.Int64 // and how many in all
+	handshakes *handshakes
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -86,12 +87,13 @@ func NewServer(cfg Config, d Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		handler:   d.Handler,
-		refuser:   d.Refuser,
-		log:       d.Log,
-		m:         newServerMetrics(d.Metrics),
-		listeners: make(map[net.Listener]struct{}),
-		open:      make(map[*conn]struct{}),
+		handler:    d.Handler,
+		refuser:    d.Refuser,
+		log:        d.Log,
+		m:          newServerMetrics(d.Metrics),
+		listeners:  make(map[net.Listener]struct{}),
+		open:       make(map[*conn]struct{}),
+		handshakes: newHandshakes(),
 	}
 	s.perAddr.seed()
 	s.underWay.seed()
@@ -160,6 +162,10 @@ func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 		return
 	}
 	counted, ok := s.within(peer, trusted)
+	if ok && counted && o.TLS != nil && !s.MayShakeHands(peer, true) {
+		s.perAddr.remove(peer)
+		ok = false
+	}
 	if !ok {
 		_ = nc.Close()
 		return

@@ -40,7 +40,6 @@ type conn struct {
 	srv      *Server
 	quic     *quic.Conn
 	http     *http3.RawServerConn
-	control  *quic.SendStream
 	from     h1.Origin // Peer changes from request to request
 	resets   streams.Allowance
 	late     streams.Allowance
@@ -51,6 +50,7 @@ type conn struct {
 	room     chan struct{} // full while headsAtOnce heads are read
 
 	mu      sync.Mutex
+	control *quic.SendStream           // nil until the connection is served
 	heads   map[quic.StreamID]struct{} // those that are read
 	next    quic.StreamID              // above all that were accepted
 	running int                        // handlers
@@ -64,6 +64,8 @@ func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
 	if !from.Trusted { // a balancer carries many clients
 		c.resets.Most, c.own.Most = s.cfg.MaxResets, ownStreams
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.idle = time.AfterFunc(s.deps.Front.Config().HeaderTimeout, c.expire) // until the first request
 	return c
 }
@@ -78,10 +80,14 @@ func (c *conn) serve() {
 // serveStreams does what http3.Server does, but for the heads, which have no deadline there.
 func (c *conn) serveStreams() {
 	own := &http3.Server{Handler: c, MaxHeaderBytes: streams.HeaderRoom(c.srv.deps.Front.Config())}
-	var err error
-	if c.http, c.control, err = newRawServerConn(own, c.quic); err != nil {
+	raw, control, err := newRawServerConn(own, c.quic)
+	if err != nil {
 		return
 	}
+	c.http = raw
+	c.mu.Lock()
+	c.control = control
+	c.mu.Unlock()
 	var running sync.WaitGroup
 	defer running.Wait()
 	running.Go(func() {
@@ -166,12 +172,17 @@ func (c *conn) whole(id quic.StreamID) bool {
 	return was
 }
 
-// expire ends a connection on which nothing has happened for long.
+// expire ends a connection on which nothing has happened for long. Its client is told so first, as long as it may have sent a request
+// meanwhile: that is refused then, by which the client knows that nobody has seen it, and asks again on another connection.
 func (c *conn) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running == 0 {
+	switch {
+	case c.running > 0:
+	case c.left:
 		c.close()
+	default:
+		c.sayGoodbye()
 	}
 }
 
@@ -203,20 +214,27 @@ func (c *conn) rest() {
 	c.idle.Reset(c.srv.deps.Front.Config().IdleTimeout)
 }
 
-// leave asks the client to leave: requests in progress go on, new ones are refused. Without any the connection ends.
+// leave asks the client to leave: requests in progress go on, new ones are refused.
 func (c *conn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.left {
-		return
+	if !c.left {
+		c.sayGoodbye()
 	}
+}
+
+// sayGoodbye sends GOAWAY. The caller holds mu.
+func (c *conn) sayGoodbye() {
 	c.left = true
 	if c.running == 0 {
+		c.rest()
+	}
+	if c.control == nil {
 		c.close()
 		return
 	}
-	frame := goAway(c.next)
-	go func() { _, _ = c.control.Write(frame) }() // it waits for room in the client's window until the connection ends
+	control, frame := c.control, goAway(c.next)
+	go func() { _, _ = control.Write(frame) }() // it waits for room in the client's window until the connection ends
 }
 
 // cut ends the connection, whatever is in progress.

@@ -84,7 +84,7 @@ func (s *Server) Serve(pc net.PacketConn, o Options) error {
 	defer pc.Close()
 	tr := &quic.Transport{
 		Conn: pc, StatelessResetKey: (*quic.StatelessResetKey)(&s.deps.ResetKey), TokenGeneratorKey: (*quic.TokenGeneratorKey)(&s.deps.TokenKey),
-		VerifySourceAddress: s.doubts,
+		VerifySourceAddress: func(peer net.Addr) bool { return s.doubts(h1.AddrOf(peer), &o) },
 	}
 	tr.ConnContext = func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
 		return s.greet(ctx, info, &o)
@@ -154,8 +154,8 @@ func (s *Server) track(ln *quic.Listener) bool {
 
 // doubts reports whether a client has to show that its address is its own before anything is kept for it: its first packet
 // may be forged.
-func (s *Server) doubts(net.Addr) bool {
-	if s.m.handshakes.Load() < int64(s.cfg.MaxHandshakes) {
+func (s *Server) doubts(peer netip.Addr, o *Options) bool {
+	if s.m.handshakes.Load() < int64(s.cfg.MaxHandshakes) && (o.trusts(peer) || s.deps.Front.MayShakeHands(peer, false)) {
 		return false
 	}
 	s.m.retries.Inc()
@@ -199,9 +199,12 @@ func (s *Server) settled(h *handshake, ok bool) {
 	})
 }
 
-// count counts a connection against the limits until ctx ends; false: it exceeds one.
+// count counts a connection, and its handshake, against the limits until ctx ends; false: it exceeds one.
 func (s *Server) count(ctx context.Context, peer net.Addr, o *Options) bool {
 	addr := h1.AddrOf(peer)
+	if !o.trusts(addr) && !s.deps.Front.MayShakeHands(addr, true) {
+		return false
+	}
 	leave, ok := s.deps.Front.Admit(addr, o.trusts(addr))
 	if ok {
 		context.AfterFunc(ctx, leave)
