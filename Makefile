@@ -163,7 +163,7 @@ bench-factors: build ## what each factor is like among made-up people and robots
 bench-journal: ## a look-up by number and a filter over the last hour, in a journal of ENTRIES (25 million: takes gigabytes in TMPDIR)
 	@$(GO) test ./journal -run '^$$' -bench BenchmarkJournal -benchtime 20x -timeout 2h -entries $${ENTRIES:-25000000}
 
-agents: build ## how many robots in real browsers are found within AGENT_PAGES (30), by tool and manner, and what a silent check shows them: AGENT_TOOLS (all), AGENT_ROUNDS (1), AGENT_AT_ONCE (4) (30 minutes)
+agents: build ## how many robots in real browsers are found within AGENT_PAGES (30), by tool and manner, and what a silent check shows them: AGENT_TOOLS (all), AGENT_MANNERS (all), AGENT_ROUNDS (1), AGENT_AT_ONCE (4) (30 minutes)
 	@tools/deps.sh agents
 	@AGENT_PAGES=$${AGENT_PAGES:-30} ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test -tags agents ./e2e -count=1 -run "TestAgents(AtTheCheck|InBrowsers)" -v -timeout 3h | grep -vE '^=== |^ *--- PASS'
 

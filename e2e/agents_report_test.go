@@ -24,14 +24,16 @@ type report struct {
 }
 
 // plan returns what is to be done.
-func (r *report) plan(tools []agentTool, rounds int) (todo []agentSession) {
+// plan lists the sessions, but for those whose manner is not wanted.
+func (r *report) plan(tools []agentTool, rounds int, wanted func(*agentSession) bool) (todo []agentSession) {
 	for range rounds {
 		for m := range manners {
 			for i := range tools {
 				for _, script := range []bool{false, true} {
 					// Without the script nobody sees what is hidden: such sessions are like those of named.
-					if script || manners[m].dress != hidden {
-						todo = append(todo, agentSession{tool: &tools[i], manner: &manners[m], script: script})
+					f := agentSession{tool: &tools[i], manner: &manners[m], script: script}
+					if (script || f.manner.dress != hidden) && wanted(&f) {
+						todo = append(todo, f)
 					}
 				}
 			}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,12 +102,12 @@ func TestAgentsInBrowsers(t *testing.T) {
 	places := make(chan struct{}, number("AGENT_AT_ONCE", 4))
 	var all sync.WaitGroup
 	defer all.Wait() // before the tables
-	todo := r.plan(tools, number("AGENT_ROUNDS", 1))
+	todo := r.plan(tools, number("AGENT_ROUNDS", 1), wanted(t))
 	for _, f := range todo {
 		places <- struct{}{}
 		all.Go(func() {
 			defer func() { <-places }()
-			t.Run(fmt.Sprintf("%s, %s, %s, %s", f.tool.name, f.manner.dress, f.manner.name, scripted[f.script]), func(t *testing.T) {
+			t.Run(f.tool.name+", "+f.describe(), func(t *testing.T) {
 				b, lacks := f.tool.launch(t, f.manner.dress)
 				if lacks != "" {
 					r.lacks(f.tool.name, lacks)
@@ -117,6 +118,20 @@ func TestAgentsInBrowsers(t *testing.T) {
 			})
 		})
 	}
+}
+
+// describe names what it does, as the table does.
+func (f *agentSession) describe() string {
+	return fmt.Sprintf("%s, %s, %s", f.manner.dress, f.manner.name, scripted[f.script])
+}
+
+// wanted are the manners that the regular expression AGENT_MANNERS fits, or all: "named, clicks, like people, without the script".
+func wanted(t *testing.T) func(*agentSession) bool {
+	fits, err := regexp.Compile(os.Getenv("AGENT_MANNERS"))
+	if err != nil {
+		t.Fatalf("AGENT_MANNERS: %v", err)
+	}
+	return func(f *agentSession) bool { return fits.MatchString(f.describe()) }
 }
 
 // chosen are the tools that AGENT_TOOLS names, or all.

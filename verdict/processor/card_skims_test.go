@@ -16,7 +16,7 @@ func TestSkims(t *testing.T) {
 		t.Errorf("who skims is above the threshold: %.2f", skims)
 	}
 	for name, other := range map[string]known{
-		"a program's pause": {"stay_spread": 0.3}, "quicker than one looks": {"stay_typical": 1}, "reads": {"stay_typical": 4}, "takes all there is": {"revisit_share": 0.05},
+		"a program's pause": {"stay_spread": 0.3}, "quicker than one looks": {"stay_typical": 1}, "reads": {"stay_typical": 4}, "pauses at random": {"stay_spread": 0.6}, "takes all there is": {"revisit_share": 0.05},
 	} {
 		if by := at.and(other).raw(t) - at.raw(t); by < 1.4 {
 			t.Errorf("%s: %.2f more", name, by)
