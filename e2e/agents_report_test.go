@@ -61,8 +61,8 @@ func (r *report) add(f *agentSession, version string) string {
 		}
 		return fmt.Sprintf("at page %d", n)
 	}
-	return fmt.Sprintf("%d of %d, %s, %s, %s, %s: read %d pages, unsure %s, above %s, asked %s, score %.2f %s; %s",
-		len(r.all), r.planned, f.tool.name, f.manner.dress, f.manner.name, scripted[f.script], f.read, page(f.unsure), page(f.above), page(f.asked), f.score, f.why, strings.Join(f.signs, ", "))
+	return fmt.Sprintf("%d of %d, %s, %s: read %d pages, unsure %s, above %s, asked %s, score %.2f %s; %s",
+		len(r.all), r.planned, f.tool.name, f.describe(), f.read, page(f.unsure), page(f.above), page(f.asked), f.score, f.why, strings.Join(f.signs, ", "))
 }
 
 // print prints the tables.

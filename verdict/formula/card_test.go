@@ -161,6 +161,15 @@ rules:
 	}
 }
 
+// says checks the raw score of factors, and that the explanation adds up to it.
+func says(t *testing.T, m *Model, want float32, x ...float32) {
+	t.Helper()
+	if got := m.Raw(x); abs(got-want) > 1e-5 {
+		t.Errorf("%v: %v, want %v", x, got, want)
+	}
+	sumsUp(t, m, x)
+}
+
 // TestCardFamilies: of the groups of a family only the one that adds the most counts, and only the one that takes off the most.
 func TestCardFamilies(t *testing.T) {
 	const text = `version: t
@@ -174,11 +183,7 @@ factors:
 	m := mustLoad(t, text, "a", "b", "c")
 	f := func(a, b, c, want float32) {
 		t.Helper()
-		x := []float32{a, b, c}
-		if got := m.Raw(x); abs(got-want) > 1e-5 {
-			t.Errorf("%v: %v, want %v", x, got, want)
-		}
-		sumsUp(t, m, x)
+		says(t, m, want, a, b, c)
 	}
 	f(1, 0, 1, -2)   // one sign of the family, and another group
 	f(1, 1, 1, -1.8) // the larger of two
@@ -203,11 +208,7 @@ factors:
 	m := mustLoad(t, text, "a", "b", "c")
 	f := func(a, b, c, want float32) {
 		t.Helper()
-		x := []float32{a, b, c}
-		if got := m.Raw(x); abs(got-want) > 1e-5 {
-			t.Errorf("%v: %v, want %v", x, got, want)
-		}
-		sumsUp(t, m, x)
+		says(t, m, want, a, b, c)
 	}
 	f(1, 0, 0, -2)   // below it
 	f(2, 0, 0, -0.5) // not beyond
@@ -232,11 +233,7 @@ factors:
 	m := mustLoad(t, text, "a", "b")
 	f := func(a, b, want float32) {
 		t.Helper()
-		x := []float32{a, b}
-		if got := m.Raw(x); abs(got-want) > 1e-5 {
-			t.Errorf("%v: %v, want %v", x, got, want)
-		}
-		sumsUp(t, m, x)
+		says(t, m, want, a, b)
 	}
 	f(1, 0, -2)
 	f(2, 0, -1)   // no further than that
