@@ -93,7 +93,7 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 	if err != nil || v.Weights[0].Value != -3 || len(v.Before) != 2 || len(v.Applied.Changes) != 3 || v.Applied.By != "olga" {
 		t.Errorf("the view: %+v %v", v, err)
 	}
-	is(0.6, "default-25-")
+	is(0.6, "default-26-")
 	if a.Config().Formula.Model == "default" {
 		t.Error("the card is not in use")
 	}
@@ -101,7 +101,7 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 		if _, err := l.TakeBack(); err != nil {
 			t.Fatal(err)
 		}
-		is(want, "default-25-")
+		is(want, "default-26-")
 	}
 	if cards, _ := filepath.Glob(filepath.Join(lab.Dir(a.Config().DataDir), "card-*")); len(cards) != 0 || a.Config().Formula.Model != "default" {
 		t.Errorf("left: %v, %s", cards, a.Config().Formula.Model)

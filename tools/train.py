@@ -16,7 +16,7 @@ data and seed give the same model.
 
 What is counted of a User-Agent, a shape of header fields or a network says who somebody is, and is not used without
 --identity: a model that knows it fails as soon as a robot changes it. What the gateway's own answers leave behind (bans,
-captchas) is not used without --answers: it would learn the gateway's opinion.
+captchas, how those are judged who behave alike) is not used without --answers: it would learn the gateway's opinion.
 """
 
 import argparse
@@ -37,7 +37,7 @@ except ModuleNotFoundError:  # said after the data was looked at
 
 HELD_OUT = "held-out-"  # of the source of rows that nothing is to be tuned on
 IDENTITY = ("agent_*", "shape_*", "network_*", "version_age")
-ANSWERS = ("bans", "*_bans*", "captcha_*", "*_solved*", "*_shown", "*_failed", "stopped_share", "pages_before_*")
+ANSWERS = ("alike_rank", "bans", "*_bans*", "captcha_*", "*_solved*", "*_shown", "*_failed", "stopped_share", "pages_before_*")
 LEAST = 3  # subjects of a class, below which nothing can be learnt or measured
 LEAST_SHARE = 0.1  # of the weight that the smaller class gets
 NOT_FACTORS = {"label", "source", "kind", "subject", "at", "score"}

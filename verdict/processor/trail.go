@@ -15,49 +15,48 @@ import (
 // it and to everybody. It is kept for subjects with a second page load, a small part of all. Counts in bytes fade by
 // halving.
 type trail struct {
-	at       int64              // unix milliseconds of the last load
-	came     int64              // … of the last one that was no reload: since then it is on its page
-	rested   int64              // … of the first such load after the last long rest
-	began    int64              // … of the first such load of this visit
-	seen     [4]uint64          // one bit for each page
-	leads    uint64             // one bit for each page that it came from
-	pages    [trailPages]uint32 // the last ones, by path
-	stays    [stayBuckets]uint8 // by the binary logarithm of the seconds
-	nStays   uint8              // in stays
-	moves    [moveCount]uint8
-	nMoves   uint8 // loads in moves, without reloads
-	still    uint8 // reloads, which fade with moves
-	turn     uint8 // loads without reloads, modulo 256: where in pages the next one goes
-	visits   uint8
-	days     uint8
-	cameAt   uint8  // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
-	again    uint16 // parts that it has loaded once more, see fetched
-	told     bool   // it has said at least once where it comes from
-	shown    byScript
-	nNumbers uint8   // targets with a number, the base of moveStep
-	known    uint8   // loads of pages in rarity
-	sums     moments // of the logarithm of the seconds
-	fit      fit     // of that against the logarithm of the page's bytes
-	dwell    dwell.Visitor
-	choices  choices.Visitor
-	longest  float32 // seconds
-	size     float32 // logarithm of the bytes of the last page; 0: unknown
-	depth    moments
-	returns  moments // of the logarithm of the hours between visits
-	hourOdds float32 // of the hours at which it has come in, see entrances.Service.OddHour
-	hub      uint32  // the page that the last load came from
-	rarity   float32 // mean of the binary logarithm of how many others have loaded its pages
-	loads    uint32
-	target   uint32 // of the last load
-	visit    uint32 // loads of this visit, without reloads
-	most     uint32 // … of the longest visit
-	hour     uint32 // of the last load that was no reload
-	hours    uint16 // hours with one
-	day      uint16
-	number   uint32 // of the last target with one
-	series   uint32
-	picture  uint32 // … of the last page load with one, whatever its scripts have asked for since
-	gallery  uint32
+	at               int64              // unix milliseconds of the last load
+	came             int64              // … of the last one that was no reload: since then it is on its page
+	rested           int64              // … of the first such load after the last long rest
+	began            int64              // … of the first such load of this visit
+	seen             [4]uint64          // one bit for each page
+	leads            uint64             // one bit for each page that it came from
+	pages            [trailPages]uint32 // the last ones, by path
+	stays            [stayBuckets]uint8 // by the binary logarithm of the seconds
+	nStays           uint8              // in stays
+	moves            [moveCount]uint8
+	nMoves           uint8 // loads in moves, without reloads
+	still            uint8 // reloads, which fade with moves
+	turn             uint8 // loads without reloads, modulo 256: where in pages the next one goes
+	visits           uint8
+	days             uint8
+	cameAt           uint8  // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
+	again            uint16 // parts that it has loaded once more, see fetched
+	told             bool   // it has said at least once where it comes from
+	shown            byScript
+	alike            resemblance
+	nNumbers         uint8   // targets with a number, the base of moveStep
+	known            uint8   // loads of pages in rarity
+	sums             moments // of the logarithm of the seconds
+	fit              fit     // of that against the logarithm of the page's bytes
+	dwell            dwell.Visitor
+	choices          choices.Visitor
+	longest          float32 // seconds
+	size             float32 // logarithm of the bytes of the last page; 0: unknown
+	depth            moments
+	returns          moments // of the logarithm of the hours between visits
+	hourOdds         float32 // of the hours at which it has come in, see entrances.Service.OddHour
+	hub              uint32  // the page that the last load came from
+	rarity           float32 // mean of the binary logarithm of how many others have loaded its pages
+	loads            uint32
+	target           uint32 // of the last load
+	visit            uint32 // loads of this visit, without reloads
+	most             uint32 // … of the longest visit
+	hour             uint32 // of the last load that was no reload
+	hours            uint16 // hours with one
+	day              uint16
+	number, series   uint32 // of the last target with one
+	picture, gallery uint32 // … of the last page load with one, whatever its scripts have asked for since
 }
 
 const (
