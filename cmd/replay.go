@@ -152,6 +152,9 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	if err != nil && res.Report.Requests == 0 && !errors.Is(err, context.Canceled) {
 		return err
 	}
+	if n := len(res.Log.Unread); n > 0 && !errors.Is(err, context.Canceled) {
+		err = fmt.Errorf("%s", words.Sprintf(words.English, "%d of %d {log|logs} could not be read to {its end|their ends}: see above", n, len(inputs)))
+	}
 	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), err)
 }
 
@@ -184,7 +187,7 @@ func sayWhere(w io.Writer, res *replay.Result, err error) {
 			fmt.Fprintf(w, "%s:%d %s\n", p.Input, p.Line, p.What)
 		}
 	case err != nil:
-		fmt.Fprintf(w, "%v: what follows is about the lines until there\n", err)
+		fmt.Fprintf(w, "%v\nwhat follows is about everything else\n", err)
 	}
 }
 
@@ -241,7 +244,7 @@ func openInputs(files []string, stdin io.Reader) ([]replay.Input, error) {
 		in, err := replay.Files(name, stdin)
 		inputs, errs = append(inputs, in...), append(errs, err)
 	}
-	return inputs, errors.Join(errs...)
+	return replay.Distinct(inputs), errors.Join(errs...)
 }
 
 func (f *replayFlags) write(out, diag io.Writer, res *replay.Result, took time.Duration) error {
