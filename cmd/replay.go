@@ -80,7 +80,7 @@ docs/replay.md explains how to read the result.`,
 	p.StringVar(&f.identity, "identity", "address", "who asked, `FROM` address, user (who was signed in), cookie:NAME, column:KEY (JSON logs) or column:NUMBER (other logs)")
 	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration, or else the one that Referers show)")
 	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; may be repeated")
-	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
+	timeVar(p, &f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
 	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if the User-Agent declares a robot")
@@ -164,7 +164,7 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 		return o, misused("--format: %w", err)
 	}
 	if f.window <= 0 || f.window > 24*time.Hour {
-		return o, misused("--window: %v is not between 0 and 24h", f.window)
+		return o, misused("--window: %s is not between 0 and 24h", shortTime(f.window))
 	}
 	o.Window, o.Now, o.Captures = f.window, time.Now(), f.captures
 	o.Identity, err = replay.ParseIdentity(f.identity)
