@@ -152,10 +152,16 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	if err != nil && res.Report.Requests == 0 && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	if n := len(res.Log.Unread); n > 0 && !errors.Is(err, context.Canceled) {
-		err = fmt.Errorf("%s", words.Sprintf(words.English, "%d of %d {log|logs} could not be read to {its end|their ends}: see above", n, len(inputs)))
+	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), briefly(err, res, len(inputs)))
+}
+
+// briefly returns the error of a run whose unread logs sayWhere has named.
+func briefly(err error, res *replay.Result, logs int) error {
+	n := len(res.Log.Unread)
+	if n == 0 || errors.Is(err, context.Canceled) {
+		return err
 	}
-	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), err)
+	return errors.New(words.Sprintf(words.English, "%d of %d {log|logs} could not be read to {its end|their ends}: see above", n, logs))
 }
 
 // options says how the logs are read.
