@@ -70,12 +70,16 @@ func (x *approached[K, R]) fetch() {
 	}
 }
 
-// fetchHand fetches what is looked at when other records have to make room: the place in the index of the record that is likely to be the first to
-// go, which was fetched before the last one went, and the record after it. The caller holds the lock.
+// fetchHand fetches what is looked at when other records have to make room: the place in the index of the record that is the first to go, which was
+// fetched before the last one went, and the record after it. The caller holds the lock.
 func (t *table[K, R]) fetchHand(sh *tableShard[K, R]) {
-	s := sh.at(sh.guess(stir(sh.chance)))
+	next := sh.hand + 1
+	if next == sh.used {
+		next = 0
+	}
+	s := sh.at(next)
 	prefetch(unsafe.Pointer(s), unsafe.Sizeof(*s))
-	prefetch(unsafe.Pointer(&sh.index[t.hash(sh.at(sh.guess(sh.chance)).key)>>6&uint64(len(sh.index)-1)]), 1)
+	prefetch(unsafe.Pointer(&sh.index[t.hash(sh.at(sh.hand).key)>>6&uint64(len(sh.index)-1)]), 1)
 }
 
 // approach fetches what the judgement of an event will look at.

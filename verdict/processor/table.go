@@ -161,23 +161,24 @@ func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh boo
 	return &s.r, true
 }
 
-// guesses is among how many records at random one is sought that was never used again.
+// guesses is among how many records at random one is sought that was never used again, if that at the hand was.
 const guesses = 16
 
 // victim finds the record to evict; every slot of a full shard is taken.
 func (sh *tableShard[K, R]) victim() uint32 {
+	if sh.at(sh.hand).use == unused {
+		return sh.next()
+	}
 	for range guesses {
-		i := sh.guess(sh.chance)
-		sh.chance = stir(sh.chance)
+		sh.chance = sh.chance*1664525 + 1013904223 // Numerical Recipes' generator
+		i := uint32(uint64(sh.chance) * uint64(sh.used) >> 32)
 		if sh.at(i).use == unused {
+			sh.next()
 			return i
 		}
 	}
 	for {
-		i := sh.hand
-		if sh.hand++; sh.hand == sh.used {
-			sh.hand = 0
-		}
+		i := sh.next()
 		s := sh.at(i)
 		if s.use != inUse {
 			return i
@@ -186,13 +187,14 @@ func (sh *tableShard[K, R]) victim() uint32 {
 	}
 }
 
-// guess returns the slot that is looked at with a random number.
-func (sh *tableShard[K, R]) guess(chance uint32) uint32 {
-	return uint32(uint64(chance) * uint64(sh.used) >> 32)
+// next returns where the hand is, and moves it on.
+func (sh *tableShard[K, R]) next() uint32 {
+	i := sh.hand
+	if sh.hand++; sh.hand == sh.used {
+		sh.hand = 0
+	}
+	return i
 }
-
-// stir returns the random number after another: Numerical Recipes' generator.
-func stir(chance uint32) uint32 { return chance*1664525 + 1013904223 }
 
 func (t *table[K, R]) link(sh *tableShard[K, R], h uint64, i uint32) {
 	if int(sh.n+1)*4 > len(sh.index)*3 {
