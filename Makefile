@@ -57,7 +57,7 @@ build: ## build ./antirobot
 	@$(GO) build $(BUILDFLAGS) -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
 
 # Once it is all compiled, simulated days fill the gaps that the other steps leave, from whichever waits or has one thing to do.
-test: fmt compile $(BIN)/esbuild $(BIN)/gotestsum ## everything: format, lint, architecture, unit and race tests, end to end
+test: fmt compile $(BIN)/esbuild $(BIN)/gotestsum ## everything: format, vet, lint, architecture, unit and race tests, end to end
 	@MAKE='$(MAKE)' tools/gaps.sh days cross lint arch strangers detector beside
 	@echo "all tests passed"
 

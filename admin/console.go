@@ -12,6 +12,8 @@ import (
 // knows none. *console.Console is it.
 type Console interface {
 	Serve(ctx *fasthttp.RequestCtx)
+	// SignedIn reports whether a request comes from somebody who has signed in.
+	SignedIn(h *fasthttp.RequestHeader) bool
 }
 
 // Mount puts the console in front of this server's API. It is called before Serve.

@@ -156,6 +156,10 @@ type consolePage struct{}
 
 func (consolePage) Serve(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("a page") }
 
+func (consolePage) SignedIn(h *fasthttp.RequestHeader) bool {
+	return string(h.Cookie("signed")) == "in"
+}
+
 // TestConsoleTakesItsOwnForms: a form of the console's own pages gets through, with the policy that lets browsers say where it
 // comes from; one of another page does not, and neither does a page that calls the API.
 func TestConsoleTakesItsOwnForms(t *testing.T) {

@@ -40,6 +40,7 @@ type Server struct {
 	set      *metrics.Set
 	requests map[int]*metrics.Counter // by class of status
 	refused  *metrics.Counter
+	crowded  *metrics.Counter
 	panics   *metrics.Counter
 
 	described map[string]metric // what is known of each metric
@@ -73,11 +74,13 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		s.requests[class] = set.GetOrCreateCounter(fmt.Sprintf(`antirobot_admin_requests_total{status="%dxx"}`, class))
 	}
 	s.refused = set.GetOrCreateCounter("antirobot_admin_unauthorized_total")
+	s.crowded = set.GetOrCreateCounter("antirobot_admin_connections_refused_total")
 	s.panics = set.GetOrCreateCounter(`antirobot_panics_total{where="admin"}`)
 	s.routes = s.table()
 	s.server = &fasthttp.Server{
 		Handler:                       s.serve,
-		ErrorHandler:                  answerUnread,
+		ErrorHandler:                  s.answerUnread,
+		HeaderReceived:                s.received,
 		Concurrency:                   cfg.MaxConnections,
 		MaxRequestBodySize:            int(max(cfg.MaxBodyBytes, deps.MaxMessage)),
 		ReadBufferSize:                16 << 10,
@@ -96,6 +99,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 
 // Serve answers on ln until Shutdown, which makes it return nil.
 func (s *Server) Serve(ln net.Listener) error {
+	ln = newFair(ln, s.cfg.MaxConnections, s.crowded)
 	if s.deps.TLS != nil {
 		ln = tls.NewListener(ln, s.deps.TLS)
 	}
@@ -229,9 +233,13 @@ func (s *Server) requireToken(ctx *fasthttp.RequestCtx, role Role) (Caller, erro
 	if ok {
 		return c, c.may(role)
 	}
+	return c, s.unauthorized(ctx)
+}
+
+func (s *Server) unauthorized(ctx *fasthttp.RequestCtx) *problem {
 	s.refused.Inc()
 	ctx.Response.Header.Set("WWW-Authenticate", `Bearer realm="antirobot"`)
-	return c, &problem{
+	return &problem{
 		status: fasthttp.StatusUnauthorized, Code: "unauthorized",
 		Message: "send the token: Authorization: Bearer TOKEN; it is in admin.token of the data directory",
 	}
@@ -255,13 +263,13 @@ func local(ctx *fasthttp.RequestCtx) bool {
 }
 
 // answerUnread answers what could not be read as a request.
-func answerUnread(ctx *fasthttp.RequestCtx, err error) {
+func (s *Server) answerUnread(ctx *fasthttp.RequestCtx, err error) {
 	p := &problem{status: fasthttp.StatusBadRequest, Code: "invalid_request", Message: "this is not a request that HTTP/1.1 allows"}
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		p = bodyTooLarge()
+		p = s.tooLong(ctx)
 	case errors.As(err, &small):
 		p = &problem{status: fasthttp.StatusRequestHeaderFieldsTooLarge, Code: "header_too_large", Message: "the header is longer than 16 KB"}
 	case errors.As(err, &netErr) && netErr.Timeout():

@@ -45,7 +45,7 @@ visit it, so that the console has something to show.`,
 	p.String("admin", demoAdmin, "`ADDR` of the private listener")
 	p.String("data-dir", demoDataDir, "`DIR` for keys and the store")
 	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`")
-	p.DurationVar(&traffic, "traffic", time.Minute, "`TIME` for which made-up people and robots visit the site; 0: they don't")
+	timeVar(p, &traffic, "traffic", time.Minute, "`TIME` for which made-up people and robots visit the site; 0: they don't")
 	p.String("log-level", demoLogLevel, "`LEVEL`: debug, info, warn or error")
 	return cmd
 }
@@ -249,6 +249,10 @@ func printDemo(out io.Writer, a *gateway.Server, traffic time.Duration) {
 
 `, a.VisitorAddr(), a.AdminAddr, a.Config().DataDir, a.ConsoleLink())
 	if traffic > 0 {
-		fmt.Fprintf(out, "  For %v made-up people and robots visit the site (--traffic 0: nobody does), so that the console has something to show.\n\n", traffic)
+		length := shortTime(traffic)
+		if traffic == time.Minute {
+			length = "a minute"
+		}
+		fmt.Fprintf(out, "  For %s made-up people and robots visit the site (--traffic 0: nobody does), so that the console has something to show.\n\n", length)
 	}
 }

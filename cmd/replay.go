@@ -80,7 +80,7 @@ docs/replay.md explains how to read the result.`,
 	p.StringVar(&f.identity, "identity", "address", "who asked, `FROM` address, user (who was signed in), cookie:NAME, column:KEY (JSON logs) or column:NUMBER (other logs)")
 	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration, or else the one that Referers show)")
 	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; may be repeated")
-	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
+	timeVar(p, &f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
 	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if the User-Agent declares a robot")
@@ -152,7 +152,16 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	if err != nil && res.Report.Requests == 0 && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), err)
+	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), briefly(err, res, len(inputs)))
+}
+
+// briefly returns the error of a run whose unread logs sayWhere has named.
+func briefly(err error, res *replay.Result, logs int) error {
+	n := len(res.Log.Unread)
+	if n == 0 || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return errors.New(words.Sprintf(words.English, "%d of %d {log|logs} could not be read to {its end|their ends}: see above", n, logs))
 }
 
 // options says how the logs are read.
@@ -161,7 +170,7 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 		return o, misused("--format: %w", err)
 	}
 	if f.window <= 0 || f.window > 24*time.Hour {
-		return o, misused("--window: %v is not between 0 and 24h", f.window)
+		return o, misused("--window: %s is not between 0 and 24h", shortTime(f.window))
 	}
 	o.Window, o.Now, o.Captures = f.window, time.Now(), f.captures
 	o.Identity, err = replay.ParseIdentity(f.identity)
@@ -184,7 +193,7 @@ func sayWhere(w io.Writer, res *replay.Result, err error) {
 			fmt.Fprintf(w, "%s:%d %s\n", p.Input, p.Line, p.What)
 		}
 	case err != nil:
-		fmt.Fprintf(w, "%v: what follows is about the lines until there\n", err)
+		fmt.Fprintf(w, "%v\nwhat follows is about everything else\n", err)
 	}
 }
 
@@ -241,7 +250,7 @@ func openInputs(files []string, stdin io.Reader) ([]replay.Input, error) {
 		in, err := replay.Files(name, stdin)
 		inputs, errs = append(inputs, in...), append(errs, err)
 	}
-	return inputs, errors.Join(errs...)
+	return replay.Distinct(inputs), errors.Join(errs...)
 }
 
 func (f *replayFlags) write(out, diag io.Writer, res *replay.Result, took time.Duration) error {

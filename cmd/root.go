@@ -137,5 +137,5 @@ func flagError(cmd *cobra.Command, err error) error {
 // flagKinds says of a value what it should have been, by the type of the flag.
 var flagKinds = map[string]string{
 	"int": "no whole number", "uint64": "no whole number from 0 on", "float64": "no number such as 0.5", "bool": "neither true nor false",
-	"duration": "no time such as 90s, 10m or 1h30m",
+	"duration": "no time such as 90s, 10m, 1h30m or 7d",
 }

@@ -64,6 +64,11 @@ func New(d Deps) *Console {
 // Link returns the path of a page that signs in as an administrator, once, within ten minutes: for who starts the program.
 func (c *Console) Link() string { return root + "signin?once=" + c.sessions.link(c.now()) }
 
+// SignedIn implements admin.Console.
+func (c *Console) SignedIn(h *fasthttp.RequestHeader) bool {
+	return c.sessions.find(h.Cookie(cookieName), c.now()) != nil
+}
+
 // visit is one request to the console.
 type visit struct {
 	*Console

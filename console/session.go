@@ -128,7 +128,7 @@ func (s *sessions) follow(code []byte, at time.Time) bool {
 	return ok && at.Before(until)
 }
 
-// try counts a wrong token of an address; before it, allowed tells whether there may be a further try.
+// try counts a wrong token of an address; before it, allowed tells whether a further one is worth a line in the log.
 func (s *sessions) try(from string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,17 +182,18 @@ func (c *Console) signIn(v *visit) {
 		fail(fasthttp.StatusForbidden, "signin_link")
 	case ctx.IsGet() || ctx.IsHead():
 		v.page("signin", fasthttp.StatusOK, map[string]any{"Back": string(ctx.QueryArgs().Peek("back"))})
-	case !c.sessions.allowed(from, at):
-		fail(fasthttp.StatusTooManyRequests, "signin_wait")
 	default:
 		who, ok := c.api.SignIn(string(ctx.PostArgs().Peek("secret")))
-		if !ok {
+		switch {
+		case ok: // whatever others try: tokens are too long to be guessed, and who is sent away would be the operator
+			c.enter(ctx, who, string(ctx.PostArgs().Peek("back")))
+		case !c.sessions.allowed(from, at):
+			fail(fasthttp.StatusTooManyRequests, "signin_wait")
+		default:
 			c.sessions.try(from)
 			c.log.Warn().Str("address", from).Msg("console: a wrong token")
 			fail(fasthttp.StatusForbidden, "signin_wrong")
-			return
 		}
-		c.enter(ctx, who, string(ctx.PostArgs().Peek("back")))
 	}
 }
 

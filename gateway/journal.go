@@ -71,6 +71,17 @@ var figureNames = map[string]string{
 
 // counts returns what has been counted since the start, by name and the labels that matter: requests/robot/ban.
 func (a *Server) counts() map[string]float64 {
+	a.gone.mu.Lock()
+	defer a.gone.mu.Unlock()
+	all := a.sum(nil)
+	for name, n := range a.gone.sums {
+		all[name] += n
+	}
+	return all
+}
+
+// sum sums up what is counted now for the services and addresses that of names; nil: all that is counted.
+func (a *Server) sum(of func(counted) bool) map[string]float64 {
 	var b bytes.Buffer
 	a.set.WritePrometheus(&b)
 	all := map[string]float64{}
@@ -78,6 +89,9 @@ func (a *Server) counts() map[string]float64 {
 		name, value, labels := metricLine(s.Text())
 		as, ok := figureNames[name]
 		if !ok || labels["form"] == "redirect" { // where it leads to is counted, if anybody goes there
+			continue
+		}
+		if by, ok := countedBy(labels); of != nil && !(ok && of(by)) {
 			continue
 		}
 		for _, label := range [...]string{"verdict", "cause", "result", "source", "le"} {

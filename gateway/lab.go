@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"time"
@@ -127,7 +126,7 @@ func (l labOf) Rehearse(ctx context.Context, c *lab.Change, since, now time.Time
 	}
 	defer a.rehearsal.Unlock()
 	a.mu.Lock()
-	cfg, indexes := a.Config(), maps.Clone(a.indexes)
+	cfg, indexes := a.Config(), a.indexes.clone()
 	a.mu.Unlock()
 	st, err := lab.Load(cfg.DataDir)
 	if err != nil {
@@ -190,10 +189,10 @@ type workshop struct {
 	engine   *requestrules.Engine
 	store    *store.Memory
 	shingler *counter.Shingler
-	indexes  Indexes
+	indexes  *Indexes
 }
 
-func (a *Server) newWorkshop(indexes Indexes) (*workshop, error) {
+func (a *Server) newWorkshop(indexes *Indexes) (*workshop, error) {
 	w := &workshop{a: a, store: store.NewMemory(nil), indexes: indexes}
 	cfg := counter.DefaultConfig()
 	cfg.CacheBytes, cfg.MaxBuffered = 4<<20, 1<<12

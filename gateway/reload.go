@@ -85,6 +85,7 @@ func (a *Server) prepare(next *config.Config, changes []change) ([]func(), error
 }
 
 func (a *Server) apply(next *config.Config, changes []change) error {
+	defer a.forgetGone()
 	commits, err := a.prepare(next, changes)
 	if err != nil {
 		return err
@@ -157,6 +158,7 @@ func (a *Server) prepareServices(next *config.Config) (_ func(), err error) {
 		a.pages, a.captcha = pages, captcha
 		old := a.groups
 		a.useGroups(s)
+		a.indexes.trim(s.Judged)
 		serve()
 		a.retire(old)
 	}, nil

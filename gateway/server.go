@@ -116,13 +116,15 @@ type Server struct {
 
 	rehearsal sync.Mutex // one at a time
 
-	cfg      atomic.Pointer[config.Config] // replaced under mu, and read by whoever asks
-	mu       sync.Mutex                    // serialises reloads
-	groups   map[string]*upstream.Group    // by service, kept over a reload that does not change them
-	indexes  Indexes
-	serving  sync.WaitGroup
-	failed   chan error // a listener that ended by itself
-	draining atomic.Bool
+	cfg         atomic.Pointer[config.Config] // replaced under mu, and read by whoever asks
+	mu          sync.Mutex                    // serialises reloads
+	groups      map[string]*upstream.Group    // by service, kept over a reload that does not change them
+	indexes     *Indexes
+	gone        gone
+	retireAfter time.Duration // retireAfter, but in tests
+	serving     sync.WaitGroup
+	failed      chan error // a listener that ended by itself
+	draining    atomic.Bool
 
 	AdminAddr    string   // where the private listener is
 	visitorAddrs []string // where visitors are served
@@ -183,7 +185,7 @@ type Deps struct {
 func New(cfg *config.Config, d Deps) (*Server, error) {
 	a := &Server{
 		version: d.Version, with: d.Reread, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
-		indexes: Indexes{}, failed: make(chan error, 8),
+		indexes: &Indexes{}, gone: gone{sums: map[string]float64{}}, retireAfter: retireAfter, failed: make(chan error, 8),
 	}
 	a.cfg.Store(cfg)
 	if d.Reread != nil {

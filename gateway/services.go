@@ -31,23 +31,9 @@ type ServiceDeps struct {
 	Pages   *templates.Set
 	Rules   *requestrules.Engine
 	Scorer  verdict.Scorer // of services with verdict.sync
-	Indexes Indexes
+	Indexes *Indexes
 	// Upstreams makes the connection pool of a service; nil: nothing is ever forwarded.
 	Upstreams func(cfg upstream.Config) (*upstream.Group, error)
-}
-
-// Indexes number the settings of services and their paths. A number keeps its meaning over reloads, because events that
-// wait are judged by it.
-type Indexes map[string]uint16
-
-func (x Indexes) of(name, prefix string) uint16 {
-	key := name + " " + prefix
-	if i, ok := x[key]; ok {
-		return i
-	}
-	i := uint16(len(x)) //nolint:gosec // far fewer services than that
-	x[key] = i
-	return i
 }
 
 // NewServices makes the services of a configuration, or returns all that is wrong with them.
@@ -110,7 +96,7 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 	}
 	c, err := captcha.NewSettings(s.Captcha, captcha.SettingsDeps{Service: whole.Name, Hosts: whole, Cookies: who, Pages: b.Pages, Pictures: pictures(whole)})
 	fail("captcha", err)
-	v, err := s.Verdict.Settings(whole.Name, b.Indexes.of(whole.Name, prefix))
+	v, err := s.Verdict.Settings(whole.Name, b.Indexes.Of(whole.Name, prefix))
 	if err != nil {
 		fail("verdict", err)
 		return &proxy.Service{}
@@ -187,7 +173,7 @@ func (a *Server) useGroups(s *Services) {
 func (a *Server) retire(old map[string]*upstream.Group) {
 	for name, g := range old {
 		if a.groups[name] != g {
-			time.AfterFunc(retireAfter, func() { _ = g.Close() })
+			time.AfterFunc(a.retireAfter, func() { _ = g.Close() })
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (a *Server) shadowOf(cfg *config.Config) (*processor.Shadow, error) {
 }
 
 func (a *Server) shadowPlace(s *processor.Shadow, service, prefix string, of *config.Service) error {
-	n := a.indexes.of(service, prefix)
+	n := a.indexes.Of(service, prefix)
 	v, err := of.Verdict.Settings(service, n)
 	if err != nil {
 		return settings.At(of.Path+".verdict", err)

@@ -169,8 +169,8 @@ func (a *Server) prepareStream(s *Services) (commit func(), err error) {
 	if a.stream == nil && a.diary == nil {
 		return func() {}, nil
 	}
-	keys := make(map[uint16]string, len(a.indexes))
-	for key, i := range a.indexes {
+	keys := make(map[uint16]string, len(a.indexes.of))
+	for key, i := range a.indexes.of {
 		keys[i] = key
 	}
 	var list []stream.Service

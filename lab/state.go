@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -47,7 +48,7 @@ func Dir(dataDir string) string { return filepath.Join(dataDir, "lab") }
 func Load(dataDir string) (s State, err error) {
 	name := filepath.Join(Dir(dataDir), stateFile)
 	f, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // what the data directory lacks is said by whoever needs it
 		return s, nil
 	}
 	if err != nil {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math/bits"
 	"sync"
 	"sync/atomic"
@@ -93,6 +94,17 @@ func (m *coreMetrics) service(name string) *serviceMetrics {
 	}
 	m.services[name] = s
 	return s
+}
+
+// Forget releases the counters of a service that is in no Snapshot any more.
+func (c *Core) Forget(service string) { c.metrics.forget(service) }
+
+// forget releases the counters of a service, in each of its modes.
+func (m *coreMetrics) forget(service string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.services, service)
+	maps.DeleteFunc(m.moded, func(k modedService, _ *verdictCounters) bool { return k.name == service })
 }
 
 // verdicts returns the counters of requests to the service called name while it is in a mode, which keep their values over a

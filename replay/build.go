@@ -133,7 +133,7 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := gateway.NewServices(cfg, gateway.ServiceDeps{Pages: pages, Rules: engine, Scorer: g.procs[0], Indexes: gateway.Indexes{}})
+	s, err := gateway.NewServices(cfg, gateway.ServiceDeps{Pages: pages, Rules: engine, Scorer: g.procs[0], Indexes: &gateway.Indexes{}})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 )
 
 // Input is one log. Open is called once or, if Again allows it, twice: first to find out when the log begins.
@@ -19,10 +21,12 @@ type Input struct {
 	Size  int64 // bytes as stored; 0: unknown
 	Again bool
 	Open  func() (io.ReadCloser, error)
+
+	is fs.FileInfo // nil: no file
 }
 
 // Files returns the Inputs of a file, or of all files in a directory and those below it, but for hidden ones: clouds store logs so, as
-// many small files. "-" is standard input, which is read from stdin.
+// many small files. What can't be read there is an Input that can't be opened. "-" is standard input, which is read from stdin.
 func Files(name string, stdin io.Reader) ([]Input, error) {
 	if name == "-" {
 		return []Input{{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}}, nil
@@ -35,20 +39,26 @@ func Files(name string, stdin io.Reader) ([]Input, error) {
 		return []Input{file(name, info)}, nil
 	}
 	var inputs []Input
-	err = filepath.WalkDir(name, func(path string, d fs.DirEntry, err error) error {
-		switch hidden := strings.HasPrefix(d.Name(), ".") && path != name; {
-		case err != nil:
+	top := strings.TrimRight(name, "/") + "/" // of a link, what it leads to
+	err = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
+		switch hidden := path != top && strings.HasPrefix(d.Name(), "."); {
+		case err != nil && path == top:
 			return err
+		case err != nil:
+			inputs = append(inputs, unreadable(path, err))
+			return nil
 		case hidden && d.IsDir():
 			return fs.SkipDir
 		case hidden:
 			return nil
 		}
-		info, err := os.Stat(path) // of what a link leads to
-		if err == nil && info.Mode().IsRegular() {
+		switch info, err := os.Stat(path); { // of what a link leads to
+		case err != nil:
+			inputs = append(inputs, unreadable(path, err))
+		case info.Mode().IsRegular():
 			inputs = append(inputs, file(path, info))
 		}
-		return err
+		return nil
 	})
 	if err == nil && len(inputs) == 0 {
 		err = fmt.Errorf("%s: there are no files in this directory", name)
@@ -59,9 +69,44 @@ func Files(name string, stdin io.Reader) ([]Input, error) {
 func file(name string, info fs.FileInfo) Input {
 	in := Input{Name: name, Open: func() (io.ReadCloser, error) { return os.Open(name) }}
 	if info.Mode().IsRegular() {
-		in.Size, in.Again = info.Size(), true
+		in.Size, in.Again, in.is = info.Size(), true, info
 	}
 	return in
+}
+
+func unreadable(name string, err error) Input {
+	return Input{Name: name, Again: true, Open: func() (io.ReadCloser, error) { return nil, err }}
+}
+
+// Distinct leaves out each Input that is the file of an earlier one, as a link to it is: nobody asks for everything twice.
+func Distinct(inputs []Input) []Input {
+	type file struct{ dev, ino any } // their types differ from system to system
+	seen := map[file]bool{}
+	return slices.DeleteFunc(inputs, func(in Input) bool {
+		if in.is == nil {
+			return false
+		}
+		st, ok := in.is.Sys().(*syscall.Stat_t)
+		if !ok {
+			return false
+		}
+		f := file{st.Dev, st.Ino}
+		again := seen[f]
+		seen[f] = true
+		return again
+	})
+}
+
+// reason returns an error of an Input without what names the Input.
+func reason(err error) string {
+	var p *fs.PathError
+	switch {
+	case errors.As(err, &p):
+		err = p.Err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the compressed file is cut off"
+	}
+	return err.Error()
 }
 
 const (

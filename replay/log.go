@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/verdict/words"
 )
 
 // Options says how logs are read.
@@ -50,6 +52,21 @@ type Counts struct {
 	Other    uint64    `json:"other"`              // lines about something other than an HTTP request
 	Late     uint64    `json:"late"`               // left out, because they came later than the window allows
 	Problems []Problem `json:"problems,omitempty"` // of the first bad lines
+	Unread   []Unread  `json:"unread,omitempty"`   // what is missing of the log
+}
+
+// Unread is an input that could not be read, or not to its end. It is an error.
+type Unread struct {
+	Input string `json:"input"`
+	Lines int    `json:"lines"` // that were read
+	Why   string `json:"why"`
+}
+
+func (u *Unread) Error() string {
+	if u.Lines == 0 {
+		return fmt.Sprintf("%s could not be read: %s", u.Input, u.Why)
+	}
+	return words.Sprintf(words.English, "%s could be read for %d {line|lines} only: %s", u.Input, u.Lines, u.Why)
 }
 
 // Log is one or several logs as a single stream of records in chronological order. Make it with Open.
@@ -74,7 +91,7 @@ type Log struct {
 }
 
 // Open prepares to read inputs. Those that overlap in time are merged, the others are read one after another, the
-// earliest first, in whatever order they are given. Close must be called.
+// earliest first, in whatever order they are given. What can't be read is left out, unless nothing else is there. Close must be called.
 func Open(ctx context.Context, inputs []Input, opts Options) (*Log, error) {
 	if opts.Window <= 0 {
 		opts.Window = DefaultWindow
@@ -91,11 +108,15 @@ func Open(ctx context.Context, inputs []Input, opts Options) (*Log, error) {
 		s := &stream{log: l, in: in, index: uint16(i)} //nolint:gosec // nobody names so many
 		if in.Again {
 			if err := s.peek(); err != nil {
-				l.cancel()
-				return nil, fmt.Errorf("%s: %w", in.Name, err)
+				l.unread(&Unread{in.Name, 0, reason(err)})
+				continue
 			}
 		}
 		l.streams = append(l.streams, s)
+	}
+	if len(l.streams) == 0 && len(l.errs) > 0 {
+		l.cancel()
+		return nil, errors.Join(l.errs...)
 	}
 	slices.SortStableFunc(l.streams, func(a, b *stream) int { return a.begins.Compare(b.begins) })
 	return l, nil
@@ -119,7 +140,7 @@ func (l *Log) counted() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.counts
-	c.Problems = slices.Clone(c.Problems)
+	c.Problems, c.Unread = slices.Clone(c.Problems), slices.Clone(c.Unread)
 	return c
 }
 
@@ -196,9 +217,9 @@ func (l *Log) fetch() *Record {
 		if !s.started && best != nil && (open >= maxOpen || s.begins.After(best.head.At)) {
 			break // nor do the later ones begin earlier
 		}
-		r, err := s.peekHead()
-		if err != nil { // what came before the error, and the other logs, are still read
-			l.errs = append(l.errs, err)
+		r, missing := s.peekHead()
+		if missing != nil { // what came before it, and the other logs, are still read
+			l.unread(missing)
 		}
 		if r == nil { // it has ended: there may be thousands, which need not be passed for each record
 			l.streams = slices.Delete(l.streams, i, i+1)
@@ -216,6 +237,14 @@ func (l *Log) fetch() *Record {
 	r := best.head
 	best.head = nil
 	return r
+}
+
+// unread records that something is missing of the log.
+func (l *Log) unread(u *Unread) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.errs = append(l.errs, u)
+	l.counts.Unread = append(l.counts.Unread, *u)
 }
 
 func (l *Log) problem(in string, line int, err error, text []byte) {

@@ -217,6 +217,61 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
+// TestTornDirectory: what can't be read in a directory is named, and everything else is read, once: links lead to files that are there anyway.
+func TestTornDirectory(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, "logs", name) }
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	for i := range 3000 {
+		if _, err := io.WriteString(w, clfLine(i/100, fmt.Sprintf("10.%d.%d.1", i%250, i*i%251), fmt.Sprint("/", i*i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Close()
+	err := errors.Join(
+		os.MkdirAll(at("closed"), 0o700), os.WriteFile(at("closed/d.log"), []byte(clfLine(1, "1.2.3.4", "/d")), 0o600),
+		os.WriteFile(at("a.log"), []byte(clfLine(1, "1.2.3.4", "/a")), 0o600), os.WriteFile(at("cut.gz"), z.Bytes()[:z.Len()/2], 0o600),
+		os.WriteFile(at("closed.log"), []byte(clfLine(1, "1.2.3.4", "/c")), 0o600), os.WriteFile(at("head.gz"), z.Bytes()[:5], 0o600),
+		os.Symlink("nowhere", at("dangling.log")), os.Symlink("itself.log", at("itself.log")), os.Symlink("a.log", at("z.log")),
+		os.Symlink("logs", filepath.Join(dir, "current")), os.Chmod(at("closed.log"), 0), os.Chmod(at("closed"), 0),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(at("closed"), 0o700) })
+	inputs, err := Files(filepath.Join(dir, "current"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, c, err := readAll(t, Options{}, Distinct(inputs)...)
+	if err == nil || c.Bad > 0 {
+		t.Errorf("%+v, %v", c, err)
+	}
+	all := strings.Join(got, "")
+	whole := strings.Count(all, "/a") + strings.Count(all, "/c") + strings.Count(all, "/d")
+	missing := map[string]bool{}
+	for _, u := range c.Unread {
+		name := filepath.Base(u.Input)
+		missing[name] = true
+		if (name == "cut.gz") != (u.Lines > 0) || name == "cut.gz" && u.Lines != len(got)-whole {
+			t.Errorf("%+v, and %d lines in all", u, len(got))
+		}
+	}
+	wanted := []string{"cut.gz", "head.gz", "dangling.log", "itself.log"}
+	if os.Getuid() != 0 { // who may read everything
+		wanted = append(wanted, "closed.log", "closed")
+	}
+	for _, name := range wanted {
+		if !missing[name] || len(missing) != len(wanted) {
+			t.Errorf("%v could not be read, wanted %v", missing, wanted)
+		}
+	}
+	if n := strings.Count(all, "/a"); n != 1 {
+		t.Errorf("a file with a link to it was read %d times", n)
+	}
+}
+
 // TestCloseEarly: stopping early leaves no goroutine behind (TestMain checks).
 func TestCloseEarly(t *testing.T) {
 	var b strings.Builder

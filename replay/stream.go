@@ -3,7 +3,6 @@ package replay
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 	"time"
@@ -23,7 +22,7 @@ type stream struct {
 	full    chan []*Record
 	stop    chan struct{}
 	empty   chan []*Record
-	err     error // of the reader, set before full is closed
+	err     *Unread // of the reader, set before full is closed
 }
 
 // maxPeek bounds the lines that are examined to find out when a log begins.
@@ -56,7 +55,7 @@ func (s *stream) peek() error {
 }
 
 // peekHead returns the next record of the stream without taking it; nil at its end.
-func (s *stream) peekHead() (*Record, error) {
+func (s *stream) peekHead() (*Record, *Unread) {
 	if !s.started {
 		s.start()
 	}
@@ -100,8 +99,8 @@ func (s *stream) start() {
 	s.full, s.empty, s.stop = make(chan []*Record, 4), make(chan []*Record, 8), make(chan struct{})
 	s.log.readers.Go(func() {
 		defer close(s.full)
-		if err := s.readAll(); err != nil {
-			s.err = fmt.Errorf("%s: %w", s.in.Name, err)
+		if lines, err := s.readAll(); err != nil {
+			s.err = &Unread{s.in.Name, lines, reason(err)}
 		}
 	})
 }
@@ -114,11 +113,11 @@ func (s *stream) drop() {
 	}
 }
 
-// readAll parses the input and sends its records in batches.
-func (s *stream) readAll() error {
+// readAll parses the input and sends its records in batches. It returns how many lines there were before an error.
+func (s *stream) readAll() (read int, err error) {
 	ls, err := openLines(s.in, &s.log.read)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer ls.close()
 	var out, spare []*Record
@@ -127,11 +126,11 @@ func (s *stream) readAll() error {
 		line, err := ls.next()
 		if errors.Is(err, io.EOF) {
 			s.send(out)
-			return nil
+			return ls.count, nil
 		}
 		if err != nil && !errors.Is(err, errLineTooLong) {
 			s.send(out)
-			return fmt.Errorf("line %d: %w", ls.count, err)
+			return ls.count - 1, err
 		}
 		s.log.count()
 		if err == nil && len(bytes.TrimSpace(line)) == 0 {
@@ -165,7 +164,7 @@ func (s *stream) readAll() error {
 		r.Line, r.Input = ls.count, s.index
 		if out = append(out, r); len(out) == batchSize {
 			if !s.send(out) {
-				return nil
+				return ls.count, nil
 			}
 			out = make([]*Record, 0, batchSize)
 		}

@@ -44,6 +44,9 @@ func (p *printer) log(res *Result) {
 		p.line("%s {request|requests} of %s {subject|subjects}, %s to %s UTC (%s)", thousands(r.Requests), thousands(uint64(r.Subjects)), //nolint:gosec // a count
 			r.From.Format(minute), r.To.Format(minute), span(r.To.Sub(r.From)))
 	}
+	if c.Lines == 0 {
+		p.line("The log is empty.")
+	}
 	rest := ""
 	if c.Other > 0 {
 		rest += fmt.Sprintf(", %s without a request", thousands(c.Other))

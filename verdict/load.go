@@ -3,6 +3,7 @@ package verdict
 import (
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -67,6 +68,22 @@ func (l *loads) add(s *Settings) *serviceLoad {
 	l.by.Store(&next)
 	return next[s.Group]
 }
+
+// forget forgets a service.
+func (l *loads) forget(group uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	m := l.by.Load()
+	if m == nil || (*m)[group] == nil {
+		return
+	}
+	next := maps.Clone(*m)
+	delete(next, group)
+	l.by.Store(&next)
+}
+
+// ForgetLoad forgets how busy a service was that is gone.
+func (c *Cacher) ForgetLoad(service string) { c.loads.forget(groupOf(service)) }
 
 // ramp returns the one of these limits, and begins it.
 func (l *serviceLoad) ramp(c *LoadConfig) *ramp {

@@ -137,6 +137,13 @@ func (e *Engine) counts(service string) *counts {
 	return c
 }
 
+// Forget releases the counters of a service that is gone; rules that still run have them to themselves.
+func (e *Engine) Forget(service string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.metrics, service)
+}
+
 // Ruleset is the rules of one service. It is immutable and safe for concurrent use.
 type Ruleset struct {
 	engine   *Engine

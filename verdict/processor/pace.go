@@ -2,6 +2,7 @@ package processor
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
 	"antirobot/identity"
@@ -57,8 +58,8 @@ type pace struct {
 // paces keeps a bounded number of them.
 type paces struct{ *table[paceKey, pace] }
 
-func newPaces(most int, hash func(paceKey) uint64) paces {
-	return paces{newTable[paceKey, pace](most, hash)}
+func newPaces(most int, hash func(paceKey) uint64, clock *atomic.Uint32) paces {
+	return paces{newTable[paceKey, pace](most, hash).by(clock)}
 }
 
 // add counts a page for the key, sets seen to the sliding counts including it, and returns how many there were and the key's

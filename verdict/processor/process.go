@@ -36,6 +36,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.unknown.Inc()
 		return
 	}
+	p.goOn(e.At)
 	if e.Kind == verdict.EventEvidence {
 		p.witness(e, r)
 		return
@@ -87,6 +88,15 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	if due {
 		p.evaluate(e, r, &s)
+	}
+}
+
+// goOn sets the clock of the tables. Workers don't judge in the order of time, so it goes back only if all events do.
+func (p *Processor) goOn(at time.Time) {
+	const late = 60
+	now, was := uint32(at.Unix()), p.clock.Load() //nolint:gosec // seconds are told apart by a part of them
+	if now > was || was-now > late {
+		p.clock.Store(now)
 	}
 }
 

@@ -55,6 +55,7 @@ type Processor struct {
 	keeper     BanKeeper
 	log        zerolog.Logger
 	queues     []*queue
+	clock      *atomic.Uint32 // the second of the latest event
 	sessions   *table[identity.Subject, session]
 	companies  companies
 	trails     *table[identity.Subject, trail]
@@ -153,22 +154,22 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("processor: time_zone: %w", err)
 	}
-	set, places := d.Metrics, newSeed()
+	set, places, clock := d.Metrics, newSeed(), new(atomic.Uint32)
 	p := &Processor{
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
-		ready: make(chan struct{}), judged: d.Judged,
-		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject),
+		ready: make(chan struct{}), judged: d.Judged, clock: clock,
+		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject).by(clock),
 		companies: newCompanies(cfg.MaxSessions),
 		fetched:   newFetched(cfg.MaxSessions),
-		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject),
-		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace),
-		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),
-		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
-		voices:    newTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix),
-		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion),
-		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle),
-		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix),
-		habits:    newTable[uint32, habit](max(tableShards, cfg.Budget.MaxNetworks/habitsPart), places.client),
+		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject).by(clock),
+		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace, clock),
+		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group).by(clock),
+		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix).by(clock),
+		voices:    newTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix).by(clock),
+		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion).by(clock),
+		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle).by(clock),
+		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix).by(clock),
+		habits:    newTable[uint32, habit](max(tableShards, cfg.Budget.MaxNetworks/habitsPart), places.client).by(clock),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),

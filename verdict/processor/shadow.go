@@ -73,7 +73,7 @@ func (p *Processor) UseShadow(s *Shadow, at time.Time) {
 	if old := p.shadow.Load(); old != nil && old.models == next.models && reflect.DeepEqual(old.terms, next.terms) {
 		return
 	}
-	next.of = newTable[identity.Subject, shadowed](max(tableShards, p.cfg.MaxSessions/shadowPart), p.sessions.hash)
+	next.of = newTable[identity.Subject, shadowed](max(tableShards, p.cfg.MaxSessions/shadowPart), p.sessions.hash).by(p.clock)
 	p.shadow.Store(next)
 }
 

@@ -11,8 +11,9 @@ const (
 	tableChunk  = 512 // records are allocated in chunks, so that growth copies nothing
 )
 
-// table keeps a bounded number of records by key. A full shard evicts one that has not been touched since the shard's
-// hand last passed it. Its index holds numbers instead of keys, and the garbage collector has no pointers to follow.
+// table keeps a bounded number of records by key. A full shard evicts one that was touched in the second of its creation alone, if one is
+// soon found (an event touches its records again and again, and a flood of new keys is to evict its own), or else one that has not been
+// touched since the shard's hand last passed it. Its index holds numbers instead of keys, and the garbage collector has no pointers to follow.
 // Safe for concurrent use.
 type table[K comparable, R any] struct {
 	hash    func(K) uint64
@@ -32,15 +33,26 @@ type tableShard[K comparable, R any] struct {
 	used   uint32                       // slots of chunks that were ever used
 	free   []uint32
 	hand   uint32
-	_      [4]byte
+	chance uint32         // a random number: see guess
+	clock  *atomic.Uint32 // the second of the events; nil: each touch counts
 }
 
 type slot[K comparable, R any] struct {
-	key        K
-	referenced bool
-	live       bool
-	r          R
+	key  K
+	born uint16 // the second of its creation, without its upper bits
+	live bool
+	use  use
+	r    R
 }
+
+// use is how a record has been used.
+type use uint8
+
+const (
+	unused  use = iota // in the second of its creation alone
+	wasUsed            // later, but not since the hand passed it
+	inUse
+)
 
 // newTable makes a table of at most so many records. hash spreads keys over all bits, and no client can foresee how.
 func newTable[K comparable, R any](most int, hash func(K) uint64) *table[K, R] {
@@ -49,6 +61,22 @@ func newTable[K comparable, R any](most int, hash func(K) uint64) *table[K, R] {
 		t.shards[i].number = 1<<bits.Len32(t.each) - 1
 	}
 	return t
+}
+
+// by has the table count by a clock what is used again.
+func (t *table[K, R]) by(clock *atomic.Uint32) *table[K, R] {
+	for i := range t.shards {
+		t.shards[i].clock = clock
+	}
+	return t
+}
+
+// second is that of the clock, without its upper bits.
+func (sh *tableShard[K, R]) second() uint16 {
+	if sh.clock == nil {
+		return 0
+	}
+	return uint16(sh.clock.Load()) //nolint:gosec // they are enough to tell it from others
 }
 
 // far is the most places that an entry of the index says it is away from its home; then it may be more.
@@ -94,7 +122,9 @@ func (sh *tableShard[K, R]) find(h uint64, k K) *R {
 			continue
 		}
 		if s := sh.at(i&sh.number - 1); s.key == k {
-			s.referenced = true
+			if s.use != inUse && (sh.clock == nil || s.born != sh.second()) {
+				s.use = inUse
+			}
 			return &s.r
 		}
 	}
@@ -126,24 +156,44 @@ func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh boo
 		t.fetchHand(sh)
 	}
 	s := sh.at(i)
-	*s = slot[K, R]{key: k, live: true} // created but not yet used again: a flood of new keys evicts its own first
+	*s = slot[K, R]{key: k, live: true, born: sh.second()} // not used yet: a flood of new keys evicts its own first
 	t.link(sh, h, i)
 	return &s.r, true
 }
 
-// victim finds the record to evict; every slot of a full shard is in use.
+// guesses is among how many records at random one is sought that was never used again, if that at the hand was.
+const guesses = 16
+
+// victim finds the record to evict; every slot of a full shard is taken.
 func (sh *tableShard[K, R]) victim() uint32 {
-	for {
-		i := sh.hand
-		if sh.hand++; sh.hand == sh.used {
-			sh.hand = 0
-		}
-		s := sh.at(i)
-		if !s.referenced {
+	if sh.at(sh.hand).use == unused {
+		return sh.next()
+	}
+	for range guesses {
+		sh.chance = sh.chance*1664525 + 1013904223 // Numerical Recipes' generator
+		i := uint32(uint64(sh.chance) * uint64(sh.used) >> 32)
+		if sh.at(i).use == unused {
+			sh.next()
 			return i
 		}
-		s.referenced = false
 	}
+	for {
+		i := sh.next()
+		s := sh.at(i)
+		if s.use != inUse {
+			return i
+		}
+		s.use = wasUsed
+	}
+}
+
+// next returns where the hand is, and moves it on.
+func (sh *tableShard[K, R]) next() uint32 {
+	i := sh.hand
+	if sh.hand++; sh.hand == sh.used {
+		sh.hand = 0
+	}
+	return i
 }
 
 func (t *table[K, R]) link(sh *tableShard[K, R], h uint64, i uint32) {

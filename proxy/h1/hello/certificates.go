@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync/atomic"
 	"time"
 )
@@ -48,10 +49,14 @@ func (c *Certificates) Prepare(files []CertificateFiles) (commit func(), err err
 	}
 	var errs []error
 	certs := make([]*tls.Certificate, 0, len(files))
-	for i, f := range files {
+	for _, f := range files {
 		cert, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("certificates[%d]: %w", i, err))
+			var named *fs.PathError
+			if !errors.As(err, &named) {
+				err = fmt.Errorf("%s and %s: %w", f.CertFile, f.KeyFile, err)
+			}
+			errs = append(errs, err)
 			continue
 		}
 		certs = append(certs, &cert)
