@@ -14,6 +14,9 @@ import (
 // TestFloodForgetsItself: addresses that come once, many times as many as there is room for, leave what is known of those who came back,
 // though these are away meanwhile.
 func TestFloodForgetsItself(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine does it all")
+	}
 	const room, people = 4096, 100
 	p, _ := newAsker(t, func(c *Config) { c.MaxSessions, c.MaxGroups, c.Budget.MaxNetworks, c.Patience = room, room, room, 0 })
 	at := time.Unix(1.8e9, 0)
@@ -66,6 +69,9 @@ func keeps[K comparable, R any](t *table[K, R], k K) bool {
 
 // TestTableEvictsAFlood: what is touched again and again, but only in the second in which it came, goes before what came back once.
 func TestTableEvictsAFlood(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine does it all")
+	}
 	var clock atomic.Uint32
 	const room, few = 64 * 100, 500
 	tab := newTable[uint64, uint64](room, func(k uint64) uint64 { return tally.Fold(k+1, 0x9e3779b97f4a7c15) }).by(&clock)
@@ -102,6 +108,9 @@ func TestTableEvictsAFlood(t *testing.T) {
 // TestTableTakesTurns: where every record was used again, those are evicted that were not of late, and a shard full of records in use has
 // room for new ones.
 func TestTableTakesTurns(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine does it all")
+	}
 	var clock atomic.Uint32
 	const room = 64 * 100
 	tab := newTable[uint64, uint64](room, func(k uint64) uint64 { return tally.Fold(k+1, 0x9e3779b97f4a7c15) }).by(&clock)

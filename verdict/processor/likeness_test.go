@@ -18,6 +18,9 @@ import (
 // TestAlikeRank: who behaves like a program that others are judged robots for is told from who behaves as people do, whatever is known of it; nobody is
 // compared after a few pages, nor where it is several people, nor where the configuration says so.
 func TestAlikeRank(t *testing.T) {
+	if raceEnabled {
+		t.Skip("one goroutine does it all")
+	}
 	at := time.Unix(1.8e9, 0)
 	rng := rand.New(rand.NewPCG(1, 2))
 	site := func(visitors int) *Processor {
