@@ -61,6 +61,7 @@ func TestWaitGoesOn(t *testing.T) {
 	if value[bool](t, ctx, `document.getElementById('then').checkVisibility()`) {
 		t.Error("without scripts the page promises to go on")
 	}
+	run(t, ctx, "press", chromedp.Click("main a.go", chromedp.ByQuery))
 	eventually(t, "the question after the press", func() bool {
 		value[bool](t, ctx, `(document.querySelector('main a.go')?.click(), true)`) // where the last press has not led on meanwhile
 		return value[bool](t, ctx, `!!document.querySelector('#rep')`)
