@@ -140,7 +140,7 @@ func TestPitfall20CORS(t *testing.T) {
 		}
 		preflight := q("OPTIONS", "https://example.com/checkcaptcha")
 		for what, a := range map[string]Response{
-			"challenge": e.c.ChallengeJSON(q("GET", "https://example.com/api")), "blocked": e.c.Blocked(q("GET", "https://example.com/api"), true),
+			"challenge": e.c.ChallengeJSON(q("GET", "https://example.com/api")), "blocked": e.c.Blocked(q("GET", "https://example.com/api"), ReadsJSON),
 			"check": e.c.Check(q("GET", "https://example.com/checkcaptcha?key=x&rep=1&format=json")), "preflight": e.c.Check(preflight),
 		} {
 			want, credentials := "", ""
@@ -183,11 +183,11 @@ func TestPitfall20CORS(t *testing.T) {
 
 func TestBlocked(t *testing.T) {
 	e := newEnv(t, nil)
-	a := e.c.Blocked(e.request("GET", "https://example.com/"), false)
+	a := e.c.Blocked(e.request("GET", "https://example.com/"), ReadsPage)
 	if a.Status != 403 || !bytes.Contains(a.Body, []byte("req-1")) || !bytes.Contains(a.Body, []byte("Access denied")) {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	a = e.c.Blocked(e.request("GET", "https://example.com/", header("Accept-Language", "ru")), true)
+	a = e.c.Blocked(e.request("GET", "https://example.com/", header("Accept-Language", "ru")), ReadsJSON)
 	if a.Status != 403 || strings.TrimSpace(string(a.Body)) != `{"type":"blocked","request-id":"req-2"}` {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

@@ -58,6 +58,8 @@ func (c *Captcha) Failed(q *Request, status int, r Reader) Response {
 		} else {
 			a.Body = marshal(noticeJSON{f.page.String(), q.RequestID})
 		}
+	case ReadsText:
+		a = c.program(q, status, "", failureNames[f.page], f.wait)
 	default:
 		a = c.own(q, status, "", "")
 		a.add("Vary", "*")

@@ -15,7 +15,7 @@ func TestPitfall14AnswersAreNotCached(t *testing.T) {
 	get := func(path string) *Request { return e.request("GET", "https://example.com"+path) }
 	for what, a := range map[string]Response{
 		"page": page, "form": e.c.ChallengeForm(get("/")), "json": e.c.ChallengeJSON(get("/")), "xml": e.c.ChallengeXML(get("/"), false),
-		"blocked": e.c.Blocked(get("/"), false), "blocked ajax": e.c.Blocked(get("/"), true), "sub-resource": e.c.SubResource(get("/"), false),
+		"blocked": e.c.Blocked(get("/"), ReadsPage), "blocked ajax": e.c.Blocked(get("/"), ReadsJSON), "sub-resource": e.c.SubResource(get("/"), false),
 		"image": e.c.Image(get("/captcha/image?key=" + fields.Get("key"))), "no image": e.c.Image(get("/captcha/image?key=x")),
 		"audio": e.c.Audio(get("/captcha/audio?key=" + fields.Get("key"))), "wrong": e.submit(fields, "1"), "static": e.c.Static(get("/"), "/captcha/page.css"),
 	} {

@@ -236,15 +236,24 @@ func (c *Captcha) noteSolved(q *Request, a *Response, at time.Time) {
 	c.setProbe(q, a, p)
 }
 
-// Blocked refuses a client: the 403 page, or JSON for a script.
-func (c *Captcha) Blocked(q *Request, ajax bool) Response {
-	if ajax {
+// Blocked refuses a client: 403 in a form that it reads.
+func (c *Captcha) Blocked(q *Request, r Reader) Response {
+	switch r {
+	case ReadsPage:
+		return c.blockedPage(q, nil, q.original())
+	case ReadsJSON:
 		a := c.own(q, 403, typeJSON, verdictBlocked)
 		c.cors(q, &a)
 		a.Body = marshal(noticeJSON{Type: "blocked", RequestID: q.RequestID})
 		return a
+	case ReadsXML:
+		a := c.own(q, 403, typeXML, verdictBlocked)
+		a.Body = errorXML(403, "Blocked", q.RequestID)
+		return a
+	case ReadsText:
+		return c.program(q, 403, verdictBlocked, "Blocked", 0)
 	}
-	return c.blockedPage(q, nil, q.original())
+	return c.SubResource(q, true)
 }
 
 // blockedPage is the page for a client that is refused: with a way to the owner, and a switch of languages that leads here

@@ -86,7 +86,7 @@ func TestBlockedPageSpeaksTheirLanguage(t *testing.T) {
 			t.Errorf("no way to the owner:\n%s", a.Body)
 		}
 	}
-	a := e.c.Blocked(e.request("GET", "https://example.com/news?page=2"), false)
+	a := e.c.Blocked(e.request("GET", "https://example.com/news?page=2"), ReadsPage)
 	way(&a)
 	fields := fieldsOf(t, a.Body)
 	if a.Status != 403 || fields.Get("retpath") != "https://example.com/news?page=2" {

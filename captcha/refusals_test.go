@@ -25,7 +25,7 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 	if limited.Status != 429 || limited.Get("Retry-After") != "10" || !strings.Contains(string(limited.Body), "try again in 10 s") {
 		t.Errorf("too many tries: %d %q\n%s", limited.Status, limited.Get("Retry-After"), limited.Body)
 	}
-	blocked := e.c.BlockedXML(e.request("GET", "https://example.com/xmlsearch"))
+	blocked := e.c.Blocked(e.request("GET", "https://example.com/xmlsearch"), ReadsXML)
 	if blocked.Status != 403 || blocked.Get("X-Antirobot-Verdict") != "blocked" {
 		t.Errorf("blocked: %d", blocked.Status)
 	}

@@ -204,6 +204,20 @@ type HostOwner interface {
 	OwnsHost(host string) bool
 }
 
+// OwnsPage reports whether a URL, that of an Origin or a Referer field, is that of a page whose scripts may read the service's
+// answers: on the host that is asked, on another of the service's, or of an origin in cors_origins.
+func (s *Settings) OwnsPage(page, host []byte) bool {
+	u, ok := location.Parse(string(page))
+	if !ok {
+		return false
+	}
+	if u.Host == string(host) || s.hosts.OwnsHost(u.Host) {
+		return true
+	}
+	origin := u.Origin()
+	return slices.ContainsFunc(s.origins, func(o location.Origin) bool { return o.Fits(origin) })
+}
+
 // SettingsDeps are the dependencies of a service's Settings. All but Pictures are required.
 type SettingsDeps struct {
 	Service string // its name

@@ -13,7 +13,7 @@ func TestUnread(t *testing.T) {
 		"script":    (*Captcha).ChallengeJSON,
 		"form":      (*Captcha).ChallengeForm,
 		"part":      func(c *Captcha, q *Request) Response { return c.SubResource(q, false) },
-		"blocked":   func(c *Captcha, q *Request) Response { return c.Blocked(q, false) },
+		"blocked":   func(c *Captcha, q *Request) Response { return c.Blocked(q, ReadsPage) },
 		"throttled": func(c *Captcha, q *Request) Response { return c.Throttled(q, time.Second, ReadsPage) },
 		"queued":    func(c *Captcha, q *Request) Response { return c.Queued(q, true) },
 	} {

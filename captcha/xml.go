@@ -66,13 +66,6 @@ func errorXML(code int, text, requestID string) []byte {
 	return b.Bytes()
 }
 
-// BlockedXML refuses a client of an XML interface.
-func (c *Captcha) BlockedXML(q *Request) Response {
-	a := c.own(q, 403, typeXML, verdictBlocked)
-	a.Body = errorXML(403, "Blocked", q.RequestID)
-	return a
-}
-
 // QuarantinedXML is Quarantined for a client of an XML interface.
 func (c *Captcha) QuarantinedXML(q *Request) Response {
 	a := c.own(q, 409, typeXML, verdictBlocked)

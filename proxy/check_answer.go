@@ -39,7 +39,7 @@ func (k *checkCall) stop(blocked bool) {
 	k.answered = answerBlocked
 	var a captcha.Response
 	switch r := j.decision.Throttle(); {
-	case !blocked:
+	case !blocked && j.kind() != kindProgram: // which would take the link for a success
 		k.answered = answerCaptcha
 		a = j.snap.Captcha.Link(j.request())
 	case r != nil: // no balancer relays a 429

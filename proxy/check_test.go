@@ -79,7 +79,7 @@ func TestCheckEvent(t *testing.T) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	const challenge = " /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.66\r\nX-Forwarded-Proto: http\r\n"
+	const challenge = " /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.66\r\nX-Forwarded-Proto: http\r\n" + chromeLines
 	e.send(asked("GET", "/a", "203.0.113.5"))
 	want(verdict.Human, verdict.EventRequest)
 	e.send(asked("GET", "/a", "203.0.113.66"))
@@ -354,7 +354,7 @@ func TestCheckAnswersFitSmallBuffers(t *testing.T) {
 		})
 		banned := e.banned()
 		uri := "/a?" + strings.Repeat("%22", 2000)
-		call := "GET " + uri + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: " + banned + "\r\nX-Forwarded-Proto: https\r\n\r\n"
+		call := "GET " + uri + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: " + banned + "\r\nX-Forwarded-Proto: https\r\n" + chromeLines + "\r\n"
 		if request != "" {
 			call = strings.Replace(asked("GET", uri, banned), "GET /check ", "GET "+request+" ", 1)
 		}

@@ -166,8 +166,12 @@ func (e *checkEnv) send(request string) *http.Response {
 
 func asked(method, uri, addr string, more ...string) string {
 	return "GET /check HTTP/1.1\r\nHost: antirobot\r\nX-Forwarded-Method: " + method + "\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-Uri: " + uri +
-		"\r\nX-Forwarded-For: " + addr + "\r\nX-Forwarded-Proto: https\r\n" + strings.Join(more, "") + "\r\n"
+		"\r\nX-Forwarded-For: " + addr + "\r\nX-Forwarded-Proto: https\r\n" + chromeLines + strings.Join(more, "") + "\r\n"
 }
+
+// chromeLines are what every browser says of itself.
+const chromeLines = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36\r\n" +
+	"Accept-Language: en\r\nAccept-Encoding: gzip\r\n"
 
 // anyHost is captcha.HostOwner of a test.
 type anyHost struct{}

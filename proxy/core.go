@@ -27,6 +27,7 @@ type Core struct {
 
 	decisions, accesses *lines
 	underWay            underWay
+	programs            programs
 }
 
 // NewCore returns a Core that judges by s.
@@ -39,6 +40,7 @@ func NewCore(s *Snapshot, d Deps) (*Core, error) {
 		deps: d, metrics: m,
 		decisions: newLines(d.DecisionLines, m.leftOut("decision")), accesses: newLines(d.AccessLines, m.leftOut("access")),
 	}
+	c.programs = newPrograms()
 	commit, err := c.Prepare(s)
 	if err != nil {
 		return nil, err
@@ -174,6 +176,7 @@ func (c *Case) Decide() {
 		return
 	}
 	c.judge(false)
+	c.limitProgram(false)
 }
 
 // watch asks for the verdict without spending anything: the request is judged a second time.
@@ -183,6 +186,7 @@ func (c *Case) watch() {
 		return
 	}
 	c.judge(true)
+	c.limitProgram(true)
 }
 
 // Visit asks for the verdict on a visit to one of the gateway's own pages, as in mode observe: it costs nothing and stops
@@ -192,10 +196,7 @@ func (c *Case) Visit() { c.core.deps.Decider.Decide(&c.decision, c.view, &c.id, 
 // kind returns what is requested. Only requests that do not simply pass need to know.
 func (c *Case) kind() kind {
 	if !c.sorted {
-		c.asked, c.sorted = classify(c.asksFor(), &c.paths, c.svc, c.xml), true
-		if c.asked == kindPage && c.decision.Data && string(c.view.Get("Sec-Fetch-Mode")) != "navigate" && !c.view.Accept().WantsHTML() {
-			c.asked = kindAJAX // a program reads this path
-		}
+		c.asked, c.sorted = classify(c.view, &c.paths, c.svc, c.xml), true
 	}
 	return c.asked
 }
@@ -236,20 +237,36 @@ func (c *Case) refusal(q *captcha.Request) captcha.Response {
 	return c.challenge(q)
 }
 
-// challenge asks the visitor, in a form that the request's kind can read.
+// challenge asks the visitor, in a form that the request's kind can read. A program can answer no challenge: it is refused.
 func (c *Case) challenge(q *captcha.Request) captcha.Response {
 	switch c.kind() {
 	case kindXML:
 		return c.snap.Captcha.ChallengeXML(q, false)
-	case kindAJAX:
+	case kindScript:
 		return c.snap.Captcha.ChallengeJSON(q)
-	case kindSubresource, kindPreflight:
+	case kindAsks:
+		a := c.snap.Captcha.ChallengeJSON(q)
+		if string(c.view.Method) != "GET" {
+			a.Status = 403
+		}
+		return a
+	case kindPart, kindPreflight:
 		return c.snap.Captcha.SubResource(q, false)
 	case kindForm:
 		return c.snap.Captcha.ChallengeForm(q)
+	case kindProgram:
+		return c.refuse(q)
 	default:
 		return c.redirect(q)
 	}
+}
+
+// refuse answers a program that is stopped.
+func (c *Case) refuse(q *captcha.Request) captcha.Response {
+	if wait := c.decision.RetryAfter(c.view.At); wait > 0 {
+		return c.snap.Captcha.Throttled(q, wait, captcha.ReadsText)
+	}
+	return c.snap.Captcha.Blocked(q, captcha.ReadsText)
 }
 
 func (c *Case) blocked(q *captcha.Request) captcha.Response {
@@ -265,13 +282,7 @@ func (c *Case) blocked(q *captcha.Request) captcha.Response {
 	if r := c.decision.Throttle(); r != nil {
 		return c.snap.Captcha.Throttled(q, r.Wait, c.reads())
 	}
-	if c.kind() == kindSubresource || c.kind() == kindPreflight {
-		return c.snap.Captcha.SubResource(q, true)
-	}
-	if c.kind() == kindXML {
-		return c.snap.Captcha.BlockedXML(q)
-	}
-	return c.snap.Captcha.Blocked(q, c.kind() == kindAJAX)
+	return c.snap.Captcha.Blocked(q, c.reads())
 }
 
 // reads returns what the client of the request can read.
@@ -279,10 +290,12 @@ func (c *Case) reads() captcha.Reader {
 	switch c.kind() {
 	case kindPage, kindForm:
 		return captcha.ReadsPage
-	case kindAJAX:
+	case kindScript, kindAsks:
 		return captcha.ReadsJSON
 	case kindXML:
 		return captcha.ReadsXML
+	case kindProgram:
+		return captcha.ReadsText
 	}
 	return captcha.ReadsNothing
 }

@@ -89,6 +89,5 @@ func (j *journey) sentFields() (out []queue.Field) {
 
 // queued is the answer to a message that waits for a person.
 func (c *Case) queued(q *captcha.Request) captcha.Response {
-	k := c.kind()
-	return c.snap.Captcha.Queued(q, k == kindPage || k == kindForm)
+	return c.snap.Captcha.Queued(q, c.kind().page())
 }

@@ -1,37 +1,185 @@
 package proxy
 
-import "antirobot/request"
+import (
+	"bytes"
 
-// kind is the form of the answer to a stopped request. It depends on what is requested, and on what the service says about
-// its paths.
+	"antirobot/request"
+	"antirobot/verdict/client"
+)
+
+// kind is the form of the answer to a stopped request. A challenge goes only to those who can answer it: a browser's page, its
+// form, a page's own script, and clients of the original system that ask for the JSON. Parts of pages get an empty 403, and
+// everyone else is a program, which must never read a success: 403 or 429.
 type kind uint8
 
 const (
-	kindPage        kind = iota // a navigation: 302 to the captcha page
-	kindForm                    // a form POST: the captcha page itself, with the request sealed in it
-	kindAJAX                    // a call of a script or a program: JSON
-	kindXML                     // an XML service: XML
-	kindSubresource             // an image, a style, a WebSocket: an empty 403
-	kindPreflight               // a CORS preflight: never challenged
+	kindPage      kind = iota // navigation of a browser: 302 to the captcha page
+	kindForm                  // form POST of a browser: the captcha page itself, with the request sealed in it
+	kindScript                // page's own script: JSON
+	kindAsks                  // client that asks for the JSON without a browser's fields: 200 for GET, otherwise 403
+	kindXML                   // user or partner of an XML interface: XML
+	kindPart                  // part of a page, WebSocket, beacon: an empty 403
+	kindPreflight             // CORS preflight: never challenged
+	kindProgram               // everyone else: 403 or 429, in the form that it accepts
 )
 
-// kinds are the forms that can be read for each kind of requested resource.
-var kinds = [...]kind{
-	request.KindPage: kindPage, request.KindFeed: kindPage, request.KindFile: kindPage, request.KindForm: kindForm,
-	request.KindScript: kindAJAX, request.KindAPI: kindAJAX, request.KindPart: kindSubresource,
-	request.KindSocket: kindSubresource, request.KindPreflight: kindPreflight,
-}
+// challenged reports whether somebody who gets this form can answer a challenge.
+func (k kind) challenged() bool { return k <= kindXML }
 
-// classify says in which form a request can be answered, under the rules of s.
-func classify(asks request.Kind, paths *request.Paths, s *Service, xml bool) kind {
+// page reports whether the answer is shown to a person as a page.
+func (k kind) page() bool { return k == kindPage || k == kindForm }
+
+// script reports whether the answer is JSON for a script.
+func (k kind) script() bool { return k == kindScript || k == kindAsks }
+
+// classify says in which form a stopped request is answered, under the rules of s; the first match wins.
+func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind {
 	if xml {
 		return kindXML
 	}
-	k := kinds[asks]
-	if k != kindPreflight && s.isAJAXPath(paths) {
-		return kindAJAX
+	if v.IsPreflight() {
+		return kindPreflight
 	}
-	return k
+	f := readFields(v)
+	switch browser := f.isBrowser(v); {
+	case browser && f.isScript(v) && (f.ofSite(v, s) || s.isAJAXPath(paths)):
+		return kindScript
+	case f.requestedWith && string(f.mode) != "navigate":
+		return kindAsks
+	case browser && f.navigates() && string(v.Method) == "GET":
+		return kindPage
+	case browser && f.navigates() && v.IsForm():
+		return kindForm
+	case f.isPart(v, browser):
+		return kindPart
+	}
+	return kindProgram
+}
+
+// fields are what a request says about who made it. The slices borrow the View's bytes.
+type fields struct {
+	agent, dest, mode, site       []byte
+	origin, referer, accept       []byte
+	language, encoding, hasAccept bool
+	requestedWith, socket         bool
+}
+
+func readFields(v *request.View) (f fields) {
+	for i := range v.Fields {
+		field := &v.Fields[i]
+		set := func(dst *[]byte, name string) bool {
+			if *dst != nil || !request.EqualFold(field.Name, name) {
+				return false
+			}
+			*dst = field.Value
+			return true
+		}
+		switch len(field.Name) {
+		case 6:
+			if set(&f.accept, "accept") {
+				f.hasAccept = true
+			} else {
+				set(&f.origin, "origin")
+			}
+		case 7:
+			set(&f.referer, "referer")
+			f.socket = f.socket || request.EqualFold(field.Name, "upgrade") && request.EqualFold(field.Value, "websocket")
+		case 10:
+			set(&f.agent, "user-agent")
+		case 14:
+			if !set(&f.dest, "sec-fetch-dest") && !set(&f.mode, "sec-fetch-mode") {
+				set(&f.site, "sec-fetch-site")
+			}
+		case 15:
+			f.language = f.language || len(field.Value) > 0 && request.EqualFold(field.Name, "accept-language")
+			f.encoding = f.encoding || request.EqualFold(field.Name, "accept-encoding")
+		case 16:
+			f.requestedWith = f.requestedWith || request.EqualFold(field.Name, "x-requested-with") && request.EqualFold(field.Value, "XMLHttpRequest")
+		}
+	}
+	return f
+}
+
+// textBrowsers begin the User-Agents of browsers that people read with and that name no engine.
+var textBrowsers = [...]string{"Lynx/", "w3m/", "Links (", "ELinks/", "Dillo/", "NetSurf/", "URL/Emacs"}
+
+// isBrowser reports whether a request has the fields that every browser sends: its name, Accept-Language and Accept-Encoding. A
+// record that keeps some fields only is taken at its name, and so is a browser whose other fields a proxy has taken out, but
+// for those with which it says what it is doing.
+func (f *fields) isBrowser(v *request.View) bool {
+	if !v.Partial && !(f.language && f.encoding) && len(f.mode) == 0 {
+		return false
+	}
+	if client.ParseClaim(f.agent).Family.Browser() {
+		return true
+	}
+	for _, name := range textBrowsers {
+		if len(f.agent) > len(name) && string(f.agent[:len(name)]) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// navigates reports whether somebody opens a page: the browser says so, or, where it says nothing, it accepts HTML.
+func (f *fields) navigates() bool {
+	if len(f.mode) > 0 || len(f.dest) > 0 {
+		return string(f.mode) == "navigate" && string(f.dest) != "object" && string(f.dest) != "embed" ||
+			len(f.mode) == 0 && string(f.dest) == "document"
+	}
+	return !f.socket && (!f.hasAccept || bytes.Contains(f.accept, []byte("text/html")) || bytes.Contains(f.accept, []byte("application/xhtml+xml")))
+}
+
+// isScript reports whether a script may have made the request: what the browser says of it is cors or same-origin, for no
+// element of a page. Where the browser says nothing, the request is neither a navigation nor for a part of a page.
+func (f *fields) isScript(v *request.View) bool {
+	if len(f.mode) > 0 || len(f.dest) > 0 {
+		return (string(f.mode) == "cors" || string(f.mode) == "same-origin") && (len(f.dest) == 0 || string(f.dest) == "empty")
+	}
+	return !f.navigates() && !f.namesPart(v)
+}
+
+// ofSite reports whether a page of the service, or of another origin that it allows, has made the request: Origin or Referer
+// say so, or the browser does where the page withholds its Referer.
+func (f *fields) ofSite(v *request.View, s *Service) bool {
+	from := f.origin
+	if len(from) == 0 || string(from) == "null" {
+		from = f.referer
+	}
+	if len(from) == 0 {
+		return string(f.site) == "same-origin" || string(f.site) == "same-site"
+	}
+	return s.Captcha.OwnsPage(from, v.Host)
+}
+
+// partAccepts is how the Accept of browsers begins for parts of pages, and for nothing else.
+var partAccepts = [...]string{"image/", "text/css", "video/", "audio/", "font/"}
+
+// isPart reports whether nothing would be seen of an answer in words: an element of a page, a beacon, a socket.
+func (f *fields) isPart(v *request.View, browser bool) bool {
+	switch string(f.mode) {
+	case "no-cors", "websocket":
+		return true
+	}
+	switch string(f.dest) {
+	case "", "empty", "document", "iframe", "frame", "fencedframe":
+	default:
+		return true
+	}
+	return browser && len(f.mode) == 0 && f.namesPart(v)
+}
+
+// namesPart reports whether a browser that does not say what the request is for accepts a part of a page, or names one by its path.
+func (f *fields) namesPart(v *request.View) bool {
+	if f.socket {
+		return true
+	}
+	for _, t := range partAccepts {
+		if request.HasPrefixFold(f.accept, t) {
+			return true
+		}
+	}
+	return v.NamesPart() && !f.navigates()
 }
 
 // isAJAXPath reports whether, in any reading, the service says that scripts call a path: only the form of an answer depends

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -222,19 +221,20 @@ func (j *journey) input(p *posted) inline.Input {
 }
 
 // challengeMessage answers a message that needs a captcha first. The post is sealed into the page, or sent again by the
-// script that made it.
+// script that made it. A program can solve none, and is refused.
 func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
 	c, decision := j.snap.Captcha, j.decision.Message.Decision
 	if decision == "" {
 		decision = "FAILED"
 	}
-	t := j.view.Get("Content-Type")
-	switch {
-	case j.kind() == kindXML:
+	switch k := j.kind(); {
+	case k == kindXML:
 		return c.ChallengeXML(q, false)
-	case j.kind() == kindSubresource:
+	case k == kindPart:
 		return c.SubResource(q, false)
-	case j.kind() == kindAJAX, request.HasPrefixFold(t, "application/json"), bytes.Contains(t, []byte("+json")):
+	case k == kindProgram:
+		return j.refuse(q)
+	case k.script():
 		return c.ChallengeMessageJSON(q, &j.message, decision)
 	default:
 		q.Written = j.written

@@ -29,16 +29,16 @@ func (s *Snapshot) unserved(status int, q *captcha.Request) (_ captcha.Response,
 
 // readerOf is what a client reads, by its request alone.
 func readerOf(v *request.View) captcha.Reader {
-	switch kinds[v.Kind()] {
-	case kindAJAX:
+	f := readFields(v)
+	switch accept := v.Accept(); {
+	case f.requestedWith, accept.PrefersJSON(), len(f.mode) > 0 && f.isScript(v):
 		return captcha.ReadsJSON
-	case kindPage, kindForm:
-		switch {
-		case v.Accept().WantsHTML():
-			return captcha.ReadsPage
-		case bytes.Contains(v.Get("Accept"), []byte("xml")):
-			return captcha.ReadsXML
-		}
+	case f.isPart(v, true):
+		return captcha.ReadsNothing
+	case accept.WantsHTML():
+		return captcha.ReadsPage
+	case bytes.Contains(f.accept, []byte("xml")):
+		return captcha.ReadsXML
 	}
 	return captcha.ReadsNothing
 }

@@ -81,11 +81,7 @@ func (j *journey) mayAsk() bool {
 	if j.svc.Verdict.Mode != verdict.Enforce || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
 		return false
 	}
-	switch j.kind() {
-	case kindPage, kindForm, kindAJAX:
-		return true
-	}
-	return false
+	return j.kind().page() || j.kind().script()
 }
 
 // holding sets the options of a request whose answer may ask.

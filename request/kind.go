@@ -10,7 +10,7 @@ type Kind uint8
 const (
 	KindPage      Kind = iota // a page for somebody to look at: a navigation, or nothing says otherwise
 	KindForm                  // a form that somebody submitted
-	KindScript                // a call of a script in a page, which reads data
+	KindScript                // a call of a script in a page of the same host, or that a browser says is one
 	KindAPI                   // a call of a program, which reads data: nothing says that a page has asked
 	KindFeed                  // a feed, a sitemap, robots.txt, for a program that says nothing else
 	KindFile                  // a download: a document or an archive that is not a page
@@ -40,9 +40,10 @@ func ParseKind(name []byte) (Kind, bool) {
 
 // asking is the fields that say what is asked for; of several of one name the first counts.
 type asking struct {
-	dest, mode, content, upgrade, with   []byte
-	accept, origin, referer, preflighted bool
-	jay                                  bool // an Accept field has the letter that JSON begins with
+	dest, mode, content, upgrade, with []byte
+	origin, referer                    []byte
+	accept, preflighted                bool
+	jay                                bool // an Accept field has the letter that JSON begins with
 }
 
 func (a *asking) read(fields []Field) {
@@ -54,10 +55,10 @@ func (a *asking) read(fields []Field) {
 				a.accept = true
 				a.jay = a.jay || bytes.IndexByte(f.Value, 'j') >= 0 || bytes.IndexByte(f.Value, 'J') >= 0
 			}
-			a.origin = a.origin || EqualFold(f.Name, "origin")
+			first(&a.origin, f, "origin")
 		case 7:
 			first(&a.upgrade, f, "upgrade")
-			a.referer = a.referer || EqualFold(f.Name, "referer")
+			first(&a.referer, f, "referer")
 		case 12:
 			first(&a.content, f, "content-type")
 		case 14:
@@ -82,24 +83,44 @@ func first(into *[]byte, f *Field, name string) {
 func (v *View) Kind() Kind {
 	var a asking
 	a.read(v.Fields)
-	if a.preflighted && a.origin && string(v.Method) == "OPTIONS" {
+	if v.isPreflight(&a) {
 		return KindPreflight
 	}
-	if EqualFold(a.with, "XMLHttpRequest") {
-		return KindScript
-	}
-	if len(a.dest) > 0 || len(a.mode) > 0 {
+	switch {
+	case len(a.dest) > 0 || len(a.mode) > 0:
 		return v.fetched(&a)
+	case EqualFold(a.with, "XMLHttpRequest"):
+		return v.caller(&a)
 	}
 	return v.unsaid(&a)
 }
 
-// caller tells the call of a page's script from that of a program.
-func (a *asking) caller() Kind {
-	if a.origin || a.referer {
+// IsPreflight reports whether a browser asks before a script's call to another origin.
+func (v *View) IsPreflight() bool {
+	if string(v.Method) != "OPTIONS" {
+		return false
+	}
+	var a asking
+	a.read(v.Fields)
+	return v.isPreflight(&a)
+}
+
+func (v *View) isPreflight(a *asking) bool {
+	return string(v.Method) == "OPTIONS" && a.preflighted && len(a.origin) > 0
+}
+
+// caller tells the call of a page's script from that of a program: Origin or Referer name a page of the same host.
+func (v *View) caller(a *asking) Kind {
+	if onHost(a.origin, v.Host) || onHost(a.referer, v.Host) {
 		return KindScript
 	}
 	return KindAPI
+}
+
+// onHost reports whether a URL has the host, which is in lower case and without port.
+func onHost(url, host []byte) bool {
+	_, rest, ok := bytes.Cut(url, []byte("://"))
+	return ok && HasPrefixFold(rest, string(host)) && (len(rest) == len(host) || rest[len(host)] == '/' || rest[len(host)] == ':')
 }
 
 // fetched is the kind of a request whose browser says what it is for.
@@ -153,13 +174,13 @@ func (v *View) document(a *asking) Kind {
 func (v *View) unsaid(a *asking) Kind {
 	switch {
 	case a.jay && v.Accept().PrefersJSON():
-		return a.caller()
+		return v.caller(a)
 	case EqualFold(a.upgrade, "websocket"):
 		return KindSocket
 	case v.isForm(a):
 		return KindForm
 	case v.callsByMethod(a):
-		return a.caller()
+		return v.caller(a)
 	case v.NamesPart() && !(a.accept && v.Accept().WantsHTML()):
 		return KindPart
 	case NamesFeed(v.Path), string(v.Path) == "/robots.txt":
@@ -168,9 +189,13 @@ func (v *View) unsaid(a *asking) Kind {
 	return v.document(a)
 }
 
-func (v *View) isForm(a *asking) bool {
-	return string(v.Method) == "POST" &&
-		(HasPrefixFold(a.content, "application/x-www-form-urlencoded") || HasPrefixFold(a.content, "multipart/form-data"))
+func (v *View) isForm(a *asking) bool { return string(v.Method) == "POST" && isFormType(a.content) }
+
+// IsForm reports whether v posts a form, as a page without scripts can.
+func (v *View) IsForm() bool { return string(v.Method) == "POST" && isFormType(v.Get("Content-Type")) }
+
+func isFormType(content []byte) bool {
+	return HasPrefixFold(content, "application/x-www-form-urlencoded") || HasPrefixFold(content, "multipart/form-data")
 }
 
 // callsByMethod reports whether no page of a browser without scripts can make such a request.

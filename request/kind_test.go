@@ -8,7 +8,7 @@ import (
 // asked makes a View from "METHOD /path" and header fields by pairs.
 func asked(line string, header ...string) *View {
 	method, path, _ := strings.Cut(line, " ")
-	v := &View{Method: []byte(method), Target: []byte(path), Path: []byte(path)}
+	v := &View{Method: []byte(method), Host: []byte("a.example"), Target: []byte(path), Path: []byte(path)}
 	for i := 0; i+1 < len(header); i += 2 {
 		v.Fields = append(v.Fields, Field{Name: []byte(header[i]), Value: []byte(header[i+1])})
 	}
@@ -38,7 +38,7 @@ func TestKind(t *testing.T) {
 	f(KindScript, "GET /", fetch("empty", "cors", "Accept", "*/*")...)
 	f(KindScript, "POST /", fetch("empty", "same-origin", "Content-Type", form)...)
 	f(KindScript, "GET /", fetch("empty", "no-cors", "Accept", json)...)
-	f(KindScript, "GET /a.png", fetch("image", "no-cors", "X-Requested-With", "xmlhttprequest")...)
+	f(KindPart, "GET /a.png", fetch("image", "no-cors", "X-Requested-With", "xmlhttprequest")...)
 	f(KindPart, "POST /beacon", fetch("empty", "no-cors")...)
 	f(KindPart, "GET /x", fetch("image", "no-cors")...)
 	f(KindPart, "GET /x", "Sec-Fetch-Dest", "font")
@@ -79,6 +79,9 @@ func TestKind(t *testing.T) {
 	f(KindAPI, "POST /", "Content-Type", "application/vnd.api+json; charset=utf-8")
 	f(KindScript, "GET /", "Accept", json+", text/plain, */*", "Referer", "http://a.example/")
 	f(KindScript, "POST /", "Content-Type", json, "Origin", "http://a.example")
+	f(KindScript, "GET /", "X-Requested-With", "XMLHttpRequest", "Referer", "https://a.example:8443/x")
+	f(KindAPI, "GET /", "X-Requested-With", "XMLHttpRequest")
+	f(KindAPI, "GET /", "X-Requested-With", "XMLHttpRequest", "Referer", "https://a.example.evil.test/x")
 	f(KindPage, "GET /", "Accept", json+";q=0.9, text/plain")
 }
 

@@ -182,6 +182,10 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		d.Cause = CauseOff
 		return
 	}
+	if v.IsACMEChallenge() { // whatever anybody wants of its sender, or the service loses its certificate
+		d.Waived = WaivedWellKnown
+		return
+	}
 	d.Degraded = c.stale.Load() != 0
 	m := &d.match
 	c.lists.Lookup(m, v, id, s.Name)
@@ -195,7 +199,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 	}
 	action := RuleNone
 	if m.White == nil {
-		if m.Block != nil {
+		if m.Block != nil && !c.wellKnown(v, id) {
 			d.say(Blocked, CauseBlockList, m.Block)
 			return
 		}
@@ -223,10 +227,13 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		if d.unsure() {
 			d.Verdict = Unsure
 		}
-		d.Data = c.paths.proved(c.pathKey(s, v)) == readingData
 		c.pay(d, v, id, s)
-		if d.Verdict != Human && c.looksRight(v, id, s) {
+		switch {
+		case d.Verdict == Human:
+		case c.looksRight(v, id, s):
 			d.Verdict, d.Waived = Human, WaivedLooks
+		case c.wellKnown(v, id):
+			d.Verdict, d.Waived = Human, WaivedWellKnown
 		}
 	}
 }

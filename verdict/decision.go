@@ -1,6 +1,8 @@
 package verdict
 
 import (
+	"time"
+
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
@@ -21,6 +23,7 @@ type Decision struct {
 	Question Question         // for CauseBudget
 	Doubt    Doubt            // the visitor may be a robot, also where that stops nothing; without a subject: no doubt
 	Campaign Campaign         // for CauseCampaign
+	Wait     time.Duration    // for CauseLimit: until the next request is within the limit
 	Step     Step             // for CauseDoubt, CauseAttack and CauseCampaign: how the visitor is asked
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
 	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
@@ -37,10 +40,6 @@ type Decision struct {
 	// Degraded: decided while the store was failing, so bans of other nodes may be missing, or a pass could not be
 	// accounted for.
 	Degraded bool
-
-	// Data: the request is stopped, and answers have shown that programs read data at its path: the gateway answers
-	// with data, too.
-	Data bool
 
 	Rules   *Ruling // what the service's rules said; nil: they were not run
 	Message *Ruling // what the rules of a message route said; nil: there is no message
@@ -135,6 +134,47 @@ func (d *Decision) Queue() *Ruling { return d.stopped(RuleQueue) }
 
 // Throttle returns the ruling that says that the request comes too fast; nil if none does.
 func (d *Decision) Throttle() *Ruling { return d.stopped(RuleThrottle) }
+
+// Program reports whether the client says itself that it is no browser: a tool, a library, an app, a robot, or nothing. What calls
+// itself a browser is judged as one.
+func (d *Decision) Program(v *request.View, id *identity.Identity) bool {
+	f, _ := d.read(v, id)
+	return f.Program()
+}
+
+// Limit stops the request because its program asks too often: it may try again after a wait.
+func (d *Decision) Limit(wait time.Duration) { d.Verdict, d.Cause, d.Wait = Robot, CauseLimit, wait }
+
+// limited is what a program waits that is stopped for what it reads or how often, unless an end is known, and the bounds of what it is
+// told.
+const (
+	limitedFor = time.Minute
+	mostWait   = time.Hour
+)
+
+// RetryAfter returns how long a program that is stopped should wait before another try, from a second to an hour; 0: it is refused,
+// and another try would be refused, too. An operator's entry or ban, a rule's refusal, what a message says, and a client that lies
+// about who it is end in a refusal; everything else is a limit.
+func (d *Decision) RetryAfter(at time.Time) time.Duration {
+	wait := limitedFor
+	switch {
+	case d.Verdict == Blocked || d.match.Liar:
+		return 0
+	case d.Cause == CauseBanList, d.Cause == CauseMessage, d.Cause == CauseBan && d.Ban.Source == bans.SourceAPI:
+		return 0
+	case d.Cause == CauseBan:
+		wait = d.Ban.Until.Sub(at)
+	case d.Cause == CauseLimit:
+		wait = d.Wait
+	case d.Cause == CauseBudget:
+		wait = d.Question.Until.Sub(at)
+	case d.Cause == CauseCampaign:
+		wait = d.Campaign.Until.Sub(at)
+	case d.Cause == CauseDoubt:
+		wait = d.Doubt.Until.Sub(at)
+	}
+	return min(max(wait, time.Second), mostWait)
+}
 
 // stopped returns the ruling that stopped the request with an action.
 func (d *Decision) stopped(with RuleAction) *Ruling {

@@ -27,9 +27,15 @@ const (
 	sparedMinute = 1<<24 - 1
 )
 
-// take reports whether the address, an identity.KindIP, may have one more of at most so many parts.
-func (s *spared) take(addr identity.Subject, at time.Time, most int) bool {
-	key := maphash.Comparable(s.seed, addr)
+// sparedOf is an address, an identity.KindIP, and what of it is counted.
+type sparedOf struct {
+	addr  identity.Subject
+	files bool // well-known files, not parts of pages
+}
+
+// take reports whether an address may have one more of at most so many.
+func (s *spared) take(of sparedOf, at time.Time, most int) bool {
+	key := maphash.Comparable(s.seed, of)
 	now := key>>40<<40 | uint64(at.Unix()/60)&sparedMinute<<16 //nolint:gosec // a number of minutes
 	place := &s.n[key%sparedPlaces]
 	for {
@@ -56,5 +62,15 @@ func (c *Cacher) looksRight(v *request.View, id *identity.Identity, s *Settings)
 	if is != readingPart && !(is == readingUnknown && v.NamesIcon()) {
 		return false
 	}
-	return c.spared.take(id.Subjects[id.N-1], v.At, c.cfg.Pass.Parts)
+	return c.spared.take(sparedOf{addr: id.Subjects[id.N-1]}, v.At, c.cfg.Pass.Parts)
+}
+
+// wellKnownFiles is how many well-known files go in a minute to an address that is stopped: more than any program reads, and too few
+// for a flood.
+const wellKnownFiles = 120
+
+// wellKnown reports whether the request, which would be stopped, is for a file that programs look for at a fixed place. A captcha in
+// place of robots.txt would tell a polite robot that it may read everything (RFC 9309, 2.3.1).
+func (c *Cacher) wellKnown(v *request.View, id *identity.Identity) bool {
+	return v.IsWellKnown() && id.N > 0 && c.spared.take(sparedOf{id.Subjects[id.N-1], true}, v.At, wellKnownFiles)
 }

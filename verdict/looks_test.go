@@ -58,12 +58,12 @@ func TestPitfall12SparedPartsAreBounded(t *testing.T) {
 	var s spared
 	at := day0
 	for range 2 * sparedCount {
-		s.take(ip("192.0.2.1"), at, 1<<30)
+		s.take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30)
 	}
-	if s.take(ip("192.0.2.1"), at, 1<<30) || !s.take(ip("192.0.2.1"), at.Add(time.Minute), 1<<30) {
+	if s.take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30) || !s.take(sparedOf{addr: ip("192.0.2.1")}, at.Add(time.Minute), 1<<30) {
 		t.Error("a count ran over, or was not forgotten with its minute")
 	}
-	if n := testing.AllocsPerRun(100, func() { s.take(ip("192.0.2.2"), at, 1) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { s.take(sparedOf{addr: ip("192.0.2.2")}, at, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

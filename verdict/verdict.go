@@ -78,6 +78,7 @@ const (
 	CauseDoubt                  // it may be a robot, and the service asks those: see Doubt
 	CauseAttack                 // the gateway is under attack, and the site does not know the visitor: see AttackConfig
 	CauseCampaign               // it arrives as nearly only robots do at present: see Campaign
+	CauseLimit                  // a program that asks more often than programs may
 )
 
 // Causes is how many causes there are.
@@ -85,7 +86,7 @@ const Causes = len(causeNames)
 
 var causeNames = [...]string{
 	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget", "doubt", "attack",
-	"campaign",
+	"campaign", "limit",
 }
 
 // String returns the name that logs, metrics and the header X-Antirobot-Reason use.
@@ -102,7 +103,7 @@ var causeWords = [...]string{
 	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
 	"the rules of a message route", "more is read where it comes from than the people of the site explain, or it is asked in place of a ban",
 	"it may be a robot, but that is not certain", "the gateway is under attack, and asks whom the site does not know",
-	"it is new, and arrives as many robots from other addresses do",
+	"it is new, and arrives as many robots from other addresses do", "a program asks more often than programs may",
 }
 
 // CauseWords returns the cause of a Story in words; a name that only a later version knows is returned as it is.
@@ -174,6 +175,18 @@ type Event struct {
 
 // Stopped reports whether the visitor got something else than what it asked for.
 func (e *Event) Stopped() bool { return e.Verdict != Human && e.Mode == Enforce }
+
+// Writes reports whether the request asks the service to change something: it reads no page, whatever is answered.
+func (e *Event) Writes() bool {
+	switch e.Method {
+	case 'G', 'H', 'O', 0:
+		return false
+	}
+	return true
+}
+
+// Contradicts reports whether what the request says of its client does not fit together, or is known to be false.
+func (e *Event) Contradicts() bool { return e.Misfits != 0 || e.Liar || e.Forged > 0 }
 
 // Answered sets what is known of the answer: its status, Content-Type, bytes, and how long it took.
 func (e *Event) Answered(status int, contentType []byte, bytesOut int64, took time.Duration) {

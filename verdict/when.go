@@ -109,16 +109,18 @@ type Waiver uint8
 
 // The waivers.
 const (
-	NotWaived     Waiver = iota
-	WaivedNetwork        // the network is not among those of when.networks
-	WaivedPath           // the path costs too little
-	WaivedLoad           // the service is not busy, or not busy enough for this address
-	WaivedLooks          // it is what a page needs to look and work like one, see looks.go
+	NotWaived       Waiver = iota
+	WaivedNetwork          // the network is not among those of when.networks
+	WaivedPath             // the path costs too little
+	WaivedLoad             // the service is not busy, or not busy enough for this address
+	WaivedLooks            // it is what a page needs to look and work like one, see looks.go
+	WaivedWellKnown        // it is a file that programs look for at a fixed place
 )
 
 var waiverWords = [...]string{
 	"", "its network is not one of those that are asked (verdict.when)", "the path costs too little (verdict.when)",
 	"the service is not busy (verdict.when)", "a page needs this part, and nobody is asked for it",
+	"programs look for this file at a fixed place, and it always passes",
 }
 
 // String says in words why.

@@ -17,6 +17,14 @@ type URL struct {
 	Text               string
 }
 
+// Origin returns scheme, host and, unless it is the scheme's own, port, as an Origin field has them.
+func (u *URL) Origin() string {
+	if u.Port == defaultPort(u.Scheme) {
+		return u.Scheme + "://" + u.Host
+	}
+	return u.Scheme + "://" + u.Host + ":" + u.Port
+}
+
 // Parse reads an absolute http or https URL as strictly as a browser may read it loosely: no user
 // information, no backslash before the query, no control character, a host of plain letters, digits, dots and
 // hyphens (international names only in their ASCII form). Path, query and fragment stay as they are.

@@ -46,6 +46,9 @@ func (f Family) String() string {
 // Browser reports whether people use this family to view pages.
 func (f Family) Browser() bool { return f >= FamilyChrome }
 
+// Program reports whether a client says itself that it is no browser. A browser without a screen is a browser that is driven.
+func (c Claim) Program() bool { return c.Family < FamilyHeadless }
+
 // Chromium reports whether the family has Chromium's engine, and therefore its header fields.
 func (f Family) Chromium() bool { return f >= FamilyChrome && f <= FamilyWebView }
 

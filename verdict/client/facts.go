@@ -51,6 +51,11 @@ type Facts struct {
 	Series   uint32 // … and the hash of what comes before it; 0: there is no number
 }
 
+// Program reports whether the client says itself that it is no browser. Of a record that lacks the User-Agent that is not known.
+func (f *Facts) Program() bool {
+	return f.Claim.Program() && !(f.Partial && f.Headers&HasUserAgent == 0)
+}
+
 // Site is what Sec-Fetch-Site says.
 type Site uint8
 

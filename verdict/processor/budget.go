@@ -156,6 +156,26 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	p.chargeTree(e, r, &ch, addr.ID)
 }
 
+// What is written weighs nothing. The answer to it is free up to freeAnswer bytes, and each further freeAnswer of it weighs a document,
+// up to mostAnswer: a query by POST reads as one by GET does.
+const (
+	freeAnswer = 16 << 10
+	mostAnswer = 16
+)
+
+// chargeWrite counts what is read of the answer to a request that writes.
+func (p *Processor) chargeWrite(e *verdict.Event, r *rates, who charged) {
+	addr := e.Subjects[e.N-1]
+	if !p.cfg.Budget.Enabled || e.Partner || e.Paid || e.BytesOut <= freeAnswer || addr.Kind != identity.KindIP || p.spares(addr.ID) {
+		return
+	}
+	ch := charge{
+		is: verdict.CountCall, base: min(float32(e.BytesOut-freeAnswer)/freeAnswer, mostAnswer), weight: 1, plain: true, at: e.At.UnixMilli(),
+		repeat: float32(p.cfg.Budget.Repeat), target: e.Target, client: e.Client, known: who.back,
+	}
+	p.chargeTree(e, r, &ch, addr.ID)
+}
+
 // ofPeople is the multiple that a household may make of what nearly all established visitors call.
 const ofPeople = 4
 
@@ -164,6 +184,10 @@ const ofPeople = 4
 func (p *Processor) priceCall(ch *charge, r *rates) {
 	c := &p.cfg.Budget
 	api := ch.is == verdict.CountAPI
+	if api && !ch.known { // a program of whom the site knows nothing: its data are read as by any other tool
+		ch.base, ch.weight, ch.plain = 1, ch.bare, true
+		return
+	}
 	usual := r.people.calls(api)
 	if usual == 0 {
 		ch.base = 1 / float32(c.Call)

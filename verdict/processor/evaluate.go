@@ -247,7 +247,9 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 	w := p.vectors.Get().(*vector)
 	defer p.vectors.Put(w)
 	e := &w.event
-	d.Event(e, v, id, s)
+	if d.Event(e, v, id, s); e.Program() && !known.lies(e) {
+		return 0
+	}
 	w.scene = evidence{e: e, s: known}
 	p.fill(&w.scene, r)
 	x := w.measure(true)

@@ -53,7 +53,14 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.captcha(e, r)
 		return
 	}
+	if e.Program() && e.Stopped() { // it can answer no challenge, and is not charged for that
+		return
+	}
 	known := p.keeper.Stands(e)
+	if e.Writes() && (e.Program() || !e.Contradicts()) {
+		p.chargeWrite(e, r, p.reader(e, known, false))
+		return
+	}
 	is := p.keeper.Paths().Learn(e, r.Group, known)
 	rep, calls, script := repeated{counts: true}, called(e, is), is == verdict.CountPart && p.scripts.first(e, r.Group)
 	if calls || script || unproved(e, is) {
@@ -83,12 +90,20 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	p.trust(e, r, &s)
 	p.shadowPage(e)
-	if rep.counts || !calls {
+	if e.Program() && !s.lies(e) { // how often it may ask, and how much it may read, is bounded elsewhere
+		return
+	}
+	if (rep.counts || !calls) && !e.Program() {
 		p.pace(e, r, &s, calls)
 	}
 	if due {
 		p.evaluate(e, r, &s)
 	}
+}
+
+// lies reports whether a program was seen to be what it does not say: a false crawler, a forger of cookies, a scanner.
+func (s *session) lies(e *verdict.Event) bool {
+	return e.Liar || s.flags&flagForged != 0 || s.shares[shareProbe] > 0
 }
 
 // goOn sets the clock of the tables. Workers don't judge in the order of time, so it goes back only if all events do.

@@ -1,0 +1,50 @@
+package proxy
+
+import (
+	"time"
+
+	"antirobot/captcha/limits"
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// Programs that say what they are (webhooks, package managers, tools) are judged by what they read, not by their pace: a sender
+// of webhooks that works through its backlog is no robot. What one client and one network may ask for in a second is bounded all
+// the same. The bounds are far above what tools need, and below what would be a load for most services; an operator who wants
+// others sets `throttle` in a rule or `limit_req` at the balancer, or lists the client as white.
+const (
+	programRate     = 200              // requests a second of one client in the long run
+	programBurst    = 30 * programRate // that it may be ahead of that
+	programNetwork  = 4                // times as many of a /24 or /48
+	programsTracked = 1 << 14          // clients, and as many networks; 16 bytes each
+)
+
+// programs limits how often programs ask. Safe for concurrent use.
+type programs struct{ clients, networks *limits.Pace }
+
+func newPrograms() programs {
+	pace := func(times int) *limits.Pace {
+		return limits.NewPace(time.Second/time.Duration(times*programRate), times*programBurst, programsTracked)
+	}
+	return programs{clients: pace(1), networks: pace(programNetwork)}
+}
+
+// limitProgram stops a request that would pass if its program asks too often. With watch nothing is counted.
+func (c *Case) limitProgram(watch bool) {
+	d := &c.decision
+	if d.Verdict != verdict.Human || !d.Judged() || d.Waived == verdict.WaivedWellKnown || c.id.N == 0 || c.id.Partner || !d.Program(c.view, &c.id) {
+		return
+	}
+	if spared := c.core.deps.Spared; spared != nil && spared(c.id.Addr) {
+		return
+	}
+	p, at := &c.core.programs, c.view.At
+	client, network := p.clients.Key(c.id.Subjects[0].ID[:]), p.networks.AddrKey(identity.NetOf(c.id.Addr).Addr(), 0)
+	take := (*limits.Pace).Take
+	if watch {
+		take = (*limits.Pace).Peek
+	}
+	if wait := max(take(p.clients, client, at), take(p.networks, network, at)); wait > 0 {
+		d.Limit(wait)
+	}
+}
