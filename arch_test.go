@@ -93,7 +93,7 @@ var allowed = map[string][]string{
 	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "stream", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
-	"proxy":          {"identity", "request", "verdict", "verdict/bans", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/h1/wire", "proxy/insert", "proxy/traces", "proxy/upstream", "settings", "verdict/label", "verdict/client"},
+	"proxy":          {"captcha/limits", "identity", "request", "verdict", "verdict/bans", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/h1/wire", "proxy/insert", "proxy/traces", "proxy/upstream", "settings", "verdict/label", "verdict/client"},
 	"proxy/traces":   {"request"},
 	"proxy/h1":       {"request", "proxy/h1/hello", "proxy/h1/wire", "proxy/upstream", "proxy/socket"},
 	"proxy/h1/hello": {"request"},

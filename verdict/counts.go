@@ -18,10 +18,11 @@ const (
 	CountAPI                   // an app or another program asked, and received data
 	CountFeed                  // a feed, a sitemap
 	CountFile                  // a download
+	CountMachine               // a program read data or a file where only programs do
 	CountNothing               // nothing was delivered: stopped, not modified, refused, or the visitor left
 )
 
-var countNames = [...]string{"page", "part", "script call", "api call", "feed", "file", "nothing"}
+var countNames = [...]string{"page", "part", "script call", "api call", "feed", "file", "machine read", "nothing"}
 
 func (c Count) String() string { return countNames[c] }
 
@@ -57,6 +58,7 @@ const (
 	WhyMethod
 	WhyRanges
 	WhySocket
+	WhyMachine
 )
 
 // whyWords are in the order of the reasons.
@@ -82,6 +84,7 @@ var whyWords = [...]string{
 	"a balancer gives the answer; it was sent by a script, with another method than GET",
 	"several ranges of it were asked for at once, as no browser does",
 	"a WebSocket was opened, as a page's script does",
+	"the answer is data or a file, and programs alone read it",
 }
 
 func (w CountWhy) String() string {
@@ -141,8 +144,28 @@ func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	default:
 		p.answered(k, readingDocument)
 	}
+	p.readBy(e, k, group)
 	is, _ := p.Count(e, group)
 	return is
+}
+
+// readBy notes who reads what is no page, and where people read pages.
+func (p *Paths) readBy(e *Event, k pathKey, group uint32) {
+	if e.Partial || e.Advised || !e.delivers() || e.Method != 'G' {
+		return
+	}
+	network := networkHash(e.Subjects[max(int(e.N), 1)-1])
+	switch {
+	case e.isNoPage():
+		claim(&p.readers, k, network, !e.Program())
+	case e.Type == TypeHTML && !e.Program():
+		claim(&p.readers, siteKey(group), network, true)
+	}
+}
+
+// isNoPage reports whether the answer is data or a download, and no feed.
+func (e *Event) isNoPage() bool {
+	return (e.Type == TypeData || e.Type == TypeOther) && e.PathKind != client.PathFeed
 }
 
 // Answered is called when a balancer reports what the service answered to a request: like answers that pass through the
@@ -198,6 +221,9 @@ func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
 		return p.countUnseen(e, group)
 	case e.Type == TypeUnknown && e.BytesOut == 0:
 		return CountNothing, WhyEmpty
+	}
+	if e.Program() && e.Method == 'G' && e.isNoPage() && p.isMachine(e.key(group), group) {
+		return CountMachine, WhyMachine
 	}
 	return e.countAnswer()
 }

@@ -19,6 +19,7 @@ type Paths struct {
 	answers [pathPlaces]atomic.Uint64 // tag 34, documents 10, parts 10, data 10
 	claims  [pathPlaces]atomic.Uint64 // tag 32, networks that opened it as a page 16, that requested it otherwise 16
 	ours    [pathPlaces]atomic.Uint64 // the same for established visitors, who have the last word
+	readers [pathPlaces]atomic.Uint64 // tag 32, networks whose programs read what is no page there 16, whose browsers do 16
 }
 
 const pathPlaces = 1 << 16
@@ -206,8 +207,26 @@ func claim(table *[pathPlaces]atomic.Uint64, k pathKey, network uint64, part boo
 	}
 }
 
+// isMachine reports whether programs alone read a path whose answers are no pages, at a service that few people read pages of: a
+// registry, an interface for apps. A single browser that calls the path ends that, so nobody can make such a path of one that pages call.
+func (p *Paths) isMachine(k pathKey, group uint32) bool {
+	programs, browsers := load(&p.readers, k.shape)
+	if programs == 0 || browsers > 0 {
+		return false
+	}
+	_, people := load(&p.readers, siteKey(group).shape)
+	return bits.OnesCount64(people) < siteNetworks
+}
+
+// siteKey stands for all pages of the services of a group.
+func siteKey(group uint32) pathKey {
+	h := (uint64(group) + 1) * 0x9e3779b97f4a7c15
+	return apart(h, h)
+}
+
 const (
 	shapeProofs   = 8 // parts that prove what a shape is
+	siteNetworks  = 8 // networks whose browsers read pages of a service that is for people
 	shapeNetworks = 3 // networks that do so where nothing is proved
 	mostlyOne     = 8 // this many answers of one kind for each of another show that the path is mostly the first
 )

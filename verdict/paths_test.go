@@ -15,7 +15,7 @@ func keyOf(group uint32, path []byte) pathKey { return pathKeyOf(new(request.Has
 
 // counted is an event of a path as the slow half receives it.
 func counted(p *Paths, path, addr string, set func(e *Event)) Count {
-	e := &Event{Method: 'G', N: 1, Path: keyOf(0, []byte(path)).exact, PathShape: keyOf(0, []byte(path)).shape ^ 1}
+	e := &Event{Facts: client.Facts{Claim: client.Claim{Family: client.FamilyChrome}}, Method: 'G', N: 1, Path: keyOf(0, []byte(path)).exact, PathShape: keyOf(0, []byte(path)).shape ^ 1}
 	e.Subjects[0] = identity.AddrSubject(netip.MustParseAddr(addr))
 	e.Page = true
 	set(e)
@@ -186,7 +186,7 @@ func TestHeadsOfPages(t *testing.T) {
 	if e := (&Event{Method: 'H', N: 1, Path: k.exact, PathShape: k.shape ^ 1, Static: true, Advised: true}); !p.Asks(e, 0) {
 		t.Error("beside a balancer, the head of an article is not asked about")
 	}
-	e := &Event{Method: 'G', N: 1, Path: keyOf(0, []byte("/product/1")).exact}
+	e := &Event{Facts: client.Facts{Claim: client.Claim{Family: client.FamilyChrome}}, Method: 'G', N: 1, Path: keyOf(0, []byte("/product/1")).exact}
 	if e.Answered(404, nil, 0, 0); p.Asks(e, 0) {
 		t.Error("a page that is not there was asked about")
 	}

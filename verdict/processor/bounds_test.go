@@ -14,6 +14,7 @@ import (
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/client"
 )
 
 // bench counts bans and nothing else.
@@ -112,7 +113,7 @@ func newProcessorFor(t testing.TB, keeper BanKeeper, edit func(*Config)) *Proces
 func event(at time.Time, n int, subs ...identity.Subject) *verdict.Event {
 	a := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 	e := &verdict.Event{At: at, Status: 200}
-	e.Page = true
+	e.Page, e.Claim = true, client.Claim{Family: client.FamilyChrome}
 	for _, s := range append(subs, identity.AddrSubject(a)) {
 		e.Subjects[e.N] = s
 		e.N++

@@ -142,6 +142,9 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	}
 	ch.whole = ch.weight
 	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // known visitors vouch for others with a browser
+	if is == verdict.CountMachine {
+		ch.base, ch.weight, ch.plain = 1.0/machineReads, 1, true
+	}
 	if is.Called() {
 		p.priceCall(&ch, r)
 		ch.again = who.polled
@@ -175,6 +178,9 @@ func (p *Processor) chargeWrite(e *verdict.Event, r *rates, who charged) {
 	}
 	p.chargeTree(e, r, &ch, addr.ID)
 }
+
+// machineReads is how many reads of a program, where only programs read, weigh as a document.
+const machineReads = 256
 
 // ofPeople is the multiple that a household may make of what nearly all established visitors call.
 const ofPeople = 4

@@ -301,7 +301,7 @@ func TestSessionView(t *testing.T) {
 	for range 8 {
 		at = at.Add(2 * time.Second)
 		e := event(at, 1)
-		e.Claim, e.Agent = client.ParseClaim([]byte("curl/8")), 77
+		e.Claim, e.Agent = client.ParseClaim([]byte("Mozilla/5.0 HeadlessChrome/140.0.0.0")), 77
 		e.Facts.Page = true
 		p.Process(e)
 	}
@@ -309,11 +309,11 @@ func TestSessionView(t *testing.T) {
 	if want := []FactorView{{Name: "agent_addresses", Group: Company, Value: 1}}; !slices.Equal(view.Company, want) {
 		t.Errorf("it is not said how many have its User-Agent: %+v", view.Company)
 	}
-	if !ok || view.Pages != 8 || view.Claim != "library" || view.Evaluated == nil || !(view.Score > 0) {
+	if !ok || view.Pages != 8 || view.Claim != "headless" || view.Evaluated == nil || !(view.Score > 0) {
 		t.Fatalf("%+v", view)
 	}
 	for _, f := range view.Factors {
-		if f.Name == "agent_library" && (f.Value != 1 || f.Amount <= 0) {
+		if f.Name == "agent_headless" && (f.Value != 1 || f.Amount <= 0) {
 			t.Errorf("%+v", f)
 		}
 		if f.Value != f.Value {

@@ -8,6 +8,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/client"
 )
 
 // kept is a keeper that counts what it is to keep.
@@ -34,7 +35,7 @@ func TestThePastIsKeptElsewhere(t *testing.T) {
 			At: time.Now(), Service: g.s.Index, N: 1, Status: 200, Type: verdict.TypeHTML, Document: true, Method: 'G',
 			Mode: verdict.Enforce, Past: true, Again: true,
 		}
-		e.Page, e.WantsHTML = true, true
+		e.Page, e.WantsHTML, e.Claim = true, true, client.Claim{Family: client.FamilyChrome}
 		e.Subjects[0] = identity.Subject{Kind: identity.KindIP, ID: [16]byte{10: 0xff, 11: 0xff, 12: 203, 14: 113, 15: 9}}
 		page := func() {
 			e.At = e.At.Add(10 * time.Millisecond)

@@ -109,11 +109,11 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 		}
 		// Without a cookie the address itself is banned; established visitors carry on.
 		for range 6000 {
-			g.send(visitor{addr: addr, agent: "curl/8"}, nil)
+			g.send(visitor{addr: addr, agent: firefoxAgent}, nil)
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		if g.send(visitor{addr: addr, agent: "curl/8"}, nil) != verdict.Robot {
+		if g.send(visitor{addr: addr, agent: firefoxAgent}, nil) != verdict.Robot {
 			t.Error("the robot without a cookie is not banned")
 		}
 		if s := work(time.Minute, nil); len(s) > people-1-30 {

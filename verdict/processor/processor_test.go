@@ -15,9 +15,9 @@ import (
 // /64 whose address changes with each request.
 func TestScraperIsBanned(t *testing.T) {
 	for _, cl := range []visitor{
-		{addr: "192.0.2.1", agent: "curl/8"},
+		{addr: "192.0.2.1", agent: firefoxAgent},
 		{addr: "192.0.2.1"},
-		{addr: "192.0.2.1", subs: []identity.Subject{cookie(1)}, agent: "curl/8"},
+		{addr: "192.0.2.1", subs: []identity.Subject{cookie(1)}, agent: firefoxAgent},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := newGateway(t, nil)
@@ -56,7 +56,7 @@ func TestRotatingAgents(t *testing.T) {
 		defer g.end()
 		n := 0
 		for ; n < 5000; n++ {
-			if g.send(visitor{addr: "192.0.2.1", agent: fmt.Sprint("Mozilla/", n)}, nil) != verdict.Human {
+			if g.send(visitor{addr: "192.0.2.1", agent: fmt.Sprintf("Mozilla/5.0 Firefox/%d.0", n)}, nil) != verdict.Human {
 				break
 			}
 			synctest.Wait()

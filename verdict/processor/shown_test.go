@@ -47,13 +47,6 @@ func TestPagesThatScriptsShow(t *testing.T) {
 	near("from page to page", of, "stay_spread", 0, 0.1)
 	near("from page to page", of, "back_share", 0, 0)
 
-	graph := begin(2)
-	for i := range 20 {
-		graph.calls('P', "/graphql", page(i))
-		graph.at = graph.at.Add(14 * time.Second)
-	}
-	near("asks by POST", graph.factors(), "stay_typical", 14, 4)
-
 	list := begin(3)
 	for i := range 20 {
 		list.call("/api"+page(i), page(i))

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"cmp"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -134,8 +135,10 @@ func (g *gateway) send(cl visitor, edit func(*verdict.Event)) verdict.Verdict {
 	g.t.Helper()
 	a := netip.MustParseAddr(cl.addr)
 	v := &request.View{At: time.Now(), Method: []byte("GET"), Path: []byte("/x")}
-	if cl.agent != "" {
-		v.Fields = []request.Field{{Name: []byte("User-Agent"), Value: []byte(cl.agent)}}
+	for _, f := range [...][2]string{
+		{"User-Agent", cmp.Or(cl.agent, chromeAgent)}, {"Accept", "text/html,*/*;q=0.8"}, {"Accept-Language", "en"}, {"Accept-Encoding", "gzip"},
+	} {
+		v.Fields = append(v.Fields, request.Field{Name: []byte(f[0]), Value: []byte(f[1])})
 	}
 	id := &identity.Identity{Addr: a, Net: identity.NetOf(a)}
 	for _, s := range append(append([]identity.Subject(nil), cl.subs...), identity.AddrSubject(a)) {
@@ -210,3 +213,9 @@ func change(t testing.TB, l *formula.Live, m *formula.Model) {
 type villager struct{ asker }
 
 func (*villager) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
+
+// What visitors of tests say they are, unless a test says otherwise.
+const (
+	chromeAgent  = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
+	firefoxAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+)
