@@ -101,7 +101,7 @@ func TestKeyAmongColumns(t *testing.T) {
 func TestPeopleBehindOneAddress(t *testing.T) {
 	var log strings.Builder
 	for i := range 180 {
-		log.WriteString(line(i/30, "203.0.113.1", fmt.Sprintf("user%d", i%30), "/a", "Mozilla/5.0"))
+		log.WriteString(line(i/30, "203.0.113.1", fmt.Sprintf("user%d", i%30), "/a", "Mozilla/5.0 Firefox/140.0"))
 	}
 	for _, c := range []struct {
 		from    string

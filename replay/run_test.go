@@ -86,7 +86,7 @@ func recorded() string {
 	var b strings.Builder
 	for i := range 60 {
 		if i%2 == 0 {
-			b.WriteString(line(i/4, "203.0.113.1", "eve", "/a", "scraper <script>"))
+			b.WriteString(line(i/4, "203.0.113.1", "eve", "/a", "Mozilla/5.0 Firefox/1.0 <script>"))
 		}
 		b.WriteString(line(i/4, "192.0.2.1", "-", "/crawl", "goodbot"))
 		b.WriteString(line(i/4, "203.0.113.3", "-", "/x.css", "Mozilla/5.0"))
@@ -189,7 +189,7 @@ func TestPrinted(t *testing.T) {
 	if strings.Contains(html, "<script") || strings.Contains(html, " style=") || strings.Contains(html, "http-equiv=\"refresh\"") || strings.ContainsRune(html, '\x1b') {
 		t.Error("the page has a script, a style of its own, or a client's escape")
 	}
-	if !strings.Contains(html, "scraper &lt;script&gt;") {
+	if !strings.Contains(html, "Firefox/1.0 &lt;script&gt;") {
 		t.Error("the User-Agent is not on the page as text")
 	}
 	if urls := regexp.MustCompile(`(?:src|href|url)\s*[=(]`).FindString(html); urls != "" {

@@ -69,7 +69,7 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 		defer g.end()
 		const people, addr = 200, "203.0.113.9"
 		person := func(n int) visitor {
-			return visitor{addr: addr, subs: []identity.Subject{cookie(n)}, agent: fmt.Sprint("Mozilla/5.0 ", n%20)}
+			return visitor{addr: addr, subs: []identity.Subject{cookie(n)}, agent: fmt.Sprintf("Mozilla/5.0 Firefox/%d.0", 100+n%20)}
 		}
 		for range 2 {
 			for n := range people {
