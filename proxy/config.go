@@ -13,7 +13,7 @@ import (
 // ServiceConfig is what the gateway itself needs to know about a service, besides what identity, captcha, verdict and
 // upstream ask for.
 type ServiceConfig struct {
-	// AJAXPaths are path prefixes whose requests are calls of scripts, whatever their headers say.
+	// AJAXPaths are path prefixes whose requests are calls of scripts, if a browser makes them that says nothing else.
 	AJAXPaths []string `mapstructure:"ajax_paths"`
 	// XMLPaths are path prefixes of an XML interface.
 	XMLPaths []string `mapstructure:"xml_paths"`
