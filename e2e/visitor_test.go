@@ -50,6 +50,7 @@ func visitor(t *testing.T) *client {
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
 	c.header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	c.header.Set("Accept-Language", "en") // Go itself adds Accept-Encoding
 	return c
 }
 
