@@ -72,6 +72,9 @@ func (c *client) do(method, url, body string, header ...string) *response {
 	for i := 0; i+1 < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
+	if req.Header.Get("X-Requested-With") != "" && req.Header.Get("Referer") == "" && req.Header.Get("Origin") == "" {
+		req.Header.Set("Referer", "http://"+req.Host+"/page") // a script calls from a page
+	}
 	res, err := c.Do(req)
 	if err != nil {
 		c.t.Fatal(err)

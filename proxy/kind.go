@@ -136,7 +136,7 @@ func (f *fields) isScript(v *request.View) bool {
 	if len(f.mode) > 0 || len(f.dest) > 0 {
 		return (string(f.mode) == "cors" || string(f.mode) == "same-origin") && (len(f.dest) == 0 || string(f.dest) == "empty")
 	}
-	return !f.navigates() && !f.namesPart(v)
+	return f.requestedWith || !f.navigates() && !f.namesPart(v)
 }
 
 // ofSite reports whether a page of the service, or of another origin that it allows, has made the request: Origin or Referer

@@ -113,7 +113,9 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindScript, "GET /", browser(withHere("Accept", json+", text/plain, */*")...)...)
 	f(kindScript, "GET /api/x", browser("Accept", "*/*")...) // where the service says that scripts call
 	f(kindScript, "GET /%61pi/x", browser("Accept", "*/*")...)
+	f(kindScript, "POST /", browser(withHere("X-Requested-With", "XMLHttpRequest", "Accept", "text/html, */*; q=0.01")...)...) // jQuery
 	f(kindAsks, "GET /", "X-Requested-With", "XMLHttpRequest")
+	f(kindAsks, "GET /", browser("X-Requested-With", "XMLHttpRequest", "Accept", browserAccept)...)
 	f(kindAsks, "POST /", "x-requested-with", "xmlhttprequest", "Content-Type", json)
 
 	// parts of pages, where nobody would see a page
