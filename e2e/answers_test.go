@@ -36,7 +36,7 @@ func TestFourAnswers(t *testing.T) {
 		for _, header := range [][]string{
 			{"X-Requested-With", "XMLHttpRequest"},
 			{"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty"},
-			{"Accept", "application/json, text/plain, */*;q=0.1"},
+			{"Accept", "application/json, text/plain, */*;q=0.1", "Referer", g.url + "/page"},
 		} {
 			r := v.get(g.url+"/api/list", header...).must(t, 200, `"type":"captcha"`)
 			var a struct {

@@ -94,10 +94,15 @@ func TestCheckVerdict(t *testing.T) {
 		}
 	})
 	t.Run("captcha", func(t *testing.T) {
-		for _, method := range []string{"GET", "POST", "DELETE"} {
-			r := check("", method, page, badUser).must(t, 401, "")
+		for _, method := range []string{"HEAD", "POST", "DELETE"} { // a program's: balancers follow no Location there
+			if r := check("", method, page, badUser).must(t, 403, ""); r.Header.Get("Location") != "" {
+				t.Errorf("%s of a program: %v", method, r.Header)
+			}
+		}
+		for range 2 {
+			r := check("", "GET", page, badUser).must(t, 401, "")
 			if v, why := r.Header.Get("X-Antirobot-Verdict"), r.Header.Get("X-Antirobot-Reason"); v != "captcha" || why != "ban" {
-				t.Errorf("%s: verdict %q, reason %q", method, v, why)
+				t.Errorf("verdict %q, reason %q", v, why)
 			}
 			to := r.Header.Get("Location")
 			if want := "https://shop.example:8443/showcaptcha?cc=1&retpath=https%3A%2F%2Fshop.example%3A8443%2Fa%3Fb%3D1%26c%3D2&t="; !strings.HasPrefix(to, want) {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestFormulaBansATool: a tool that goes from page to page is stopped after a few requests, and the operator is told how it
+// TestFormulaBansADriver: a tool that goes from page to page is stopped after a few requests, and the operator is told how it
 // was recognised; a browser at the same pace is not stopped.
-func TestFormulaBansATool(t *testing.T) {
+func TestFormulaBansADriver(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
 identity: {trusted_proxies: [127.0.0.1]}
@@ -19,7 +19,7 @@ services: [{name: shop, upstream: {urls: [%q]}}]
 	const tool, person = "198.51.100.20", "198.51.100.30"
 	v, b := from(t, tool), from(t, person)
 	v.Jar = nil
-	v.header.Set("User-Agent", "python-requests/2.32.3")
+	v.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/140.0.0.0 Safari/537.36")
 	b.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0")
 	b.header.Set("Accept", "text/html,application/xhtml+xml")
 	b.header.Set("Accept-Language", "en")
@@ -48,10 +48,10 @@ services: [{name: shop, upstream: {urls: [%q]}}]
 	if err := json.Unmarshal(g.api("GET", "/api/subjects/ip:"+tool, nil), &a); err != nil {
 		t.Fatal(err)
 	}
-	if len(a.Bans) != 1 || a.Bans[0].Score < 0.5 || a.Bans[0].Model == "" || a.Bans[0].Amounts["agent_library"] <= 0 {
+	if len(a.Bans) != 1 || a.Bans[0].Score < 0.5 || a.Bans[0].Model == "" || a.Bans[0].Amounts["agent_headless"] <= 0 {
 		t.Errorf("bans: %+v", a.Bans)
 	}
-	if a.Session.Pages < 20 || a.Session.Claims != "library" || len(a.Session.Factors) < 40 {
+	if a.Session.Pages < 20 || a.Session.Claims != "headless" || len(a.Session.Factors) < 40 {
 		t.Errorf("session: %d pages of a %s, %d factors", a.Session.Pages, a.Session.Claims, len(a.Session.Factors))
 	}
 	if g.metric("antirobot_evaluations_total") < 4 {

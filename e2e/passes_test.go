@@ -34,7 +34,7 @@ func TestPitfall11SharedPass(t *testing.T) {
 			t.Errorf("%s: paid %+v, wanted %d with %d left", what, s.Pass, cost, left)
 		}
 	}
-	const firefox, other = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0", "python-requests/2.32"
+	const firefox, other = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 	use("at home", home, firefox, 1)
 	use("the first page in the train", phone, firefox, 5)
 	use("in the train", phone, firefox, 1)
@@ -76,7 +76,7 @@ services:
 		}
 	}
 	ask := func(host, cookie string) int {
-		return g.wire("GET / HTTP/1.1\r\nHost: " + host + "\r\nX-Forwarded-For: " + addr + "\r\nCookie: " + cookie + "\r\nConnection: close\r\n\r\n").StatusCode
+		return g.wire("GET / HTTP/1.1\r\nHost: " + host + "\r\n" + browserLines + "X-Forwarded-For: " + addr + "\r\nCookie: " + cookie + "\r\nConnection: close\r\n\r\n").StatusCode
 	}
 	if got := ask("127.0.0.1", "spravka="+pass); got != 200 || i == "" {
 		t.Fatalf("the pass does not pass: %d; i cookie %q", got, i)

@@ -50,7 +50,7 @@ func TestPitfall06ForwardedFieldsAreOurs(t *testing.T) {
 	g.ban("ip:203.0.113.1", "10m")
 	g.list("white", "203.0.113.8", "10m")
 	g.ban("ip:127.0.0.1", "10m")
-	g.wire("GET / HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n"+strings.Join(spoofed, "\r\n")+"\r\n\r\n").must(t, 302, "")
+	g.wire("GET / HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n"+browserLines+strings.Join(spoofed, "\r\n")+"\r\n\r\n").must(t, 302, "")
 	t.Run("PROXY protocol where none is expected", func(t *testing.T) {
 		g.wire("PROXY TCP4 203.0.113.8 127.0.0.1 5555 80\r\nGET / HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n").must(t, 400, "")
 	})

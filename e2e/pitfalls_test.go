@@ -82,7 +82,7 @@ services:
 		"http://www.shop.example/": false, "https://pay.example:8443/": false, "https://www.pay.example/": false,
 	} {
 		for _, host := range []string{"127.0.0.1", "rest.example"} {
-			r := g.wire("GET /page HTTP/1.1\r\nHost: "+host+":"+port+"\r\nX-Retpath-Y: "+to+"\r\nConnection: close\r\n\r\n").must(t, 302, "")
+			r := g.wire("GET /page HTTP/1.1\r\nHost: "+host+":"+port+"\r\n"+browserLines+"X-Retpath-Y: "+to+"\r\nConnection: close\r\n\r\n").must(t, 302, "")
 			u, _ := url.Parse(r.Header.Get("Location"))
 			if got := u.Query().Get("retpath") == to; got != (want && host == "127.0.0.1") {
 				t.Errorf("%s sends to %s: %t", host, to, got)
@@ -217,7 +217,7 @@ services:
 	if preflight.Header.Get("X-Served-By") != "site" || preflight.body != "" { // a robot's has no body, which no browser reads
 		t.Errorf("a preflight got %v %q", preflight.Header, preflight.body)
 	}
-	if r := v.do("HEAD", g.url+"/", "").must(t, 302, ""); r.body != "" {
+	if r := v.do("HEAD", g.url+"/", "").must(t, 403, ""); r.body != "" {
 		t.Error("HEAD has a body")
 	}
 }

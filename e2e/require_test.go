@@ -109,7 +109,7 @@ func TestServiceAsks(t *testing.T) {
 		v = new()
 		v.header.Set("Accept", "application/json")
 		call := func() *response {
-			return v.do("POST", base+"/signup", `{"name":"Anna"}`, "Content-Type", "application/json")
+			return v.do("POST", base+"/signup", `{"name":"Anna"}`, "Content-Type", "application/json", "Origin", base)
 		}
 		var c struct {
 			Captcha struct{ Key string }

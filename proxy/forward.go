@@ -140,7 +140,11 @@ func (j *journey) forward(a *captcha.Response) {
 
 // unanswered is the gateway's own answer when a service gave none.
 func (j *journey) unanswered(a *captcha.Response, err error) {
-	down := j.snap.Captcha.Failed(j.request(), h1.Status(err), j.reads())
+	r := j.reads()
+	if says := readerOf(j.view); r == captcha.ReadsText && says != captcha.ReadsNothing { // nobody is refused: what it accepts will do
+		r = says
+	}
+	down := j.snap.Captcha.Failed(j.request(), h1.Status(err), r)
 	if a != nil { // the pass was earned, whatever happened at the service
 		down.Header = append(down.Header, a.Header...)
 	}

@@ -42,7 +42,7 @@ func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind 
 	}
 	f := readFields(v)
 	switch browser := f.isBrowser(v); {
-	case browser && f.isScript(v) && (f.ofSite(v, s) || s.isAJAXPath(paths)):
+	case browser && f.isScript(v) && f.ofSite(v, s), browser && string(f.mode) != "navigate" && s.isAJAXPath(paths):
 		return kindScript
 	case f.requestedWith && string(f.mode) != "navigate":
 		return kindAsks

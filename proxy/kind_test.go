@@ -112,7 +112,7 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindScript, "POST /", browser(withHere("Content-Type", json, "Accept", "*/*")...)...) // an old browser, or no https
 	f(kindScript, "GET /", browser(withHere("Accept", json+", text/plain, */*")...)...)
 	f(kindScript, "GET /api/x", browser("Accept", "*/*")...) // where the service says that scripts call
-	f(kindScript, "GET /%61pi/x", browser("Accept", "*/*")...)
+	f(kindScript, "GET /%61pi/x", browser("Accept", browserAccept)...)
 	f(kindScript, "POST /", browser(withHere("X-Requested-With", "XMLHttpRequest", "Accept", "text/html, */*; q=0.01")...)...) // jQuery
 	f(kindAsks, "GET /", "X-Requested-With", "XMLHttpRequest")
 	f(kindAsks, "GET /", browser("X-Requested-With", "XMLHttpRequest", "Accept", browserAccept)...)

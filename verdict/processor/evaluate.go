@@ -84,7 +84,8 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.lost = r.fieldsOf(c.e).Lost(c.e.At.Unix())
 }
 
-// evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
+// evaluate scores the subject, and bans it if the score exceeds the threshold of the service. A program that does not lie is not
+// banned for how it reads: the quota limits it.
 func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	if e.Partner {
 		return
@@ -112,7 +113,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	if p.observer != nil {
 		p.observer(e.Subjects[0], e.Service, e.At, x, score)
 	}
-	if model == nil {
+	if model == nil || e.Program() && !s.lies(e) {
 		return
 	}
 	length, ok := p.nextBanFor(e, r, score)

@@ -90,10 +90,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	p.trust(e, r, &s)
 	p.shadowPage(e)
-	if e.Program() && !s.lies(e) { // how often it may ask, and how much it may read, is bounded elsewhere
-		return
-	}
-	if (rep.counts || !calls) && !e.Program() {
+	if (rep.counts || !calls) && !e.Program() { // how often a program may ask is bounded elsewhere
 		p.pace(e, r, &s, calls)
 	}
 	if due {
