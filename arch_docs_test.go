@@ -209,6 +209,24 @@ func TestArchPlaces(t *testing.T) {
 	}
 }
 
+// TestArchPackageDocs: every package says what it is for.
+func TestArchPackageDocs(t *testing.T) {
+	told := map[string]bool{}
+	eachGoFile(t, func(name string) {
+		pkg := filepath.ToSlash(filepath.Dir(name))
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[pkg] = told[pkg] || file.Doc != nil && len(file.Doc.Text()) > 30
+	})
+	for pkg, ok := range told {
+		if !ok {
+			t.Errorf("package %s has no comment that says what it is for", pkg)
+		}
+	}
+}
+
 // TestArchCitedDocuments: a Go file cites no document but those of this repository, by their paths from its root.
 func TestArchCitedDocuments(t *testing.T) {
 	cited := regexp.MustCompile(`\b(?:docs|deploy)/[A-Za-z0-9_./-]*[A-Za-z0-9]\.(?:md|yaml|conf|cfg|lua)\b`)
