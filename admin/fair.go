@@ -1,9 +1,13 @@
 package admin
 
 import (
+	"crypto/tls"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 )
@@ -33,11 +37,8 @@ func (f *fair) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		from, counts := peer(c)
-		if !counts {
-			return c, nil
-		}
-		if f.take(from) {
-			return &fairConn{Conn: c, of: f, from: from}, nil
+		if !counts || f.take(from) {
+			return &fairConn{Conn: c, of: f, from: from, counts: counts}, nil
 		}
 		f.refused.Inc()
 		_ = c.Close()
@@ -76,16 +77,40 @@ func (f *fair) give(from netip.Prefix) {
 	}
 }
 
-// fairConn is a connection that counts.
+// lingerTimeout bounds how long the rest of a refused request is read.
+const lingerTimeout = 5 * time.Second
+
+// fairConn is a connection that may count, and that can be closed without losing the last answer.
 type fairConn struct {
 	net.Conn
-	of   *fair
-	from netip.Prefix
-	once sync.Once
+	of     *fair
+	from   netip.Prefix
+	counts bool
+	once   sync.Once
+	unread atomic.Bool // the peer may still be sending
+}
+
+// linger has the rest of a request read and discarded when its connection closes. Closing a socket with unread bytes resets it,
+// and a reset discards the answer that the client has not read yet.
+func linger(c net.Conn) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	if f, ok := c.(*fairConn); ok {
+		f.unread.Store(true)
+	}
 }
 
 // Close implements net.Conn.
 func (c *fairConn) Close() error {
-	c.once.Do(func() { c.of.give(c.from) })
+	c.once.Do(func() {
+		if half, ok := c.Conn.(interface{ CloseWrite() error }); ok && c.unread.Load() && half.CloseWrite() == nil {
+			_ = c.SetReadDeadline(time.Now().Add(lingerTimeout))
+			_, _ = io.Copy(io.Discard, c.Conn)
+		}
+		if c.counts {
+			c.of.give(c.from)
+		}
+	})
 	return c.Conn.Close()
 }

@@ -278,6 +278,7 @@ func (s *Server) answerUnread(ctx *fasthttp.RequestCtx, err error) {
 	answerProblem(ctx, p)
 	protect(&ctx.Response.Header, false)
 	ctx.SetConnectionClose()
+	linger(ctx.Conn())
 }
 
 func bodyTooLarge() *problem {
