@@ -106,43 +106,54 @@ func TestResetsAreCounted(t *testing.T) {
 // TestResetsOfShortAnswersAreCounted: a short answer is written when nobody looks any more whether its client is there; and a request
 // may be taken back before it is known whether it has a body.
 func TestResetsOfShortAnswersAreCounted(t *testing.T) {
-	began, finish := make(chan struct{}, 1), make(chan struct{}, 1)
-	f := newFront(t, setup{h3: func(c *Config) { c.MaxResets = 3 }, handler: func(x *h1.Exchange) {
-		if string(x.View.Path) != "/back" {
-			reply(x, "ok")
-			return
-		}
-		began <- struct{}{}
-		<-finish
-		_ = x.Reply(http.StatusNoContent, nil, nil)
-	}})
-	for name, back := range map[string]func(c *client, s *http3.RequestStream){
-		"the answer": func(c *client, s *http3.RequestStream) {
-			_ = s.Close()
-			select {
-			case <-began:
-			case <-c.Context().Done(): // it has ended just now
-				return
-			}
-			s.CancelRead(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
-			_, _, _ = c.do(t, "GET", "/") // the gateway knows by then
-			finish <- struct{}{}
-		},
-		"the request": func(c *client, s *http3.RequestStream) {
-			for c.Context().Err() == nil && f.metric("antirobot_http3_open_streams") != "1" {
-				time.Sleep(time.Millisecond)
-			}
-			s.CancelWrite(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		t.Run("answered "+strconv.FormatBool(answered), func(t *testing.T) {
+			began, finish, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+			f := newFront(t, setup{h3: func(c *Config) { c.MaxResets = 3 }, handler: func(x *h1.Exchange) {
+				if string(x.View.Path) != "/back" {
+					reply(x, "ok")
+					return
+				}
+				for _, state := range []chan struct{}{began, finish} {
+					select {
+					case state <- struct{}{}:
+					case <-gone: // the connection may end as a request begins
+					}
+				}
+				_ = x.Reply(http.StatusNoContent, nil, nil)
+			}})
 			c := f.mustDial(t)
+			context.AfterFunc(c.Context(), func() { close(gone) })
+			// reached waits until the handler is at a state; false: the connection has ended.
+			reached := func(state chan struct{}) bool {
+				select {
+				case <-state:
+					return true
+				case <-gone:
+					return false
+				}
+			}
+			back := func(s *http3.RequestStream) {
+				if !answered {
+					for c.Context().Err() == nil && f.metric("antirobot_http3_open_streams") != "1" {
+						time.Sleep(time.Millisecond)
+					}
+					s.CancelWrite(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
+					return
+				}
+				_ = s.Close()
+				if reached(began) {
+					s.CancelRead(quic.StreamErrorCode(http3.ErrCodeRequestCanceled))
+					_, _, _ = c.do(t, "GET", "/") // the gateway has read the cancellation when it answers
+					reached(finish)
+				}
+			}
 			for range 20 {
 				s := c.begin(t, "/back")
 				if s == nil {
 					break // the connection has ended
 				}
-				back(c, s)
+				back(s)
 				f.await(t, "antirobot_http3_open_streams", "0")
 			}
 			if c.Context().Err() == nil {
@@ -151,9 +162,9 @@ func TestResetsOfShortAnswersAreCounted(t *testing.T) {
 			if code := ended(t, c.Conn); code != http3.ErrCodeExcessiveLoad {
 				t.Errorf("it ended with %v", code)
 			}
+			f.await(t, `antirobot_http3_floods_total{of="resets"}`, "1")
 		})
 	}
-	f.await(t, `antirobot_http3_floods_total{of="resets"}`, "2")
 }
 
 // TestUnfinishedRequestsAreCounted: a request of which it is not known yet whether it has a body is under way.
