@@ -15,14 +15,13 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/servertest"
 	"antirobot/verdict/bans"
 )
 
 // Every example of docs/api.md is run as written, and its answer has the documented shape.
 func TestDocumentedExamples(t *testing.T) {
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Fatal("curl is needed to run the examples of docs/api.md: install it")
-	}
+	servertest.Need(t, "curl")
 	doc, err := os.ReadFile("../docs/api.md")
 	if err != nil {
 		t.Fatal(err)

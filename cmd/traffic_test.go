@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"antirobot/servertest"
 	"antirobot/traffic"
 )
 
@@ -58,10 +59,7 @@ func TestHeldOutIsNeverTrainedOn(t *testing.T) {
 			t.Errorf("the source of what is held out is %q", s)
 		}
 	}
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("SKIPPED: there is no python3 to try tools/train.py with")
-	}
+	python := servertest.Need(t, "python3")
 	out, err := exec.Command(python, "../tools/train.py", "--data", file).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "is held out") {
 		t.Errorf("train.py takes what is held out: %v\n%s", err, out)
@@ -70,10 +68,7 @@ func TestHeldOutIsNeverTrainedOn(t *testing.T) {
 
 // TestTrainSaysWhatIsWrong: a file that is no table of labelled factors is named with its line, not with a trace of calls.
 func TestTrainSaysWhatIsWrong(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("SKIPPED: there is no python3 to try tools/train.py with")
-	}
+	python := servertest.Need(t, "python3")
 	for text, want := range map[string]string{
 		"visitor,label\na,0\nb,human\n": "line 3: label: 'human' is neither 1 (robot) nor 0 (human) nor empty",
 		"visitor,labels\na,0\n":         "there is no column label",

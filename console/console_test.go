@@ -18,6 +18,7 @@ import (
 	"antirobot/admin"
 	"antirobot/captcha/outcomes"
 	"antirobot/journal"
+	"antirobot/servertest"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
 )
@@ -366,16 +367,7 @@ func TestWords(t *testing.T) {
 
 // TestScriptIsFresh builds console.js from its source, byte for byte as the committed file.
 func TestScriptIsFresh(t *testing.T) {
-	esbuild, err := filepath.Abs("../.bin/esbuild")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(esbuild); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("esbuild is missing, and in CI nothing may be skipped: run make js")
-		}
-		t.Skip("SKIPPED for want of esbuild: run make js")
-	}
+	esbuild := servertest.Tool(t, "esbuild")
 	got, err := exec.Command(esbuild, "js/console.ts", "--format=iife", "--bundle", "--minify", "--target=es2022", "--charset=utf8", "--legal-comments=none").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -387,10 +379,11 @@ func TestScriptIsFresh(t *testing.T) {
 	if string(got) != string(want) {
 		t.Error("static/console.js is not fresh: run make js")
 	}
-	tsc, err := filepath.Abs("../.bin/node_modules/typescript/bin/tsc")
-	if err != nil {
-		t.Fatal(err)
-	}
+}
+
+// TestScriptTypes checks the types of the source strictly.
+func TestScriptTypes(t *testing.T) {
+	tsc := filepath.Join(servertest.Module(t, "typescript"), "bin", "tsc")
 	if out, err := exec.Command("node", tsc, "-p", "js").CombinedOutput(); err != nil {
 		t.Errorf("tsc: %v\n%s", err, out)
 	}

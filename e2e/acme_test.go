@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+
+	"antirobot/servertest"
 )
 
 // authority runs pebble, Let's Encrypt's own test server: it asks httpPort and tlsPort of every host, whose address is
@@ -29,13 +31,7 @@ func authority(t *testing.T, httpPort, tlsPort string) (directory, root string) 
 // authorityWith is authority with more settings of pebble.
 func authorityWith(t *testing.T, httpPort, tlsPort string, more map[string]any) (directory, root string) {
 	t.Helper()
-	bin, err := filepath.Abs("../.bin/pebble")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(bin); err != nil {
-		missing(t, "pebble")
-	}
+	bin := servertest.Tool(t, "pebble")
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, 1)
 	address := freePort(t)

@@ -114,11 +114,10 @@ type marionette struct {
 }
 
 func launchMarionette(t *testing.T, dress string) (driver, string) {
-	f := launchFirefox(t)
-	if f == nil {
+	if _, err := exec.LookPath("firefox-esr"); err != nil {
 		return nil, "firefox-esr"
 	}
-	return &marionette{f, dress == hidden}, ""
+	return &marionette{launchFirefox(t), dress == hidden}, ""
 }
 
 // hide hides what it can once a page is there: there are no scripts that run before those of pages.

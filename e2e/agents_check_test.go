@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // TestAgentsAtTheCheck asks browsers that are driven, each by its tool as it starts and hidden, for a silent check, and prints what they met: the page, or digits. It has no
@@ -20,7 +22,7 @@ func TestAgentsAtTheCheck(t *testing.T) {
 				g.ban("ip:127.0.0.1", "1h")
 				b, lacks := tool.launch(t, dress)
 				if lacks != "" {
-					t.Skipf("SKIPPED for want of %s: run make agents", lacks)
+					servertest.Lack(t, lacks, "tools/deps.sh agents")
 				}
 				b.open(g.url + "/page/1")
 				met := ""

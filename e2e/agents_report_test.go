@@ -46,7 +46,7 @@ func (r *report) plan(tools []agentTool, rounds int, wanted func(*agentSession) 
 func (r *report) lacks(tool, what string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.versions[tool] = "SKIPPED for want of " + what + ": run make agents"
+	r.versions[tool] = "SKIPPED for want of " + what + ": tools/deps.sh agents"
 }
 
 // add takes a session, and returns what is to be said of it.

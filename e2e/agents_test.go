@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // manner is how an agent goes about a site.
@@ -111,7 +113,7 @@ func TestAgentsInBrowsers(t *testing.T) {
 				b, lacks := f.tool.launch(t, f.manner.dress)
 				if lacks != "" {
 					r.lacks(f.tool.name, lacks)
-					t.Skipf("SKIPPED for want of %s: run make agents", lacks)
+					servertest.Lack(t, lacks, "tools/deps.sh agents")
 				}
 				walkAsAgent(t, b, site, pages, &f)
 				t.Log(r.add(&f, b.version()))

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // The addresses in the files of deploy/, which the tests replace by free ones. All else is run as written.
@@ -37,18 +39,6 @@ func deployed(t testing.TB, name string, replace ...string) string {
 		text = strings.ReplaceAll(text, replace[i], replace[i+1])
 	}
 	return text
-}
-
-// program finds a program, or skips the test with a message.
-func program(t testing.TB, name string) string {
-	t.Helper()
-	for _, p := range []string{name, "/usr/sbin/" + name} {
-		if found, err := exec.LookPath(p); err == nil {
-			return found
-		}
-	}
-	missing(t, name)
-	return ""
 }
 
 // runDaemon starts a balancer that listens on addr, and stops it when the test ends.
@@ -122,7 +112,7 @@ func runNginx(t *testing.T, file, gateway, service string, replace ...string) st
 // serveNginx runs nginx, which listens on addr, with what stands in its http section.
 func serveNginx(t *testing.T, addr, conf string) {
 	t.Helper()
-	bin := program(t, "nginx")
+	bin := servertest.Need(t, "nginx")
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's own files, in a test
 		t.Fatal(err)
@@ -143,7 +133,7 @@ http {
 // runHAProxy runs HAProxy with the files of deploy/haproxy.
 func runHAProxy(t *testing.T, gateway, service string, replace ...string) string {
 	t.Helper()
-	bin := program(t, "haproxy")
+	bin := servertest.Need(t, "haproxy")
 	addr := freePort(t)
 	lua := writeFile(t, "antirobot.lua", deployed(t, "haproxy/antirobot.lua", deployGateway, gateway))
 	conf := deployed(t, "haproxy/haproxy.cfg", append([]string{
@@ -157,7 +147,7 @@ func runHAProxy(t *testing.T, gateway, service string, replace ...string) string
 // over SPOE.
 func runHAProxySPOE(t *testing.T, gateway, spoe, service string, replace ...string) string {
 	t.Helper()
-	bin := program(t, "haproxy")
+	bin := servertest.Need(t, "haproxy")
 	addr := freePort(t)
 	engine := writeFile(t, "antirobot.spoe", deployed(t, "haproxy-spoe/antirobot.spoe"))
 	conf := deployed(t, "haproxy-spoe/haproxy.cfg", append([]string{
@@ -193,7 +183,7 @@ func outdated(t *testing.T, bin string) bool {
 // gRPC.
 func runEnvoy(t *testing.T, gateway, grpc, service string, replace ...string) string {
 	t.Helper()
-	bin := program(t, envoyPlayer)
+	bin := servertest.Tool(t, filepath.Base(envoyPlayer))
 	addr := freePort(t)
 	place := func(addr string) string {
 		host, port, _ := strings.Cut(addr, ":")
@@ -209,7 +199,7 @@ func runEnvoy(t *testing.T, gateway, grpc, service string, replace ...string) st
 // runApache runs Apache with the file of deploy/apache in front of a gateway that stands in the path.
 func runApache(t *testing.T, gateway string) string {
 	t.Helper()
-	bin := program(t, "apache2")
+	bin := servertest.Need(t, "apache2")
 	addr, dir := freePort(t), t.TempDir()
 	conf := deployed(t, "apache/antirobot.conf", "127.0.0.1:8080", gateway, "*:80", addr)
 	return apache(t, bin, addr, dir, conf, "headers")
@@ -230,7 +220,7 @@ func apache(t *testing.T, bin, addr, dir, conf string, more ...string) string {
 // runCaddy runs Caddy with the file of deploy/caddy.
 func runCaddy(t *testing.T, gateway, service string, replace ...string) string {
 	t.Helper()
-	bin := program(t, "caddy")
+	bin := servertest.Need(t, "caddy")
 	addr := freePort(t)
 	conf := deployed(t, "caddy/Caddyfile", append([]string{
 		deployGateway, gateway, deployService, service, "\n:80 {", "\nhttp://" + addr + " {",
@@ -288,7 +278,7 @@ const ajax = "X-Requested-With"
 // TestHandshakeThroughHAProxy: a balancer that can't tell of its clients' handshakes hands them on, and the gateway reads them.
 func TestHandshakeThroughHAProxy(t *testing.T) {
 	t.Parallel()
-	name := program(t, "haproxy")
+	name := servertest.Need(t, "haproxy")
 	cert, key := certificate(t, t.TempDir(), 1)
 	secure, front := freePort(t), freePort(t)
 	g := startWith(t, "serve", "--config", configFile(t, `

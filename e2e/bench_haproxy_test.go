@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // BenchmarkBesideHAProxy compares what asking costs: the CPU time of one request in HAProxy and the gateway together, over
@@ -65,7 +67,7 @@ func balance(b *testing.B, name, conf string) process {
 	b.Helper()
 	addr := freePort(b)
 	file := writeFile(b, "haproxy.cfg", "global\n    nbthread 2\n"+strings.Replace(conf, "bind :80", "bind "+addr, 1))
-	cmd := exec.Command(program(b, "haproxy"), "-db", "-f", file)
+	cmd := exec.Command(servertest.Need(b, "haproxy"), "-db", "-f", file)
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}

@@ -119,9 +119,6 @@ func TestBrowserForgets(t *testing.T) {
 		})
 	}
 	f := launchFirefox(t)
-	if f == nil {
-		missing(t, "firefox-esr")
-	}
 	for n := range 2 {
 		f.open(fmt.Sprintf("%s/?firefox%d", s.URL, n))
 		if err := f.forget(); err != nil {

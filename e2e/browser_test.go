@@ -17,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
+
+	"antirobot/servertest"
 )
 
 // unused are chromedp's own, and what a browser would load at its start for the suggestions under its address line, which no test opens.
@@ -99,10 +101,7 @@ func tabOf(t *testing.T, program string, options ...chromedp.ExecAllocatorOption
 // switches are those that every Chromium has.
 func switches(t *testing.T, program, profile string) []chromedp.ExecAllocatorOption {
 	t.Helper()
-	path, err := exec.LookPath(program)
-	if err != nil {
-		missing(t, filepath.Base(program))
-	}
+	path := servertest.Need(t, program)
 	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	opts = append(opts,
 		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(profile), chromedp.Env(leavesIn(profile)),
@@ -123,10 +122,10 @@ func withWindow(t *testing.T) chromedp.ExecAllocatorOption {
 // windowName is the User-Agent of a Chromium with a window.
 func windowName(t *testing.T) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "chromium", "--version").Output()
+	out, err := exec.CommandContext(t.Context(), servertest.Need(t, "chromium"), "--version").Output()
 	words := strings.Fields(string(out))
 	if err != nil || len(words) < 2 {
-		missing(t, "Chromium")
+		t.Fatalf("Chromium says of its version %q: %v", out, err)
 	}
 	major, _, _ := strings.Cut(words[1], ".")
 	return "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/" + major + ".0.0.0 Safari/537.36"

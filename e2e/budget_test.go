@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // TestBudgetOfDocuments harvests a site at the default settings, from addresses reported by a balancer: pages requested as
@@ -111,9 +113,7 @@ func after(s, text string) string {
 // not limited, and why says what its requests were counted as.
 func TestCurlOnAServiceOfData(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("curl"); err != nil {
-		missing(t, "curl")
-	}
+	servertest.Need(t, "curl")
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintf(w, `{"item": %q}`, r.Header.Get("X-Request-Id"))

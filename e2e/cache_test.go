@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // TestPitfall28NoCookieOnSharedAnswers: a cache between the gateway and its visitors may keep what the service allows, so
@@ -89,7 +91,7 @@ func TestPitfall28NothingSharedByGuesses(t *testing.T) {
 // runApacheCache runs Apache as a shared cache in front of a gateway.
 func runApacheCache(t *testing.T, gateway string) string {
 	t.Helper()
-	bin := program(t, "apache2")
+	bin := servertest.Need(t, "apache2")
 	addr, dir := freePort(t), t.TempDir()
 	kept := filepath.Join(dir, "kept")
 	if err := os.Mkdir(kept, 0o777); err != nil {

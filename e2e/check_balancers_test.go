@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // marking are rules that mark the path /marked.
@@ -167,7 +169,7 @@ func visit(t *testing.T, b *balanced) {
 	})
 	t.Run("a handshake that the visitor made up", func(t *testing.T) {
 		if b.player != "" && outdated(t, b.player) {
-			missing(t, "an Envoy that is played as tools/envoy says: "+b.player+" is older")
+			servertest.Lack(t, "an Envoy that is played as tools/envoy says: "+b.player+" is older", "make .bin/envoy")
 		}
 		tellsNoHandshake(t, g, b.url)
 	})

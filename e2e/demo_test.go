@@ -12,6 +12,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"antirobot/servertest"
 )
 
 // TestDemoPrintsWhatToTry starts the demo as `make run` does, and runs the commands that it prints. Made-up visitors have filled
@@ -29,9 +31,7 @@ func TestDemoPrintsWhatToTry(t *testing.T) {
 	if last == "" || strings.Contains(printed, g.token) {
 		t.Errorf("printed:\n%s", printed)
 	}
-	if _, err := exec.LookPath("curl"); err != nil {
-		missing(t, "curl")
-	}
+	servertest.Need(t, "curl")
 	var script []string
 	for line := range strings.Lines(printed) {
 		if strings.HasPrefix(line, "    curl ") || strings.HasPrefix(line, "      -d ") {

@@ -10,12 +10,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // TestUnitIsHardened: the unit of the packages has the exposure that docs/operating.md promises, and its configuration is good.
 func TestUnitIsHardened(t *testing.T) {
 	t.Parallel()
-	out, err := exec.Command(program(t, "systemd-analyze"), "security", "--offline=true", "../deploy/package/antirobot.service").CombinedOutput()
+	out, err := exec.Command(servertest.Need(t, "systemd-analyze"), "security", "--offline=true", "../deploy/package/antirobot.service").CombinedOutput()
 	if err != nil && len(out) == 0 {
 		t.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func TestUnitIsHardened(t *testing.T) {
 // TestPrometheusRules: what is shipped for Prometheus means what it says, and what a gateway shows is in its format.
 func TestPrometheusRules(t *testing.T) {
 	t.Parallel()
-	tool := promtool(t)
+	tool := servertest.Need(t, "promtool", "../.bin/promtool")
 	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
 		cmd := exec.Command(tool, args...)
 		cmd.Dir = "../deploy/prometheus"
@@ -56,17 +58,6 @@ func TestPrometheusRules(t *testing.T) {
 	if bytes.Contains(out, []byte("no help text")) || bytes.Contains(out, []byte("error while linting")) { // it has more to say of style
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
-}
-
-// promtool is that of .bin or the PATH.
-func promtool(t *testing.T) string {
-	t.Helper()
-	if path, err := filepath.Abs("../.bin/promtool"); err == nil {
-		if _, err := os.Stat(path); err == nil {
-			return path
-		}
-	}
-	return program(t, "promtool")
 }
 
 // TestCompose checks what the files of deploy/compose set in the gateways' environment, and the balancer's file.
@@ -105,7 +96,7 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := exec.Command(program(t, "haproxy"), "-c", "-f", conf)
+	check := exec.Command(servertest.Need(t, "haproxy"), "-c", "-f", conf)
 	check.Env = os.Environ()
 	if out, err := check.CombinedOutput(); err != nil {
 		t.Errorf("haproxy.cfg: %v\n%s", err, out)

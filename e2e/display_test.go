@@ -13,6 +13,8 @@ import (
 
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
+
+	"antirobot/servertest"
 )
 
 // TestNobodyIsTakenForADriver: browsers with a window that nothing drives, whose pointer is moved and pressed by the screen's own server, as a hand does: their pages find
@@ -31,9 +33,7 @@ func TestNobodyIsTakenForADriver(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			for _, program := range []string{c.program, "Xvfb", "xdotool"} {
-				if _, err := exec.LookPath(program); err != nil {
-					missing(t, c.name+" "+program)
-				}
+				servertest.Need(t, program)
 			}
 			var pages atomic.Int32
 			site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func newDisplay(t *testing.T) *display {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "Xvfb", "-displayfd", "3", "-screen", "0", "1400x1000x24", "-nolisten", "tcp")
+	cmd := exec.CommandContext(t.Context(), servertest.Need(t, "Xvfb"), "-displayfd", "3", "-screen", "0", "1400x1000x24", "-nolisten", "tcp")
 	cmd.ExtraFiles = []*os.File{w}
 	runs(t, cmd)
 	w.Close()

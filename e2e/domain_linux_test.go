@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"antirobot/servertest"
 	"antirobot/store/redisstore/redistest"
 )
 
@@ -32,7 +33,7 @@ func TestDomain(t *testing.T) {
 		}
 		out, err := cmd.CombinedOutput()
 		if cmd.Process == nil {
-			missing(t, "the right to make a network ("+err.Error()+")")
+			servertest.Lack(t, "the right to make a network ("+err.Error()+")", "run the tests as root")
 		}
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // TestFailuresSayWhatToDo: whatever keeps a request from being served (a service that is away, slow or busy, a body, an address or
@@ -118,10 +120,7 @@ services:
 			}
 		}
 	}
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		missing(t, "curl")
-	}
+	curl := servertest.Need(t, "curl")
 	for _, as := range []string{"--http1.1", "--http2"} {
 		out, err := exec.Command(curl, "-sk", as, "--resolve", "down.example:"+address[strings.LastIndexByte(address, ':')+1:]+":127.0.0.1",
 			"-H", "Accept: application/json", "https://down.example"+address[strings.LastIndexByte(address, ':'):]+"/a").CombinedOutput()

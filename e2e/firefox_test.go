@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // TestFirefox: Firefox over TLS and HTTP/2 opens a page, and is recognised as what it is; it is asked, answers, and is back on its page with a
@@ -22,9 +24,6 @@ import (
 func TestFirefox(t *testing.T) {
 	t.Parallel()
 	f := launchFirefox(t)
-	if f == nil {
-		missing(t, "firefox-esr")
-	}
 	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, "<p>GET %s", r.URL.Path)
@@ -92,13 +91,10 @@ type firefox struct {
 var restedFirefox = make(chan *firefox, 64)
 
 // launchFirefox returns Debian's Firefox, without a window, which takes any certificate: one that no test uses any more, and that has forgotten
-// what it met, or another one; nil: there is none.
+// what it met, or another one.
 func launchFirefox(t *testing.T) (f *firefox) {
 	t.Helper()
-	path, err := exec.LookPath("firefox-esr")
-	if err != nil {
-		return nil
-	}
+	path := servertest.Need(t, "firefox-esr")
 	select {
 	case f = <-restedFirefox:
 		f.t = t
@@ -107,7 +103,8 @@ func launchFirefox(t *testing.T) (f *firefox) {
 	}
 	t.Cleanup(func() {
 		if !t.Failed() {
-			if err = f.forget(); err == nil {
+			err := f.forget()
+			if err == nil {
 				restedFirefox <- f
 				return
 			}

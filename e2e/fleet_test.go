@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/servertest"
 	"antirobot/store/redisstore/redistest"
 )
 
@@ -113,7 +114,7 @@ func throughFleet(t *testing.T, run func(t *testing.T, all []*gateway) (addr str
 
 // haproxyBefore runs HAProxy with the lines of the docs.
 func haproxyBefore(t *testing.T, all []*gateway) string {
-	bin, addr := program(t, "haproxy"), freePort(t)
+	bin, addr := servertest.Need(t, "haproxy"), freePort(t)
 	lines := []string{"bind :80", "bind " + addr + " accept-proxy"}
 	for i, g := range all {
 		_, port, _ := net.SplitHostPort(bare(g.admin))
@@ -129,7 +130,7 @@ func TestBalanceByAddress(t *testing.T) {
 	t.Run("HAProxy", func(t *testing.T) { throughFleet(t, haproxyBefore) })
 	t.Run("nginx", func(t *testing.T) {
 		throughFleet(t, func(t *testing.T, all []*gateway) string {
-			bin, addr, dir := program(t, "nginx"), freePort(t), t.TempDir()
+			bin, addr, dir := servertest.Need(t, "nginx"), freePort(t), t.TempDir()
 			lines := []string{"listen 80;", "listen " + addr + " proxy_protocol;\n    set_real_ip_from 127.0.0.1;\n    real_ip_header proxy_protocol;"}
 			for i, g := range all {
 				lines = append(lines, fmt.Sprintf("10.0.0.1%d:8080", i+1), bare(g.url))

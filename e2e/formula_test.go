@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // card is a formula that bans after a number of pages.
@@ -178,7 +180,7 @@ services: [{name: shop, verdict: {mode: observe}, upstream: {urls: [%q]}}]
 	}
 	write(t, file, strings.ReplaceAll(string(text), "\n,,ip,", "\n0,told,ip,"))
 	model := filepath.Join(t.TempDir(), "model.json")
-	python := pythonWithXGBoost(t)
+	python := servertest.Python(t, "xgboost")
 	if out, err := exec.Command(python, "../tools/train.py", "--data", file, "--out", model, "--trees", "10").CombinedOutput(); err != nil {
 		t.Fatalf("train: %v\n%s", err, out)
 	}
@@ -195,16 +197,4 @@ services: [{name: shop, verdict: {mode: observe}, upstream: {urls: [%q]}}]
 	if served.metric(`antirobot_formula_info{role="live",version="xgboost-`) != 1 {
 		t.Error("the trained model is not in use")
 	}
-}
-
-// pythonWithXGBoost returns a Python that can train models.
-func pythonWithXGBoost(t *testing.T) string {
-	t.Helper()
-	for _, p := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(p, "-c", "import xgboost").Run() == nil {
-			return p
-		}
-	}
-	missing(t, "python3-xgboost")
-	return ""
 }

@@ -13,20 +13,9 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
-)
 
-// installed returns the path of something that make puts into .bin.
-func installed(t *testing.T, name string) string {
-	t.Helper()
-	p, err := filepath.Abs(filepath.Join("..", ".bin", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(p); err != nil {
-		missing(t, name)
-	}
-	return p
-}
+	"antirobot/servertest"
+)
 
 func read(t *testing.T, file string) string {
 	t.Helper()
@@ -136,7 +125,7 @@ services: [{name: site, paths: [{prefix: /api, captcha: {ajax: inline, img_url_t
 // into #root, as mount(url) → unmount.
 func reactExample(t *testing.T) string {
 	t.Helper()
-	modules := installed(t, "node_modules")
+	modules := filepath.Dir(servertest.Module(t, "typescript"))
 	dir := t.TempDir()
 	writeInto(t, filepath.Join(dir, "react.tsx"), read(t, "../docs/examples/react.tsx"))
 	writeInto(t, filepath.Join(dir, "main.ts"), `import { createElement } from 'react';
@@ -170,7 +159,7 @@ export function mount(url) {
 	if out, err := tsc.CombinedOutput(); err != nil {
 		t.Errorf("tsc: %v\n%s", err, out)
 	}
-	build := exec.Command(installed(t, "esbuild"), "main.ts", "--bundle", "--format=iife", "--global-name=example", "--jsx=automatic", "--preserve-symlinks",
+	build := exec.Command(servertest.Tool(t, "esbuild"), "main.ts", "--bundle", "--format=iife", "--global-name=example", "--jsx=automatic", "--preserve-symlinks",
 		"--define:process.env.NODE_ENV=\"production\"", "--alias:antirobot="+filepath.Join(filepath.Dir(npm), "templates", "static", "antirobot.mjs"))
 	build.Dir = dir
 	out, err := build.Output()
@@ -225,10 +214,7 @@ func TestReactExample(t *testing.T) {
 // TestPackage packs the npm package and checks its contents.
 func TestPackage(t *testing.T) {
 	t.Parallel()
-	npm, err := exec.LookPath("npm")
-	if err != nil {
-		missing(t, "npm")
-	}
+	npm := servertest.Need(t, "npm")
 	pack := exec.Command(npm, "pack", "--dry-run", "--json", "--offline")
 	pack.Dir = "../npm"
 	pack.Env = append(os.Environ(), "npm_config_cache="+t.TempDir(), "npm_config_update_notifier=false")

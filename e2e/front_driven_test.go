@@ -51,9 +51,6 @@ func TestDrivenBrowsersAreAskedForDigits(t *testing.T) {
 	t.Run("Firefox that says so", func(t *testing.T) {
 		t.Parallel()
 		f := launchFirefox(t)
-		if f == nil {
-			missing(t, "firefox-esr")
-		}
 		g := gate(t, "", "silent")
 		g.ban("ip:127.0.0.1", "1h")
 		f.open(g.url + "/")

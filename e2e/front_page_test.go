@@ -17,6 +17,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"antirobot/servertest"
 )
 
 // ownPage is one of the gateway's pages, reached as a visitor would reach it.
@@ -87,9 +89,9 @@ func ownPages(t *testing.T) []ownPage {
 // axe returns the source of axe-core, which make deps installs.
 func axe(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", ".bin", "node_modules", "axe-core", "axe.min.js"))
+	b, err := os.ReadFile(filepath.Join(servertest.Module(t, "axe-core"), "axe.min.js"))
 	if err != nil {
-		missing(t, "axe-core")
+		t.Fatal(err)
 	}
 	return string(b)
 }

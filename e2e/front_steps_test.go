@@ -120,7 +120,8 @@ func TestMovingWithoutScripts(t *testing.T) {
 		t.Errorf("%v pictures were made for two challenges", n)
 	}
 
-	if f := launchFirefox(t); f != nil {
+	t.Run("Firefox", func(t *testing.T) {
+		f := launchFirefox(t)
 		if err := f.scripts(false); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +137,7 @@ func TestMovingWithoutScripts(t *testing.T) {
 		if n := made(g); n != 1 {
 			t.Errorf("Firefox: %v pictures were made", n)
 		}
-	}
+	})
 
 	g = open()
 	text := visitor(t)

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // TestGRPC: grpc-go's own interoperability tests between its client and its server, with the gateway in the path: calls, streams in
@@ -11,7 +13,7 @@ import (
 // leave nothing behind. Client and service speak TLS, or neither does.
 func TestGRPC(t *testing.T) {
 	t.Parallel()
-	bin := program(t, "../.bin/interop")
+	bin := servertest.Tool(t, "interop")
 	service, secureService, secure, plain := freePort(t), freePort(t), freePort(t), freePort(t)
 	cert, key := certificate(t, t.TempDir(), 1)
 	runDaemon(t, service, bin, "serve", service)

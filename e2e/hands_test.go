@@ -31,9 +31,6 @@ func TestByWhatPagesAreOpened(t *testing.T) {
 	inFirefox := func(click func(f *firefox)) func(t *testing.T, url string) {
 		return func(t *testing.T, url string) {
 			f := launchFirefox(t)
-			if f == nil {
-				missing(t, "firefox-esr")
-			}
 			f.open(url + "/page/1")
 			for i := 2; i < 11; i++ {
 				eventually(t, "the page", func() bool { return f.eval(fmt.Sprintf("return !!document.querySelector('#on%d')", i)) == true })

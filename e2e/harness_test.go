@@ -67,15 +67,6 @@ var binary = sync.OnceValues(func() (string, error) {
 	return out, nil
 })
 
-// missing skips a test because a program is missing, with a message; in CI that is a failure.
-func missing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf("%s is missing, and in CI nothing may be skipped: run make deps", what)
-	}
-	t.Skipf("SKIPPED for want of %s: run make deps", what)
-}
-
 // gateway is a running antirobot.
 type gateway struct {
 	t     *testing.T

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -17,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	brotli "github.com/molecule-man/go-brrr"
+
+	"antirobot/servertest"
 )
 
 // http2Gateway serves TLS on one address and HTTP/2 without TLS on another.
@@ -39,10 +40,7 @@ defaults: {upstream: {urls: [%q]}}
 func TestHTTP2Clients(t *testing.T) {
 	t.Parallel()
 	g, secure, plain := http2Gateway(t, site(t).URL, "")
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		missing(t, "curl")
-	}
+	curl := servertest.Need(t, "curl")
 	for _, args := range [][]string{
 		{"--http2", "-k", "https://" + secure + "/a?b=c"},
 		{"--http2-prior-knowledge", "http://" + plain + "/a?b=c"},
@@ -201,10 +199,7 @@ services:
 // TestH2Spec checks the front against RFC 9113 and RFC 7541 with an independent implementation's test suite.
 func TestH2Spec(t *testing.T) {
 	t.Parallel()
-	spec, err := filepath.Abs("../.bin/h2spec")
-	if err != nil || !isFile(spec) {
-		missing(t, "h2spec")
-	}
+	spec := servertest.Tool(t, "h2spec")
 	g, secure, _ := http2Gateway(t, site(t).URL, "http2: {max_resets: 0, max_control_frames: 0}\n")
 	host, port, _ := strings.Cut(secure, ":")
 	out, _ := exec.Command(spec, "-h", host, "-p", port, "-t", "-k", "--timeout", "10").CombinedOutput()
@@ -262,11 +257,7 @@ func TestHandshakeClients(t *testing.T) {
 		": of OpenSSL\n": {"curl", "-sk", url + "curl"}, ": of (Python|OpenSSL)\n": {"python3", "-c", python}, // Debian's Python offers what OpenSSL does
 		": of Node\\.js\n": {"node", "-e", "fetch('" + url + "node')"},
 	} {
-		name, err := exec.LookPath(args[0])
-		if err != nil {
-			missing(t, args[0])
-		}
-		cmd := exec.Command(name, args[1:]...)
+		cmd := exec.Command(servertest.Need(t, args[0]), args[1:]...)
 		cmd.Env = append(cmd.Environ(), "NODE_TLS_REJECT_UNAUTHORIZED=0")
 		path, _, _ := strings.Cut(args[0], "3")
 		if out, err := cmd.CombinedOutput(); err != nil || !regexp.MustCompile(want).MatchString(why(path)) {

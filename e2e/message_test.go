@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // messageClient asks over XML-RPC with Python's client, as clients of 2009 do, and over JSON-RPC; both must agree. It
@@ -121,10 +123,7 @@ print(len(ids))
 // and the log are still there, and ids continue.
 func TestMessages(t *testing.T) {
 	t.Parallel()
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		missing(t, "python3")
-	}
+	python := servertest.Need(t, "python3")
 	g := serve(t, site(t).URL)
 	client := func(step string) string {
 		t.Helper()

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // TestPlaywright: a browser that playwright drives, as it does by default, clicks its way through a site. What its pages say makes it
@@ -24,7 +26,7 @@ func TestPlaywright(t *testing.T) {
 			g := configured(t, "processor: {exempt: []}\nservices: [{name: site, upstream: {urls: [%q]}, captcha: "+c.settings+", verdict: {mode: observe}}]", pages)
 			b, lacks := launchNode(t, "playwright", c.dress)
 			if lacks != "" {
-				missing(t, lacks)
+				servertest.Lack(t, lacks, "make deps")
 			}
 			b.open(g.url + "/")
 			visited := map[string]bool{}

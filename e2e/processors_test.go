@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/servertest"
 	"antirobot/store/redisstore/redistest"
 )
 
@@ -180,7 +181,7 @@ type site3 struct {
 }
 
 func startSite3(t *testing.T) *site3 {
-	bin, up, secret := program(t, "haproxy"), site(t).URL, secretFile(t)
+	bin, up, secret := servertest.Need(t, "haproxy"), site(t).URL, secretFile(t)
 	r := redistest.Start(t)
 	file := func(role string) string { return configFile(t, siteOfRobots, role, "redis://"+r.Addr, secret, up) }
 	s := &site3{gateways: make([]*gateway, 3), judges: make([]*gateway, 2)}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // TestReplayOfServers replays what real servers have logged about three requests, by their defaults: who came is the same in each.
@@ -56,7 +58,7 @@ services: [{name: shop, hosts: [shop.example], upstream: {urls: ["http://127.0.0
 		}
 		defer syslog.Close()
 		addr := freePort(t)
-		runDaemon(t, addr, program(t, "haproxy"), "-db", "-f", writeFile(t, "haproxy.cfg", fmt.Sprintf(`
+		runDaemon(t, addr, servertest.Need(t, "haproxy"), "-db", "-f", writeFile(t, "haproxy.cfg", fmt.Sprintf(`
 global
 	log %s local0
 defaults

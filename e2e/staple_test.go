@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/ocsp"
+
+	"antirobot/servertest"
 )
 
 // responder answers for certificates of pebble's intermediate authority whether they are revoked (RFC 6960): by good or
@@ -170,10 +172,7 @@ defaults: {upstream: {urls: [%q]}}`, secure, plain, host, directory, root, site(
 	if health := string(g.api("GET", "/healthz", nil)); without() || g.metric("acme_hosts_without_staple") != 0 {
 		t.Errorf("with a response health says %s", health)
 	}
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		missing(t, "curl")
-	}
+	curl := servertest.Need(t, "curl")
 	verified := func(when string) {
 		t.Helper()
 		out, err := exec.Command(curl, "-sS", "--cert-status", "--cacert", trusted, "--resolve", fmt.Sprintf("%s:%s:127.0.0.1", host, portOf(secure)),

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // tenCommands are the commands of docs/formula.md that lead from nothing to a trained shadow.
@@ -57,7 +59,7 @@ func TestTenCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	python := pythonWithXGBoost(t)
+	python := servertest.Python(t, "xgboost")
 	commands, dir := tenCommands(t), t.TempDir()
 	var g *gateway
 	run := func(line string) string {

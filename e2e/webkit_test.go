@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // engine is a browser other than Chromium, as the W3C's WebDriver drives it.
@@ -35,18 +37,16 @@ type webkit struct {
 func miniBrowser() string {
 	all, _ := filepath.Glob("/usr/lib/*/webkit2gtk-4.1/MiniBrowser")
 	if len(all) == 0 {
-		return ""
+		return "MiniBrowser" // which is in no PATH
 	}
 	return all[0]
 }
 
-// launchWebKit starts it; nil: there is none.
+// launchWebKit starts it.
 func launchWebKit(t *testing.T) *webkit {
 	t.Helper()
-	driver, err := exec.LookPath("WebKitWebDriver")
-	if err != nil || miniBrowser() == "" {
-		return nil
-	}
+	driver := servertest.Need(t, "WebKitWebDriver")
+	servertest.Need(t, miniBrowser())
 	_, port, _ := net.SplitHostPort(freePort(t))
 	cmd := exec.CommandContext(t.Context(), driver, "--port="+port)
 	dir := profile(t)

@@ -1,4 +1,5 @@
-// Package servertest has what tests share that run servers: ports for them, a log that they write while it is read, and how to wait for a state.
+// Package servertest has what tests share that run servers: ports for them, a log that they write while it is read, how to wait for
+// a state, and what to do without a program.
 package servertest
 
 import (

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"antirobot/servertest"
 )
 
 const serviceKey = "0123456789abcdef0123456789abcdef"
@@ -123,10 +125,7 @@ func TestDocumentedSamples(t *testing.T) {
 				code = strings.Replace(code, "class Sign {", "class Sample {\n"+
 					"    public static void main(String[] a) throws Exception { System.out.println(Sign.sign"+args+"); }\n}\n\nclass Sign {", 1)
 			}
-			program, err := exec.LookPath(c.program)
-			if err != nil {
-				t.Skipf("SKIPPED: %s is not installed, the %s sample is not tried", c.program, c.fence)
-			}
+			program := servertest.Need(t, c.program)
 			file := filepath.Join(t.TempDir(), c.file)
 			if err := os.WriteFile(file, []byte(c.before+code+c.call), 0o600); err != nil {
 				t.Fatal(err)

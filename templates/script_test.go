@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 var update = flag.Bool("update", false, "write what the tests compare with")
@@ -61,22 +63,6 @@ func same(t *testing.T, file string, want []byte) {
 	}
 }
 
-// tool returns the path of a tool that make installs; without it the test is skipped with a message, and in CI it fails.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	p, err := filepath.Abs(filepath.Join("..", ".bin", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(p); err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is missing, and in CI nothing may be skipped: run make deps js", name)
-		}
-		t.Skipf("SKIPPED for want of %s: run make deps js", name)
-	}
-	return p
-}
-
 // scriptBuilds are the commands that build the committed scripts. The Makefile has the same lines.
 var scriptBuilds = map[string][]string{
 	"static/antirobot.js":  {"js/script.ts", "--format=iife", "--global-name=antirobot"},
@@ -89,7 +75,7 @@ var scriptBuilds = map[string][]string{
 
 // TestScriptIsFresh builds antirobot.js from its source, byte for byte as the committed files.
 func TestScriptIsFresh(t *testing.T) {
-	esbuild := tool(t, "esbuild")
+	esbuild := servertest.Tool(t, "esbuild")
 	for out, args := range scriptBuilds {
 		cmd := exec.Command(esbuild, append(args, "--bundle", "--minify", "--target=es2022", "--charset=utf8", "--legal-comments=none")...)
 		got, err := cmd.Output()
@@ -102,7 +88,7 @@ func TestScriptIsFresh(t *testing.T) {
 
 // TestScriptTypes checks the types of the source strictly, and that the committed declarations match the source.
 func TestScriptTypes(t *testing.T) {
-	tsc := tool(t, "node_modules/typescript/bin/tsc")
+	tsc := filepath.Join(servertest.Module(t, "typescript"), "bin", "tsc")
 	dir := t.TempDir()
 	cmd := exec.Command("node", tsc, "-p", "js", "--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", dir)
 	if out, err := cmd.CombinedOutput(); err != nil { // also of what is wrong in the types, though the declarations are written

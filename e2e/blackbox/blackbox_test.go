@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // Environment:
@@ -21,7 +23,6 @@ import (
 //	BLACKBOX_ONLY     regular expression; only cases whose category/name matches
 //	BLACKBOX_STRICT   should cases fail too
 //	BLACKBOX_REPORT   a file that gets a line for each case: category/name, status of the first answer, passed or failed
-//	BLACKBOX_REQUIRED in CI: a missing nginx or binary fails instead of being skipped
 const (
 	workers     = 8
 	slowWorkers = 10 // they mostly wait
@@ -184,9 +185,6 @@ func binary(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(filepath.Join(root, "main.go")); err != nil {
-			missing(t, "the module has no serve command and ANTIROBOT_BIN is not set")
-		}
 		bin = filepath.Join(t.TempDir(), "antirobot")
 		build := exec.Command("go", "build", "-o", bin, ".")
 		build.Dir = root
@@ -200,28 +198,7 @@ func binary(t *testing.T) string {
 // TestReference runs the suite against nginx: an unlisted failure there is an error of the suite.
 func TestReference(t *testing.T) {
 	t.Parallel()
-	report(t, suite(t, nginx(nginxBinary(t)), 3, nginxFails), nginxFails)
-}
-
-// nginxBinary is the reference's.
-func nginxBinary(t *testing.T) string {
-	t.Helper()
-	bin, err := exec.LookPath("nginx")
-	if err != nil {
-		bin = "/usr/sbin/nginx"
-		if _, err := os.Stat(bin); err != nil {
-			missing(t, "nginx is not installed")
-		}
-	}
-	return bin
-}
-
-func missing(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("BLACKBOX_REQUIRED") != "" {
-		t.Fatal(what)
-	}
-	t.Skip("SKIPPED, NOTHING WAS TESTED: " + what)
+	report(t, suite(t, nginx(servertest.Need(t, "nginx")), 3, nginxFails), nginxFails)
 }
 
 // TestCases checks the consistency of the suite itself.

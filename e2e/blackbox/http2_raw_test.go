@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 // rawList gathers cases whose client speaks frames and whose service speaks bytes: what becomes of HTTP/1.1 in HTTP/2, and
@@ -279,5 +281,5 @@ func TestHTTP2Raw(t *testing.T) {
 // TestReferenceHTTP2Raw runs them against nginx: an unlisted failure there is an error of the suite.
 func TestReferenceHTTP2Raw(t *testing.T) {
 	t.Parallel()
-	report(t, suiteRaw(t, nginxHTTP2(nginxBinary(t)), 3, nginxFailsRaw), nginxFailsRaw)
+	report(t, suiteRaw(t, nginxHTTP2(servertest.Need(t, "nginx")), 3, nginxFailsRaw), nginxFailsRaw)
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // The hosts by which the gateway tells in which protocol it speaks with the service.
@@ -103,5 +105,5 @@ func TestHTTP2(t *testing.T) {
 // TestReferenceHTTP2 runs them against nginx: an unlisted failure there is an error of the suite.
 func TestReferenceHTTP2(t *testing.T) {
 	t.Parallel()
-	report(t, suiteStreams(t, nginxHTTP2(nginxBinary(t)), http2Cases(), hostHTTP1, 3, nginxFailsHTTP2), nginxFailsHTTP2)
+	report(t, suiteStreams(t, nginxHTTP2(servertest.Need(t, "nginx")), http2Cases(), hostHTTP1, 3, nginxFailsHTTP2), nginxFailsHTTP2)
 }

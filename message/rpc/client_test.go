@@ -3,13 +3,13 @@ package rpc
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"antirobot/message"
+	"antirobot/servertest"
 )
 
 func TestKeys(t *testing.T) {
@@ -70,13 +70,7 @@ func TestKeys(t *testing.T) {
 
 // TestPythonClient speaks to the API with Python's own client.
 func TestPythonClient(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatal("python3 is missing")
-		}
-		t.Skip("SKIPPED: python3 is missing")
-	}
+	python := servertest.Need(t, "python3")
 	s, _ := newSystem(t, family())
 	server := httpShim(s)
 	defer server.Close()

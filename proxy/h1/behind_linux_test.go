@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"antirobot/proxy/h1/hello"
+	"antirobot/servertest"
 )
 
 const way = 100 * time.Millisecond // of the made-up delays, each direction
@@ -108,7 +109,7 @@ func TestFarAwayIsNotBehind(t *testing.T) {
 	runtime.LockOSThread() // for good: the thread stays in the namespace, and ends with the test
 	dev, err := farAway()
 	if err != nil {
-		t.Skipf("NOT TESTED, needs root and /dev/net/tun: %v", err)
+		servertest.Lack(t, "/dev/net/tun ("+err.Error()+")", "run the tests as root")
 	}
 	carried := make(chan struct{})
 	go carry(dev, carried)

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"antirobot/servertest"
 )
 
 type golden struct {
@@ -123,7 +125,7 @@ func TestXGBoostGoldenRows(t *testing.T) { compareGolden(t, "testdata/xgboost") 
 
 // TestXGBoostItself trains other models with the real library and compares its predictions for other rows.
 func TestXGBoostItself(t *testing.T) {
-	python := pythonWithXGBoost(t)
+	python := servertest.Python(t, "xgboost")
 	seed := 2 + rand.IntN(1_000_000)
 	t.Logf("seed %d", seed)
 	dir := t.TempDir()
@@ -132,20 +134,6 @@ func TestXGBoostItself(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	compareGolden(t, dir)
-}
-
-// pythonWithXGBoost returns a Python that has the library. In continuous integration there must be one.
-func pythonWithXGBoost(t *testing.T) string {
-	for _, p := range []string{"python3", "/usr/bin/python3"} {
-		if exec.Command(p, "-c", "import xgboost").Run() == nil {
-			return p
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("no Python with XGBoost (make deps installs Debian's python3-xgboost)")
-	}
-	t.Skip("SKIPPED: no Python with XGBoost; make deps installs Debian's python3-xgboost")
-	return ""
 }
 
 // tiny returns a model with one split on a (below 2 is -1, otherwise 1, unknown goes left), with parts replaced.

@@ -32,21 +32,6 @@ type Server struct {
 	ended chan struct{} // closed when the process has ended
 }
 
-// path returns the server program, or skips the test with a message; in CI that is a failure.
-func path(t testing.TB) string {
-	t.Helper()
-	for _, name := range []string{"redis-server", "valkey-server"} {
-		if p, err := exec.LookPath(name); err == nil {
-			return p
-		}
-	}
-	if os.Getenv("CI") != "" {
-		t.Fatal("redis-server is missing, and in CI nothing may be skipped: run make deps")
-	}
-	t.Skip("SKIPPED for want of redis-server: run make deps")
-	return ""
-}
-
 // Start runs a server with extra arguments, such as "--maxmemory", "10mb". It keeps nothing on disk unless the arguments
 // say so.
 func Start(t testing.TB, args ...string) *Server {
@@ -123,7 +108,7 @@ func (s *Server) run(t testing.TB) bool {
 		args = []string{s.sentinel, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
 		ready = "Sentinel ID is"
 	}
-	cmd, out, ended := exec.Command(path(t), args...), new(servertest.Log), make(chan struct{})
+	cmd, out, ended := exec.Command(servertest.Need(t, "redis-server", "valkey-server"), args...), new(servertest.Log), make(chan struct{})
 	s.cmd, s.out, s.ended = cmd, out, ended
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = endWithUs()
