@@ -169,7 +169,7 @@ func visit(t *testing.T, b *balanced) {
 	})
 	t.Run("a handshake that the visitor made up", func(t *testing.T) {
 		if b.player != "" && outdated(t, b.player) {
-			servertest.Lack(t, "an Envoy that is played as tools/envoy says: "+b.player+" is older", "make .bin/envoy")
+			servertest.Lack(t, "an Envoy that is played as tools/envoy says: "+b.player+" is older", "make tools")
 		}
 		tellsNoHandshake(t, g, b.url)
 	})

@@ -46,7 +46,7 @@ func Python(t testing.TB, module string) string {
 // Tool is Need for a program that the Makefile builds into .bin.
 func Tool(t testing.TB, name string) string {
 	t.Helper()
-	return inBin(t, name, "make .bin/"+name)
+	return inBin(t, name, "make tools")
 }
 
 // Module is Need for an npm package, of which it returns the directory.

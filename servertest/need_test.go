@@ -47,9 +47,9 @@ func TestNeed(t *testing.T) {
 		t.Errorf("go is not found: %+v", r)
 	}
 	lacks := map[string]func(t testing.TB){
-		"no-such-program\tmake deps":           func(t testing.TB) { Need(t, "no-such-program") },
-		"python3-no_such_module\tmake deps":    func(t testing.TB) { Python(t, "no_such_module") },
-		"no-such-tool\tmake .bin/no-such-tool": func(t testing.TB) { Tool(t, "no-such-tool") },
+		"no-such-program\tmake deps":        func(t testing.TB) { Need(t, "no-such-program") },
+		"python3-no_such_module\tmake deps": func(t testing.TB) { Python(t, "no_such_module") },
+		"no-such-tool\tmake tools":          func(t testing.TB) { Tool(t, "no-such-tool") },
 	}
 	for want, f := range lacks {
 		what, how, _ := strings.Cut(want, "\t")

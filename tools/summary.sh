@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# summary.sh COMMAND…: runs tests, and says at the end which of them were skipped for want of what.
+set -u
+cd "$(dirname "$0")/.."
+[ -z "${ANTIROBOT_SKIPPED:-}" ] || exec "$@" # another one prints the summary
+mkdir -p .bin
+export ANTIROBOT_SKIPPED=$PWD/.bin/skipped
+: >"$ANTIROBOT_SKIPPED"
+"$@"
+status=$?
+if [ -s "$ANTIROBOT_SKIPPED" ]; then
+	printf '\nSKIPPED %d tests, for want of:\n' "$(wc -l <"$ANTIROBOT_SKIPPED")"
+	cut -f 1,2 "$ANTIROBOT_SKIPPED" | sort | uniq -c | awk '{ n = $1; $1 = ""; print n "\t" $0 }' | while IFS=$'\t' read -r n what; do
+		printf '%6d  %s\n' "$n" "$what"
+	done
+fi
+exit $status
