@@ -10,8 +10,6 @@ export ANTIROBOT_SKIPPED=$PWD/.bin/skipped
 status=$?
 if [ -s "$ANTIROBOT_SKIPPED" ]; then
 	printf '\nSKIPPED %d tests, for want of:\n' "$(wc -l <"$ANTIROBOT_SKIPPED")"
-	cut -f 1,2 "$ANTIROBOT_SKIPPED" | sort | uniq -c | awk '{ n = $1; $1 = ""; print n "\t" $0 }' | while IFS=$'\t' read -r n what; do
-		printf '%6d  %s\n' "$n" "$what"
-	done
+	cut -f 1,2 "$ANTIROBOT_SKIPPED" | sort | uniq -c | sed 's/\t/ (/; s/$/)/'
 fi
 exit $status
