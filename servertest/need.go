@@ -11,7 +11,7 @@ import (
 
 // skippedEnv names a file to which each skipped test appends a line: what it lacks, the command that helps, and its name,
 // separated by tabs. `make test` prints them in sum. The file lies in the module, so that go test does not cache such a result.
-const skippedEnv = "ANTIROBOT_SKIPPED"
+const skippedEnv = "SKIPPED_TESTS"
 
 // deps installs the servers, browsers and clients that tests use.
 const deps = "make deps"

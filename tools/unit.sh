@@ -22,7 +22,7 @@ if ! command -v "$(go env CC)" >/dev/null; then
 		echo "the race detector needs a C compiler, and in CI nothing may be skipped: make deps" >&2
 		exit 1
 	fi
-	printf 'a C compiler\tmake deps\tthe race detector\n' >>"$ANTIROBOT_SKIPPED"
+	printf 'a C compiler\tmake deps\tthe race detector\n' >>"$SKIPPED_TESTS"
 	race=()
 fi
 # Some packages wait for servers, so more at once than there are cores.
