@@ -211,6 +211,8 @@ func startSite3(t *testing.T) *site3 {
 // take turns: they are stopped after the same number of pages, and by the same cause. Then a processor is killed while robots read:
 // the other one takes over what it knew, and no ban is lost.
 func TestRobotsThroughThreeGateways(t *testing.T) {
+	servertest.Need(t, "haproxy") // before robots read
+	servertest.Need(t, "redis-server", "valkey-server")
 	one := startConfigured(t, fmt.Sprintf(siteOfRobots, "all", "", "", site(t).URL))
 	var want map[string]int
 	var first sync.WaitGroup

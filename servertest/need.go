@@ -27,7 +27,7 @@ func Need(t testing.TB, names ...string) string {
 			}
 		}
 	}
-	Lack(t, names[0], deps)
+	Lack(t, filepath.Base(names[0]), deps)
 	return ""
 }
 
