@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -104,6 +105,7 @@ type Captcha struct {
 	kinds  kinds
 	maker  *media.Maker
 	spent  *limits.Once
+	turns  [256]sync.Mutex // of right answers to one key, by its nonce
 	rates  [media.Count]*limits.Pace
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
