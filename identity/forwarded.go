@@ -194,7 +194,9 @@ func forwardedProto(v *request.View, proxies int, https bool) bool {
 }
 
 // isSecure reports whether a proxy says of a request that it came over TLS. Traefik names the scheme of a WebSocket.
-func isSecure(proto []byte) bool { return request.EqualFold(proto, "https") || request.EqualFold(proto, "wss") }
+func isSecure(proto []byte) bool {
+	return request.EqualFold(proto, "https") || request.EqualFold(proto, "wss")
+}
 
 // These bound the fingerprints that proxies report, in bytes.
 const (
