@@ -269,7 +269,9 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 	a.add("Content-Security-Policy", q.Service.brand.CSP())
 	a.add("Referrer-Policy", "no-referrer")
 	a.add("X-Robots-Tag", "noindex, nofollow")
-	a.add("X-Frame-Options", "SAMEORIGIN")
+	if len(q.Service.origins) == 0 { // it can't name others than the page's own; frame-ancestors can
+		a.add("X-Frame-Options", "SAMEORIGIN")
+	}
 	a.add("Vary", "Accept-Language, Cookie")
 	return a
 }

@@ -21,6 +21,9 @@ func (c *Captcha) Redirect(q *Request) Response {
 	if q.Unread {
 		return Response{Status: 302}
 	}
+	if q.framedElsewhere() {
+		return c.framed(q)
+	}
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
 	c.probe(q, &a, c.probeOf(q))
@@ -135,7 +138,14 @@ func (c *Captcha) rememberLang(q *Request, a *Response, p *params) {
 	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
 		return
 	}
-	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.LangCookie, []byte(l.Tag), "", "/", 0, q.secure(), true, "Lax")))
+	a.add("Set-Cookie", string(q.appendCookie(c.cfg.LangCookie, []byte(l.Tag), 0)))
+}
+
+// appendCookie makes a Set-Cookie of the captcha page's own, which goes as far as the pass does: into frames of other sites too,
+// where the service is for them.
+func (q *Request) appendCookie(name string, value []byte, life time.Duration) []byte {
+	same := q.Service.sameSite
+	return spravka.AppendSetCookie(nil, name, value, "", "/", life, q.secure() || same != "Lax", true, same)
 }
 
 func (q *Request) secure() bool { return strings.HasPrefix(q.Base, "https://") }
@@ -194,7 +204,7 @@ func (c *Captcha) probe(q *Request, a *Response, p probeState) {
 
 func (c *Captcha) setProbe(q *Request, a *Response, p probeState) {
 	value := append([]byte(p.mark), '.', byte('0'+min(p.unkept, 9)))
-	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.ProbeCookie, value, "", "/", probeLife, q.secure(), true, "Lax")))
+	a.add("Set-Cookie", string(q.appendCookie(c.cfg.ProbeCookie, value, probeLife)))
 }
 
 // After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that keeps
