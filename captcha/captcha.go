@@ -34,8 +34,10 @@ type Request struct {
 	Body []byte
 	// BodyTooLarge reports that the form was larger than FormLimit and was not read completely.
 	BodyTooLarge bool
-	// Base is the scheme and authority that the client uses: https://example.com. The host is one of the service's.
+	// Base is the scheme and authority that the client uses, with Mount: https://example.com. The host is one of the service's.
 	Base string
+	// Mount is the path prefix that a proxy before the gateway takes off the client's paths; empty: none.
+	Mount string
 	// Unsure is set if the verdict is not sure that the visitor is a robot; Require is the step that the service asks for.
 	Unsure  bool
 	Read    bool // it is asked for what its network has read, and for nothing else

@@ -52,7 +52,7 @@ func (c *Captcha) Page(q *Request) Response {
 	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
 	asked := c.ask(q, least, at)
 	if wait := c.exhausted(q, p.chose(asked.step), at); wait > 0 && !moves {
-		return c.limited(q, &p, wait, q.Service.showURL(&l))
+		return c.limited(q, &p, wait, q.showPath(&l))
 	}
 	pr := c.probeOf(q)
 	lang := c.language(q, &p)
@@ -76,7 +76,7 @@ func (c *Captcha) Page(q *Request) Response {
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
-	page.NewURL = q.Service.showURL(&l, "lang", p.lang, fieldStep, p.step)
+	page.NewURL = q.showPath(&l, "lang", p.lang, fieldStep, p.step)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
@@ -94,15 +94,19 @@ func hidden(name, value string) templates.HiddenField {
 
 // challenge starts a page with a new challenge.
 func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) *templates.ChallengePage {
-	media := q.Service.prefix + "/captcha/"
+	media := q.prefix() + "/captcha/"
+	work := q.workURL()
+	if work != "" {
+		work = q.Mount + work
+	}
 	return &templates.ChallengePage{
 		Brand:     q.Service.brand,
 		RequestID: q.RequestID,
-		CheckURL:  q.Service.prefix + "/checkcaptcha",
+		CheckURL:  q.prefix() + "/checkcaptcha",
 		Key:       token,
 		ImageURL:  media + "image?key=" + token,
 		AudioURL:  media + "audio?key=" + token + "&lang=" + url.QueryEscape(lang.Tag),
-		WorkURL:   q.workURL(),
+		WorkURL:   work,
 		Limit:     printBytes(c.cfg.FormMaxBytes),
 		Test:      c.cfg.TestAnswer != "",
 	}
@@ -146,6 +150,14 @@ func (c *Captcha) rememberLang(q *Request, a *Response, p *params) {
 func (q *Request) appendCookie(name string, value []byte, life time.Duration) []byte {
 	same := q.Service.sameSite
 	return spravka.AppendSetCookie(nil, name, value, "", "/", life, q.secure() || same != "Lax", true, same)
+}
+
+// prefix precedes the paths of the gateway's own pages, as the client has to ask for them.
+func (q *Request) prefix() string { return q.Mount + q.Service.prefix }
+
+// showPath is showURL as the client has to ask for it, without its host.
+func (q *Request) showPath(l *link, extra ...string) string {
+	return q.Mount + q.Service.showURL(l, extra...)
 }
 
 func (q *Request) secure() bool { return strings.HasPrefix(q.Base, "https://") }
@@ -271,7 +283,7 @@ func (c *Captcha) Blocked(q *Request, r Reader) Response {
 func (c *Captcha) blockedPage(q *Request, p *params, to string) Response {
 	l := c.signLink(q, to, false, c.now())
 	return c.messagePage(q, p, 403, verdictBlocked, &templates.MessagePage{
-		Message: templates.Blocked, SwitchURL: q.Service.prefix + "/showcaptcha",
+		Message: templates.Blocked, SwitchURL: q.prefix() + "/showcaptcha",
 		Hidden: []templates.HiddenField{hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s)},
 	})
 }
