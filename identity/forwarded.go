@@ -253,5 +253,5 @@ func PartnerUser(v *request.View) (netip.Addr, bool) {
 // Trusts reports whether a, a peer's address, belongs to a trusted proxy.
 func (r *Resolver) Trusts(a netip.Addr) bool {
 	t := r.trust.Load()
-	return t.proxies != nil && t.trusts(a.Unmap())
+	return t.proxies != nil && t.trusts(a.Unmap().WithZone(""))
 }
