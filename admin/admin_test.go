@@ -13,11 +13,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestTokenGuardsAPIAndProfiles(t *testing.T) {
-	l := start(t, DefaultConfig(), Deps{})
+	now := time.Now()
+	l := start(t, DefaultConfig(), Deps{Now: func() time.Time { return now }})
 	for _, path := range []string{"/api/status", "/api/bans", "/api/nothing", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1"} {
+		now = now.Add(2 * time.Minute) // wrong tokens are limited
 		l.refused(401, "unauthorized", "", "GET", path, "", "-Authorization", "")
 		for _, wrong := range []string{"Bearer", "Bearer ", "Bearer " + testToken[:31], "Bearer " + testToken + "0", "Basic " + testToken, testToken} {
 			l.refused(401, "unauthorized", "", "GET", path, "", "Authorization", wrong)
@@ -33,6 +36,31 @@ func TestTokenGuardsAPIAndProfiles(t *testing.T) {
 	}
 	if strings.Contains(l.log.String(), testToken) {
 		t.Error("the log holds the token")
+	}
+}
+
+// TestWrongTokensAreSlowed: after ten of one address each further answer takes a while; who has a right one waits for nothing.
+func TestWrongTokensAreSlowed(t *testing.T) {
+	l := start(t, DefaultConfig(), Deps{})
+	wrong := func() (int, http.Header) {
+		status, _, head := l.do("GET", "/api/status", "", "Authorization", "Bearer "+strings.Repeat("x", 40))
+		return status, head
+	}
+	for range 10 {
+		if status, _ := wrong(); status != 401 {
+			t.Fatalf("a wrong token: %d", status)
+		}
+	}
+	began := time.Now()
+	status, head := wrong()
+	if took := time.Since(began); status != 429 || head.Get("Retry-After") == "" || took < triesWait {
+		t.Errorf("the eleventh wrong token: %d %v after %v", status, head, took)
+	}
+	if status, _, _ := l.do("GET", "/api/status", ""); status != 200 {
+		t.Errorf("a right token after them: %d", status)
+	}
+	if status, _, _ := l.do("GET", "/api/status", "", "-Authorization", ""); status != 401 {
+		t.Errorf("no token after them: %d", status)
 	}
 }
 

@@ -36,7 +36,7 @@ func (f *fair) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from, counts := peer(c)
+		from, counts := machine(c.RemoteAddr())
 		if !counts || f.take(from) {
 			return &fairConn{Conn: c, of: f, from: from, counts: counts}, nil
 		}
@@ -45,9 +45,9 @@ func (f *fair) Accept() (net.Conn, error) {
 	}
 }
 
-// peer returns whose connection it is, and whether it counts.
-func peer(c net.Conn) (from netip.Prefix, counts bool) {
-	a, err := netip.ParseAddrPort(c.RemoteAddr().String())
+// machine returns whose address it is, and whether it is another machine's than this one.
+func machine(peer net.Addr) (from netip.Prefix, counts bool) {
+	a, err := netip.ParseAddrPort(peer.String())
 	if err != nil || a.Addr().Unmap().IsLoopback() {
 		return from, false
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,7 +79,8 @@ func TestRoles(t *testing.T) {
 	}
 	old, hash := MakeToken()
 	cfg.Tokens = append(cfg.Tokens, TokenConfig{Name: "old", Role: "admin", Hash: hash, Expires: "2020-01-01"})
-	l := start(t, cfg, Deps{})
+	var calls atomic.Int64 // wrong tokens are limited by the minute
+	l := start(t, cfg, Deps{Now: func() time.Time { return time.Now().Add(time.Duration(calls.Add(1)) * time.Minute) }})
 	needs := map[string]Role{
 		"POST /api/bans": Operator, "DELETE /api/bans": Operator, "POST /api/lists/{}": Operator, "DELETE /api/lists/{}": Operator,
 		"POST /api/labels": Operator, "DELETE /api/labels": Operator, "DELETE /api/journal": Operator, "POST /api/messages/{}/mark": Operator,

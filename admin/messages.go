@@ -94,7 +94,7 @@ func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
 func speaks(codec rpc.Codec, contentType string) bool {
 	kind, _, _ := strings.Cut(contentType, ";")
 	switch strings.ToLower(strings.TrimSpace(kind)) {
-	case "application/json", "application/json-rpc", "application/jsonrequest":
+	case "application/json", "text/json", "application/json-rpc", "application/jsonrequest":
 		return codec == rpc.JSON
 	case "text/xml", "application/xml":
 		return codec == rpc.XML

@@ -23,6 +23,11 @@ func TestMessagesNeedNoToken(t *testing.T) {
 			t.Errorf("%s: %d %v %s", path, status, head, text)
 		}
 	}
+	for _, kind := range []string{"text/json", "text/json; charset=utf-8", "application/json-rpc"} {
+		if status, text, _ := g.do("POST", "/api/json/", listCall, "-Authorization", "", "Content-Type", kind); status != 200 {
+			t.Errorf("%s: %d %s", kind, status, text)
+		}
+	}
 	xml := `<?xml version="1.0"?><methodCall><methodName>sf.info.version</methodName><params/></methodCall>`
 	if status, text, head := g.do("POST", "/api/xml/", xml, "-Authorization", "", "Content-Type", "text/xml"); status != 200 ||
 		!strings.Contains(text, "0.1.0") || head.Get("Content-Type") != "text/xml; charset=utf-8" {

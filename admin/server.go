@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -27,6 +28,7 @@ type Server struct {
 	deps     Deps
 	log      zerolog.Logger
 	tokens   bearers
+	tries    Tries
 	hosts    map[string]bool
 	server   *fasthttp.Server
 	routes   []route
@@ -236,13 +238,34 @@ func (s *Server) requireToken(ctx *fasthttp.RequestCtx, role Role) (Caller, erro
 	return c, s.unauthorized(ctx)
 }
 
+// unauthorized answers a request without a right token. Who sends wrong ones waits for the answer after some of them.
 func (s *Server) unauthorized(ctx *fasthttp.RequestCtx) *problem {
 	s.refused.Inc()
 	ctx.Response.Header.Set("WWW-Authenticate", `Bearer realm="antirobot"`)
-	return &problem{
+	p := &problem{
 		status: fasthttp.StatusUnauthorized, Code: "unauthorized",
 		Message: "send the token: Authorization: Bearer TOKEN; it is in admin.token of the data directory",
 	}
+	if len(ctx.Request.Header.Peek("Authorization")) == 0 {
+		return p
+	}
+	from := ctx.RemoteIP().String()
+	if who, counts := machine(ctx.RemoteAddr()); counts {
+		from = who.String()
+	}
+	if s.tries.Allowed(from, s.now()) {
+		s.tries.Note(from)
+		return p
+	}
+	late := time.NewTimer(triesWait)
+	defer late.Stop()
+	select {
+	case <-late.C:
+	case <-s.stopping:
+	}
+	ctx.Response.Header.Set("Retry-After", strconv.Itoa(int(triesFor/time.Second)))
+	p.status, p.Code, p.Message = fasthttp.StatusTooManyRequests, "too_many_tries", "too many wrong tokens; a right one always works"
+	return p
 }
 
 // may returns an error unless the caller has a role, or more.

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -33,8 +34,10 @@ type Request struct {
 	Body []byte
 	// BodyTooLarge reports that the form was larger than FormLimit and was not read completely.
 	BodyTooLarge bool
-	// Base is the scheme and authority that the client uses: https://example.com. The host is one of the service's.
+	// Base is the scheme and authority that the client uses, with Mount: https://example.com. The host is one of the service's.
 	Base string
+	// Mount is the path prefix that a proxy before the gateway takes off the client's paths; empty: none.
+	Mount string
 	// Unsure is set if the verdict is not sure that the visitor is a robot; Require is the step that the service asks for.
 	Unsure  bool
 	Read    bool // it is asked for what its network has read, and for nothing else
@@ -104,6 +107,7 @@ type Captcha struct {
 	kinds  kinds
 	maker  *media.Maker
 	spent  *limits.Once
+	turns  [256]sync.Mutex // of right answers to one key, by its nonce
 	rates  [media.Count]*limits.Pace
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
@@ -267,7 +271,9 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 	a.add("Content-Security-Policy", q.Service.brand.CSP())
 	a.add("Referrer-Policy", "no-referrer")
 	a.add("X-Robots-Tag", "noindex, nofollow")
-	a.add("X-Frame-Options", "SAMEORIGIN")
+	if len(q.Service.origins) == 0 { // it can't name others than the page's own; frame-ancestors can
+		a.add("X-Frame-Options", "SAMEORIGIN")
+	}
 	a.add("Vary", "Accept-Language, Cookie")
 	return a
 }

@@ -104,7 +104,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	case stateLimited:
 		a = c.limited(q, p, r.wait, q.againURL(p, &l, &r))
 	case stateUnavailable:
-		a = c.message(q, p, 503, verdictCaptcha, templates.Unavailable, q.Service.showURL(&l))
+		a = c.message(q, p, 503, verdictCaptcha, templates.Unavailable, q.showPath(&l))
 		a.after(r.wait)
 	default:
 		if p.back != "" {

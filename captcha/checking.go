@@ -16,7 +16,7 @@ func (c *Captcha) checkingPage(q *Request, p *params, l *link, asked question, a
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
-	page.DigitsURL = q.Service.showURL(l, "lang", p.lang, fieldStep, steps.Digits.String())
+	page.DigitsURL = q.showPath(l, "lang", p.lang, fieldStep, steps.Digits.String())
 	page.Reason = l.reason()
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
@@ -41,10 +41,10 @@ func (c *Captcha) checking(q *Request, asked question, to string, at time.Time) 
 	return &templates.CheckPage{
 		Brand:     q.Service.brand,
 		RequestID: q.RequestID,
-		CheckURL:  q.Service.prefix + "/checkcaptcha",
+		CheckURL:  q.prefix() + "/checkcaptcha",
 		Key:       token,
 		Work:      string(text),
-		PartURL:   q.Service.prefix + "/captcha/image?key=" + token,
+		PartURL:   q.prefix() + "/captcha/image?key=" + token,
 		Press:     asked.step == steps.Press && !asked.move,
 	}
 }

@@ -38,7 +38,7 @@ func (c *Captcha) EvidenceScript(q *Request) Response {
 	}
 	nonce := spravka.NewID()
 	seal := c.keys.Ring().SealSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), nonce[:], c.now().Add(evidenceTTL))
-	told, err := json.Marshal(map[string]string{"seal": string(seal), "to": q.Service.prefix + "/captcha/evidence"})
+	told, err := json.Marshal(map[string]string{"seal": string(seal), "to": q.prefix() + "/captcha/evidence"})
 	if err != nil {
 		panic("BUG: two strings do not encode: " + err.Error())
 	}

@@ -193,6 +193,9 @@ func (s *saved) sameSender(q *Request, p probeState) bool {
 func (c *Captcha) ChallengeForm(q *Request) Response { return c.challengeForm(q, "") }
 
 func (c *Captcha) challengeForm(q *Request, grant string) Response {
+	if q.framedElsewhere() {
+		return c.framed(q)
+	}
 	at := c.now()
 	c.count.shown["form"].Inc()
 	pr := c.probeOf(q)

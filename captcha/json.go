@@ -180,7 +180,7 @@ func (q *Request) allowedOrigin() string {
 	if origin == "" || len(origin) > 512 {
 		return ""
 	}
-	if request.EqualFold(origin, q.Base) {
+	if request.EqualFold(origin, strings.TrimSuffix(q.Base, q.Mount)) {
 		return origin
 	}
 	lower := string(request.AppendLower(nil, origin))

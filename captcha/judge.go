@@ -53,6 +53,11 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	}
 	right, given := kd.check(k.secret, p.rep)
 	r.robot, r.print = mechanical(&k, p.rep), q.readProof(p.key, p.proof)
+	if right { // a second press waits for what the first one earns
+		turn := &c.turns[k.nonce[0]]
+		turn.Lock()
+		defer turn.Unlock()
+	}
 	switch {
 	case !given:
 		r.state = stateEmpty
@@ -117,7 +122,9 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		return
 	}
 	if !first {
-		r.state = q.again(&r.key)
+		if r.state = q.again(&r.key); r.state == stateUsed && c.keptElsewhere(ctx, q, r, at) {
+			r.state = stateLost
+		}
 		return
 	}
 	e, wait, err := c.takePass(ctx, q, r, at)

@@ -21,6 +21,9 @@ func (c *Captcha) Redirect(q *Request) Response {
 	if q.Unread {
 		return Response{Status: 302}
 	}
+	if q.framedElsewhere() {
+		return c.framed(q)
+	}
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
 	c.probe(q, &a, c.probeOf(q))
@@ -49,7 +52,7 @@ func (c *Captcha) Page(q *Request) Response {
 	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
 	asked := c.ask(q, least, at)
 	if wait := c.exhausted(q, p.chose(asked.step), at); wait > 0 && !moves {
-		return c.limited(q, &p, wait, q.Service.showURL(&l))
+		return c.limited(q, &p, wait, q.showPath(&l))
 	}
 	pr := c.probeOf(q)
 	lang := c.language(q, &p)
@@ -73,7 +76,7 @@ func (c *Captcha) Page(q *Request) Response {
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
-	page.NewURL = q.Service.showURL(&l, "lang", p.lang, fieldStep, p.step)
+	page.NewURL = q.showPath(&l, "lang", p.lang, fieldStep, p.step)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
@@ -91,15 +94,19 @@ func hidden(name, value string) templates.HiddenField {
 
 // challenge starts a page with a new challenge.
 func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) *templates.ChallengePage {
-	media := q.Service.prefix + "/captcha/"
+	media := q.prefix() + "/captcha/"
+	work := q.workURL()
+	if work != "" {
+		work = q.Mount + work
+	}
 	return &templates.ChallengePage{
 		Brand:     q.Service.brand,
 		RequestID: q.RequestID,
-		CheckURL:  q.Service.prefix + "/checkcaptcha",
+		CheckURL:  q.prefix() + "/checkcaptcha",
 		Key:       token,
 		ImageURL:  media + "image?key=" + token,
 		AudioURL:  media + "audio?key=" + token + "&lang=" + url.QueryEscape(lang.Tag),
-		WorkURL:   q.workURL(),
+		WorkURL:   work,
 		Limit:     printBytes(c.cfg.FormMaxBytes),
 		Test:      c.cfg.TestAnswer != "",
 	}
@@ -135,7 +142,22 @@ func (c *Captcha) rememberLang(q *Request, a *Response, p *params) {
 	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
 		return
 	}
-	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.LangCookie, []byte(l.Tag), "", "/", 0, q.secure(), true, "Lax")))
+	a.add("Set-Cookie", string(q.appendCookie(c.cfg.LangCookie, []byte(l.Tag), 0)))
+}
+
+// appendCookie makes a Set-Cookie of the captcha page's own, which goes as far as the pass does: into frames of other sites too,
+// where the service is for them.
+func (q *Request) appendCookie(name string, value []byte, life time.Duration) []byte {
+	same := q.Service.sameSite
+	return spravka.AppendSetCookie(nil, name, value, "", "/", life, q.secure() || same != "Lax", true, same)
+}
+
+// prefix precedes the paths of the gateway's own pages, as the client has to ask for them.
+func (q *Request) prefix() string { return q.Mount + q.Service.prefix }
+
+// showPath is showURL as the client has to ask for it, without its host.
+func (q *Request) showPath(l *link, extra ...string) string {
+	return q.Mount + q.Service.showURL(l, extra...)
 }
 
 func (q *Request) secure() bool { return strings.HasPrefix(q.Base, "https://") }
@@ -194,7 +216,7 @@ func (c *Captcha) probe(q *Request, a *Response, p probeState) {
 
 func (c *Captcha) setProbe(q *Request, a *Response, p probeState) {
 	value := append([]byte(p.mark), '.', byte('0'+min(p.unkept, 9)))
-	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.ProbeCookie, value, "", "/", probeLife, q.secure(), true, "Lax")))
+	a.add("Set-Cookie", string(q.appendCookie(c.cfg.ProbeCookie, value, probeLife)))
 }
 
 // After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that keeps
@@ -261,7 +283,7 @@ func (c *Captcha) Blocked(q *Request, r Reader) Response {
 func (c *Captcha) blockedPage(q *Request, p *params, to string) Response {
 	l := c.signLink(q, to, false, c.now())
 	return c.messagePage(q, p, 403, verdictBlocked, &templates.MessagePage{
-		Message: templates.Blocked, SwitchURL: q.Service.prefix + "/showcaptcha",
+		Message: templates.Blocked, SwitchURL: q.prefix() + "/showcaptcha",
 		Hidden: []templates.HiddenField{hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s)},
 	})
 }

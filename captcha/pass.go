@@ -46,6 +46,23 @@ func (c *Captcha) keep(ctx context.Context, r *result) {
 	_ = c.store.Put(ctx, keptKey(&r.key), r.pass.AppendPacked(nil), keptFor)
 }
 
+// keptElsewhere is kept for an answer that another node has just spent: it may be making the pass still.
+func (c *Captcha) keptElsewhere(ctx context.Context, q *Request, r *result, at time.Time) bool {
+	for wait := 5 * time.Millisecond; wait < 200*time.Millisecond; wait *= 2 {
+		if c.kept(q, r, at) {
+			return true
+		}
+		pause := time.NewTimer(wait)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return false
+		}
+	}
+	return false
+}
+
 // kept sets the pass that a right answer has earned a moment ago, if it comes from the same browser again: the caller has
 // checked that it comes from where the question was shown.
 func (c *Captcha) kept(q *Request, r *result, at time.Time) bool {

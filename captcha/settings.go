@@ -237,7 +237,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	if err != nil {
 		return nil, settings.At("branding", err)
 	}
-	brand, err := own.Brand(cfg.Branding)
+	brand, err := own.Brand(cfg.Branding, cfg.CORSOrigins...)
 	if err != nil {
 		return nil, settings.At("branding", err)
 	}

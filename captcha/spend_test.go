@@ -8,6 +8,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -60,6 +61,67 @@ func TestPitfall03InParallelOnNodesAndAfterRestart(t *testing.T) {
 	e.c = e.newCaptcha(e.c.cfg)
 	if a := e.submit(fields, rep); a.Outcome == OutcomeSolved {
 		t.Error("the key counts again after a restart")
+	}
+}
+
+// slowly is a store that keeps a pass only when presses have looked for it three times in vain.
+type slowly struct {
+	store.Store
+	gets    atomic.Int32
+	puts    chan struct{} // one for each Put that has begun
+	release chan struct{}
+}
+
+func (s *slowly) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
+	if s.gets.Add(1) == 3 {
+		defer close(s.release)
+	}
+	return s.Store.Get(ctx, dst, key)
+}
+
+func (s *slowly) Put(ctx context.Context, key, value []byte, ttl time.Duration) error {
+	s.puts <- struct{}{}
+	<-s.release
+	return s.Store.Put(ctx, key, value, ttl)
+}
+
+// TestSecondPressGetsTheSamePass: who presses again before the first press is answered gets the pass that it earned, here or
+// at another node, and nothing is spent or earned twice.
+func TestSecondPressGetsTheSamePass(t *testing.T) {
+	e := newEnv(t, nil)
+	slow := &slowly{Store: e.store, puts: make(chan struct{}, 9), release: make(chan struct{})}
+	e.store = slow
+	e.c = e.newCaptcha(e.c.cfg)
+	_, fields := e.visit("https://example.com/")
+	rep := e.answerOf(fields.Get("key"))
+	press := func(c *Captcha, out chan<- Response) {
+		q := e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", rep, "retpath", fields.Get("retpath"),
+			"t", fields.Get("t"), "u", fields.Get("u"), "s", fields.Get("s")))
+		go func() { out <- c.Check(q) }()
+	}
+	out := make(chan Response, 3)
+	press(e.c, out)
+	<-slow.puts // the key is spent, the pass is not kept yet
+	press(e.c, out)
+	press(e.newCaptcha(e.c.cfg), out)
+	solved, passes := 0, map[string]bool{}
+	for range 3 {
+		a := <-out
+		if a.Status != 303 || a.Get("Location") != "https://example.com/" {
+			t.Errorf("a press leads to %s (%d)", a.Get("Location"), a.Status)
+		}
+		if a.Outcome == OutcomeSolved {
+			solved++
+		}
+		p, err := e.ring.OpenPass([]byte(value(cookies(&a)["spravka"])), e.now())
+		if err != nil {
+			t.Errorf("a press gets no pass: %v", err)
+			continue
+		}
+		passes[string(p.ID[:])] = true
+	}
+	if solved != 1 || len(passes) != 1 {
+		t.Errorf("%d earnings, %d passes for one answer", solved, len(passes))
 	}
 }
 

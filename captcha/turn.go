@@ -141,7 +141,7 @@ func (c *Captcha) early(q *Request, r *result, at time.Time) bool {
 
 // againURL is where whoever has to wait tries again: with the same answer, if it was right and is not spent.
 func (q *Request) againURL(p *params, l *link, r *result) string {
-	page := q.Service.showURL(l)
+	page := q.showPath(l)
 	if !r.early {
 		return page
 	}
@@ -153,7 +153,7 @@ func (q *Request) againURL(p *params, l *link, r *result) string {
 		answer.Set(fieldBack, p.back)
 	}
 	_, rest, _ := strings.Cut(page, "?")
-	return q.Service.prefix + "/checkcaptcha?" + answer.Encode() + "&" + rest
+	return q.prefix() + "/checkcaptcha?" + answer.Encode() + "&" + rest
 }
 
 // limitedForm answers whoever has to wait with a form that is carried: the page carries it on, with the answer if r has one that
@@ -172,7 +172,7 @@ func (c *Captcha) limitedForm(q *Request, p *params, token string, wait time.Dur
 		fields = append(fields, hidden("lang", p.lang))
 	}
 	a := c.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{
-		Message: templates.Limited, Wait: wait, SendURL: q.Service.prefix + "/checkcaptcha", Hidden: fields,
+		Message: templates.Limited, Wait: wait, SendURL: q.prefix() + "/checkcaptcha", Hidden: fields,
 	})
 	a.set("Referrer-Policy", "same-origin") // the form says where it comes from
 	a.after(wait)

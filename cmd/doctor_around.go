@@ -215,6 +215,38 @@ func (d *doctor) gateway(ctx context.Context) {
 		}
 	}
 	d.visitors()
+	d.arrivals()
+}
+
+// enoughSent is how many visitors must have been sent to the captcha page before it says something that none came there.
+const enoughSent = 50
+
+// arrivals looks whether visitors come where they are sent: not if a proxy before the gateway takes a prefix off their paths, or
+// changes Host, and does not say so.
+func (d *doctor) arrivals() {
+	text, err := d.api.get(d.cmd, "/metrics")
+	if err != nil {
+		return
+	}
+	var sent, came float64
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, _ := strconv.ParseFloat(value, 64)
+		switch name {
+		case `antirobot_captcha_shown_total{form="redirect"}`:
+			sent = n
+		case `antirobot_captcha_shown_total{form="page"}`:
+			came = n
+		}
+	}
+	if came > 0 {
+		d.say(healthy, "captcha page", "", "visitors come to it")
+		return
+	}
+	if sent >= enoughSent {
+		d.say(look, "captcha page", "let it send X-Forwarded-Prefix and X-Forwarded-Host, and name it in identity.trusted_proxies; or let it pass Host and paths as they are",
+			"none of %.0f visitors who were sent to it came there: does a proxy before the gateway take a prefix off, or change Host? Robots alone come to none either", sent)
+	}
 }
 
 // stream asks how the way is between gateways and processors.

@@ -363,3 +363,31 @@ func TestKeyWithoutEffect(t *testing.T) {
 		}
 	}
 }
+
+// TestSettingsThatCannotBeMeant: what is valid and means nothing, or everything, is warned of.
+func TestSettingsThatCannotBeMeant(t *testing.T) {
+	f := func(text string, want ...string) {
+		t.Helper()
+		cfg := mustParse(t, []byte(text))
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		got := cfg.Warnings()
+		for _, w := range want {
+			if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, w) }) {
+				t.Errorf("%q is not among the warnings: %q", w, got)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("%d warnings, wanted %d: %q", len(got), len(want), got)
+		}
+	}
+	const up = "upstream: {urls: ['http://127.0.0.1:3000']}"
+	f("defaults: {" + up + ", paths: [{prefix: /static}]}\nlists: {white: ['198.51.100.7 the monitoring', '10.0.0.0/8', '2001:db8::/32']}")
+	f("defaults: {"+up+", paths: [{prefix: '/static/*', verdict: {mode: 'off'}}]}", "defaults.paths[0].prefix: the * in /static/* ")
+	f("services: [{name: a, prefixes: ['/a/*'], "+up+", requests: {ajax_paths: [/api, '/ajax/*'], health_paths: ['/ping*']}}]",
+		"services[0].prefixes[0]: ", "services[0].requests.ajax_paths[1]: ", "services[0].requests.health_paths[0]: ")
+	f("defaults: {"+up+"}\nlists: {white: ['0.0.0.0/0', '::/0 everybody', '0.0.0.0-255.255.255.255'], patterns: [{name: a, flag: white, path: '/img/*'}],\n"+
+		"  lists: [{name: l, flag: white, entries: ['128.0.0.0/1']}]}",
+		"lists.white[0]: 0.0.0.0/0 is wider", "lists.white[1]: ::/0 is wider", "lists.white[2]: ", "lists.patterns[0].path: the * in /img/*", "lists.lists[0].entries[0]: ")
+}

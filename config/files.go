@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
@@ -26,6 +27,7 @@ import (
 func (c *Config) Warnings() []string {
 	w := append(c.unknownVariables(), prefixed("admin.", c.Admin.Warnings())...)
 	w = append(w, prefixed("check.", c.Check.Warnings())...)
+	w = append(w, prefixed("lists.", c.Lists.Warnings())...)
 	w = append(w, prefixed("message.", c.Message.Warnings(c.ruleLists(), len(c.Geo.Files) > 0))...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
 	if c.lookedError != nil {
@@ -63,6 +65,7 @@ func (c *Config) Warnings() []string {
 		for _, h := range s.Hosts {
 			w = append(w, prefixed(s.Path+".cookies: ", s.Cookies.CookieDomainProblems(h))...)
 		}
+		w = append(w, s.wildcards()...)
 		w = append(w, c.messageWarnings(s)...)
 		if s.Upstream.WriteBufferSize != 0 {
 			warn("%s.upstream.write_buffer_size: has no effect: leave it out", s.Path)
@@ -70,6 +73,31 @@ func (c *Config) Warnings() []string {
 		if s.Upstream.TLS.InsecureSkipVerify {
 			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.Path)
 		}
+	}
+	return w
+}
+
+// wildcards reports paths of a service with a *, which stands for itself in them: such a setting fits no request.
+func (s *Service) wildcards() (w []string) {
+	look := func(key, path string) {
+		if strings.Contains(path, "*") {
+			w = append(w, fmt.Sprintf("%s: the * in %s stands for itself; a prefix such as /static covers all below it", key, path))
+		}
+	}
+	for i, p := range s.Prefixes {
+		look(fmt.Sprintf("%s.prefixes[%d]", s.Path, i), p)
+	}
+	for _, l := range []struct {
+		key   string
+		paths []string
+	}{{"ajax_paths", s.Requests.AJAXPaths}, {"xml_paths", s.Requests.XMLPaths}, {"health_paths", s.Requests.HealthPaths}} {
+		for i, p := range l.paths {
+			look(fmt.Sprintf("%s.requests.%s[%d]", s.Path, l.key, i), p)
+		}
+	}
+	for i := range s.Resolved {
+		p := &s.Resolved[i]
+		look(p.Path+".prefix", p.Prefix)
 	}
 	return w
 }

@@ -2,9 +2,11 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -188,11 +190,22 @@ func problemOf(answer []byte) string {
 
 // away leads to another page of the console; to its first one, unless the address is one of its own.
 func away(ctx *fasthttp.RequestCtx, to string) {
-	if !strings.HasPrefix(to, root) || strings.ContainsAny(to, "\\\r\n") {
-		to = root
-	}
-	ctx.Response.Header.Set("Location", to)
+	ctx.Response.Header.Set("Location", cmp.Or(inside(to), root))
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
+}
+
+// inside returns to if it is empty or the plain path of one of the console's pages, with or without a query, and otherwise
+// the path of the first one: what browsers and proxies may read as another place is not followed.
+func inside(to string) string {
+	if to == "" {
+		return ""
+	}
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme+u.Host+u.Opaque != "" || u.User != nil || !strings.HasPrefix(u.Path, root) || strings.Contains(u.Path, "\\") ||
+		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
+		return root
+	}
+	return u.String()
 }
 
 // static serves the style sheet and the script.

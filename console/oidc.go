@@ -219,11 +219,11 @@ func (c *Console) signInAt(v *visit) {
 	ctx, now := v.ctx, c.now()
 	from, _, _ := net.SplitHostPort(ctx.RemoteAddr().String())
 	args := ctx.QueryArgs()
-	back := string(args.Peek("back")) // where they wanted to go, for the next try too
+	back := inside(string(args.Peek("back"))) // where they wanted to go, for the next try too
 	fail := func(status int, problem string) {
 		v.page("signin", status, map[string]any{"Problem": problem, "Back": back})
 	}
-	if !ctx.IsGet() || !c.sessions.allowed(from, now) {
+	if !ctx.IsGet() || !c.sessions.tries.Allowed(from, now) {
 		fail(fasthttp.StatusTooManyRequests, "signin_wait")
 		return
 	}
@@ -251,7 +251,7 @@ func (c *Console) signInAt(v *visit) {
 		return
 	}
 	if !args.Has("code") { // RFC 6749, 4.1.2.1
-		c.sessions.try(from)
+		c.sessions.tries.Note(from)
 		why := fmt.Sprintf("%.100s: %.500s", args.Peek("error"), args.Peek("error_description"))
 		c.log.Warn().Str("error", why).Str("address", from).Msg("console: the provider of OpenID Connect refused a sign-in")
 		fail(fasthttp.StatusForbidden, "signin_refused")
@@ -260,7 +260,7 @@ func (c *Console) signInAt(v *visit) {
 	back = a.back
 	who, err := c.oidc.who(string(args.Peek("code")), &a, c.now)
 	if err != nil {
-		c.sessions.try(from)
+		c.sessions.tries.Note(from)
 		c.log.Warn().Err(err).Str("address", from).Str("by", who.Name).Msg("console: nobody was signed in by OpenID Connect")
 		if errors.Is(err, errNoRole) {
 			fail(fasthttp.StatusForbidden, "signin_role")

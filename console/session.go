@@ -20,9 +20,6 @@ const (
 	sessionLife  = 12 * time.Hour
 	linkLife     = 10 * time.Minute
 	maxSessions  = 1000
-	triesEach    = 10 // wrong tokens of one address within triesFor
-	triesAll     = 100
-	triesFor     = time.Minute
 	longestField = 1 << 10 // bytes of a field of a form
 )
 
@@ -56,13 +53,11 @@ type sessions struct {
 	mu    sync.Mutex
 	all   map[[sha256.Size]byte]*session
 	links map[[sha256.Size]byte]time.Time // one-time links, with their ends
-	wrong map[string]int                  // tries of an address
-	sum   int
-	since time.Time // when counting tries began
+	tries admin.Tries
 }
 
 func newSessions() *sessions {
-	return &sessions{all: map[[sha256.Size]byte]*session{}, links: map[[sha256.Size]byte]time.Time{}, wrong: map[string]int{}}
+	return &sessions{all: map[[sha256.Size]byte]*session{}, links: map[[sha256.Size]byte]time.Time{}}
 }
 
 func secret() string {
@@ -128,24 +123,6 @@ func (s *sessions) follow(code []byte, at time.Time) bool {
 	return ok && at.Before(until)
 }
 
-// try counts a wrong token of an address; before it, allowed tells whether a further one is worth a line in the log.
-func (s *sessions) try(from string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.wrong[from]++
-	s.sum++
-}
-
-func (s *sessions) allowed(from string, at time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at.Sub(s.since) > triesFor || at.Before(s.since) {
-		s.since, s.sum = at, 0
-		clear(s.wrong)
-	}
-	return s.wrong[from] < triesEach && s.sum < triesAll
-}
-
 // cookie returns a Set-Cookie of the console.
 func (c *Console) cookie(name, value string, life time.Duration) *fasthttp.Cookie {
 	k := new(fasthttp.Cookie)
@@ -168,9 +145,9 @@ func (s *session) formOf(ctx *fasthttp.RequestCtx) bool {
 func (c *Console) signIn(v *visit) {
 	ctx := v.ctx
 	from, _, _ := net.SplitHostPort(ctx.RemoteAddr().String())
-	at := c.now()
+	at, back := c.now(), inside(string(ctx.PostArgs().Peek("back")))
 	fail := func(status int, problem string) {
-		v.page("signin", status, map[string]any{"Problem": problem, "Back": string(ctx.PostArgs().Peek("back"))})
+		v.page("signin", status, map[string]any{"Problem": problem, "Back": back})
 	}
 	switch {
 	case ctx.IsGet() && ctx.QueryArgs().Has("once"):
@@ -181,16 +158,16 @@ func (c *Console) signIn(v *visit) {
 		}
 		fail(fasthttp.StatusForbidden, "signin_link")
 	case ctx.IsGet() || ctx.IsHead():
-		v.page("signin", fasthttp.StatusOK, map[string]any{"Back": string(ctx.QueryArgs().Peek("back"))})
+		v.page("signin", fasthttp.StatusOK, map[string]any{"Back": inside(string(ctx.QueryArgs().Peek("back")))})
 	default:
 		who, ok := c.api.SignIn(string(ctx.PostArgs().Peek("secret")))
 		switch {
 		case ok: // whatever others try: tokens are too long to be guessed, and who is sent away would be the operator
-			c.enter(ctx, who, string(ctx.PostArgs().Peek("back")))
-		case !c.sessions.allowed(from, at):
+			c.enter(ctx, who, back)
+		case !c.sessions.tries.Allowed(from, at):
 			fail(fasthttp.StatusTooManyRequests, "signin_wait")
 		default:
-			c.sessions.try(from)
+			c.sessions.tries.Note(from)
 			c.log.Warn().Str("address", from).Msg("console: a wrong token")
 			fail(fasthttp.StatusForbidden, "signin_wrong")
 		}

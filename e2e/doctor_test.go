@@ -30,13 +30,17 @@ func TestDoctor(t *testing.T) {
 	f(0, file, "ok    configuration", "ok    keys", "ok    disk", "shop at http://127.0.0.1", "ok    gateway        it runs and is ready")
 	g.ban("ip:127.0.0.1", "10m")
 	for range 60 {
-		visitor(t).get(g.url + "/")
+		visitor(t).browse().get(g.url + "/")
 	}
 	eventually(t, "the journal has the requests", func() bool {
 		_, out := command(t, "top", "--by", "ip", "--admin", g.admin, "--data-dir", g.dir)
 		return strings.Contains(out, "60")
 	})
-	f(1, file, "all your visitors have one address, 127.0.0.1: is a balancer before you?", "do: name the balancer in identity.trusted_proxies", "1 finding bad")
+	f(1, file, "all your visitors have one address, 127.0.0.1: is a balancer before you?", "do: name the balancer in identity.trusted_proxies", "1 finding bad",
+		"none of 60 visitors who were sent to it came there: does a proxy before the gateway take a prefix off, or change Host?")
+	v := visitor(t).browse()
+	v.get(v.get(g.url+"/").must(t, 302, "").Header.Get("Location")).must(t, 200, "")
+	f(1, file, "ok    captcha page   visitors come to it")
 	if err := os.Chmod(filepath.Join(g.dir, "keys.json"), 0o644); err != nil { //nolint:gosec // that is what the doctor is to find
 		t.Fatal(err)
 	}

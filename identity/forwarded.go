@@ -41,7 +41,8 @@ func (t *trust) trusts(a netip.Addr) bool { return t.proxies.Lookup(a) }
 
 // client returns the address that counts and the protocol that the client used. The header is read from its right end,
 // where each proxy appends what it saw: the first address that is not a trusted proxy's is the client; anything further
-// left is hearsay and not even parsed. If an element can't be read, the last good hop counts.
+// left is hearsay and not even parsed. A hop that its proxy hides ("unknown") is skipped. If an element can't be read, the
+// last good hop counts.
 func (t *trust) client(v *request.View) (a netip.Addr, https bool) {
 	a, https = v.Peer.Unmap().WithZone(""), v.TLS
 	if t.proxies == nil || !t.trusts(a) {
@@ -64,15 +65,22 @@ walk:
 			if rest, elem, more = t.lastElement(rest); len(elem) == 0 {
 				continue // an empty list element does not count
 			}
-			hop, proto, ok := t.readHop(elem)
+			node, proto, ok := t.readHop(elem)
 			if !ok {
 				break walk
 			}
-			a = hop
-			if t.forwarded && len(proto) > 0 {
-				https = len(proto) == len("https") && request.EqualFold(proto, "https")
+			hidden := len(node) == 0 || request.IsHidden(node)
+			hop, ok := request.ParseNode(node)
+			if !ok && !hidden {
+				break walk
 			}
-			if !t.trusts(hop) {
+			if len(proto) > 0 {
+				https = isSecure(proto)
+			}
+			if !hidden {
+				a = hop
+			}
+			if !hidden && !t.trusts(hop) {
 				break walk
 			}
 			proxies++
@@ -104,19 +112,16 @@ func (t *trust) lastElement(list []byte) (rest, elem []byte, more bool) {
 	return list[:i], bytes.TrimSpace(list[i+1:]), true
 }
 
-func (t *trust) readHop(elem []byte) (a netip.Addr, proto []byte, ok bool) {
-	node := elem
+// readHop returns the node and the protocol of one element; node is empty if an element of RFC 7239 names none.
+func (t *trust) readHop(elem []byte) (node, proto []byte, ok bool) {
 	if t.forwarded {
-		if node, proto, ok = readForwarded(elem); !ok {
-			return netip.Addr{}, nil, false
-		}
+		return readForwarded(elem)
 	}
-	a, ok = request.ParseNode(node)
-	return a, proto, ok
+	return elem, nil, true
 }
 
 // readForwarded reads one element of RFC 7239: pairs separated by ';', of which for and proto are kept. An element
-// without for, or with two, is rejected.
+// with two for is rejected.
 func readForwarded(elem []byte) (node, proto []byte, ok bool) {
 	var seen bool
 	for len(elem) > 0 {
@@ -140,7 +145,7 @@ func readForwarded(elem []byte) (node, proto []byte, ok bool) {
 		}
 		elem = rest
 	}
-	return node, proto, seen
+	return node, proto, true
 }
 
 // readValue reads a token or a quoted string up to the next ';'. Escapes have no place in an address and are rejected.
@@ -176,7 +181,7 @@ func forwardedProto(v *request.View, proxies int, https bool) bool {
 		for proxies > 0 {
 			j := bytes.LastIndexByte(rest, ',')
 			if elem := bytes.TrimSpace(rest[j+1:]); len(elem) > 0 {
-				https = len(elem) == len("https") && request.EqualFold(elem, "https")
+				https = isSecure(elem)
 				proxies--
 			}
 			if j < 0 {
@@ -186,6 +191,11 @@ func forwardedProto(v *request.View, proxies int, https bool) bool {
 		}
 	}
 	return https
+}
+
+// isSecure reports whether a proxy says of a request that it came over TLS. Traefik names the scheme of a WebSocket.
+func isSecure(proto []byte) bool {
+	return request.EqualFold(proto, "https") || request.EqualFold(proto, "wss")
 }
 
 // These bound the fingerprints that proxies report, in bytes.
@@ -243,5 +253,5 @@ func PartnerUser(v *request.View) (netip.Addr, bool) {
 // Trusts reports whether a, a peer's address, belongs to a trusted proxy.
 func (r *Resolver) Trusts(a netip.Addr) bool {
 	t := r.trust.Load()
-	return t.proxies != nil && t.trusts(a.Unmap())
+	return t.proxies != nil && t.trusts(a.Unmap().WithZone(""))
 }

@@ -37,7 +37,15 @@ func TestForwardedSpoofing(t *testing.T) {
 		{"several lines are one list", "", "10.0.0.1", []string{"X-Forwarded-For: 1.1.1.1", "X-Forwarded-For: 198.51.100.1", "x-forwarded-for: 10.0.0.2"}, "198.51.100.1 http"},
 		{"all are proxies", "", "10.0.0.1", []string{"X-Forwarded-For: 10.0.0.3, 10.0.0.2"}, "10.0.0.3 http"},
 		{"garbage on the left", "", "10.0.0.1", []string{"X-Forwarded-For: ' or 1=1, 198.51.100.1"}, "198.51.100.1 http"},
-		{"garbage on the right", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, unknown"}, "10.0.0.1 http"},
+		{"garbage on the right", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, junk"}, "10.0.0.1 http"},
+		{"unknown", "", "10.0.0.1", []string{"X-Forwarded-For: 1.1.1.1, 198.51.100.1, unknown"}, "198.51.100.1 http"},
+		{"unknown behind a proxy", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, Unknown, 10.0.0.2"}, "198.51.100.1 http"},
+		{"nothing but unknown", "", "10.0.0.1", []string{"X-Forwarded-For: unknown"}, "10.0.0.1 http"},
+		{"unknown ends nothing", "", "10.0.0.1", []string{"X-Forwarded-For: 1.1.1.1, unknown, 198.51.100.1"}, "198.51.100.1 http"},
+		{"a hidden name", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, _gazonk"}, "198.51.100.1 http"},
+		{"a socket of the proxy's machine", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, unix:"}, "198.51.100.1 http"},
+		{"quotes", "", "10.0.0.1", []string{`X-Forwarded-For: "198.51.100.1"`}, "198.51.100.1 http"},
+		{"quotes, port", "", "10.0.0.1", []string{`X-Forwarded-For: 1.1.1.1, "[2001:db8::7]:443"`}, "2001:db8::7 http"},
 		{"garbage behind a proxy", "", "10.0.0.1", []string{"X-Forwarded-For: 1.1.1.1, junk, 10.0.0.2"}, "10.0.0.2 http"},
 		{"empty elements", "", "10.0.0.1", []string{"X-Forwarded-For: ,198.51.100.1,, ,"}, "198.51.100.1 http"},
 		{"port", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1:4711"}, "198.51.100.1 http"},
@@ -45,7 +53,8 @@ func TestForwardedSpoofing(t *testing.T) {
 		{"IPv6", "", "10.0.0.1", []string{"X-Forwarded-For: 2001:db8::7"}, "2001:db8::7 http"},
 		{"IPv6 in brackets", "", "10.0.0.1", []string{"X-Forwarded-For: [2001:db8::7]"}, "2001:db8::7 http"},
 		{"IPv6 with port", "", "10.0.0.1", []string{"X-Forwarded-For: [2001:db8::7]:443"}, "2001:db8::7 http"},
-		{"IPv6 with zone", "", "10.0.0.1", []string{"X-Forwarded-For: fe80::1%eth0"}, "10.0.0.1 http"},
+		{"IPv6 with zone", "", "10.0.0.1", []string{"X-Forwarded-For: fe80::1%eth0"}, "fe80::1 http"},
+		{"IPv6 with zone and port", "", "10.0.0.1", []string{"X-Forwarded-For: [fe80::1%eth0]:443"}, "fe80::1 http"},
 		{"mapped IPv4", "", "10.0.0.1", []string{"X-Forwarded-For: ::ffff:198.51.100.1"}, "198.51.100.1 http"},
 		{"mapped IPv4 of a proxy", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, ::ffff:10.0.0.2"}, "198.51.100.1 http"},
 		{"mapped peer", "", "::ffff:10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1"}, "198.51.100.1 http"},
@@ -55,6 +64,9 @@ func TestForwardedSpoofing(t *testing.T) {
 		{"the other headers say nothing", "", "10.0.0.1", []string{"X-Real-IP: 1.1.1.1", "Forwarded: for=1.1.1.1;proto=https", "X-Forwarded-For: 198.51.100.1"}, "198.51.100.1 http"},
 		{"X-Real-IP", "X-Real-IP", "10.0.0.1", []string{"X-Forwarded-For: 1.1.1.1", "X-Real-IP: 198.51.100.1"}, "198.51.100.1 http"},
 		{"two X-Real-IP: the proxy's is the last", "X-Real-IP", "10.0.0.1", []string{"X-Real-IP: 1.1.1.1", "X-Real-IP: 198.51.100.1"}, "198.51.100.1 http"},
+		{"protocol of a WebSocket", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1", "X-Forwarded-Proto: wss"}, "198.51.100.1 https"},
+		{"protocol of a plain WebSocket", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1", "X-Forwarded-Proto: ws"}, "198.51.100.1 http"},
+		{"protocol behind a hidden hop", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, unknown", "X-Forwarded-Proto: https, http"}, "198.51.100.1 https"},
 		{"protocol from the client alone", "", "203.0.113.7", []string{"X-Forwarded-Proto: https"}, "203.0.113.7 http"},
 		{"protocol appended: the proxy's", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1", "X-Forwarded-Proto: https, http"}, "198.51.100.1 http"},
 		{"protocol appended by two: the outer's", "", "10.0.0.1", []string{"X-Forwarded-For: 198.51.100.1, 10.0.0.2", "X-Forwarded-Proto: http, https, http"}, "198.51.100.1 https"},
@@ -70,7 +82,9 @@ func TestForwardedSpoofing(t *testing.T) {
 		{"Forwarded, hidden", "Forwarded", "10.0.0.1", []string{"Forwarded: for=_gazonk"}, "10.0.0.1 http"},
 		{"Forwarded, hidden port", "Forwarded", "10.0.0.1", []string{`Forwarded: for="198.51.100.1:_x1"`}, "198.51.100.1 http"},
 		{"Forwarded, two for", "Forwarded", "10.0.0.1", []string{"Forwarded: for=1.1.1.1;for=198.51.100.1"}, "10.0.0.1 http"},
-		{"Forwarded, no for", "Forwarded", "10.0.0.1", []string{"Forwarded: proto=https"}, "10.0.0.1 http"},
+		{"Forwarded, no for", "Forwarded", "10.0.0.1", []string{"Forwarded: proto=https"}, "10.0.0.1 https"},
+		{"Forwarded, hidden on the right", "Forwarded", "10.0.0.1", []string{`Forwarded: for=1.1.1.1, for="[fe80::1%eth0]";proto=wss, for="_x:_y"`}, "fe80::1 https"},
+		{"Forwarded, no for on the right", "Forwarded", "10.0.0.1", []string{"Forwarded: for=198.51.100.1;proto=https, by=10.0.0.1"}, "198.51.100.1 https"},
 		{"Forwarded, escapes", "Forwarded", "10.0.0.1", []string{`Forwarded: for="198.51\.100.1"`}, "10.0.0.1 http"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -167,6 +181,7 @@ func TestPartnerUser(t *testing.T) {
 func FuzzForwarded(f *testing.F) {
 	for _, s := range []string{
 		"198.51.100.1, 10.0.0.2", "[2001:db8::7]:1", `for="[2001:db8::7]:1";proto=https, for=10.0.0.1`, `for="`, `";,="`, ",,,", "fe80::1%eth0",
+		`"198.51.100.1", unknown`, "198.51.100.1, unix:", `for=_x;proto=wss, by=10.0.0.1`, `"[fe80::1%eth0]:0"`, `"198.51.100.1", unknown`, "198.51.100.1, unix:", `for=_x;proto=wss, by=10.0.0.1`, `"[fe80::1%eth0]:0"`,
 	} {
 		f.Add([]byte(s), "https")
 	}

@@ -304,7 +304,9 @@ func (c *Case) reads() captcha.Reader {
 func (c *Case) request() *captcha.Request {
 	q := c.unaddressed()
 	q.RequestID = string(c.idText[:])
-	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
+	host, mount := c.outside()
+	q.Mount = string(mount)
+	q.Base = c.id.Proto + "://" + string(host) + q.Mount
 	return q
 }
 

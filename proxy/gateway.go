@@ -48,6 +48,7 @@ type Decider interface {
 	Required(rid request.ID, d *verdict.Decision, step string)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
 	NoDocument(v *request.View, s *verdict.Settings) bool
+	IsNear(id *identity.Identity, s *verdict.Settings, at time.Time) bool
 }
 
 // Snapshot is one configuration of the gateway: immutable, built by the caller, swapped as a whole.
@@ -169,7 +170,9 @@ func (j *journey) serve() {
 	if j.comesBack() {
 		return
 	}
-	j.decide()
+	if j.decideAll() {
+		return
+	}
 	j.await()
 	if len(j.svc.routes) > 0 {
 		j.judgeMessage()

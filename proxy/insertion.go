@@ -17,8 +17,12 @@ func (j *journey) inserting(o *h1.ForwardOptions) {
 	if j.insertion == nil {
 		j.insertion = &insert.Insertion{}
 	}
+	host, mount := j.outside()
+	if len(mount) > 0 {
+		script = string(mount) + script
+	}
 	j.insertion.Page = insert.Page{
-		Script: script, Scheme: j.id.Proto, Host: j.view.HostPort, Extend: extends,
+		Script: script, Scheme: j.id.Proto, Host: host, Extend: extends,
 		NoneMatch: j.view.Get("If-None-Match"), Reserve: j.x.Reserve, Told: j.inserted,
 	}
 	o.Rewrite = j.insertion

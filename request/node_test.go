@@ -28,14 +28,21 @@ func TestParseNode(t *testing.T) {
 	f("[2001:db8::1]:443", "2001:db8::1")
 	f("[192.0.2.1]", "") // brackets hold IPv6 alone
 	f("[192.0.2.1]:80", "")
-	f("192.0.2.1:0", "")
+	f("192.0.2.1:0", "192.0.2.1")
 	f("192.0.2.1:65536", "")
 	f("192.0.2.1:", "")
 	f("192.0.2.1:+80", "")
 	f("192.0.2.1:_", "")
 	f(" 192.0.2.1", "")
-	f("fe80::1%eth0", "")
-	f("[fe80::1%eth0]:80", "")
+	f("fe80::1%eth0", "fe80::1")
+	f("[fe80::1%eth0]:80", "fe80::1")
+	f("192.0.2.1%eth0", "")
+	f(`"192.0.2.1"`, "192.0.2.1")
+	f(`"192.0.2.1:80"`, "192.0.2.1")
+	f(`"[2001:db8::1]:443"`, "2001:db8::1")
+	f(`"192.0.2.1`, "")
+	f(`"" 192.0.2.1"`, "")
+	f(`""`, "")
 	f("unknown", "")
 	f("_hidden", "")
 	f("unix:", "")
@@ -46,6 +53,30 @@ func TestParseNode(t *testing.T) {
 	f("[2001:db8::1", "")
 	f("[2001:db8::1]x", "")
 	f(strings.Repeat("1", 100), "")
+}
+
+func TestIsHidden(t *testing.T) {
+	f := func(in string, want bool) {
+		t.Helper()
+		if IsHidden([]byte(in)) != want {
+			t.Errorf("%q: wanted %v", in, want)
+		}
+	}
+	f("unknown", true)
+	f("Unknown", true)
+	f(`"unknown"`, true)
+	f("unknown:4711", true)
+	f("_gazonk", true)
+	f("_gazonk:_port", true)
+	f("unix:", true)
+	f("", false)
+	f("_", false)
+	f("unix", false)
+	f("unix:/run/x", false)
+	f("unknown.example", false)
+	f("192.0.2.1", false)
+	f("::1", false)
+	f("-", false)
 }
 
 func TestParseNodeDoesNotAllocate(t *testing.T) {

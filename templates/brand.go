@@ -105,11 +105,12 @@ type Brand struct {
 	Steps   template.HTML // the script of a page that checks the browser
 	Wait    template.HTML // the script of a page that says how long to wait
 
-	csp, checkCSP, waitCSP string
+	csp, checkCSP, waitCSP, framedCSP string
 }
 
-// Brand prepares a branding; it reads the logo's file.
-func (s *Set) Brand(cfg Branding) (*Brand, error) {
+// Brand prepares a branding; it reads the logo's file. frames are the origins whose pages may show the pages in a frame, besides
+// that of the pages.
+func (s *Set) Brand(cfg Branding, frames ...string) (*Brand, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -138,10 +139,11 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 	}
 	// No form-action: browsers also apply it to every redirect after the form, and the page that the visitor returns to may
 	// redirect to a login on another host.
+	common := "default-src 'none'; img-src 'self' data:; style-src " + styles + "; base-uri 'none'; frame-ancestors "
 	policy := func(scripts string) string {
-		return "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src " + styles + "; script-src " + scripts +
-			"; base-uri 'none'; frame-ancestors 'self'"
+		return common + strings.Join(append([]string{"'self'"}, frames...), " ") + "; media-src 'self'; script-src " + scripts
 	}
+	b.framedCSP = common + "*"
 	b.Steps = safe("<script>" + s.steps + "</script>")
 	b.Wait = safe("<script>" + s.wait + "</script>")
 	b.csp, b.checkCSP, b.waitCSP = policy(scripts), policy(sourceHash(s.steps)), policy(sourceHash(s.wait))
@@ -166,6 +168,9 @@ func (b *Brand) CheckCSP() string { return b.checkCSP }
 
 // WaitCSP is the policy of a page that says how long to wait.
 func (b *Brand) WaitCSP() string { return b.waitCSP }
+
+// FramedCSP is the policy of a page that any site may show in a frame: it only leads out of it.
+func (b *Brand) FramedCSP() string { return b.framedCSP }
 
 // WorkCSP is the policy of a challenge page that offers work: it may fetch the task, and start the Worker that does it.
 func (b *Brand) WorkCSP() string { return b.csp + "; connect-src 'self'; worker-src 'self'" }

@@ -107,12 +107,13 @@ const (
 	Queued
 	HeadTooLarge
 	Late
+	Framed
 	messageCount
 )
 
 var messageNames = [messageCount]string{
 	"blocked", "limited", "bad_request", "not_found", "too_large", "upstream_down", "upstream_timeout", "unavailable",
-	"form_sent", "form_expired", "go_back", "queued", "head_too_large", "late",
+	"form_sent", "form_expired", "go_back", "queued", "head_too_large", "late", "framed",
 }
 
 // messageParts are the texts of each plain page.
@@ -132,6 +133,7 @@ type MessagePage struct {
 	Brand     *Brand
 	RequestID string
 	Retry     string // a link to try again; empty: none
+	Tab       string // a link that opens the check in a tab of its own; empty: none
 	Sent      bool   // the link leads back to the site: the action has been completed
 	Limit     string
 	Wait      time.Duration // after it another try makes sense; 0: unknown

@@ -81,6 +81,7 @@ type Cacher struct {
 	questions   questions
 	doubts      doubts
 	barely      *expiring[identity.Prefix, float32]
+	near        *expiring[identity.Prefix, struct{}]
 	portions    *expiring[uint32, uint32] // by group of services
 	bareClients *expiring[uint32, struct{}]
 	back        *expiring[uint32, Campaign]
@@ -119,7 +120,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		bans:      bans.NewTable(cfg.MaxBans),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		latest:    newLatest(),
-		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
+		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), near: newExpiring[identity.Prefix, struct{}](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
 		bareClients: newExpiring[uint32, struct{}](cfg.MaxBareClients),
 		back:        newExpiring[uint32, Campaign](maxBack),
 		doubts:      newDoubts(cfg.MaxDoubts),

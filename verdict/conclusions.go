@@ -29,6 +29,7 @@ const (
 	saidBarely     = 'b'
 	saidPortion    = 'p'
 	saidBareClient = 'l'
+	saidNear       = 'n' // an address is near its budget
 	saidBack       = 'a' // a newcomer who is asked when it comes back
 	saidBeat       = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
@@ -191,6 +192,8 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardMet(body)
 		case saidBarely:
 			ok = c.heardBarely(body)
+		case saidNear:
+			ok = c.heardNear(body)
 		case saidPortion:
 			ok = c.heardPortion(body)
 		case saidBareClient:

@@ -37,6 +37,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		gone := identity.Prefix{ID: ip("198.51.100.7").ID, Bits: 128, Group: groupOf("shop")}
 		p.Barely(gone, 1, at)
 		p.Barely(gone, 0, at)
+		p.Near(of[0], at.Add(time.Hour))
 		p.Portion(groupOf("shop"), 45, at)
 		p.ListBare(7, at.Add(time.Hour))
 		p.ListBare(8, at.Add(time.Hour))
@@ -65,6 +66,12 @@ func TestConclusionsReachGateways(t *testing.T) {
 			for addr, want := range map[string]float64{"192.0.2.9": 0.75, "192.0.3.9": 0, "198.51.100.7": 0} {
 				if got := w.Bareness("shop", netip.MustParseAddr(addr)); got != want || w.Bareness("other", netip.MustParseAddr(addr)) != 0 {
 					t.Errorf("%s believes that %s reads barely: %v, want %v", name, addr, got, want)
+				}
+			}
+			for addr, want := range map[string]bool{"192.0.2.7": true, "192.0.2.9": false} {
+				id := identity.Identity{N: 1, Subjects: [6]identity.Subject{ip(addr)}}
+				if got := w.IsNear(&id, &Settings{Group: groupOf("shop")}, at); got != want {
+					t.Errorf("%s believes that %s is near its budget: %v", name, addr, got)
 				}
 			}
 			if n := w.dailyOf(groupOf("shop"), at); n != 45 {
@@ -103,6 +110,7 @@ func FuzzConclusions(f *testing.F) {
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}})
 	w.standing.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now())
 	w.Barely(identity.Prefix{Bits: 120}, 0.5, c.now())
+	w.Near(identity.Prefix{Bits: 128}, c.now().Add(time.Hour))
 	w.Portion(7, 45, c.now())
 	w.Beat(time.Second)
 	f.Add(w.said.more(nil))

@@ -76,6 +76,7 @@ func (c *Cacher) sweepOnce() {
 	c.questions.sweep(c.now().UnixNano())
 	c.doubts.sweep(c.now().UnixNano())
 	c.barely.sweep(c.now().UnixNano())
+	c.near.sweep(c.now().UnixNano())
 	c.portions.sweep(c.now().UnixNano())
 	c.bareClients.sweep(c.now().UnixNano())
 	c.back.sweep(c.now().UnixNano())

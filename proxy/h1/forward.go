@@ -372,6 +372,9 @@ func (x *Exchange) conclude(err error, replayed bool) {
 	default:
 		if errors.Is(err, wire.ErrBadResponse) {
 			x.m.badResponse.Inc()
+			if string(x.method) == "HEAD" {
+				err = nil // servers that answer HEAD wrongly answer GET well: that takes no address out of rotation
+			}
 		}
 		l.drop(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"antirobot/proxy/h1/wire"
+	"antirobot/proxy/upstream"
 	"antirobot/request"
 )
 
@@ -103,6 +104,8 @@ func TestAnswersAreRelayed(t *testing.T) {
 		{"service closes", aGet, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", okAnswer, false},
 		{"HEAD with length", head, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", false},
 		{"HEAD chunked", head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", false},
+		{"identity with length", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok", okAnswer, false},
+		{"HEAD with identity", head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: Identity\r\nContent-Length: 1000\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", false},
 		{"204", aGet, "HTTP/1.1 204 No Content\r\nX: y\r\n\r\n", "HTTP/1.1 204 No Content\r\nX: y\r\n\r\n", false},
 		{"204 with length", aGet, "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n", false},
 		{"304 with length", aGet, "HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 99\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 99\r\n\r\n", false},
@@ -372,4 +375,32 @@ func appendDecimal(b []byte, n int) []byte {
 		b = appendDecimal(b, n/10)
 	}
 	return append(b, byte('0'+n%10))
+}
+
+// TestUnreadableHeadTakesNoAddressOut: servers that answer HEAD in a way that can't be read answer GET well.
+func TestUnreadableHeadTakesNoAddressOut(t *testing.T) {
+	s := newService(t, func(k *talk) {
+		for {
+			r, _ := k.request(true)
+			switch {
+			case r == nil:
+				return
+			case r.Method == "HEAD":
+				k.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: compress\r\n\r\n")
+				return
+			}
+			k.say(okAnswer)
+		}
+	})
+	g := newGateway(t, s, setup{upstream: func(c *upstream.Config) { c.MaxFails = 2 }})
+	c := dial(t, g)
+	for range 3 {
+		c.say("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")
+		if r, _ := c.answer("HEAD"); r.StatusCode != 502 {
+			t.Fatalf("HEAD got %d", r.StatusCode)
+		}
+	}
+	if st := g.g.Healthy(); !st[0].Up || st[0].Fails != 0 {
+		t.Errorf("after three HEADs: %+v", st[0])
+	}
 }

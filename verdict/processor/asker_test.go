@@ -12,6 +12,7 @@ import (
 type asker struct {
 	bench
 	questions []verdict.Question
+	near      []identity.Prefix // that are near their budgets
 	barely    map[identity.Prefix]float32
 	listed    map[uint32]bool // clients that load no parts, as of …
 	at        time.Time       // … this time
@@ -24,6 +25,8 @@ type asker struct {
 }
 
 func (a *asker) Ask(q *verdict.Question) { a.questions = append(a.questions, *q) }
+
+func (a *asker) Near(x identity.Prefix, _ time.Time) { a.near = append(a.near, x) }
 
 func (a *asker) Barely(x identity.Prefix, share float64, _ time.Time) {
 	if a.barely == nil {

@@ -58,6 +58,7 @@ func (*bench) AskArrivals(*verdict.Campaign) {}
 func (*bench) ListBare(uint32, time.Time) {}
 
 func (*bench) Barely(identity.Prefix, float64, time.Time) {}
+func (*bench) Near(identity.Prefix, time.Time)            {}
 
 func (*bench) Portion(uint32, uint32, time.Time) {}
 

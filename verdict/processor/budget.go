@@ -37,6 +37,7 @@ type budget struct {
 	gleaners   float32    // likewise: clients of the address that became gleaners
 	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
 	askedUntil uint32     // unix seconds
+	nearUntil  uint32     // likewise: gateways know until then that it is near its budget
 	recent     [recentReads]uint32
 	turn       uint8
 	alone      bool  // the question is for the heavy client alone
@@ -249,7 +250,11 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			b.tell()
 		}
 		share, news := b.barely(r, false)
+		near := i == 0 && p.nearBudget(b, e.At)
 		sh.mu.Unlock()
+		if near {
+			p.tellNear(of[i], e.At)
+		}
 		if over {
 			p.ask(q)
 		}

@@ -44,6 +44,23 @@ func TestBudgetOfAnAddress(t *testing.T) {
 	}
 }
 
+// TestAddressNearsItsBudget: gateways hear of it once, when half is used, so that its browsers' prefetches cost nothing more.
+func TestAddressNearsItsBudget(t *testing.T) {
+	p, a := newAsker(t, nil)
+	at, nearAfter := time.Unix(1.8e9, 0), 0
+	n := 0
+	for ; n < 1000 && len(a.questions) == 0; n++ {
+		at = at.Add(50 * time.Millisecond)
+		p.Process(reading(at, n, one(n)))
+		if nearAfter == 0 && len(a.near) > 0 {
+			nearAfter = n + 1
+		}
+	}
+	if len(a.near) != 1 || a.near[0].Bits != 128 || nearAfter < n/3 || nearAfter > n*2/3 {
+		t.Errorf("near %v after %d of %d pages", a.near, nearAfter, n)
+	}
+}
+
 // TestBudgetOfANetwork: using another address for each page buys no more than the network's budget.
 func TestBudgetOfANetwork(t *testing.T) {
 	household, _ := pagesUntilAsked(t, nil, 0, one)

@@ -25,6 +25,7 @@ type BanKeeper interface {
 	AskArrivals(x *verdict.Campaign)
 	ListBare(client uint32, until time.Time)
 	Barely(x identity.Prefix, share float64, at time.Time)
+	Near(x identity.Prefix, until time.Time)
 	Portion(group, docs uint32, at time.Time)
 	KnowsPlace(addr [16]byte, at time.Time) bool
 	Meet(addr [16]byte, at time.Time)

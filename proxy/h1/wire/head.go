@@ -176,9 +176,9 @@ func (h *Head) parseFields(b []byte, maxFields int, spaced bool) error {
 	}
 }
 
-// ParseFraming reads the fields that control framing and persistence of requests and answers alike. equalLengths
-// accepts several Content-Length of one value, as in answers. An error is a Refusal.
-func (h *Head) ParseFraming(equalLengths bool) error {
+// ParseFraming reads the fields that control framing and persistence of requests and answers alike. In an answer several
+// Content-Length of one value are accepted, and a Transfer-Encoding that says identity. An error is a Refusal.
+func (h *Head) ParseFraming(answer bool) error {
 	encodings := 0
 	for i, k := range h.Kinds {
 		v := h.Fields[i].Value
@@ -188,7 +188,7 @@ func (h *Head) ParseFraming(equalLengths bool) error {
 			if !ok {
 				return BadLength
 			}
-			if h.Length >= 0 && (!equalLengths || n != h.Length) {
+			if h.Length >= 0 && (!answer || n != h.Length) {
 				return badLengthCount
 			}
 			h.Length = n
@@ -196,6 +196,9 @@ func (h *Head) ParseFraming(equalLengths bool) error {
 			encodings++
 			if encodings > 1 {
 				return badEncoding
+			}
+			if answer && request.EqualFold(v, "identity") {
+				continue // of RFC 2616: no coding; old servers say so in answers
 			}
 			if err := h.parseEncoding(v); err != nil {
 				return err

@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"bytes"
+
+	"antirobot/request"
+)
+
+// longestMount bounds the prefix that a proxy before the gateway takes off paths, in bytes.
+const longestMount = 128
+
+// outside returns the authority and the path prefix under which visitors reach the service, where a trusted proxy that changes
+// Host or takes a prefix off says so in X-Forwarded-Host and X-Forwarded-Prefix. They are for addresses that visitors are sent
+// to, and for nothing else: not every proxy takes these fields out of what a client sends, so the host must be one of the same
+// service, and both must be plain.
+func (c *Case) outside() (host, mount []byte) {
+	v := c.view
+	host = v.HostPort
+	if !c.core.deps.Resolver.Trusts(v.Peer) {
+		return host, nil
+	}
+	for i := range v.Fields {
+		switch f := &v.Fields[i]; {
+		case request.EqualFold(f.Name, "X-Forwarded-Host"):
+			if h := lastOf(f.Value); c.owns(h) {
+				host = h
+			} else {
+				host = v.HostPort
+			}
+		case request.EqualFold(f.Name, "X-Forwarded-Prefix"):
+			if mount = bytes.TrimSuffix(lastOf(f.Value), rootPath); !isMount(mount) {
+				mount = nil
+			}
+		}
+	}
+	return host, mount
+}
+
+// lastOf returns the last element of a list: that of the proxy which the gateway sees.
+func lastOf(list []byte) []byte { return bytes.TrimSpace(list[bytes.LastIndexByte(list, ',')+1:]) }
+
+// owns reports whether the service of the request serves an authority, too.
+func (c *Case) owns(authority []byte) bool {
+	name, ok := request.AppendHostName(nil, authority)
+	if !ok || !request.PlainHost(string(name)) {
+		return false
+	}
+	site := c.snap.Router.site(name, c.view.Path, false)
+	return site != nil && site == c.snap.Router.site(c.view.Host, c.view.Path, false)
+}
+
+// isMount reports whether every reader takes b for the same path: segments of letters, digits and "-._~", none of them dots alone.
+func isMount(b []byte) bool {
+	if len(b) == 0 || len(b) > longestMount || b[0] != '/' {
+		return false
+	}
+	for segment := range bytes.SplitSeq(b[1:], rootPath) {
+		if len(bytes.Trim(segment, ".")) == 0 {
+			return false
+		}
+		for _, c := range segment {
+			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' && c != '~' {
+				return false
+			}
+		}
+	}
+	return true
+}
