@@ -31,13 +31,13 @@ func TestKilledWhileTheStoreIsAway(t *testing.T) {
 			b.api("DELETE", "/api/bans?subject=ip:100.64.0.1", nil)
 			eventually(t, "A hears that one is lifted", func() bool { return a.metric("antirobot_bans ") == bans })
 			b.list("block", "192.0.2.0/24", "1h")
-			eventually(t, "A hears of a list entry", func() bool { return a.asks(visitor(t), "/", "192.0.2.1") == 403 })
-			v := visitor(t)
+			eventually(t, "A hears of a list entry", func() bool { return a.asks(speaker(t), "/", "192.0.2.1") == 403 })
+			v := speaker(t)
 			v.header.Set("X-Forwarded-For", addr(0))
 			a.solve(v, "/")
 			pass := v.pass(t, a.url)
 			pay := func() bool {
-				return visitor(t).get(a.url+"/x", "X-Forwarded-For", addr(0), "Cookie", "spravka="+pass).StatusCode == 200
+				return speaker(t).get(a.url+"/x", "X-Forwarded-For", addr(0), "Cookie", "spravka="+pass).StatusCode == 200
 			}
 			paid := 0
 			for range before {
@@ -53,17 +53,17 @@ func TestKilledWhileTheStoreIsAway(t *testing.T) {
 			a.run()
 			held := 0
 			for i := range bans {
-				if a.asks(visitor(t), "/", addr(i)) == 302 {
+				if a.asks(speaker(t), "/", addr(i)) == 302 {
 					held++
 				}
 			}
 			if held != bans {
 				t.Errorf("%d of %d bans hold", held, bans)
 			}
-			if s := a.asks(visitor(t), "/", "100.64.0.1"); s != 200 {
+			if s := a.asks(speaker(t), "/", "100.64.0.1"); s != 200 {
 				t.Errorf("the lifted ban is back: %d", s)
 			}
-			if s := a.asks(visitor(t), "/", "192.0.2.1"); s != 403 {
+			if s := a.asks(speaker(t), "/", "192.0.2.1"); s != 403 {
 				t.Errorf("the list entry is forgotten: %d", s)
 			}
 			for range allowance {
@@ -76,4 +76,12 @@ func TestKilledWhileTheStoreIsAway(t *testing.T) {
 			}
 		})
 	}
+}
+
+// speaker is a visitor with all fields that a browser sends with every request.
+func speaker(t *testing.T) *client {
+	t.Helper()
+	v := visitor(t)
+	v.header.Set("Accept-Language", "en")
+	return v
 }
