@@ -104,6 +104,7 @@ type Captcha struct {
 	kinds  kinds
 	maker  *media.Maker
 	spent  *limits.Once
+	home   [4]byte // names this memory of spent keys in those that are issued with it
 	rates  [media.Count]*limits.Pace
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
@@ -140,6 +141,8 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		told:    limits.NewPace(toldEvery, toldMany, cfg.RateEntries),
 		climbs:  newClimbs(cfg.RateEntries),
 	}
+	id := spravka.NewID()
+	copy(c.home[:], id[:])
 	if d.Previous != nil {
 		c.inherit(d.Previous)
 	}
@@ -152,7 +155,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	c.tally = p.tally
 	now, was := &c.cfg, &p.cfg
 	if now.KeyTTL == was.KeyTTL && now.SpentWrong == was.SpentWrong {
-		c.spent = p.spent
+		c.spent, c.home = p.spent, p.home
 	}
 	c.maker.Inherit(p.maker, now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles))
 	if now.RateEntries != was.RateEntries {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -84,4 +85,45 @@ func speaker(t *testing.T) *client {
 	v := visitor(t)
 	v.header.Set("Accept-Language", "en")
 	return v
+}
+
+// TestOneAnswerWhileTheStoreIsAway: while the store is away, a right answer earns a pass at the gateway that asked, once, and at
+// no other one: there its sender sees a fresh picture, without being told that the answer was wrong, and can answer that.
+func TestOneAnswerWhileTheStoreIsAway(t *testing.T) {
+	t.Parallel()
+	r := redistest.Start(t)
+	all := fleet(t, 3, "redis://"+r.Addr)
+	all[0].ban("ip:127.0.0.1", "1h")
+	for _, g := range all {
+		eventually(t, "the ban", func() bool { return speaker(t).get(g.url+"/").StatusCode == 302 })
+	}
+	answer := func(v *client, page *response, at *gateway) *response {
+		form := formOf(t, page.body)
+		form.Set("rep", testAnswer)
+		return v.do("POST", at.url+"/checkcaptcha", form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	}
+	v := speaker(t)
+	earned := func(a *response) bool { return strings.Contains(strings.Join(a.Header["Set-Cookie"], ";"), "spravka=") }
+	const wrong = "did not match"
+	page := v.get(v.get(all[0].url+"/").must(t, 302, "").Header.Get("Location")).must(t, 200, `name="rep"`)
+	r.Signal(t, syscall.SIGSTOP)
+	for _, g := range all[1:] {
+		a := answer(v, page, g)
+		if earned(a) {
+			t.Fatal("another gateway gives a pass for the answer")
+		}
+		fresh := v.get(a.must(t, 303, "").Header.Get("Location")).must(t, 200, `name="rep"`)
+		if strings.Contains(fresh.body, wrong) {
+			t.Errorf("another gateway says that a right answer is wrong:\n%s", fresh.body)
+		}
+		if !earned(answer(v, fresh, g)) {
+			t.Error("the answer to the fresh picture earns nothing")
+		}
+	}
+	if !earned(answer(v, page, all[0])) {
+		t.Error("the gateway that asked gives no pass for the right answer")
+	}
+	if earned(answer(v, page, all[0])) {
+		t.Error("it gives a second pass for it")
+	}
 }
