@@ -162,7 +162,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.pass.Shape = shapeOf(q)
 	}
 	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
-		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
+		r.pass.Allowance = min(r.pass.Allowance, c.cfg.floor())
 	}
 	c.climbs.earn(&r.key, c.cfg.shareOf(r.key.step(), r.key.asked), q.Read, at)
 	c.bind(q, r)

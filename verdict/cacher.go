@@ -228,7 +228,9 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		if d.unsure() {
 			d.Verdict = Unsure
 		}
-		c.pay(d, v, id, s)
+		if !v.NamesIcon() { // browsers ask for it by themselves, so that it costs nothing
+			c.pay(d, v, id, s)
+		}
 		switch {
 		case d.Verdict == Human:
 		case c.looksRight(v, id, s):
