@@ -32,13 +32,13 @@ func TestKilledWhileTheStoreIsAway(t *testing.T) {
 			b.api("DELETE", "/api/bans?subject=ip:100.64.0.1", nil)
 			eventually(t, "A hears that one is lifted", func() bool { return a.metric("antirobot_bans ") == bans })
 			b.list("block", "192.0.2.0/24", "1h")
-			eventually(t, "A hears of a list entry", func() bool { return a.asks(speaker(t), "/", "192.0.2.1") == 403 })
-			v := speaker(t)
+			eventually(t, "A hears of a list entry", func() bool { return a.asks(visitor(t), "/", "192.0.2.1") == 403 })
+			v := visitor(t)
 			v.header.Set("X-Forwarded-For", addr(0))
 			a.solve(v, "/")
 			pass := v.pass(t, a.url)
 			pay := func() bool {
-				return speaker(t).get(a.url+"/x", "X-Forwarded-For", addr(0), "Cookie", "spravka="+pass).StatusCode == 200
+				return visitor(t).get(a.url+"/x", "X-Forwarded-For", addr(0), "Cookie", "spravka="+pass).StatusCode == 200
 			}
 			paid := 0
 			for range before {
@@ -54,17 +54,17 @@ func TestKilledWhileTheStoreIsAway(t *testing.T) {
 			a.run()
 			held := 0
 			for i := range bans {
-				if a.asks(speaker(t), "/", addr(i)) == 302 {
+				if a.asks(visitor(t), "/", addr(i)) == 302 {
 					held++
 				}
 			}
 			if held != bans {
 				t.Errorf("%d of %d bans hold", held, bans)
 			}
-			if s := a.asks(speaker(t), "/", "100.64.0.1"); s != 200 {
+			if s := a.asks(visitor(t), "/", "100.64.0.1"); s != 200 {
 				t.Errorf("the lifted ban is back: %d", s)
 			}
-			if s := a.asks(speaker(t), "/", "192.0.2.1"); s != 403 {
+			if s := a.asks(visitor(t), "/", "192.0.2.1"); s != 403 {
 				t.Errorf("the list entry is forgotten: %d", s)
 			}
 			for range allowance {
@@ -79,14 +79,6 @@ func TestKilledWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
-// speaker is a visitor with all fields that a browser sends with every request.
-func speaker(t *testing.T) *client {
-	t.Helper()
-	v := visitor(t)
-	v.header.Set("Accept-Language", "en")
-	return v
-}
-
 // TestOneAnswerWhileTheStoreIsAway: while the store is away, a right answer earns a pass at the gateway that asked, once, and at
 // no other one: there its sender sees a fresh picture, without being told that the answer was wrong, and can answer that.
 func TestOneAnswerWhileTheStoreIsAway(t *testing.T) {
@@ -95,14 +87,14 @@ func TestOneAnswerWhileTheStoreIsAway(t *testing.T) {
 	all := fleet(t, 3, "redis://"+r.Addr)
 	all[0].ban("ip:127.0.0.1", "1h")
 	for _, g := range all {
-		eventually(t, "the ban", func() bool { return speaker(t).get(g.url+"/").StatusCode == 302 })
+		eventually(t, "the ban", func() bool { return visitor(t).get(g.url+"/").StatusCode == 302 })
 	}
 	answer := func(v *client, page *response, at *gateway) *response {
 		form := formOf(t, page.body)
 		form.Set("rep", testAnswer)
 		return v.do("POST", at.url+"/checkcaptcha", form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 	}
-	v := speaker(t)
+	v := visitor(t)
 	earned := func(a *response) bool { return strings.Contains(strings.Join(a.Header["Set-Cookie"], ";"), "spravka=") }
 	const wrong = "did not match"
 	page := v.get(v.get(all[0].url+"/").must(t, 302, "").Header.Get("Location")).must(t, 200, `name="rep"`)

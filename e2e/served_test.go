@@ -41,7 +41,7 @@ func TestTwentyOfANetworkReadTenPages(t *testing.T) {
 	for person := range 20 {
 		addr := fmt.Sprintf("198.51.100.%d", person+1)
 		g.ban("ip:"+addr, "1h")
-		v := speaker(t)
+		v := visitor(t)
 		v.header.Set("X-Forwarded-For", addr)
 		g.solve(v, "/page/0")
 		for page := range 10 {
@@ -70,7 +70,7 @@ func TestBanBetweenAPageAndItsPictures(t *testing.T) {
 	t.Parallel()
 	g := serve(t, typedSite(t), "--trusted-proxies", "127.0.0.1")
 	const addr = "198.51.100.1"
-	v, other := speaker(t), speaker(t)
+	v, other := visitor(t), visitor(t)
 	v.header.Set("X-Forwarded-For", addr)
 	other.header.Set("X-Forwarded-For", addr)
 	other.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0")

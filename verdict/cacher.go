@@ -228,14 +228,15 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		if d.unsure() {
 			d.Verdict = Unsure
 		}
-		if !v.NamesIcon() { // browsers ask for it by themselves, so that it costs nothing
+		looks := v.NamesIcon() && c.looksRight(v, id, s) // browsers ask for the icon by themselves, so that it costs nothing
+		if !looks {
 			c.pay(d, v, id, s)
+			looks = d.Verdict != Human && c.looksRight(v, id, s)
 		}
 		switch {
-		case d.Verdict == Human:
-		case c.looksRight(v, id, s):
+		case looks:
 			d.Verdict, d.Waived = Human, WaivedLooks
-		case c.wellKnown(v, id):
+		case d.Verdict != Human && c.wellKnown(v, id):
 			d.Verdict, d.Waived = Human, WaivedWellKnown
 		}
 	}
