@@ -56,7 +56,7 @@ type Ledger struct {
 	shards [shards]shard
 
 	log     *store.LocalLog // nil: none is kept
-	mortal  store.Mortal // nil: the store forgets nothing
+	mortal  store.Mortal    // nil: the store forgets nothing
 	losses  *store.Losses
 	slow    sync.Mutex // guards whatever goes through all accounts, and the fields below
 	life    string     // of the store, as the leases know it; empty: not yet known
