@@ -108,6 +108,7 @@ type Captcha struct {
 	maker  *media.Maker
 	spent  *limits.Once
 	turns  [256]sync.Mutex // of right answers to one key, by its nonce
+	home   [4]byte         // names this memory of spent keys in those that are issued with it
 	rates  [media.Count]*limits.Pace
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
@@ -144,6 +145,8 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		told:    limits.NewPace(toldEvery, toldMany, cfg.RateEntries),
 		climbs:  newClimbs(cfg.RateEntries),
 	}
+	id := spravka.NewID()
+	copy(c.home[:], id[:])
 	if d.Previous != nil {
 		c.inherit(d.Previous)
 	}
@@ -156,7 +159,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	c.tally = p.tally
 	now, was := &c.cfg, &p.cfg
 	if now.KeyTTL == was.KeyTTL && now.SpentWrong == was.SpentWrong {
-		c.spent = p.spent
+		c.spent, c.home = p.spent, p.home
 	}
 	c.maker.Inherit(p.maker, now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles))
 	if now.RateEntries != was.RateEntries {

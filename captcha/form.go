@@ -339,7 +339,7 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 	first := c.spent.Add(s.nonce, at)
 	if first {
 		var known bool
-		first, known = c.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL, "spend a form")
+		first, known = c.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL, true, "spend a form")
 		if !known {
 			return c.message(q, p, 503, verdictCaptcha, templates.Unavailable, "")
 		}

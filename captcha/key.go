@@ -17,7 +17,7 @@ import (
 type key struct {
 	kind    byte
 	channel channel
-	nonce   [16]byte
+	nonce   [16]byte   // ends with Captcha.home of the gateway that made it
 	issued  int64      // unix milliseconds
 	addr    netip.Addr // who is challenged; for a partner's user the X-Real-Ip
 	partner uint64     // the XML partner's hash, 0: none
@@ -142,6 +142,7 @@ func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
 		return ""
 	}
 	k.nonce, k.issued = spravka.NewID(), at.UnixMilli()
+	copy(k.nonce[len(k.nonce)-len(c.home):], c.home[:])
 	k.mark = markHash(c.probeOf(q).mark)
 	if to != "" {
 		k.ret = returnHash(to)

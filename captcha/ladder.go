@@ -121,7 +121,7 @@ func (k *key) step() steps.Step {
 // than its kind earns where that is smaller.
 func (c *Config) worth(k *key, e *earned) uint32 {
 	full := c.allowance(k.kind, e)
-	return max(c.Steps.Worth(k.step(), k.asked, full), min(full, uint32(c.Pass.AllowanceFloor))) //nolint:gosec // at most 1000000
+	return max(c.Steps.Worth(k.step(), k.asked, full), min(full, c.floor()))
 }
 
 // way is the way in which the key's challenge was presented; shown is that of digits.

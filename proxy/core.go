@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"hash/maphash"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type Core struct {
 
 	decisions, accesses *lines
 	underWay            underWay
+	served              served
 	programs            programs
 }
 
@@ -41,6 +43,7 @@ func NewCore(s *Snapshot, d Deps) (*Core, error) {
 		decisions: newLines(d.DecisionLines, m.leftOut("decision")), accesses: newLines(d.AccessLines, m.leftOut("access")),
 	}
 	c.programs = newPrograms()
+	c.served.seed = maphash.MakeSeed()
 	commit, err := c.Prepare(s)
 	if err != nil {
 		return nil, err

@@ -221,6 +221,9 @@ func IsPart(contentType []byte) bool {
 	return t == TypePart || t == TypeScript
 }
 
+// IsHTML reports whether an answer of this Content-Type is a page.
+func IsHTML(contentType []byte) bool { return typeOf(contentType) == TypeHTML }
+
 // IsData reports whether an answer of this Content-Type is what programs read.
 func IsData(contentType []byte) bool { return typeOf(contentType).Data() }
 

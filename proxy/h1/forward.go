@@ -30,6 +30,8 @@ type ForwardOptions struct {
 	// of it is sent, Forward returns with Result.Held, and the handler may Reply. Empty: none is.
 	HoldField string
 	Hold      func(value []byte) bool
+	// HoldHead says the same of an answer's status and Content-Type; nil: none is withheld for these.
+	HoldHead func(status int, contentType []byte) bool
 
 	// Head is called when the head of the final answer is there, before anything of it is sent; nil: nothing is. It is not called
 	// for an answer that is withheld or becomes a tunnel. What Result has then is status, times and what the head says.
@@ -280,6 +282,9 @@ func note(h *wire.Head, o *ForwardOptions, res *Result) {
 		case o.HoldField != "" && is(f, o.HoldField):
 			res.Held = h.Status != 101 && o.Hold(f.Value)
 		}
+	}
+	if o.HoldHead != nil && h.Status != 101 && o.HoldHead(h.Status, res.ContentType) {
+		res.Held = true
 	}
 }
 
