@@ -114,6 +114,7 @@ func (j *journey) forward(a *captcha.Response) {
 	j.goingOn(o)
 	j.inserting(o)
 	j.sparing(o)
+	robots := j.readingRobots(o)
 	if j.resent = a != nil; j.resent {
 		o.Replay = replay(a.Resend)
 	} else {
@@ -128,6 +129,9 @@ func (j *journey) forward(a *captcha.Response) {
 		return
 	}
 	if err == nil {
+		if robots != nil {
+			j.readRobots(robots)
+		}
 		return
 	}
 	j.failure = err
