@@ -78,10 +78,10 @@ func (c *Cacher) takeQuestion(q *Question) {
 }
 
 // Stands reports whether an event comes from a visitor who stands for themselves (a login, a signed service cookie) or
-// is established: from people whom the site knows.
+// is established: from people whom the site knows. An Authorization that is honoured is a program's.
 func (c *Cacher) Stands(e *Event) bool {
 	for i := range e.N {
-		if c.stands(e.Subjects[i]) {
+		if e.Subjects[i].Kind != identity.KindAuth && c.stands(e.Subjects[i]) {
 			return true
 		}
 	}
