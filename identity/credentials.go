@@ -11,45 +11,44 @@ import (
 	"antirobot/request"
 )
 
-// An Authorization is an identity once the service has shown that it honours it: it answered 2xx where it refuses those who have
-// none. The gateway can't read the credential, so it compares answers:
+// An Authorization is an identity once the service has shown that it honours it. The gateway can't verify a credential, so it
+// compares the service's answers:
 //
-//  1. A request without Authorization is refused with 401 or 403, and its path gives no such request a 2xx.
-//  2. A request with one is answered 2xx within a day. It is the same but for its Authorization: method, host, path, query, and
-//     every field that may be a credential as well, cookies included. After a 403, which services also give for an address, an
-//     agent or a pace, all fields are the same.
-//  3. The Authorization is one that its client sends again: Basic, Bearer, Token or ApiKey. Those of Digest and of signatures
-//     are new with each request.
+//  1. A request without Authorization was refused with 401 or 403, and no such request to its path was answered 2xx.
+//  2. Within a day, a request with one is answered 2xx. Otherwise the two are equal: method, host, path, query, and every field
+//     that could be a credential itself, cookies included. After a 403, which services also give for an address, an agent or a
+//     pace, all fields must be equal.
+//  3. The scheme sends the same value again: Basic, Bearer, Token or ApiKey. Digest and signatures do not.
 //
-// So an Authorization that somebody invents is none, wherever the service ignores it. What is kept of a credential is a hash with
-// the gateways' key. A 401 takes it back; without a 2xx it lapses within a week. One that is in use in many networks is no one's:
-// its clients are judged by their addresses.
+// An invented Authorization is therefore not an identity where the service ignores it. Only a hash with the gateways' key is kept.
+// A 401 revokes the identity, and it expires a week after the last 2xx. A credential that is used from many networks does not
+// identify one client, so these are judged by their addresses.
 
 const (
-	refusalsLast  = 24 * 60 * 60     // seconds for which a refusal, or a 2xx for strangers, tells what a path is
-	honouredLast  = 7 * 24 * 60 * 60 // seconds after the last 2xx for which a credential is an identity
-	honouredFresh = 60 * 60          // seconds after which it may give way to another one
-	honouredTold  = 60               // seconds between two notes of the same
+	refusalTTL     = 24 * 60 * 60     // seconds for which a refusal, or a 2xx without Authorization, counts
+	credentialTTL  = 7 * 24 * 60 * 60 // seconds after the last 2xx
+	credentialIdle = 60 * 60          // seconds after the last 2xx from which a credential may be evicted
+	credentialNote = 60               // seconds between two updates of the last 2xx
 
 	credentialSets   = 1024 // of credentialWays each
 	credentialWays   = 4
 	credentialsOfNet = 32 // credentials that were first honoured in one /24 or /48
-	networksOfOne    = 8  // networks in which one is in use within a day
+	networksOfOne    = 8  // networks from which one client uses a credential within a day
 )
 
 // credentials are those that services honour. Look-ups take no lock. Safe for concurrent use.
 type credentials struct {
 	keys [2]request.HashKey // of the halves of an ID
-	seed maphash.Seed       // of what is remembered of refusals
+	seed maphash.Seed       // of the keys of refusals
 
-	refused  atomic.Bool // there has been a refusal
+	refused  atomic.Bool // there was a refusal
 	refusals [credentialSets][credentialWays]refusal
-	honoured atomic.Int64 // how many there are
+	honoured atomic.Int64 // credentials in the table
 	table    [credentialSets][credentialWays]atomic.Pointer[credential]
 	mu       sync.Mutex // held to change a table
 }
 
-// refusal is when requests of a kind without Authorization were last refused, and when last answered 2xx: unix seconds.
+// refusal is when requests of a kind without Authorization were last refused, and when they were last answered 2xx, in unix seconds.
 type refusal struct {
 	key atomic.Uint64
 	at  atomic.Int64
@@ -61,11 +60,11 @@ type credential struct {
 	id   [16]byte
 	home uint64 // the network in which it was first honoured
 
-	last   atomic.Int64  // when it was last answered 2xx; unix seconds
-	where  atomic.Uint64 // in which network
-	shared atomic.Int64  // until when it is no one's; unix seconds
+	last   atomic.Int64  // the last 2xx; unix seconds
+	where  atomic.Uint64 // the network of the last 2xx
+	shared atomic.Int64  // until when it does not identify one client; unix seconds
 
-	since int64 // what follows is of the day from here; under credentials.mu
+	since int64 // start of the day whose networks follow; guarded by credentials.mu
 	nets  [networksOfOne]uint64
 	n     int
 }
@@ -80,8 +79,8 @@ func newCredentials(key request.HashKey) *credentials {
 	return c
 }
 
-// authorization returns the credential of a request: its token and which scheme it is of. It is nil if there is none that its
-// client would send again, or more than one; has says that there is any.
+// authorization returns the scheme and the token of a request's credential. The token is nil if there is more than one credential, or
+// one whose value changes with each request; has reports whether there is any.
 func authorization(v *request.View) (scheme byte, token []byte, has bool) {
 	var value []byte
 	for i := range v.Fields {
@@ -137,13 +136,13 @@ func (r *Resolver) authorized(id *Identity, v *request.View, s *CookieSettings, 
 		return
 	}
 	sub := Subject{Kind: KindAuth, ID: r.credentials.id(s.service, scheme, token)}
-	if k := r.credentials.find(&sub.ID); k != nil && at-k.last.Load() < honouredLast && at >= k.shared.Load() {
+	if k := r.credentials.find(&sub.ID); k != nil && at-k.last.Load() < credentialTTL && at >= k.shared.Load() {
 		id.add(sub)
 	}
 }
 
-// Answered takes what the service answered to a request, whose head it has as it came: which credentials it honours shows in its
-// answers. drop reports which of the client's fields the service does not get.
+// Answered learns from the status of the service's answer which credentials the service honours. drop reports the client's fields
+// that the service does not get.
 func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop func(name []byte) bool) {
 	c := r.credentials
 	refused, ok := status == 401 || status == 403, status >= 200 && status < 300
@@ -165,7 +164,7 @@ func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop
 		c.refuse(c.requestOf(v, s, drop, status == 403), at)
 	case len(token) == 0:
 	case status == 401:
-		c.takeBack(c.id(s.service, scheme, token))
+		c.revoke(c.id(s.service, scheme, token))
 	case ok:
 		id := c.id(s.service, scheme, token)
 		k := c.find(&id)
@@ -177,7 +176,7 @@ func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop
 	}
 }
 
-// compared reports whether a request is one whose answers tell credentials: a form or a call may bring another one in its body.
+// compared reports whether answers to such a request are compared. The body of any other could be a credential itself.
 func compared(v *request.View) bool {
 	switch string(v.Method) {
 	case "GET", "HEAD":
@@ -188,9 +187,9 @@ func compared(v *request.View) bool {
 	return false
 }
 
-// proved reports whether a request, were it without its Authorization, would have been refused.
+// proved reports whether the request without its Authorization was refused.
 func (c *credentials) proved(v *request.View, s *CookieSettings, drop func([]byte) bool, at int64) bool {
-	fresh := func(t int64) bool { return at-t < refusalsLast }
+	fresh := func(t int64) bool { return at-t < refusalTTL }
 	if !compared(v) {
 		return false
 	}
@@ -211,8 +210,8 @@ func (c *credentials) pathOf(v *request.View, s *CookieSettings) uint64 {
 	return c.hash('p', s.service, v.Method, v.Host, v.Path)
 }
 
-// requestOf is the key of a request without its Authorization; whole says that all of its fields count, and not only those that may be
-// credentials. The order of fields does not matter.
+// requestOf is the key of a request without its Authorization. With whole, all fields count, otherwise only those that could be a
+// credential. The order of fields does not matter.
 func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]byte) bool, whole bool) uint64 {
 	kind := byte('c')
 	if whole {
@@ -235,7 +234,7 @@ func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]
 	return max(key, 1)
 }
 
-// hash is that of a key's parts; no two lists of parts have the same text.
+// hash returns the hash of a list of parts, never 0.
 func (c *credentials) hash(kind byte, n uint64, parts ...[]byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
@@ -280,7 +279,7 @@ func (c *credentials) refusal(key uint64) *refusal {
 	return nil
 }
 
-// refuse notes a refusal, in place of the oldest of its set.
+// refuse records a refusal. It evicts the oldest of a full set.
 func (c *credentials) refuse(key uint64, at int64) {
 	if x := c.refusal(key); x != nil {
 		x.at.Store(at)
@@ -297,14 +296,14 @@ func (c *credentials) refuse(key uint64, at int64) {
 	}
 	x.key.Store(0)
 	x.at.Store(at)
-	x.ok.Store(-refusalsLast)
+	x.ok.Store(-refusalTTL)
 	x.key.Store(key)
 	c.refused.Store(true)
 }
 
-// honour notes a 2xx for a credential; k is nil for a new one.
+// honour records a 2xx for a credential; k is nil for a new one.
 func (c *credentials) honour(k *credential, id [16]byte, net uint64, at int64) {
-	if k != nil && k.where.Load() == net && at-k.last.Load() < honouredTold {
+	if k != nil && k.where.Load() == net && at-k.last.Load() < credentialNote {
 		return
 	}
 	c.mu.Lock()
@@ -325,7 +324,7 @@ func (c *credentials) honour(k *credential, id [16]byte, net uint64, at int64) {
 	k.seen(net, at)
 }
 
-// seen counts the networks in which a credential is in use. The caller holds the lock.
+// seen counts the networks from which a credential is used. The caller holds the lock.
 func (k *credential) seen(net uint64, at int64) {
 	if at-k.since >= int64(day/time.Second) {
 		k.since, k.n = at, 0
@@ -343,8 +342,8 @@ func (k *credential) seen(net uint64, at int64) {
 	k.n++
 }
 
-// place finds room for a new credential: that of one which was not used lately, of the same network if that has many. The caller
-// holds the lock.
+// place returns the place of a new credential, or nil if there is none. It evicts idle ones only, and one of the same network if that has
+// too many. The caller holds the lock.
 func (c *credentials) place(id *[16]byte, net uint64, at int64) *atomic.Pointer[credential] {
 	var stale *atomic.Pointer[credential]
 	of := 0
@@ -359,7 +358,7 @@ func (c *credentials) place(id *[16]byte, net uint64, at int64) *atomic.Pointer[
 		}
 	}
 	if of >= credentialsOfNet {
-		if at-stale.Load().last.Load() < honouredFresh {
+		if at-stale.Load().last.Load() < credentialIdle {
 			return nil
 		}
 		stale.Store(nil)
@@ -376,14 +375,14 @@ func (c *credentials) place(id *[16]byte, net uint64, at int64) *atomic.Pointer[
 			place = &set[i]
 		}
 	}
-	if at-place.Load().last.Load() < honouredFresh {
+	if at-place.Load().last.Load() < credentialIdle {
 		return nil
 	}
 	return place
 }
 
-// takeBack forgets a credential that its service refuses.
-func (c *credentials) takeBack(id [16]byte) {
+// revoke forgets a credential that its service refuses.
+func (c *credentials) revoke(id [16]byte) {
 	if c.honoured.Load() == 0 || c.find(&id) == nil {
 		return
 	}
