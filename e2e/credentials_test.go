@@ -15,9 +15,9 @@ import (
 	"github.com/quic-go/quic-go/http3"
 )
 
-// TestHonouredAuthorization: a program whose Authorization the service honours where it refuses strangers goes on from a banned
-// address, over each HTTP; nobody else there does, and an Authorization that nobody refuses helps nobody. A ban on the credential
-// stops it wherever it comes from, and the service's 401 takes back what it was worth.
+// TestHonouredAuthorization: a program whose Authorization the service honours where it refuses strangers keeps working
+// behind a banned address, over each version of HTTP; other clients of the address do not. A ban on the credential stops
+// it at any address, and a 401 of the service ends the identity.
 func TestHonouredAuthorization(t *testing.T) {
 	t.Parallel()
 	const secret = "a secret of "
@@ -26,7 +26,8 @@ func TestHonouredAuthorization(t *testing.T) {
 		w.Header().Set("X-Served-By", "site")
 		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
 		user, password, _ := r.BasicAuth()
-		if gone := revoked.Load(); r.URL.Path == "/repo" && (user == "" || password != secret+user || gone != nil && *gone == user) {
+		gone := revoked.Load()
+		if r.URL.Path == "/repo" && (user == "" || password != secret+user || gone != nil && *gone == user) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="repo"`)
 			w.WriteHeader(401)
 			return
@@ -97,7 +98,8 @@ defaults: {upstream: {urls: [%q]}}
 			var subject string
 			for _, at := range []string{office, home} {
 				story := g.why(&response{Response: ask(at, "/page", as(alice))})
-				if subject = story.Subject; !strings.HasPrefix(subject, "auth:#") || !slices.Equal(story.Considered, []string{subject, "ip:" + at}) {
+				subject = story.Subject
+				if !strings.HasPrefix(subject, "auth:#") || !slices.Equal(story.Considered, []string{subject, "ip:" + at}) {
 					t.Fatalf("why says %+v", story)
 				}
 			}

@@ -11,18 +11,18 @@ import (
 	"antirobot/request"
 )
 
-// An Authorization is an identity once the service has shown that it honours it. The gateway can't verify a credential, so it
-// compares the service's answers:
+// An Authorization is an identity once the service has shown that it honours it. The gateway can't verify a
+// credential, so it compares the service's answers:
 //
 //  1. A request without Authorization was refused with 401 or 403, and no such request to its path was answered 2xx.
-//  2. Within a day, a request with one is answered 2xx. Otherwise the two are equal: method, host, path, query, and every field
-//     that could be a credential itself, cookies included. After a 403, which services also give for an address, an agent or a
-//     pace, all fields must be equal.
+//  2. Within a day, a request with one is answered 2xx. Otherwise the two are equal: method, host, path, query, and
+//     every field that could be a credential itself, cookies included. After a 403, which services also give for an
+//     address, an agent or a pace, all fields must be equal.
 //  3. The scheme sends the same value again: Basic, Bearer, Token or ApiKey. Digest and signatures do not.
 //
-// An invented Authorization is therefore not an identity where the service ignores it. Only a hash with the gateways' key is kept.
-// A 401 revokes the identity, and it expires a week after the last 2xx. A credential that is used from many networks does not
-// identify one client, so these are judged by their addresses.
+// An invented Authorization is therefore not an identity where the service ignores it. Only a hash with the gateways'
+// key is kept. A 401 revokes the identity, and it expires a week after the last 2xx. A credential that is used from
+// many networks does not identify one client, so these are judged by their addresses.
 
 const (
 	refusalTTL     = 24 * 60 * 60     // seconds for which a refusal, or a 2xx without Authorization, counts
@@ -48,7 +48,8 @@ type credentials struct {
 	mu       sync.Mutex // held to change a table
 }
 
-// refusal is when requests of a kind without Authorization were last refused, and when they were last answered 2xx, in unix seconds.
+// refusal is when requests of a kind without Authorization were last refused, and when they were last answered 2xx,
+// in unix seconds.
 type refusal struct {
 	key atomic.Uint64
 	at  atomic.Int64
@@ -79,8 +80,8 @@ func newCredentials(key request.HashKey) *credentials {
 	return c
 }
 
-// authorization returns the scheme and the token of a request's credential. The token is nil if there is more than one credential, or
-// one whose value changes with each request; has reports whether there is any.
+// authorization returns the scheme and the token of a request's credential. The token is nil if there is more than
+// one credential, or one whose value changes with each request; has reports whether there is any.
 func authorization(v *request.View) (scheme byte, token []byte, has bool) {
 	var value []byte
 	for i := range v.Fields {
@@ -141,8 +142,8 @@ func (r *Resolver) authorized(id *Identity, v *request.View, s *CookieSettings, 
 	}
 }
 
-// Answered learns from the status of the service's answer which credentials the service honours. drop reports the client's fields
-// that the service does not get.
+// Answered learns from the status of the service's answer which credentials the service honours. drop reports the
+// client's fields that the service does not get.
 func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop func(name []byte) bool) {
 	c := r.credentials
 	refused, ok := status == 401 || status == 403, status >= 200 && status < 300
@@ -210,8 +211,8 @@ func (c *credentials) pathOf(v *request.View, s *CookieSettings) uint64 {
 	return c.hash('p', s.service, v.Method, v.Host, v.Path)
 }
 
-// requestOf is the key of a request without its Authorization. With whole, all fields count, otherwise only those that could be a
-// credential. The order of fields does not matter.
+// requestOf is the key of a request without its Authorization. With whole, all fields count, otherwise only those
+// that could be a credential. The order of fields does not matter.
 func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]byte) bool, whole bool) uint64 {
 	kind := byte('c')
 	if whole {
@@ -221,7 +222,8 @@ func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]
 	for i := range v.Fields {
 		f := &v.Fields[i]
 		switch {
-		case request.EqualFold(f.Name, nameAuthorization), request.EqualFold(f.Name, "Host"), request.EqualFold(f.Name, "Cookie"), drop(f.Name):
+		case request.EqualFold(f.Name, nameAuthorization), request.EqualFold(f.Name, "Host"),
+			request.EqualFold(f.Name, "Cookie"), drop(f.Name):
 		case whole || !harmless(f.Name):
 			key += c.hash('f', 0, f.Name, f.Value)
 		}
@@ -264,9 +266,10 @@ func harmless(name []byte) bool {
 }
 
 var harmlessFields = [...]string{
-	"User-Agent", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Pragma", "Connection", "Keep-Alive", "TE",
-	"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Depth", "Translate", "Content-Length",
-	"Content-Type", "Git-Protocol", "DNT", "Priority", "Upgrade-Insecure-Requests", "Traceparent", "Tracestate", "Via",
+	"User-Agent", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language", "Cache-Control", "Pragma",
+	"Connection", "Keep-Alive", "TE", "Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since",
+	"If-Unmodified-Since", "Depth", "Translate", "Content-Length", "Content-Type", "Git-Protocol", "DNT",
+	"Priority", "Upgrade-Insecure-Requests", "Traceparent", "Tracestate", "Via",
 }
 
 func (c *credentials) refusal(key uint64) *refusal {
@@ -342,8 +345,8 @@ func (k *credential) seen(net uint64, at int64) {
 	k.n++
 }
 
-// place returns the place of a new credential, or nil if there is none. It evicts idle ones only, and one of the same network if that has
-// too many. The caller holds the lock.
+// place returns the place of a new credential, or nil if there is none. It evicts idle ones only, and one of the same
+// network if that has too many. The caller holds the lock.
 func (c *credentials) place(id *[16]byte, net uint64, at int64) *atomic.Pointer[credential] {
 	var stale *atomic.Pointer[credential]
 	of := 0

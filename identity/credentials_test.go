@@ -66,8 +66,8 @@ func (p *program) honours(want bool, why string, v *request.View) {
 	}
 }
 
-// TestHonouredAuthorization: an Authorization that the service honours where it refuses strangers is an identity of its own, wherever
-// its owner comes from, until the service refuses it.
+// TestHonouredAuthorization: an Authorization that the service honours where it refuses strangers is an identity of its
+// own from any address, until the service refuses it.
 func TestHonouredAuthorization(t *testing.T) {
 	for _, status := range []int{401, 403} {
 		p := newProgram(t)
@@ -78,9 +78,10 @@ func TestHonouredAuthorization(t *testing.T) {
 		p.honours(false, "the service did not answer it since", alice)
 		p.answers(200, alice)
 		p.honours(true, "the service honours it", alice)
-		p.honours(true, "it is honoured elsewhere", call(start, "203.0.113.9", "/other", "Authorization", basic("alice")))
-		p.honours(false, "another one", call(start, "192.0.2.1", "/repo?service=pull", "Authorization", basic("mallory")))
-		p.honours(false, "two of them", call(start, "192.0.2.1", "/repo", "Authorization", basic("alice"), "Authorization", basic("alice")))
+		const name = "Authorization"
+		p.honours(true, "from elsewhere", call(start, "203.0.113.9", "/other", name, basic("alice")))
+		p.honours(false, "another one", call(start, "192.0.2.1", "/repo?service=pull", name, basic("mallory")))
+		p.honours(false, "two of them", call(start, "192.0.2.1", "/repo", name, basic("alice"), name, basic("alice")))
 		p.honours(false, "none", call(start, "192.0.2.1", "/repo?service=pull"))
 
 		other := newService(t, nil)
@@ -103,7 +104,7 @@ func TestHonouredAuthorization(t *testing.T) {
 	}
 }
 
-// TestHonouredAuthorizationLapses: without a 2xx it is forgotten after a week, and what was seen of strangers after a day.
+// TestHonouredAuthorizationLapses: a credential expires a week after the last 2xx, and a refusal after a day.
 func TestHonouredAuthorizationLapses(t *testing.T) {
 	p := newProgram(t)
 	at := start
@@ -124,8 +125,8 @@ func TestHonouredAuthorizationLapses(t *testing.T) {
 	p.honours(true, "it is in use again", alice())
 }
 
-// TestInventedAuthorization: nobody makes an identity of an Authorization that the service ignores: where strangers are answered, or where
-// something else than the Authorization is what the service honours.
+// TestInventedAuthorization: an Authorization that the service ignores is no identity, neither on a public path nor where
+// the service honours something else.
 func TestInventedAuthorization(t *testing.T) {
 	invented := basic("nobody")
 	for name, try := range map[string]func(p *program){
@@ -188,21 +189,23 @@ func TestInventedAuthorization(t *testing.T) {
 	}
 }
 
-// TestBrowsersAuthorization: a browser asks for the password once it was refused, and sends its cookies with both requests.
+// TestBrowsersAuthorization: a browser asks for the password after a refusal, and sends its cookies with both requests.
 func TestBrowsersAuthorization(t *testing.T) {
 	p := newProgram(t)
 	p.answers(401, call(start, "192.0.2.1", "/admin", "Cookie", "theme=dark"))
-	alice := call(start, "192.0.2.1", "/admin", "Cookie", "theme=dark; "+p.i(start, nil), "Authorization", basic("alice"))
+	cookies := "theme=dark; " + p.i(start, nil)
+	alice := call(start, "192.0.2.1", "/admin", "Cookie", cookies, "Authorization", basic("alice"))
 	p.answers(200, alice)
 	p.honours(true, "the same but for the gateway's own cookie", alice)
 }
 
-// TestPitfall12HonouredAuthorizationsAreBounded: whoever has a thousand accounts is not a thousand identities at one place.
+// TestPitfall12HonouredAuthorizationsAreBounded: a network with a thousand accounts does not get a thousand identities.
 func TestPitfall12HonouredAuthorizationsAreBounded(t *testing.T) {
 	p := newProgram(t)
 	at := start
 	with := func(net, n int) *request.View {
-		return call(at, fmt.Sprintf("192.%d.%d.%d", net>>8, net&255, n%250), "/repo", "Authorization", basic(fmt.Sprint(net, "-", n)))
+		addr := fmt.Sprintf("192.%d.%d.%d", net>>8, net&255, n%250)
+		return call(at, addr, "/repo", "Authorization", basic(fmt.Sprint(net, "-", n)))
 	}
 	count := func(net, of int) (n int) {
 		for i := range of {
@@ -264,8 +267,11 @@ func TestAuthorizationAllocatesNothing(t *testing.T) {
 	}
 	p := newProgram(t)
 	stranger := call(start, "198.51.100.1", "/repo", "User-Agent", "git/2.47", "Cookie", "a=b")
-	alice := call(start, "192.0.2.1", "/repo", "User-Agent", "git/2.47", "Cookie", "a=b", "Authorization", basic("alice"))
-	invented := call(start, "192.0.2.1", "/repo", "User-Agent", "git/2.47", "Cookie", "a=b", "Authorization", basic("mallory"))
+	with := func(user string) *request.View {
+		fields := []string{"User-Agent", "git/2.47", "Cookie", "a=b", "Authorization", basic(user)}
+		return call(start, "192.0.2.1", "/repo", fields...)
+	}
+	alice, invented := with("alice"), with("mallory")
 	p.answers(401, stranger)
 	p.answers(200, alice)
 	var id Identity

@@ -13,8 +13,8 @@ import (
 	"antirobot/request"
 )
 
-// A service's robots.txt says where its sitemaps are (sitemaps.org). The gateway reads it on its way to whoever asks for it, since
-// a robot that may not read the sitemaps takes the site for gone.
+// A service's robots.txt names its sitemaps (sitemaps.org). The gateway reads it while it is relayed to a client, so
+// that robots can fetch the sitemaps as well.
 
 const (
 	maxRobots      = 64 << 10    // bytes of a robots.txt that are read
@@ -24,7 +24,8 @@ const (
 	robotsEvery    = time.Minute // between two readings of the same host's
 )
 
-// sitemaps are those that the robots.txt of a service's hosts name. Safe for concurrent use; the zero value is ready for use.
+// sitemaps are the sitemaps that the robots.txt files of a service's hosts name. Safe for concurrent use; the zero
+// value is ready for use.
 type sitemaps struct {
 	named atomic.Pointer[sitemapSet] // nil: none are known
 
@@ -39,14 +40,14 @@ type robotsOf struct {
 	urls []sitemapURL
 }
 
-// sitemapURL is where a sitemap is: its host in lower case, and its path and query as they are requested.
+// sitemapURL is the URL of a sitemap: the host in lower case, and the path and query as a client sends them.
 type sitemapURL struct{ host, target string }
 
-// sitemapSet is the targets of sitemaps by host. It is immutable.
+// sitemapSet holds the targets of sitemaps by host. It is immutable.
 type sitemapSet map[string]map[string]struct{}
 
-// isNamedSitemap reports whether a request is for a sitemap that the service's robots.txt names, with the query, if any, that it
-// names. It takes no lock and does not allocate.
+// isNamedSitemap reports whether a request is for a sitemap that a robots.txt of the service names, with exactly its
+// query. It takes no lock and does not allocate.
 func (s *Service) isNamedSitemap(v *request.View) bool {
 	if s.metrics == nil {
 		return false
@@ -71,7 +72,7 @@ func (m *sitemaps) due(host []byte, at time.Time) bool {
 	return true
 }
 
-// note replaces what a host's robots.txt names. The host that was not read for longest gives way to another one.
+// note replaces the sitemaps of a host. If there are too many hosts, it evicts the one whose robots.txt is oldest.
 func (m *sitemaps) note(host string, at time.Time, urls []sitemapURL) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,9 +102,9 @@ func (m *sitemaps) note(host string, at time.Time, urls []sitemapURL) {
 	m.named.Store(&named)
 }
 
-// robotsReader reads the service's answer to a request for robots.txt, which it leaves as it is.
+// robotsReader reads the service's robots.txt and does not change it.
 type robotsReader struct {
-	text bool // the answer is one to read
+	text bool // the answer is plain text with status 200
 	body []byte
 }
 
@@ -127,7 +128,7 @@ func (*robotsReader) Body(io.Writer, io.Reader) error { return nil }
 // Flush implements h1.Rewriter.
 func (*robotsReader) Flush() error { return nil }
 
-// copy keeps the beginning of the body.
+// copy keeps the first maxRobots bytes of the body.
 func (r *robotsReader) copy(piece []byte) {
 	if r.text {
 		r.body = append(r.body, piece[:min(len(piece), maxRobots-len(r.body))]...)
@@ -136,9 +137,11 @@ func (r *robotsReader) copy(piece []byte) {
 
 var robotsPath = []byte("/robots.txt")
 
-// readingRobots has the answer to a request for robots.txt read, unless that was done just now.
+// readingRobots returns the reader of the answer to a request for robots.txt; nil for other requests, and if the file
+// was just read.
 func (j *journey) readingRobots(o *h1.ForwardOptions) *robotsReader {
-	if !bytes.Equal(j.view.Path, robotsPath) || string(j.view.Method) != "GET" || !j.svc.metrics.sitemaps.due(j.view.Host, j.view.At) {
+	if !bytes.Equal(j.view.Path, robotsPath) || string(j.view.Method) != "GET" ||
+		!j.svc.metrics.sitemaps.due(j.view.Host, j.view.At) {
 		return nil
 	}
 	r := &robotsReader{}
@@ -146,7 +149,7 @@ func (j *journey) readingRobots(o *h1.ForwardOptions) *robotsReader {
 	return r
 }
 
-// readRobots notes the sitemaps that an answer names, which has come to its end: those of the request's own service.
+// readRobots notes the sitemaps of a complete robots.txt, as far as they belong to the request's service.
 func (j *journey) readRobots(r *robotsReader) {
 	if !r.text {
 		return
@@ -160,9 +163,10 @@ func (j *journey) readRobots(r *robotsReader) {
 	j.svc.metrics.sitemaps.note(host, j.view.At, urls)
 }
 
-// sitemapsIn returns where the sitemaps are that a host's robots.txt names, as far as they are ours. The home page is never one.
+// sitemapsIn returns the URLs of the sitemaps in a host's robots.txt for which ours holds. The home page is never a
+// sitemap.
 func sitemapsIn(text []byte, host string, ours func(sitemapURL) bool) (urls []sitemapURL) {
-	if len(text) == maxRobots { // its last line may be a part of one
+	if len(text) == maxRobots { // the last line may be incomplete
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
 	}
 	text = bytes.TrimPrefix(text, []byte("\xef\xbb\xbf"))
@@ -185,13 +189,14 @@ func sitemapsIn(text []byte, host string, ours func(sitemapURL) bool) (urls []si
 	return urls
 }
 
-// sitemapAt reads the URL of a sitemap, which may leave out the host of its robots.txt.
+// sitemapAt parses the URL of a sitemap. A URL without a host is on that of its robots.txt.
 func sitemapAt(value []byte, host string) (sitemapURL, bool) {
 	if len(value) > maxSitemapURL {
 		return sitemapURL{}, false
 	}
 	u, err := url.Parse(string(value))
-	if err != nil || u.Opaque != "" || u.User != nil || u.Host == "" && u.Scheme != "" || u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https" {
+	if err != nil || u.Opaque != "" || u.User != nil || u.Host == "" && u.Scheme != "" ||
+		u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https" {
 		return sitemapURL{}, false
 	}
 	if u.Host != "" {

@@ -48,8 +48,8 @@ func serveSite(t *testing.T, site http.HandlerFunc) *served {
 	was := e.check.core.snap.Load()
 	known := was.Router.services[0]
 	router, err := NewRouter([]*Service{{
-		Name: "shop", Hosts: []string{"shop.example", "www.shop.example"}, Verdict: known.Verdict, Identity: known.Identity, Captcha: known.Captcha,
-		Config: DefaultServiceConfig(), Upstream: group,
+		Name: "shop", Hosts: []string{"shop.example", "www.shop.example"}, Verdict: known.Verdict, Identity: known.Identity,
+		Captcha: known.Captcha, Config: DefaultServiceConfig(), Upstream: group,
 	}})
 	must(err)
 	d := e.check.core.deps
@@ -72,7 +72,7 @@ func serveSite(t *testing.T, site http.HandlerFunc) *served {
 }
 
 // get requests a target, and returns the answer with its framing and body.
-func (s *served) get(host, target string, fields ...string) (*http.Response, string) {
+func (s *served) get(host, target string) (*http.Response, string) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *served) get(host, target string, fields ...string) (*http.Response, str
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	_, _ = io.WriteString(c, "GET "+target+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n"+strings.Join(append(fields, ""), "\r\n")+"\r\n")
+	_, _ = io.WriteString(c, "GET "+target+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
 	res, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		s.t.Fatal(err)
@@ -101,17 +101,19 @@ func (s *served) names(host, target string) bool {
 	})
 }
 
-// TestSitemapsOfRobots: sitemaps that robots.txt names on the service's own hosts are known once somebody has read it, whatever
-// its answer's framing, which stays as it is.
+// TestSitemapsOfRobots: the gateway knows the sitemaps that robots.txt names on the service's own hosts once a client has
+// read it, and does not change the answer.
 func TestSitemapsOfRobots(t *testing.T) {
 	const text = "User-agent: *\r\nDisallow: /private\n\nsitemap : https://shop.example/map.xml\r\n" +
 		"Sitemap: https://WWW.shop.example:443/index.php?route=sitemap # for all\nSITEMAP: /relative.xml\n" +
-		"Sitemap: https://other.example/theirs.xml\nSitemap: https://shop.example/\nSitemap: https://u@shop.example/user.xml\n" +
+		"Sitemap: https://other.example/theirs.xml\nSitemap: https://shop.example/\n" +
+		"Sitemap: https://u@shop.example/user.xml\n" +
 		"Sitemap: javascript:alert(1)\nSitemap: ftp://shop.example/f.xml\nAllow: /not.xml"
 	known := []string{"shop.example/map.xml", "www.shop.example/index.php?route=sitemap", "shop.example/relative.xml"}
 	unknown := []string{
-		"shop.example/", "shop.example/theirs.xml", "other.example/theirs.xml", "shop.example/user.xml", "shop.example/f.xml", "shop.example/not.xml",
-		"shop.example/map.xml?page=2", "shop.example/index.php?route=sitemap", "www.shop.example/index.php", "www.shop.example/map.xml",
+		"shop.example/", "shop.example/theirs.xml", "other.example/theirs.xml", "shop.example/user.xml",
+		"shop.example/f.xml", "shop.example/not.xml", "shop.example/map.xml?page=2",
+		"shop.example/index.php?route=sitemap", "www.shop.example/index.php", "www.shop.example/map.xml",
 	}
 	type answer struct {
 		name   string
@@ -165,7 +167,8 @@ func TestSitemapsOfRobots(t *testing.T) {
 				_, _ = io.WriteString(c, "GET /robots.txt HTTP/1.1\r\nHost: shop.example\r\n\r\n")
 				_, _ = io.ReadAll(c)
 				_ = c.Close()
-			} else if res, body := s.get("shop.example", "/robots.txt"); body != text || a.name == "with its length" && res.ContentLength != int64(len(text)) {
+			} else if res, body := s.get("shop.example", "/robots.txt"); body != text ||
+				a.name == "with its length" && res.ContentLength != int64(len(text)) {
 				t.Errorf("it is passed on with length %d as %q", res.ContentLength, body)
 			}
 			for _, u := range known {
@@ -224,7 +227,7 @@ func TestSitemapsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzSitemapsIn: whatever a robots.txt says, what is taken from it can be requested as it is, and stays within the limits.
+// FuzzSitemapsIn: the URLs that are read from any robots.txt can be requested, and stay within the limits.
 func FuzzSitemapsIn(f *testing.F) {
 	f.Add([]byte("User-agent: *\nSitemap: https://shop.example/map.xml?a=b#c\r\nsitemap:/x\n"))
 	f.Add([]byte("\xef\xbb\xbfSITEMAP : //shop.example/%zz\rSitemap: http://[::1]:80/\x00"))
@@ -234,7 +237,8 @@ func FuzzSitemapsIn(f *testing.F) {
 			t.Fatalf("%d sitemaps", len(urls))
 		}
 		for _, u := range urls {
-			if len(u.target) < 2 || u.target[0] != '/' || u.host != strings.ToLower(u.host) || strings.ContainsAny(u.target, "\r\n") {
+			if len(u.target) < 2 || u.target[0] != '/' || u.host != strings.ToLower(u.host) ||
+				strings.ContainsAny(u.target, "\r\n") {
 				t.Fatalf("%+v", u)
 			}
 		}
