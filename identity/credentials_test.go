@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -303,5 +304,32 @@ func BenchmarkResolveAuthorization(b *testing.B) {
 				p.Resolve(&id, v, p.s)
 			}
 		})
+	}
+}
+
+// TestCredentialsInParallel: requests and answers of many clients at once leave only credentials that the service honours.
+func TestCredentialsInParallel(t *testing.T) {
+	p := newProgram(t)
+	p.answers(401, call(start, "198.51.100.1", "/repo"))
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() {
+			for i := range 200 {
+				addr := fmt.Sprintf("192.0.%d.1", n)
+				with := call(start.Add(time.Duration(i)*time.Minute), addr, "/repo", "Authorization", basic(fmt.Sprint(i%20)))
+				p.answers(200, with)
+				p.who(with)
+				p.answers(401, call(start, addr, "/repo"))
+				p.answers(401, call(start, addr, "/repo", "Authorization", basic("wrong")))
+				if i%20 == 7 {
+					p.answers(401, with)
+				}
+			}
+		})
+	}
+	all.Wait()
+	p.honours(false, "a wrong one", call(start, "192.0.2.1", "/repo", "Authorization", basic("wrong")))
+	if n := p.credentials.honoured.Load(); n != 19 {
+		t.Errorf("%d are honoured, wanted 19", n)
 	}
 }
