@@ -196,7 +196,7 @@ func (l *Lists) Lookup(m *Match, v *request.View, id *identity.Identity, service
 // Naming returns the entries that name a subject, or a network around it, for all services and for each of those given. What patterns say, and
 // whether it is a crawler, depends on the request. Not for the hot path.
 func (l *Lists) Naming(sub identity.Subject, services []string, at time.Time) []*Entry {
-	id := identity.Identity{Subjects: [6]identity.Subject{sub}, N: 1}
+	id := identity.Identity{Subjects: [identity.MaxSubjects]identity.Subject{sub}, N: 1}
 	id.Addr, _ = sub.Addr()
 	var list []*Entry
 	s := l.snap.Load()

@@ -72,7 +72,7 @@ func (s *subject) known(of *processor.Shadowed, established func(identity.Subjec
 		s.robot, s.ground = true, of.Mark.Source.String()
 	case of.Mark.Label == label.Human:
 		s.person, s.ground = true, of.Mark.Source.String()
-	case s.kind == identity.KindL || s.kind == identity.KindService:
+	case s.kind.SignedIn():
 		s.person, s.ground = true, "signed-in"
 	case established(of.Subject):
 		s.person, s.ground = true, "established"

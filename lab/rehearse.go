@@ -230,7 +230,7 @@ func (r *run) of(who uint64, kind identity.Kind) *subject {
 		return nil
 	default:
 		s = &subject{kind: kind}
-		if kind == identity.KindL || kind == identity.KindService {
+		if kind.SignedIn() {
 			s.person, s.ground = true, "signed-in"
 		}
 		r.all[who] = s

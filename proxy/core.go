@@ -178,6 +178,7 @@ func (c *Case) Decide() {
 		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
 		return
 	}
+	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
 	c.judge(false)
 	c.limitProgram(false)
 }
@@ -188,6 +189,7 @@ func (c *Case) watch() {
 		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
 		return
 	}
+	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
 	c.judge(true)
 	c.limitProgram(true)
 }

@@ -120,6 +120,7 @@ func (j *journey) forward(a *captcha.Response) {
 		}
 		o.HoldHead = j.onlyPart
 	}
+	robots := j.readingRobots(o)
 	if j.resent = a != nil; j.resent {
 		o.Replay = replay(a.Resend)
 	} else {
@@ -138,6 +139,9 @@ func (j *journey) forward(a *captcha.Response) {
 		return
 	}
 	if err == nil {
+		if robots != nil {
+			j.readRobots(robots)
+		}
 		return
 	}
 	j.failure = err

@@ -51,7 +51,7 @@ func randomEvent(r *rand.Rand) verdict.Event {
 	e.Type, e.Kind, e.N = verdict.Type(r.IntN(5)), verdict.EventKind(r.IntN(5)), uint8(1+r.IntN(6))
 	e.Evidence.Probes &= request.ProbesAll
 	e.Site, e.Referer = client.Site(r.IntN(4)), client.Referer(r.IntN(4))
-	e.Subjects = [6]identity.Subject{}
+	e.Subjects = [identity.MaxSubjects]identity.Subject{}
 	for i := range e.N {
 		e.Subjects[i] = randomSubject(r)
 	}

@@ -43,6 +43,10 @@ type ForwardOptions struct {
 
 	Rewrite Rewriter // makes another answer of the final one; nil: it stays as it is
 
+	// Copy gets the pieces of the final answer's body, without its framing, as they are passed on; each is valid during the call.
+	// A body that Rewrite makes is not copied. Nil: nothing is.
+	Copy func(piece []byte)
+
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
 
 	HeadTimeout   time.Duration // until the answer's head, after the request was sent; 0: the Group's response_timeout
@@ -98,7 +102,7 @@ func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error)
 	var res Result
 	start := clock()
 	before := x.client.Written()
-	x.tunnelled, x.goOn, x.lookBy = 0, o.GoOn, time.Time{}
+	x.tunnelled, x.goOn, x.copy, x.lookBy = 0, o.GoOn, o.Copy, time.Time{}
 	err := x.forward(g, o, &res, start)
 	res.Took = clock().Sub(start)
 	res.BytesIn = x.body.n

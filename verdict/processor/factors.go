@@ -333,7 +333,7 @@ func activeInRow(c *evidence) float32 { return float32(bits.TrailingZeros32(^c.s
 // strength orders the kinds of subjects by how much they prove.
 func strength(c *evidence) float32 {
 	switch c.e.Subjects[0].Kind {
-	case identity.KindL, identity.KindService:
+	case identity.KindL, identity.KindAuth, identity.KindService:
 		return 3
 	case identity.KindSpravka:
 		return 2
