@@ -67,13 +67,13 @@ func (c *Captcha) showChecking(q *Request, p *params, page *templates.CheckPage,
 	}
 	a.Body = body
 	a.Outcome = OutcomeShown
-	way := steps.Silent
+	shown := waySilent
 	if page.Press {
-		way = steps.Press
+		shown = wayPress
 	}
 	c.count.shown["page"].Inc()
 	if !asked.move {
-		c.noteShown(q, way.String(), at)
+		c.noteShown(q, shown, at)
 	}
 	return a
 }

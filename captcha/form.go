@@ -215,7 +215,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 // askForm is ask for a page that carries a request.
 func (c *Captcha) askForm(q *Request, at time.Time) question {
 	asked := c.ask(q, q.least(), at)
-	asked.as = asForm
+	asked.way = wayForm
 	return asked
 }
 
@@ -230,8 +230,11 @@ func (c *Captcha) formPage(q *Request, p *params, token string, asked question, 
 		return c.checkingForm(q, p, token, asked, at)
 	}
 	key, moves := c.reading(q, p, asked, "", at)
+	if moves {
+		asked.way = wayDynamic
+	}
 	if p == nil || key != p.key {
-		c.noteShown(q, readWay("form", moves), at)
+		c.noteShown(q, asked.way, at)
 	}
 	page := c.challenge(q, lang, key)
 	if moves {
@@ -257,7 +260,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, asked question, 
 // back and send the form again.
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
-	c.noteShown(q, "page", at)
+	c.noteShown(q, wayPage, at)
 	page := c.challenge(q, lang, c.issueDigits(q, question{step: steps.Digits}, "", at))
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormTooLarge = true

@@ -18,7 +18,7 @@ type question struct {
 	step   steps.Step // the step that is asked for
 	move   bool       // first, the browser may prove that a pass from another network is its own
 	earned int64      // the passes that the address earned within the last hour, as far as this node remembers
-	as     presented  // how digits are presented
+	way    way        // in which digits are presented
 }
 
 // level says how hard the picture of digits is made, 0 to maxLevel.
@@ -122,26 +122,6 @@ func (k *key) step() steps.Step {
 func (c *Config) worth(k *key, e *earned) uint32 {
 	full := c.allowance(k.kind, e)
 	return max(c.Steps.Worth(k.step(), k.asked, full), min(full, uint32(c.Pass.AllowanceFloor))) //nolint:gosec // at most 1000000
-}
-
-// way is the way in which the key's challenge was presented; shown is that of digits.
-func (k *key) way(shown string) string {
-	switch k.kind {
-	case workCode:
-		return "work"
-	case digitsCode:
-		return shown
-	default:
-		return k.step().String()
-	}
-}
-
-// readWay is the way of a page that is read or heard, on which pictures may move; shown is that of digits.
-func readWay(shown string, moves bool) string {
-	if moves {
-		return steps.Dynamic.String()
-	}
-	return shown
 }
 
 // read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.

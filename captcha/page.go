@@ -62,6 +62,7 @@ func (c *Captcha) Page(q *Request) Response {
 	key, dynamic := c.reading(q, &p, asked, l.url, at)
 	page := c.challenge(q, lang, key)
 	if dynamic {
+		asked.way = wayDynamic
 		c.showMoving(q, page, lang, asked, l.url, at)
 	}
 	if id := l.stoppedID(); id != "" {
@@ -79,7 +80,7 @@ func (c *Captcha) Page(q *Request) Response {
 	c.rememberLang(q, &a, &p)
 	c.count.shown["page"].Inc()
 	if key != p.key { // the next round of a moving picture is none of its own
-		c.noteShown(q, readWay("page", dynamic), at)
+		c.noteShown(q, asked.way, at)
 	}
 	return c.show(q, a, lang, page)
 }

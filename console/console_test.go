@@ -74,7 +74,7 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 	case "/api/journal/figures":
 		v = figures{By: "minute", Items: []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/passed": 1}}}, Stopped: journal.Stopped{"reason": {{Name: "<b>x</b>", Entries: 3}}, "network": {{Name: "198.51.100.0/24", Entries: 1}}, "agent": {{Name: `Об "1"`, Entries: 1}}}}
 	case "/api/challenges":
-		v = outcomes.Challenges{Since: at, Total: outcomes.Count{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Seconds: 3}, Ways: []outcomes.Row{{Name: "page", Count: outcomes.Count{Shown: 4, Solved: 1}}}, Devices: []outcomes.Row{{Name: "phone", Count: outcomes.Count{Shown: 4, Loaded: 3}}}, MachinesSolve: []string{"203.0.113.0/24"}}
+		v = outcomes.Challenges{Since: at, Total: outcomes.Count{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Median: 3.1, P90: 5.2}, Ways: []outcomes.Row{{Name: "page", Count: outcomes.Count{Shown: 4, Solved: 1}}}, Devices: []outcomes.Row{{Name: "phone", Count: outcomes.Count{Shown: 4, Loaded: 3}}}, MachinesSolve: []string{"203.0.113.0/24"}}
 	case "/api/alarms":
 		return 200, []byte(`{"items":[{"name":"machines-solve","about":"203.0.113.0/24"},{"name":"list-old","about":"tor","value":"26h"},{"name":"people-stuck","value":"30 of 40"},{"name":"stopped-doubled"},{"name":"events-shed"},{"name":"certificate-end"},{"name":"certificate-none"},{"name":"store-away"},{"name":"service-away"}],"webhooks":[{"host":"hooks.example","error":"answers 503"}]}`)
 	case "/api/lab":
