@@ -29,8 +29,10 @@ type Challenges struct {
 	Campaigns []Row `json:"campaigns"`
 }
 
-// Ways are the names of the ways in which challenges are presented, and Devices those of the devices on which.
+// Ways are the names of the ways in which challenges are presented, Devices those of the devices on which, and Answers those of what
+// becomes of answers.
 var (
+	Answers = [...]string{"solved", "failed", "expired", "empty", "used", "earned", "repeated", "limited", "next", "moved", "not-moved", "unavailable"}
 	Ways    = [...]string{"page", "form", "script", "xml", "work", "silent", "press", "dynamic"}
 	Devices = [...]string{"desk", "phone", "tablet", "other"}
 )
