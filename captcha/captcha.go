@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -110,6 +111,8 @@ type Captcha struct {
 	lost   *limits.Pace // right answers without the cookie coming back
 	told   *limits.Pace // what pages say of their browsers
 	climbs climbs
+
+	zippers sync.Pool // of *gzip.Writer, for pages
 }
 
 // New makes a Captcha from a valid configuration.
@@ -268,7 +271,7 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 	a.add("Referrer-Policy", "no-referrer")
 	a.add("X-Robots-Tag", "noindex, nofollow")
 	a.add("X-Frame-Options", "SAMEORIGIN")
-	a.add("Vary", "Accept-Language, Cookie")
+	a.add("Vary", "Accept-Language, Accept-Encoding, Cookie")
 	return a
 }
 

@@ -65,7 +65,7 @@ func (c *Captcha) showChecking(q *Request, p *params, page *templates.CheckPage,
 	if err != nil {
 		return c.fault(q, err)
 	}
-	a.Body = body
+	c.setPage(q, &a, body)
 	a.Outcome = OutcomeShown
 	shown := waySilent
 	if page.Press {

@@ -115,7 +115,7 @@ func (c *Captcha) show(q *Request, a Response, lang *templates.Language, page *t
 	if err != nil {
 		return c.fault(q, err)
 	}
-	a.Body = body
+	c.setPage(q, &a, body)
 	a.Outcome = OutcomeShown
 	if page.WorkURL != "" {
 		a.set("Content-Security-Policy", q.Service.brand.WorkCSP())
@@ -308,7 +308,7 @@ func (c *Captcha) messagePage(q *Request, p *params, status int, verdict string,
 	if err != nil {
 		return c.fault(q, err)
 	}
-	a.Body = body
+	c.setPage(q, &a, body)
 	if page.Wait > 0 {
 		a.set("Content-Security-Policy", q.Service.brand.WaitCSP())
 	}
