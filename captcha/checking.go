@@ -16,6 +16,7 @@ func (c *Captcha) checkingPage(q *Request, p *params, l *link, asked question, a
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
+	page.OverURL = q.Service.showURL(l)
 	page.DigitsURL = q.Service.showURL(l, "lang", p.lang, fieldStep, steps.Digits.String())
 	page.Reason = l.reason()
 	if id := l.stoppedID(); id != "" {
@@ -27,7 +28,7 @@ func (c *Captcha) checkingPage(q *Request, p *params, l *link, asked question, a
 // checkingForm is the same for a page that carries a request.
 func (c *Captcha) checkingForm(q *Request, p *params, token string, asked question, at time.Time) Response {
 	page := c.checking(q, asked, "", at)
-	page.FormKept, page.Reason, page.Written = true, q.Reason, q.Written
+	page.FormKept, page.Reason, page.Written, page.OverURL = true, q.Reason, q.Written, c.overURL(q, at)
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
 	return c.showChecking(q, p, page, asked, "same-origin", at)
 }

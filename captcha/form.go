@@ -241,7 +241,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, asked question, 
 		c.showMoving(q, page, lang, asked, "", at)
 	}
 	page.Problem, page.Reason = problem, q.Reason
-	page.FormKept, page.Written = true, q.Written
+	page.FormKept, page.Written, page.OverURL = true, q.Written, c.overURL(q, at)
 	page.CookiesLost = lost
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
@@ -254,6 +254,12 @@ func (c *Captcha) formPage(q *Request, p *params, token string, asked question, 
 		c.rememberLang(q, &a, p)
 	}
 	return c.show(q, a, lang, page)
+}
+
+// overURL is where a page that carries a request asks whether its answer was right.
+func (c *Captcha) overURL(q *Request, at time.Time) string {
+	l := c.signLink(q, q.Base+"/", false, at)
+	return q.Service.showURL(&l)
 }
 
 // tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor to go

@@ -2,10 +2,10 @@ package captcha
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"antirobot/captcha/outcomes"
@@ -164,19 +164,33 @@ func (q *Request) earned(k *key) bool {
 	return false
 }
 
-// passedSince reports whether the visitor of a genuine link has earned a pass after it was made: who presses twice, or goes
-// back to the captcha page, is led on. If the pass does not serve there, the next link is younger than it.
+// passedSince reports whether the visitor of a link has a pass that it had not when the link was made: a visitor who presses twice,
+// goes back to the captcha page, reloads it or has it in another tab is led on. Where the pass does not serve (it is spent, or more is
+// asked for), the visitor is stopped again, and the next link knows the pass.
 func (q *Request) passedSince(l *link) bool {
-	made, err := strconv.ParseInt(l.t, 10, 64)
-	if err != nil {
-		return false
-	}
+	mark := q.passMark()
+	return mark != "" && l.passes() != mark
+}
+
+// passMark is a short mark of the passes that the visitor has earned; empty: there are none.
+func (q *Request) passMark() string {
+	var all [linkPasses]byte
+	some := false
 	for i := range q.ID.NPasses {
-		if p := &q.ID.Passes[i]; p.Earned && p.Born > made {
-			return true
+		p := &q.ID.Passes[i]
+		if !p.Earned {
+			continue
+		}
+		some = true
+		sum := sha256.Sum256(append([]byte("has "), p.ID[:]...))
+		for j := range all { // in whichever order the cookies come
+			all[j] ^= sum[j]
 		}
 	}
-	return false
+	if !some {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(all[:])[:linkPasses]
 }
 
 // Reasons why a key can't be answered.

@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"net/netip"
@@ -153,12 +154,25 @@ func (c *Captcha) ask(q *Request, least steps.Step, at time.Time) question {
 // A link says in its u which step its visitor is asked for at least, and in which network: elsewhere, and when the link has
 // expired, the present verdict alone decides.
 const (
-	linkStep = 1 // a digit
-	linkNet  = 3 // characters
+	linkPasses = 2 // characters
+	linkStep   = 1 // a digit
+	linkNet    = 3 // characters
+	linkTail   = linkPasses + linkStep + linkNet
 )
 
 func (q *Request) linkTail(least steps.Step) string {
-	return string('0'+byte(least)) + q.netMark()
+	return cmp.Or(q.passMark(), noPasses) + string('0'+byte(least)) + q.netMark()
+}
+
+// noPasses stands in links where the visitor had none.
+const noPasses = "--"
+
+// passes is the mark of the passes that the visitor of a link had when it was made; empty if the link does not say.
+func (l *link) passes() string {
+	if len(l.u) < linkTail {
+		return ""
+	}
+	return l.u[len(l.u)-linkTail:][:linkPasses]
 }
 
 // netMark is a short mark of q's network.

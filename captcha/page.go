@@ -41,9 +41,13 @@ func (c *Captcha) Page(q *Request) Response {
 	p := readParams(q)
 	p.choose(q)
 	l := p.link()
+	since := q.passedSince(&l)
 	to := c.follow(q, &l, nil, at)
-	if c.knownByName(q, &p, &l, at) || q.passedSince(&l) {
+	if since || c.knownByName(q, &p, &l, at) {
 		return c.seeOther(q, to)
+	}
+	if p.format != "" { // the page itself asks whether it is over
+		return c.own(q, 204, "", verdictCaptcha)
 	}
 	least := c.leastOf(q, &l, at)
 	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
@@ -74,7 +78,7 @@ func (c *Captcha) Page(q *Request) Response {
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
-	page.NewURL = q.Service.showURL(&l, "lang", p.lang, fieldStep, p.step)
+	page.NewURL, page.OverURL = q.Service.showURL(&l, "lang", p.lang, fieldStep, p.step), q.Service.showURL(&l)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)

@@ -102,6 +102,7 @@ type Brand struct {
 	Head    template.HTML // the styles
 	Script  template.HTML
 	Moving  template.HTML // the script that makes a page with digits one with a moving picture; it comes before Script
+	Over    template.HTML // the script with which a page notices that its question is over; it comes before Script and Steps
 	Steps   template.HTML // the script of a page that checks the browser
 	Wait    template.HTML // the script of a page that says how long to wait
 
@@ -120,7 +121,9 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 		styles += " " + sourceHash(own)
 	}
 	b.Moving = safe("<script>" + s.moving + "</script>")
-	scripts := sourceHash(s.moving)
+	b.Over = safe("<script>" + s.over + "</script>")
+	over := sourceHash(s.over)
+	scripts := sourceHash(s.moving) + " " + over
 	if s.script != "" {
 		b.Script = safe("<script>" + s.keys + "</script><script>" + s.script + "</script>")
 		scripts += " " + sourceHash(s.keys) + " " + sourceHash(s.script)
@@ -140,11 +143,11 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 	// redirect to a login on another host.
 	policy := func(scripts string) string {
 		return "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src " + styles + "; script-src " + scripts +
-			"; base-uri 'none'; frame-ancestors 'self'"
+			"; connect-src 'self'; base-uri 'none'; frame-ancestors 'self'"
 	}
 	b.Steps = safe("<script>" + s.steps + "</script>")
 	b.Wait = safe("<script>" + s.wait + "</script>")
-	b.csp, b.checkCSP, b.waitCSP = policy(scripts), policy(sourceHash(s.steps)), policy(sourceHash(s.wait))
+	b.csp, b.checkCSP, b.waitCSP = policy(scripts), policy(over+" "+sourceHash(s.steps)), policy(sourceHash(s.wait))
 	return b, nil
 }
 
@@ -167,8 +170,8 @@ func (b *Brand) CheckCSP() string { return b.checkCSP }
 // WaitCSP is the policy of a page that says how long to wait.
 func (b *Brand) WaitCSP() string { return b.waitCSP }
 
-// WorkCSP is the policy of a challenge page that offers work: it may fetch the task, and start the Worker that does it.
-func (b *Brand) WorkCSP() string { return b.csp + "; connect-src 'self'; worker-src 'self'" }
+// WorkCSP is the policy of a challenge page that offers work: it may start the Worker that does it.
+func (b *Brand) WorkCSP() string { return b.csp + "; worker-src 'self'" }
 
 // style returns the rules for the colours; they were validated.
 func (b *Branding) style() string {
