@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/chromedp/cdproto/browser"
+	cdbrowser "github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
@@ -75,7 +75,7 @@ func TestDownloadBehindAQuestion(t *testing.T) {
 		g := configuredFront(t, s.URL, settings)
 		dir := t.TempDir()
 		ctx := tabOf(t, headlessShell)
-		run(t, ctx, "downloads are kept", browser.SetDownloadBehavior(browser.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(dir))
+		run(t, ctx, "downloads are kept", cdbrowser.SetDownloadBehavior(cdbrowser.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(dir))
 		want := "GET"
 		if name == "form" {
 			want = "POST"
