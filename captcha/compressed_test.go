@@ -32,7 +32,7 @@ func TestPagesAreCompressed(t *testing.T) {
 	for name, show := range map[string]func(...opt) Response{
 		"digits":  func(o ...opt) Response { a, _ := e.visit("https://example.com/a?b=c", o...); return a },
 		"form":    func(o ...opt) Response { return e.c.ChallengeForm(e.request("POST", "https://example.com/a", o...)) },
-		"blocked": func(o ...opt) Response { return e.c.Blocked(e.request("GET", "https://example.com/a", o...), false) },
+		"blocked": func(o ...opt) Response { return e.c.Blocked(e.request("GET", "https://example.com/a", o...), ReadsPage) },
 		"check": func(o ...opt) Response {
 			return silent.c.Page(silent.request("GET", sent.Get("Location"), append(o, keeping(&sent))...))
 		},

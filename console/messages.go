@@ -16,8 +16,8 @@ const shownMessages = 50
 
 // logged is an entry of a message log.
 type logged struct {
-	ID      int64          `json:"id"`
-	When    time.Time      `json:"when"`
+	ID      int64     `json:"id"`
+	When    time.Time `json:"when"`
 	Tags    []string  `json:"tags"`
 	Message content   `json:"message"`
 	Score   float64   `json:"score"`
@@ -37,19 +37,19 @@ func (c *content) UnmarshalJSON(text []byte) error {
 
 // queued is a message that waits for a person, or did.
 type queued struct {
-	ID       string         `json:"id"`
-	State    string         `json:"state"`
-	At       time.Time      `json:"at"`
-	Service  string         `json:"service"`
-	Route    string         `json:"route"`
-	Request  string         `json:"request_id"`
+	ID       string    `json:"id"`
+	State    string    `json:"state"`
+	At       time.Time `json:"at"`
+	Service  string    `json:"service"`
+	Route    string    `json:"route"`
+	Request  string    `json:"request_id"`
 	Message  content   `json:"message"`
-	Decision string         `json:"decision"`
-	Rule     string         `json:"rule"`
-	Score    float64        `json:"score"`
-	Opinions []string       `json:"opinions"`
-	Client   string         `json:"client"`
-	Error    string         `json:"error"`
+	Decision string    `json:"decision"`
+	Rule     string    `json:"rule"`
+	Score    float64   `json:"score"`
+	Opinions []string  `json:"opinions"`
+	Client   string    `json:"client"`
+	Error    string    `json:"error"`
 }
 
 // where names a log: what a call about messages carries.
