@@ -68,7 +68,7 @@ func TestEveryNameHasAText(t *testing.T) {
 			}
 		}
 	}
-	for why := verdict.WhyUncounted + 1; why <= verdict.WhySocket; why++ { // told in English words
+	for why := verdict.WhyUncounted + 1; why.String() != verdict.WhyUncounted.String(); why++ { // told in English words
 		if said := catalogues["ru"]; said["why_"+why.String()] == "" {
 			t.Errorf("ru does not say %q", why)
 		}
