@@ -154,9 +154,9 @@ func TestMerge(t *testing.T) {
 	has(put(mergeFigures, `{"by":"day","items":[],"stopped":{"agent":[{"name":"a","entries":3,"requests":3},{"name":"b","entries":2,"requests":2}]}}`,
 		`{"by":"day","items":[],"stopped":{"agent":[{"name":"c","entries":3,"requests":3.5},{"name":"b","entries":2,"requests":2}]}}`),
 		`"stopped":{"agent":[{"name":"b","entries":4,"requests":4},{"name":"c","entries":3,"requests":3.5}]}`)
-	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z","total":{"shown":4,"solved":1,"seconds":4},"ways":[{"name":"page","shown":1}],"devices":[{"name":"phone","shown":4,"loaded":3,"came-back":1}],"machines-solve":["a"]}`,
-		`{"since":"2026-01-02T14:00:00Z","total":{"shown":6,"solved":3,"seconds":8},"ways":[{"name":"form","shown":9},{"name":"page","shown":2}],"devices":[{"name":"phone","shown":1,"loaded":1,"came-back":1},{"name":"desk"}],"machines-solve":["a","b"]}`),
-		`"since":"2026-01-02T14:00:00Z"`, `"shown":10,"tried":0,"solved":4,"gave-up":10,"seconds":7`, `"ways":[{"name":"form","shown":9`, `{"name":"page","shown":3`, `["a","b"]`, `"devices":[{"name":"phone","shown":5`, `"loaded":4,"came-back":2},{"name":"desk"`)
+	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z","total":{"shown":4,"solved":1},"ways":[{"name":"page","shown":1}],"devices":[{"name":"phone","shown":4,"loaded":3,"came-back":1}],"machines-solve":["a"]}`,
+		`{"since":"2026-01-02T14:00:00Z","total":{"shown":6,"solved":3},"ways":[{"name":"form","shown":9},{"name":"page","shown":2}],"devices":[{"name":"phone","shown":1,"loaded":1,"came-back":1},{"name":"desk"}],"machines-solve":["a","b"]}`),
+		`"since":"2026-01-02T14:00:00Z"`, `"shown":10,"tried":0,"solved":4,"gave-up":10`, `"ways":[{"name":"form","shown":9`, `{"name":"page","shown":3`, `["a","b"]`, `"devices":[{"name":"phone","shown":5`, `"loaded":4,"came-back":2`, `{"name":"desk"`)
 	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z"}`), `"ways":[],"languages":[],"devices":[],"networks":[],"machines-solve":[],"campaigns":[]`)
 	has(put(mergeStatus, `{"version":"2","ready":true}`, `{"version":"1","ready":false}`, `[]`),
 		`{"gateway":"0","version":"2"`, `"others":[{"gateway":"1","version":"1"`, `"name":"2","config":0,"error":"its answer can't be read`)

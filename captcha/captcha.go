@@ -115,6 +115,8 @@ type Captcha struct {
 	lost   *limits.Pace // right answers without the cookie coming back
 	told   *limits.Pace // what pages say of their browsers
 	climbs climbs
+
+	zippers sync.Pool // of *gzip.Writer, for pages
 }
 
 // New makes a Captcha from a valid configuration.
@@ -277,7 +279,7 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 	if len(q.Service.origins) == 0 { // it can't name others than the page's own; frame-ancestors can
 		a.add("X-Frame-Options", "SAMEORIGIN")
 	}
-	a.add("Vary", "Accept-Language, Cookie")
+	a.add("Vary", "Accept-Language, Accept-Encoding, Cookie")
 	return a
 }
 

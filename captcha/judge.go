@@ -17,7 +17,7 @@ const retryUnavailable = 5 * time.Second
 func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
 	defer func() {
 		c.count.answers[r.state].Inc()
-		c.noteTried(q, wayOf(q, ch, p), &r, at)
+		c.noteTried(q, &r, at)
 		switch {
 		case !r.opened:
 		case r.key.kind == silentCode || r.key.kind == pressCode:

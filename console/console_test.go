@@ -2,6 +2,7 @@ package console
 
 import (
 	"encoding/json"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -72,19 +73,19 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 	case "/api/status":
 		return 200, []byte(`{"version":"1","ready":false,"checks":[{"name":"lists","ok":false,"detail":"x"}],"services":[{"name":"shop","mode":"observe","upstreams":[{"address":"10.0.0.1:80","healthy":false}]}],"store":{"backend":"pebble","healthy":false,"error":"full"}}`)
 	case "/api/journal/figures":
-		v = figures{By: "minute", Items: []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/passed": 1}}}, Stopped: journal.Stopped{"reason": {{Name: "<b>x</b>", Entries: 3}}, "network": {{Name: "198.51.100.0/24", Entries: 1}}, "agent": {{Name: `Об "1"`, Entries: 1}}}}
+		v = figures{By: "minute", Items: []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/solved": 1}}}, Stopped: journal.Stopped{"reason": {{Name: "<b>x</b>", Entries: 3}}, "network": {{Name: "198.51.100.0/24", Entries: 1}}, "agent": {{Name: `Об "1"`, Entries: 1}}}}
 	case "/api/challenges":
-		v = outcomes.Challenges{Since: at, Total: outcomes.Count{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Seconds: 3}, Ways: []outcomes.Row{{Name: "page", Count: outcomes.Count{Shown: 4, Solved: 1}}}, Devices: []outcomes.Row{{Name: "phone", Count: outcomes.Count{Shown: 4, Loaded: 3}}}, MachinesSolve: []string{"203.0.113.0/24"}}
+		v = outcomes.Challenges{Since: at, Total: outcomes.Count{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Median: 3.1, P90: 5.2}, Ways: []outcomes.Row{{Name: "page", Count: outcomes.Count{Shown: 4, Solved: 1}}}, Devices: []outcomes.Row{{Name: "phone", Count: outcomes.Count{Shown: 4, Loaded: 3}}}, MachinesSolve: []string{"203.0.113.0/24"}}
 	case "/api/alarms":
 		return 200, []byte(`{"items":[{"name":"machines-solve","about":"203.0.113.0/24"},{"name":"list-old","about":"tor","value":"26h"},{"name":"people-stuck","value":"30 of 40"},{"name":"stopped-doubled"},{"name":"events-shed"},{"name":"certificate-end"},{"name":"certificate-none"},{"name":"store-away"},{"name":"service-away"}],"webhooks":[{"host":"hooks.example","error":"answers 503"}]}`)
 	case "/api/lab":
 		return 200, []byte(labAnswer)
 	case "/api/messages":
-		return 200, []byte(`{"entries":[{"id":1,"when":"2026-01-02T15:04:05Z","tags":["spam"],"message":{"text":"` + `<b>x</b>` + `"},"score":0.9,"by":"model","reasons":["pills +2.1"]}]}`)
+		return 200, []byte(`{"entries":[{"id":1,"when":"2026-01-02T15:04:05Z","tags":["spam"],"message":{"text":"` + `<b>x</b>` + `","from":2312592931745422300},"score":0.9,"by":"model","reasons":["pills +2.1"]}]}`)
 	case "/api/messages/recent":
 		v = map[string]any{"messages": []verdict.Story{{RequestID: number, At: at, Verdict: "robot", Subject: "ip:203.0.113.7", Message: &verdict.StoryRules{Action: "captcha", Decision: "SPAM", Trace: hostile}}}}
 	case "/api/queue":
-		return 200, []byte(`{"total":1,"items":[{"id":"3cd5","at":"2026-01-02T15:04:05Z","service":"shop","message":{"text":"<i>"},"score":0.6}]}`)
+		return 200, []byte(`{"total":1,"items":[{"id":"3cd5","at":"2026-01-02T15:04:05Z","service":"shop","message":{"text":"<i>","from":2312592931745422300},"score":0.6}]}`)
 	case "/api/bans":
 		return 200, []byte(`{"items":[{"subject":"ip:203.0.113.7","source":"api","reason":"` + `<i>` + `"}]}`)
 	case "/api/lists", "/api/lists/abuse", "/api/lists/white", "/api/lists/block", "/api/lists/ban":
@@ -359,6 +360,7 @@ func TestWords(t *testing.T) {
 				t.Errorf("%s: %s is %q, and in English %q", lang, key, all[lang][key], text)
 			}
 		}
+		maps.DeleteFunc(all[lang], func(key, _ string) bool { return strings.HasPrefix(key, "why_") }) // which the API tells in English
 		if len(all[lang]) != len(all[languages[0]]) {
 			t.Errorf("%s has %d texts, English %d", lang, len(all[lang]), len(all[languages[0]]))
 		}

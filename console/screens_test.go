@@ -13,7 +13,7 @@ import (
 func TestChallengesPage(t *testing.T) {
 	c := New(Deps{API: new(gate)})
 	_, body, _ := open(t, c).signIn(viewerToken).ask("/console/challenges", "")
-	for _, want := range []string{"Shown 4 → Loaded 3 → Tried 2 → Solved 1 (25 %) → Came back 1,", "<caption>By device</caption>", "<td>phone</td><td>4</td><td>3</td>"} {
+	for _, want := range []string{"Shown 4 → Loaded 3 → Tried 2 → Solved 1 (25 %) → Came back 1,", "<caption>By device</caption>", "<td>phone</td><td>4</td><td>3</td>", "<td>0 %</td><td>0</td><td>0</td><td>–</td><td>–</td>"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in %s", want, body)
 		}
