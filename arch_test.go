@@ -18,8 +18,8 @@ var allowed = map[string][]string{
 	".":                 {"cmd"},
 	"cmd":               {"admin", "alarm", "proxy/h1", "proxy/h1/hello", "proxy/h3", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words", "console", "journal", "lab", "terminal"},
 	"config/pushed":     {"store"},
-	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab", "verdict/words"},
-	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "captcha/outcomes", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/spoe", "proxy/extauthz", "proxy/traces", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab", "terminal"},
+	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab", "verdict/words"},
+	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "captcha/outcomes", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/spoe", "proxy/extauthz", "proxy/traces", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab", "terminal"},
 	"request":           {},
 	"rules/foreign":     {},
 	"alarm":             {},
@@ -37,7 +37,6 @@ var allowed = map[string][]string{
 	"store/redisstore/redistest": {"servertest"},
 
 	"stream":            {"identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
-	"stream/kafka":      {"settings", "store", "stream"},
 	"stream/streamtest": {"store", "stream"},
 
 	"templates":          {},
@@ -130,7 +129,6 @@ var homes = map[string][]string{
 	"github.com/quic-go/quic-go":       {"proxy/h3"},
 	"github.com/caddyserver/certmagic": {"proxy/acme"},
 	"github.com/redis/rueidis":         {"store/redisstore"},
-	"github.com/twmb/franz-go":         {"stream/kafka"},
 	"github.com/gorilla/securecookie":  {"spravka"},
 	"github.com/dchest/captcha":        {"captcha"},
 	"github.com/spf13/viper":           {"config"},

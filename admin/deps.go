@@ -195,7 +195,6 @@ type StoreHealth struct {
 // StreamHealth says how the way is on which events go from gateways to processors.
 type StreamHealth struct {
 	Role       string  `json:"role"`   // gateway or processor
-	Engine     string  `json:"engine"` // redis or kafka
 	Healthy    bool    `json:"healthy"`
 	Error      string  `json:"error,omitempty"`
 	Partitions int     `json:"partitions,omitempty"`  // that this processor judges

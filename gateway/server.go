@@ -160,7 +160,7 @@ func (a *Server) parts() []part {
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},
 		{"diary", a.openDiary, a.closeDiary},
 		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
-		{"stream", a.openStream, a.closeStream},
+		{"stream", func() error { a.openStream(); return nil }, a.closeStream},
 		{"captcha", a.openCaptcha, a.closeCaptcha},
 		{"services", a.openGateway, a.closeGroups},
 		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},
