@@ -16,7 +16,7 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "alarm", "proxy/h1", "proxy/h1/hello", "proxy/h3", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words", "console", "journal", "lab", "terminal"},
+	"cmd":               {"admin", "alarm", "proxy/h1", "proxy/h1/hello", "proxy/h3", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words", "console", "journal", "lab", "terminal"},
 	"config/pushed":     {"store"},
 	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab", "verdict/words"},
 	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "captcha/outcomes", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/spoe", "proxy/extauthz", "proxy/traces", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab", "terminal"},
@@ -113,9 +113,6 @@ var allowed = map[string][]string{
 	"servertest":     {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},
-
-	// it computes with what was measured of these, and runs none of them
-	"verdict/counter/scaling": {"store/backlog", "verdict/counter", "verdict/words"},
 
 	// it is initialized before the library that it speaks to, so it imports nothing
 	"proxy/h2/xconnect": {},

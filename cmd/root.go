@@ -107,7 +107,7 @@ Protect many: antirobot serve --config antirobot.yaml`,
 		Version:       version(),
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), scalingCommand(), rulesCommand(), importCommand(),
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(), importCommand(),
 		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), statusCommand(), labCommand(),
 		banCommand(), unbanCommand(), allowCommand(), unallowCommand(), blockCommand(), unblockCommand(), topCommand(), tailCommand(), tokensCommand(), alarmsCommand(), doctorCommand(), healthCommand(), pushCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
 	markUsage(root)
