@@ -119,8 +119,8 @@ func TestStrangersBodiesAreShort(t *testing.T) {
 	ask(401, "/api/json", "", unknownBody+1) // no message firewall is there
 	ask(401, "/nothing", "", unknownBody+1)
 	ask(413, "/api/bans", token, 1<<20+1)
-	ask(413, "/console/lab", signed, 1<<20+1)
+	ask(413, "/console/messages", signed, 1<<20+1)
 	ask(0, "/api/bans", token, 1<<20)
-	ask(0, "/console/lab", signed, 1<<20)
+	ask(0, "/console/messages", signed, 1<<20)
 	ask(0, "/console/signin", "", unknownBody)
 }

@@ -77,11 +77,9 @@ type Config struct {
 	Services []map[string]any `mapstructure:"services"`
 
 	File    string   `mapstructure:"-"` // it was read from; empty: none
-	Looked  *Config  `mapstructure:"-"` // this one with what the lab looks at in force; nil: it looks at nothing
 	Origins []Origin `mapstructure:"-"` // of the keys that are set by flags and by variables of the environment
 
 	environment bool      // was read
-	lookedError error     // why Looked is nil although the lab looks at something
 	inherited   Service   // what defaults make of the built-in settings; set by resolveServices
 	Resolved    []Service `mapstructure:"-"` // set by resolveServices
 }

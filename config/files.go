@@ -28,9 +28,6 @@ func (c *Config) Warnings() []string {
 	w = append(w, prefixed("check.", c.Check.Warnings())...)
 	w = append(w, prefixed("message.", c.Message.Warnings(c.ruleLists(), len(c.Geo.Files) > 0))...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
-	if c.lookedError != nil {
-		warn("lab: what is looked at there does not go with this configuration, so nothing judges beside it: %v", c.lookedError)
-	}
 	if c.Captcha.TestAnswer != "" {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
 	}
