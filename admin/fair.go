@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/proxy/connlimit"
 )
 
 // fairShare is the part of all connections that one address may have, as a divisor: probes, scrapers and operators get the others.
@@ -16,13 +18,11 @@ type fair struct {
 	net.Listener
 	most    int
 	refused *metrics.Counter
-
-	mu   sync.Mutex
-	open map[netip.Prefix]int
+	open    connlimit.Counts
 }
 
 func newFair(ln net.Listener, connections int, refused *metrics.Counter) *fair {
-	return &fair{Listener: ln, most: max(connections/fairShare, 1), refused: refused, open: map[netip.Prefix]int{}}
+	return &fair{Listener: ln, most: max(connections/fairShare, 1), refused: refused}
 }
 
 // Accept implements net.Listener.
@@ -32,11 +32,12 @@ func (f *fair) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from, counts := peer(c)
-		if !counts {
+		peer, err := netip.ParseAddrPort(c.RemoteAddr().String())
+		from := peer.Addr().Unmap()
+		if err != nil || from.IsLoopback() {
 			return c, nil
 		}
-		if f.take(from) {
+		if f.open.Add(from, f.most) {
 			return &fairConn{Conn: c, of: f, from: from}, nil
 		}
 		f.refused.Inc()
@@ -44,48 +45,16 @@ func (f *fair) Accept() (net.Conn, error) {
 	}
 }
 
-// peer returns whose connection it is, and whether it counts.
-func peer(c net.Conn) (from netip.Prefix, counts bool) {
-	a, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil || a.Addr().Unmap().IsLoopback() {
-		return from, false
-	}
-	addr, bits := a.Addr().Unmap(), 64
-	if addr.Is4() {
-		bits = 32
-	}
-	from, err = addr.Prefix(bits)
-	return from, err == nil
-}
-
-func (f *fair) take(from netip.Prefix) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open[from] >= f.most {
-		return false
-	}
-	f.open[from]++
-	return true
-}
-
-func (f *fair) give(from netip.Prefix) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open[from]--; f.open[from] == 0 {
-		delete(f.open, from)
-	}
-}
-
 // fairConn is a connection that counts.
 type fairConn struct {
 	net.Conn
 	of   *fair
-	from netip.Prefix
+	from netip.Addr
 	once sync.Once
 }
 
 // Close implements net.Conn.
 func (c *fairConn) Close() error {
-	c.once.Do(func() { c.of.give(c.from) })
+	c.once.Do(func() { c.of.open.Remove(c.from) })
 	return c.Conn.Close()
 }
