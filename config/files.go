@@ -61,9 +61,6 @@ func (c *Config) Warnings() []string {
 			w = append(w, prefixed(s.Path+".cookies: ", s.Cookies.CookieDomainProblems(h))...)
 		}
 		w = append(w, c.messageWarnings(s)...)
-		if s.Upstream.WriteBufferSize != 0 {
-			warn("%s.upstream.write_buffer_size: has no effect: leave it out", s.Path)
-		}
 		if s.Upstream.TLS.InsecureSkipVerify {
 			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.Path)
 		}
