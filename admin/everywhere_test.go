@@ -109,7 +109,7 @@ func TestEverywhere(t *testing.T) {
 // TestAsker: a gateway's seal lets it read what only one gateway knows, and nothing else.
 func TestAsker(t *testing.T) {
 	l := start(t, DefaultConfig(), Deps{Journal: new(pageOf), Peers: new(around)})
-	for target, want := range map[string]int{"/api/journal?limit=2": 200, "/api/status": 200, "/api/bans": 404, "/api/lab": 501, "/api/lists": 404, "/metrics": 200} {
+	for target, want := range map[string]int{"/api/journal?limit=2": 200, "/api/status": 200, "/api/bans": 404, "/api/lists": 404, "/metrics": 200} {
 		if got, text, _ := l.do("GET", target, "", "Authorization", "Gateway "+target); got != want {
 			t.Errorf("%s: %d %s", target, got, text)
 		}
@@ -165,8 +165,6 @@ func TestMerge(t *testing.T) {
 		`{"items":[{"name":"a","about":"y","since":"2026-01-02T15:00:00Z"},{"name":"a","about":"x","value":"27h",`+since+`}],"webhooks":[{"host":"i"}]}`),
 		`[{"name":"a","about":"y","text":"","action":"","since":"2026-01-02T15:00:00Z","gateways":[{"name":"1"}]},`,
 		`{"name":"a","about":"x","value":"27h","text":"","action":"",`+since+`,"gateways":[{"name":"0","value":"26h"},{"name":"1","value":"27h"}]}],"webhooks":[{"host":"h"}]`)
-	has(put(mergeLab, `{"model":"x","applied":{"changes":[]}}`, `{"model":"y","applied":{"changes":["shop: rules.text"]}}`),
-		`{"model":"x"`, `"gateway":"0"`, `"others":[{"gateway":"1","model":"y","applied":{"changes":["shop: rules.text"]}}]`)
 	g := &gathered{states: []GatewayState{{Name: "a"}, {Name: "b"}}, bodies: [][]byte{[]byte("{}"), nil}}
 	if told := g.told(); told[0].Error != "" || told[1].Error == "" {
 		t.Errorf("who did not tell: %+v", told)

@@ -111,7 +111,6 @@ func startGateway(t *testing.T) *gateway {
 			return err
 		}),
 		Labels: newLabels(t, 100, st), Journal: g.journal, Alarms: oneAlarm{},
-		Lab: new(trial),
 		Sessions: knows(func(s identity.Subject) (v processor.SessionView, ok bool) {
 			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
 				return v, false

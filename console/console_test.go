@@ -78,8 +78,6 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 		v = outcomes.Challenges{Since: at, Total: outcomes.Count{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Median: 3.1, P90: 5.2}, Ways: []outcomes.Row{{Name: "page", Count: outcomes.Count{Shown: 4, Solved: 1}}}, Devices: []outcomes.Row{{Name: "phone", Count: outcomes.Count{Shown: 4, Loaded: 3}}}, MachinesSolve: []string{"203.0.113.0/24"}}
 	case "/api/alarms":
 		return 200, []byte(`{"items":[{"name":"machines-solve","about":"203.0.113.0/24"},{"name":"list-old","about":"tor","value":"26h"},{"name":"people-stuck","value":"30 of 40"},{"name":"stopped-doubled"},{"name":"events-shed"},{"name":"certificate-end"},{"name":"certificate-none"},{"name":"store-away"},{"name":"service-away"}],"webhooks":[{"host":"hooks.example","error":"answers 503"}]}`)
-	case "/api/lab":
-		return 200, []byte(labAnswer)
 	case "/api/messages":
 		return 200, []byte(`{"entries":[{"id":1,"when":"2026-01-02T15:04:05Z","tags":["spam"],"message":{"text":"` + `<b>x</b>` + `","from":2312592931745422300},"score":0.9,"by":"model","reasons":["pills +2.1"]}]}`)
 	case "/api/messages/recent":
@@ -164,7 +162,7 @@ var formToken = regexp.MustCompile(`name="token" value="([0-9a-f]{64})"`)
 // pages are all of them.
 var pages = []string{
 	"/console/", "/console/?span=week", "/console/requests?q=verdict:robot", "/console/requests?q=colour:red", "/console/requests/" + number,
-	"/console/subjects/ip:203.0.113.7", "/console/challenges", "/console/lists", "/console/lists?silent=1", "/console/lists?list=abuse", "/console/lab", "/console/messages", "/console/messages?taught=1&marker=bad&text=x", "/console/nothing", "/console/requests/none",
+	"/console/subjects/ip:203.0.113.7", "/console/challenges", "/console/lists", "/console/lists?silent=1", "/console/lists?list=abuse", "/console/messages", "/console/messages?taught=1&marker=bad&text=x", "/console/nothing", "/console/requests/none",
 }
 
 // TestPages opens every page in every language: it is made, nothing that visitors sent is taken for HTML, and nothing stands in
@@ -247,29 +245,13 @@ func TestViewerChangesNothing(t *testing.T) {
 	}
 }
 
-// TestForms: the forms of the lab and of the messages ask the API for what differs from what there is, and for nothing else.
+// TestForms: the forms of the messages ask the API for what differs from what there is, and for nothing else.
 func TestForms(t *testing.T) {
 	g := new(gate)
 	c := newConsole(t, g, nil)
 	viewer, operator := open(t, c).signIn(viewerToken), open(t, c).signIn(operatorToken)
-	_, page, _ := operator.ask("/console/lab", "")
+	_, page, _ := operator.ask("/console/messages", "")
 	token := formToken.FindStringSubmatch(page)
-	const same = "threshold=0.5&unsure=0.3&rules=stop+as+OK&window0=10s&requests0=80&ban0=10m0s&window1=1m0s&requests1=300&ban1=10m0s&w0=-4&w1=2"
-	for form, want := range map[string]string{
-		"do=apply&" + strings.Replace(same, "0.5", "0.6", 1):               `olga POST /api/lab/apply {"services":{"shop":{"threshold":0.6}}}`,
-		"do=shadow&" + strings.Replace(same, "w1=2", "w1=2.5", 1):          `olga POST /api/lab/shadow {"weights":{"1":2.5}}`,
-		"do=apply&model=none&" + strings.Replace(same, "w1=2", "w1=3", 1):  `olga POST /api/lab/apply {"model":"none"}`,
-		"do=apply&" + strings.Replace(same, "window1=1m0s", "window1=", 1): `olga POST /api/lab/apply {"services":{"shop":{"limits":[{"window":"10s","requests":80,"ban":"10m0s"}]}}}`,
-		"do=shadow-apply&" + same:                                          `olga POST /api/lab/apply {"model":"none"}`,
-		"do=takeback&" + same:                                              "olga POST /api/lab/takeback ",
-		"do=over&" + same:                                                  "olga DELETE /api/lab/shadow ",
-	} {
-		g.asked = nil
-		status, _, to := operator.ask("/console/lab", form+"&token="+token[1])
-		if status != 303 || to != "/console/lab?service=shop" || len(g.asked) != 2 || g.asked[1] != want {
-			t.Errorf("%q: %d %q %q, want %q", form, status, to, g.asked, want)
-		}
-	}
 	for form, want := range map[string]string{
 		"do=bad&id=1&partner=p":             `olga POST /api/messages/1/mark {"domain":"","log":"","marker":"bad","partner":"p"}`,
 		"do=undo&id=1&marker=bad&partner=p": "olga DELETE /api/messages/1/mark?marker=bad&partner=p ",
@@ -282,7 +264,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("%q: %d %q, want %q", form, status, g.asked, want)
 		}
 	}
-	for _, path := range []string{"/console/lab", "/console/messages"} {
+	for _, path := range []string{"/console/messages"} {
 		g.asked = nil
 		if status, _, _ := viewer.ask(path, "do=apply&token="+token[1]); status != 403 || g.asked != nil {
 			t.Errorf("%s with the token of another session: %d %v", path, status, g.asked)

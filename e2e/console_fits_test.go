@@ -79,7 +79,6 @@ func TestConsoleFits(t *testing.T) {
 		{"person", "subjects/ip:203.0.113.7"},
 		{"challenges", "challenges"},
 		{"lists", "lists"},
-		{"lab", "lab"},
 		{"messages", "messages"},
 		{"problem", "requests/nothing"},
 	}

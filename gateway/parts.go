@@ -215,13 +215,8 @@ func (a *Server) openGateway() error {
 	if a.gateway, err = proxy.New(&proxy.Snapshot{Router: s.Router, Captcha: a.captcha, Unserved: s.Unserved}, deps); err != nil {
 		return err
 	}
-	shadow, err := a.prepareShadow(a.Config())
-	if err != nil {
-		return err
-	}
 	know()
 	carry()
-	shadow()
 	a.useGroups(s)
 	return nil
 }

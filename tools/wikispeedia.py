@@ -1,4 +1,4 @@
-"""Make an access log of how people move through an encyclopaedia, and robots to whom all links are alike (docs/adr/0083-links-that-people-follow.md).
+"""Make an access log of how people move through an encyclopaedia, and robots to whom all links are alike.
 
     python3 tools/wikispeedia.py links.tsv paths_unfinished.tsv --robots 0.2 > wiki.log 2> known.csv
     antirobot replay wiki.log --identity column:10 --labels known.csv --factors factors.csv

@@ -9,7 +9,7 @@ import (
 )
 
 // world is a site whose pages link to others. People prefer some of the links of each page, most of them the same: Zipf's law with an exponent of 1.2,
-// which is less than what a thousand readers of one encyclopaedia did (docs/adr/0083-links-that-people-follow.md).
+// which is less than what a thousand readers of one encyclopaedia did.
 type world struct {
 	pages, links int
 	rng          *rand.Rand

@@ -89,7 +89,6 @@ func (p *Processor) Process(e *verdict.Event) {
 		}
 	}
 	p.trust(e, r, &s)
-	p.shadowPage(e)
 	if (rep.counts || !calls) && !e.Program() { // how often a program may ask is bounded elsewhere
 		p.pace(e, r, &s, calls)
 	}

@@ -76,7 +76,6 @@ type Processor struct {
 	training   *training.Log // nil: no training log is kept
 	labels     *label.Table
 	formula    *formula.Live
-	shadow     atomic.Pointer[shadow] // nil: nothing judges beside
 	observer   Observer
 	vectors    sync.Pool
 	counters   CounterStore
@@ -359,7 +358,6 @@ func (p *Processor) Sweep(at time.Time) {
 	p.circles.sweep(func(_ circleKey, c *circle) bool { return now-c.at > circleIdle })
 	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
 	p.habits.sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
-	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 

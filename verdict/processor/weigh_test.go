@@ -2,6 +2,7 @@ package processor
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -80,14 +81,17 @@ func TestAReasonToAskIsOfTheMoment(t *testing.T) {
 	for i := range x {
 		x[i] = nan
 	}
-	x[factorPages] = 40
+	x[slices.Index(FactorNames(), "session_pages")] = 40
 	cfg := defaultVisitConfig()
 	at := time.Unix(1.8e9, 0)
-	visit := Tally{weight: -4, span: 40, judgedAt: 40, weighedAt: uint32(at.Unix())}
+	visit := session{weight: -4, span: 40, judgedAt: 40, weighedAt: uint32(at.Unix())}
 	score := func(m *formula.Model) float64 {
 		raw, ask := m.Judge(x)
 		at = at.Add(time.Minute)
-		share := float64(visit.add(&cfg, m, raw, ask, visit.judgedAt+1, at))
+		visit.pages = visit.judgedAt + 1
+		weight, span := visit.weigh(&cfg, m, raw, at)
+		visit.add(weight, span, at)
+		share := float64(m.Share(ask.Lift(weight)))
 		return math.Log(share / (1 - share))
 	}
 	for _, s := range []struct {

@@ -5,37 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"strings"
 )
-
-// Password returns a password that is given as it is, by its file or by its variable of the environment; empty: by none.
-func Password(text, file, env string) (string, error) {
-	switch {
-	case file != "":
-		b, err := os.ReadFile(file)
-		if err != nil {
-			return "", fmt.Errorf("password_file: %w", err)
-		}
-		return strings.TrimRight(string(b), "\r\n"), nil
-	case env != "":
-		p, ok := os.LookupEnv(env)
-		if !ok {
-			return "", fmt.Errorf("password_env: the environment has no %s", env)
-		}
-		return p, nil
-	}
-	return text, nil
-}
-
-// PasswordWays returns in how many of its three ways a password is given; more than one is a mistake.
-func PasswordWays(text, file, env string) (n int) {
-	for _, way := range [...]string{text, file, env} {
-		if way != "" {
-			n++
-		}
-	}
-	return n
-}
 
 // ClientTLS is how a connection that the gateway opens is secured.
 type ClientTLS struct {
