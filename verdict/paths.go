@@ -218,6 +218,13 @@ func (p *Paths) isMachine(k pathKey, group uint32) bool {
 	return bits.OnesCount64(people) < siteNetworks
 }
 
+// ReadByPrograms reports whether programs of several networks read the path of an event: it is an interface for an app, not what one
+// client makes up.
+func (p *Paths) ReadByPrograms(e *Event, group uint32) bool {
+	programs, _ := load(&p.readers, e.key(group).shape)
+	return bits.OnesCount64(programs) >= shapeNetworks
+}
+
 // siteKey stands for all pages of the services of a group.
 func siteKey(group uint32) pathKey {
 	h := (uint64(group) + 1) * 0x9e3779b97f4a7c15

@@ -147,7 +147,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.base, ch.weight, ch.plain = 1.0/machineReads, 1, true
 	}
 	if is.Called() {
-		p.priceCall(&ch, r)
+		p.priceCall(&ch, e, r)
 		ch.again = who.polled
 	}
 	if who.known && (is.Read() || is.Called()) {
@@ -188,10 +188,10 @@ const ofPeople = 4
 
 // priceCall sets what a call costs: such that a household may make a multiple of the calls of this kind that the site's
 // people make in an hour; while that is unknown, a fraction of a document, and more if no page's script makes the call.
-func (p *Processor) priceCall(ch *charge, r *rates) {
+func (p *Processor) priceCall(ch *charge, e *verdict.Event, r *rates) {
 	c := &p.cfg.Budget
 	api := ch.is == verdict.CountAPI
-	if api && !ch.known { // a program of whom the site knows nothing: its data are read as by any other tool
+	if api && !ch.known && !p.keeper.Paths().ReadByPrograms(e, r.Group) { // nobody else's app reads that: its data are read as by any other tool
 		ch.base, ch.weight, ch.plain = 1, ch.bare, true
 		return
 	}
