@@ -15,7 +15,7 @@ type trial struct{ state lab.State }
 
 func (t *trial) View() (lab.View, error) {
 	v := lab.View{
-		Model: "default-18-3cad8aa2", Named: "default", Models: []string{"default", "none", "trained"}, Sample: 0.05,
+		Model: "default-3cad8aa2", Named: "default", Models: []string{"default", "none"}, Sample: 0.05,
 		Weights: []formula.Weight{{Why: "bias", Value: -4}, {Factor: "agent_missing", Why: "sends no User-Agent", When: "x = 1", Value: 2}},
 		Services: []lab.ServiceView{{
 			Name: "shop", Mode: "enforce", Threshold: 0.5, Unsure: 0.3, Limits: []lab.Limit{{Window: "1m0s", Requests: 300, Ban: "10m0s"}},
@@ -28,7 +28,7 @@ func (t *trial) View() (lab.View, error) {
 	if s := t.state.Shadow; s != nil {
 		v.Shadow = &lab.ShadowView{VersionView: s.View(), Settings: s.Settings}
 		none := lab.Group{Grounds: map[string]int{}, Examples: []lab.Example{}}
-		v.Beside = &lab.Beside{Since: s.At, Model: "trained-1", Judged: 90_210, Both: 61, Stopped: none, Free: none, Notes: []string{}}
+		v.Beside = &lab.Beside{Since: s.At, Model: "none-1", Judged: 90_210, Both: 61, Stopped: none, Free: none, Notes: []string{}}
 	}
 	return v, nil
 }
@@ -88,9 +88,9 @@ func TestLab(t *testing.T) {
 	g.refused(400, "invalid_field", "since", "POST", "/api/lab/rehearse", `{"since":"soon"}`)
 	g.refused(400, "unknown_field", "treshold", "POST", "/api/lab/rehearse", `{"services":{"shop":{"treshold":0.5}}}`)
 	g.ok(&struct{}{}, "POST", "/api/lab/apply", `{"services":{"shop":{"threshold":0.6}}}`)
-	g.ok(&struct{}{}, "POST", "/api/lab/shadow", `{"model":"trained"}`)
+	g.ok(&struct{}{}, "POST", "/api/lab/shadow", `{"model":"none"}`)
 	g.ok(&struct{}{}, "POST", "/api/lab/takeback", "")
 	g.actsAre(map[string]string{
-		"lab apply": " shop: verdict.threshold 0.6", "lab shadow": " formula.model trained", "lab take back": " ",
+		"lab apply": " shop: verdict.threshold 0.6", "lab shadow": " formula.model none", "lab take back": " ",
 	})
 }

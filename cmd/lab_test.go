@@ -48,7 +48,7 @@ func TestLabFlags(t *testing.T) {
 	f(`{}`)
 	f(`{"services":{"shop":{"threshold":0.6,"limits":[{"window":"1m","requests":300,"ban":"10m"}]}}}`, "--service", "shop", "--threshold", "0.6", "--limit", "1m=300:10m")
 	f(`{"card":"bias: -4\n","services":{"default":{"unsure":0.3}}}`, "--unsure", "0.3", "--card", "card.yaml")
-	f(`{"model":"trained"}`, "--model", "trained")
+	f(`{"model":"none"}`, "--model", "none")
 	f("usage", "--threshold", "much")
 	f("usage", "--limit", "1m=300")
 	f("usage", "--limit", "1m=many:10m")

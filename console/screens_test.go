@@ -32,7 +32,7 @@ func TestLabBeside(t *testing.T) {
 }
 
 // labAnswer is a shop with two lines of limits, a card of two weights, and something to be taken back.
-const labAnswer = `{"model":"default-6","named":"default","models":["default","none"],"weights":[{"why":"bias","value":-4},{"factor":"x","why":"<b>x","when":"x = 1","value":2}],
+const labAnswer = `{"model":"default-3cad8aa2","named":"default","models":["default","none"],"weights":[{"why":"bias","value":-4},{"factor":"x","why":"<b>x","when":"x = 1","value":2}],
  "services":[{"name":"shop","mode":"enforce","threshold":0.5,"unsure":0.3,"limits":[{"window":"10s","requests":80,"ban":"10m0s"},{"window":"1m0s","requests":300,"ban":"10m0s"}],"rules":"stop as OK"}],
  "applied":{"by":"olga","at":"2026-01-02T15:04:05Z","changes":["shop: rules.text"]},"before":[{"changes":[]}],"shadow":{"by":"olga","at":"2026-01-02T15:04:05Z","changes":["x"],"settings":{"model":"none"}},
  "beside":{"since":"2026-01-02T15:04:05Z","model":"none-1","judged":700,"stopped_by_both":5,"newly_stopped":{"subjects":3,"about":3,"people":1,"grounds":{"solved":1},"pages":12,

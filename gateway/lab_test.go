@@ -93,7 +93,7 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 	if err != nil || v.Weights[0].Value != -3 || len(v.Before) != 2 || len(v.Applied.Changes) != 3 || v.Applied.By != "olga" {
 		t.Errorf("the view: %+v %v", v, err)
 	}
-	is(0.6, "default-26-")
+	is(0.6, "default-")
 	if a.Config().Formula.Model == "default" {
 		t.Error("the card is not in use")
 	}
@@ -101,7 +101,7 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 		if _, err := l.TakeBack(); err != nil {
 			t.Fatal(err)
 		}
-		is(want, "default-26-")
+		is(want, "default-")
 	}
 	if cards, _ := filepath.Glob(filepath.Join(lab.Dir(a.Config().DataDir), "card-*")); len(cards) != 0 || a.Config().Formula.Model != "default" {
 		t.Errorf("left: %v, %s", cards, a.Config().Formula.Model)
@@ -113,10 +113,10 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 func TestLabLooks(t *testing.T) {
 	a, _ := newChangeable(t)
 	l := labOf{a}
-	if _, err := l.Shadow(wish(t, `{"model":"trained","services":{"shop":{"threshold":0.9}}}`), "olga"); err != nil {
+	if _, err := l.Shadow(wish(t, `{"model":"none","services":{"shop":{"threshold":0.9}}}`), "olga"); err != nil {
 		t.Fatal(err)
 	}
-	if a.Config().Formula.Shadow != "trained" || a.Config().Formula.Model != "default" || a.Config().Resolved[0].Verdict.Threshold != 0.4 {
+	if a.Config().Formula.Shadow != "none" || a.Config().Formula.Model != "default" || a.Config().Resolved[0].Verdict.Threshold != 0.4 {
 		t.Errorf("%+v %v", a.Config().Formula, a.Config().Resolved[0].Verdict.Threshold)
 	}
 	v, err := l.View()
@@ -137,7 +137,7 @@ func TestLabLooks(t *testing.T) {
 	if again, err := l.View(); err != nil || !again.Beside.Since.Equal(v.Beside.Since) {
 		t.Errorf("%+v after a reload, %+v before", again.Beside, v.Beside)
 	}
-	out, err := l.Rehearse(t.Context(), wish(t, `{"model":"trained","services":{"shop":{"rules":"do regexpCheck(attribute=\"path\", regexp=\"/x\") mark others\nif not others stop as BLOCK","threshold":0.9}}}`), time.Now().Add(-time.Hour), time.Now())
+	out, err := l.Rehearse(t.Context(), wish(t, `{"model":"none","services":{"shop":{"rules":"do regexpCheck(attribute=\"path\", regexp=\"/x\") mark others\nif not others stop as BLOCK","threshold":0.9}}}`), time.Now().Add(-time.Hour), time.Now())
 	if err != nil || out.Subjects != 0 || out.Stopped.Subjects+out.Free.Subjects != 0 {
 		t.Errorf("%+v %v", out, err)
 	}

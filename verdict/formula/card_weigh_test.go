@@ -39,9 +39,6 @@ func TestReweigh(t *testing.T) {
 			t.Errorf("%v was taken", wrong)
 		}
 	}
-	if trees, _ := Builtin("trained"); Weights(trees) != nil {
-		t.Error("trees have weights")
-	}
 }
 
 // FuzzWeights: no card makes it fail, and what is changed is found again.
