@@ -139,9 +139,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 // weigh returns the score of the visit with the factors of this moment, and by which model, and records it.
 func (p *Processor) weigh(c *evidence, x []float32, threshold float32) (score float32, m *formula.Model) {
 	e := c.e
-	raw, ask, m := p.formula.Judge(x, threshold)
+	raw, m := p.formula.Raw(x, threshold)
 	weight, span := c.s.weigh(&p.cfg.Visit, m, raw, e.At)
-	score = m.Share(ask.Lift(weight))
+	score = m.Share(weight)
 	p.companies.put(e.Subjects[0], companyOf(c))
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -260,9 +260,8 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 		return m.Score(x)
 	}
 	known.pages++
-	raw, ask := m.Judge(x)
-	weight, _ := known.weigh(&p.cfg.Visit, m, raw, v.At)
-	return m.Share(ask.Lift(weight))
+	weight, _ := known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At)
+	return m.Share(weight)
 }
 
 func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agents int) bool {

@@ -76,7 +76,7 @@ func (p *Processor) liken(c *evidence, r *rates, x []float32) {
 		own[i] = x[at]
 	}
 	x[alike] = nan // how others are judged must not come back to them
-	raw, _ := p.formula.Model().Judge(x)
+	raw := p.formula.Model().Raw(x)
 	sub := c.e.Subjects[0]
 	l := resemblance{at: roughly(float64(c.s.pages))}
 	if rank := r.people.alike.Compare(tally.Hash(sub.ID)+uint64(sub.Kind), own[:len(behaviour)], min(max(raw, -weighBound), weighBound)); rank == rank {

@@ -18,17 +18,16 @@ type Tally struct {
 
 // Weigh returns the score of a visit with a further row of it, as evaluate would have.
 func (p *Processor) Weigh(c *Tally, m *formula.Model, v *training.Row) float32 {
-	raw, ask := m.Judge(v.Factors)
-	return c.add(&p.cfg.Visit, m, raw, ask, uint32(Pages(v)), v.At)
+	return c.add(&p.cfg.Visit, m, m.Raw(v.Factors), uint32(Pages(v)), v.At)
 }
 
 // add returns the score of a visit with what a model says of a further moment of it, after so many pages.
-func (c *Tally) add(cfg *VisitConfig, m *formula.Model, raw float32, ask formula.Ask, pages uint32, at time.Time) float32 {
+func (c *Tally) add(cfg *VisitConfig, m *formula.Model, raw float32, pages uint32, at time.Time) float32 {
 	s := session{weight: c.weight, span: c.span, judgedAt: c.judgedAt, weighedAt: c.weighedAt, pages: pages}
 	weight, span := s.weigh(cfg, m, raw, at)
 	s.add(weight, span, at)
 	*c = Tally{s.weight, s.span, s.judgedAt, s.weighedAt}
-	return m.Share(ask.Lift(weight))
+	return m.Share(weight)
 }
 
 // Pages returns how many pages the subject of a row had asked for.

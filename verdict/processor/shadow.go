@@ -141,12 +141,11 @@ func (p *Processor) shadowScore(e *verdict.Event, s *session, score float32, x [
 
 // weigh returns the score of a visit under the other model, and keeps it.
 func (sh *shadow) weigh(cfg *VisitConfig, e *verdict.Event, s *session, x []float32) float32 {
-	raw, ask := sh.model.Judge(x)
 	shard, h := sh.of.lock(e.Subjects[0])
 	defer shard.mu.Unlock()
 	of, _ := sh.of.open(shard, h, e.Subjects[0])
 	of.at = uint32(e.At.Unix())
-	return of.visit.add(cfg, sh.model, raw, ask, s.pages, e.At)
+	return of.visit.add(cfg, sh.model, sh.model.Raw(x), s.pages, e.At)
 }
 
 // shadowPace compares the counts of a subject's pages, or calls, with the limits in force and with the others.

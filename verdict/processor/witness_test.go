@@ -88,39 +88,6 @@ func TestDriverIsUnsure(t *testing.T) {
 	}
 }
 
-// TestHiddenDriverIsADoubt: whose pages show a driver's mouse, a page of another size than its window, or an inspector is in doubt by two of them together, and
-// by the first alone, however much it goes about like a person; who has the tools for developers open is not, with and without a cache. None of them stops anybody.
-func TestHiddenDriverIsADoubt(t *testing.T) {
-	m := defaultFormula(t)
-	doubt := float32(math.Log(0.3 / 0.7)) // verdict.unsure.above
-	for _, c := range []struct {
-		who    string
-		set    map[string]float32
-		doubts bool
-	}{
-		{"a driver's mouse", map[string]float32{"page_unpressed": 1}, true},
-		{"with all of them", map[string]float32{"page_unpressed": 1, "page_astray": 1, "page_inspected": 1, "branch_share": 0.4, "revisit_share": 0.5, "referer_known_share": 0.8}, true},
-		{"a page of another size, inspected", map[string]float32{"page_astray": 1, "page_inspected": 1, "cookie_dropped_share": 0, "parts_missing": 0, "clients": 1}, true},
-		{"a developer", map[string]float32{"page_inspected": 1}, false},
-		{"a developer without a cache", map[string]float32{"page_inspected": 1, "uncached_share": 1, "targets": 9}, false},
-		{"an odd window", map[string]float32{"page_astray": 1}, false},
-		{"a person", map[string]float32{"page_unpressed": 0, "page_astray": 0, "page_inspected": 0}, false},
-	} {
-		x := make([]float32, len(FactorNames()))
-		for i := range x {
-			x[i] = nan
-		}
-		for name, v := range c.set {
-			x[slices.Index(FactorNames(), name)] = v
-		}
-		raw, ask := m.Judge(x)
-		asked := ask.Lift(raw)
-		if raw >= 0 || (asked > doubt) != c.doubts {
-			t.Errorf("%s: %v, asked %v; in doubt above %v: %v", c.who, raw, asked, doubt, c.doubts)
-		}
-	}
-}
-
 // TestTestimony: evidence adds up over the pages, what a probe has found stays, and at an address of several clients it
 // is nobody's.
 func TestTestimony(t *testing.T) {
