@@ -33,7 +33,6 @@ type Config struct {
 	Visit    VisitConfig     `mapstructure:"visit"`    // how the scores of a visit add up
 	Budget   BudgetConfig    `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
 	Training training.Config `mapstructure:"training"` // what is kept for models to be trained with
-	Likeness LikenessConfig  `mapstructure:"likeness"` // who behaves alike
 }
 
 // DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: if a
@@ -43,7 +42,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32, TimeZone: "UTC",
-		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: training.DefaultConfig(), Likeness: LikenessConfig{Visitors: 1024},
+		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: training.DefaultConfig(),
 	}
 }
 
@@ -83,7 +82,7 @@ func (c *Config) Validate() error {
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
 		errs = append(errs, fmt.Errorf("time_zone: %q is not a time zone such as Europe/Berlin: %w", c.TimeZone, err))
 	}
-	errs = append(errs, c.Visit.Validate(), c.Budget.Validate(), c.Training.Validate(), c.Likeness.Validate())
+	errs = append(errs, c.Visit.Validate(), c.Budget.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := settings.ParseNetwork(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))

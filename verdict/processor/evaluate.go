@@ -102,7 +102,6 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	var score float32
 	var model *formula.Model
 	if p.formula != nil {
-		p.liken(&v.scene, r, x)
 		score, model = p.weigh(&v.scene, x, r.Threshold)
 		p.shadowScore(e, s, score, x)
 	}

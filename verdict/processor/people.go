@@ -13,7 +13,6 @@ import (
 	"antirobot/verdict/choices"
 	"antirobot/verdict/dwell"
 	"antirobot/verdict/entrances"
-	"antirobot/verdict/likeness"
 	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
 	"antirobot/verdict/tastes"
@@ -49,7 +48,6 @@ type people struct {
 	newcomers newcomers.Service
 	appetite  appetite
 	tastes    tastes.Service // what they read in common
-	alike     *likeness.Visitors
 }
 
 const (

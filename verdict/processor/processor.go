@@ -240,7 +240,7 @@ func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err er
 			return nil, fmt.Errorf("processor: settings of %s and of %s have one index", other.Name, s.Name)
 		}
 		if of[s.Group] == nil {
-			of[s.Group] = &people{secret: p.secret, alike: p.likenesses()}
+			of[s.Group] = &people{secret: p.secret}
 		}
 		r := &rates{Settings: s, sent: new([2]browsers.Fields), people: of[s.Group]}
 		if old := p.service(s.Index); old != nil {

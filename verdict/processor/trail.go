@@ -34,7 +34,6 @@ type trail struct {
 	again            uint16 // parts that it has loaded once more, see fetched
 	told             bool   // it has said at least once where it comes from
 	shown            byScript
-	alike            resemblance
 	nNumbers         uint8   // targets with a number, the base of moveStep
 	known            uint8   // loads of pages in rarity
 	sums             moments // of the logarithm of the seconds
