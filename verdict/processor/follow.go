@@ -26,7 +26,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 	}
 	known = known || p.keeper.Returns(e)
 	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	x, told, fresh := p.walk(e, r, manner{here: now.here, learn: known || !settled})
+	x, told, fresh := p.walk(e, r, now.here)
 	if told {
 		r.people.others.vote(e, &x, normOthers)
 	}
@@ -48,21 +48,15 @@ func (p *Processor) count(e *verdict.Event) {
 	}
 }
 
-// manner is what is known of a page load beside its event.
-type manner struct {
-	here  bool // its subject may still be on its last page, so that the same one again is a reload
-	learn bool // others are compared with the links that its subject follows
-}
-
-// walk is follow for a page load. It returns what the subject is like when that is due to be told, and whether it has got a page that is
+// walk is follow for a page load; here says that its subject may still be on its last page, so that the same one again is a reload. It returns what the subject is like when that is due to be told, and whether it has got a page that is
 // new to it.
-func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, fresh bool) {
+func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (x traits, told, fresh bool) {
 	stopped := e.Stopped()
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
 	announced := t.announced(e)
-	if t.reloads(e, m.here) {
+	if t.reloads(e, here) {
 		t.reload(e)
 		return x, false, false
 	}
@@ -88,9 +82,6 @@ func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, 
 		kind = e.PathShape
 	}
 	t.dwell.Open(kind)
-	if fresh && e.Referer == client.RefererSame {
-		t.choices.Follow(&r.people.links, e.RefererPath, uint32(e.Path), m.learn)
-	}
 	if e.FromOutside() && got {
 		t.comes(e.At, r.people.entrances.OddHour(e.At))
 	}

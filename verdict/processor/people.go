@@ -10,7 +10,6 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
-	"antirobot/verdict/choices"
 	"antirobot/verdict/dwell"
 	"antirobot/verdict/entrances"
 	"antirobot/verdict/newcomers"
@@ -44,7 +43,6 @@ type people struct {
 	others    norms             // what everybody is like, of whatever side
 	entrances entrances.Service // how they come in
 	kinds     dwell.Kinds       // on which kinds of pages everybody stays longer
-	links     choices.Links     // which links everybody follows
 	newcomers newcomers.Service
 	appetite  appetite
 	tastes    tastes.Service // what they read in common

@@ -127,9 +127,6 @@ func (p *Processor) shown(e *verdict.Event, r *rates, learn bool) (x traits, tol
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	t.dwell.Open(0)
-	if fresh && t.loads > 1 {
-		t.choices.Follow(&r.people.links, last, page, learn)
-	}
 	if t.tells() {
 		return t.traits(), true
 	}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"antirobot/verdict"
-	"antirobot/verdict/choices"
 	"antirobot/verdict/client"
 	"antirobot/verdict/dwell"
 )
@@ -39,7 +38,6 @@ type trail struct {
 	sums             moments // of the logarithm of the seconds
 	fit              fit     // of that against the logarithm of the page's bytes
 	dwell            dwell.Visitor
-	choices          choices.Visitor
 	longest          float32 // seconds
 	size             float32 // logarithm of the bytes of the last page; 0: unknown
 	depth            moments
@@ -363,9 +361,6 @@ func (t *trail) distinctPages() float32 {
 	}
 	return filled(n, 64*len(t.seen))
 }
-
-// enoughLinks is the number of links that others follow, too, from which on they mean something.
-const enoughLinks = 6
 
 // enoughStays is the number of stays from which on they mean something, unless there are more than mostTurned loads for each: who turns pages most of the
 // time, or opens them beside each other, is as quick with the others, as they lead to those.
