@@ -61,20 +61,17 @@ var companyOf = [...]struct{ group, factor string }{
 	{"hello", "hello_addresses"},
 	{"hello", "hello_agents"},
 	{"shape", "shape_addresses"},
-	{"campaign", "campaign_addresses"},
 }
 
 // groupSize is a line of the table of who else is like a subject.
 type groupSize struct {
 	Group, Factor string
 	Size          float32
-	When          time.Time // the evaluation or the ban that says so; zero: now
-	Ban           bool      // it was a ban
+	When          time.Time // the ban that says so; zero: now
 	Query         string    // finds the requests of the group; empty: the journal does not know it
 }
 
-// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last
-// evaluation or ban.
+// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last ban.
 // Queries find the requests of a group.
 func (s *standing) company(queries map[string]string) []groupSize {
 	var all []groupSize
@@ -82,18 +79,13 @@ func (s *standing) company(queries map[string]string) []groupSize {
 		line := groupSize{Group: of.group, Factor: of.factor, Query: queries[of.group]}
 		for _, b := range s.Bans {
 			if v := b.Factors[of.factor]; v > 0 && b.Made.After(line.When) {
-				line.Size, line.When, line.Ban = v, b.Made, true
+				line.Size, line.When = v, b.Made
 			}
 		}
 		if s.Session != nil {
-			for _, f := range s.Session.Company {
-				if f.Name == of.factor && s.Session.Evaluated.After(line.When) {
-					line.Size, line.When, line.Ban = f.Value, s.Session.Evaluated, false
-				}
-			}
 			for _, f := range s.Session.Factors {
 				if f.Name == of.factor {
-					line.Size, line.When, line.Ban = f.Value, time.Time{}, false
+					line.Size, line.When = f.Value, time.Time{}
 				}
 			}
 		}

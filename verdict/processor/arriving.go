@@ -12,9 +12,7 @@ func (p *Processor) arrive(e *verdict.Event, r *rates, known, deep bool) {
 	read := e.Verdict == verdict.Human || e.Mode != verdict.Enforce
 	is.Shown = is.Parts && (read && e.Status < 400 || e.Cause == verdict.CauseCampaign)
 	is.Deep = deep && is.Shown
-	if r.people.newcomers.Page(e, r.Group, is, &t) {
-		r.people.attempt(e)
-	}
+	r.people.newcomers.Page(e, r.Group, is, &t)
 	p.arrived(e, r)
 	p.tell(e, &t)
 }

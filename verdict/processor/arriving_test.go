@@ -8,6 +8,16 @@ import (
 	"antirobot/verdict/client"
 )
 
+// outside is a page that a browser opens from outside: the n-th visitor, and whether it says where it comes from.
+func outside(at time.Time, n int, told bool) *verdict.Event {
+	e := event(at, n*256)
+	e.Claim, e.Referer, e.Page = client.ParseClaim([]byte(firefox)), client.RefererNone, true
+	if told {
+		e.Referer = client.RefererForeign
+	}
+	return e
+}
+
 // newcomer7 is the n-th newcomer, in a network of its own, with one browser.
 func newcomer7(at time.Time, n int) *verdict.Event {
 	e := outside(at, n, false)

@@ -75,7 +75,6 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	}
 	c.norm = &c.ranks
 	c.pages = r.people.entrances.Pages()
-	c.job = r.people.campaigns.part(c.e, &c.t)
 	c.behind = c.address
 	if c.e.N == 1 {
 		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)
@@ -141,7 +140,6 @@ func (p *Processor) weigh(c *evidence, x []float32, threshold float32) (score fl
 	raw, m := p.formula.Raw(x, threshold)
 	weight, span := c.s.weigh(&p.cfg.Visit, m, raw, e.At)
 	score = m.Share(weight)
-	p.companies.put(e.Subjects[0], companyOf(c))
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	if known := sh.find(h, e.Subjects[0]); known != nil {

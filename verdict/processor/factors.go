@@ -58,7 +58,6 @@ type evidence struct {
 	ranks   standing // the memory that norm points to
 	pages   float32  // of the service, as far as known
 	behind  group    // the cookies behind the address, also if the subject is the address
-	job     partIn
 	using   float32 // see clients; 0: not estimated yet
 }
 

@@ -283,9 +283,6 @@ var factors = []factor{
 		}
 		return c.behind.hour / c.behind.membership()
 	}},
-	{factorInfo{"campaign_addresses", Company, "", "Addresses that do as it does: open pages from outside and follow no link. Unknown for those that follow any.", true}, func(c *evidence) float32 { return c.job.size }},
-	{factorInfo{"campaign_rare", Company, "doublings", "By how much fewer others open the pages of all these addresses than the pages that people open from outside.", true}, func(c *evidence) float32 { return c.job.rare }},
-	{factorInfo{"campaign_own_rare", Company, "doublings", "… than its own pages.", true}, func(c *evidence) float32 { return c.job.own }},
 	{factorInfo{"herald", Company, "log-odds", "How sure it is that others follow it: that somebody elsewhere opens right afterwards what was opened from its network, more often than by chance, as after what looks at links before people do. 0 says nothing; below 0 nobody does.", true}, func(c *evidence) float32 { return c.network.herald }},
 	{factorInfo{"people_much", Company, "share", "The people who read fewer pages a day.", true}, compared(func(s *standing) float32 { return s.much })},
 	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown, like all such comparisons, until forty are established, and for who neither keeps our cookie nor says where it comes from: several visits may run together.", true}, compared(func(s *standing) float32 { return s.distance })},

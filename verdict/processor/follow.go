@@ -1,12 +1,10 @@
 package processor
 
 import (
-	"math"
 	"time"
 
 	"antirobot/identity"
 	"antirobot/verdict"
-	"antirobot/verdict/client"
 )
 
 // follow adds an event to the trail of its subject, if the subject has a session already.
@@ -84,9 +82,6 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (x traits, told,
 	t.dwell.Open(kind)
 	if e.FromOutside() && got {
 		t.comes(e.At, r.people.entrances.OddHour(e.At))
-	}
-	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
-		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
 	}
 	if !stopped && t.tells() {
 		return t.traits(), true, fresh

@@ -36,7 +36,6 @@ type people struct {
 	met0      [peopleBits]uint64
 	met1      [peopleBits]uint64 // of the previous half day
 	half      int64
-	campaigns campaigns
 	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay  atomic.Int64
 	norms     norms             // what they are like

@@ -57,7 +57,6 @@ type Processor struct {
 	queues     []*queue
 	clock      *atomic.Uint32 // the second of the latest event
 	sessions   *table[identity.Subject, session]
-	companies  companies
 	trails     *table[identity.Subject, trail]
 	paces      paces
 	groups     *table[groupKey, group]
@@ -159,7 +158,6 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		ready: make(chan struct{}), judged: d.Judged, clock: clock,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject).by(clock),
-		companies: newCompanies(cfg.MaxSessions),
 		fetched:   newFetched(cfg.MaxSessions),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject).by(clock),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace, clock),

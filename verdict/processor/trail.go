@@ -31,7 +31,6 @@ type trail struct {
 	days             uint8
 	cameAt           uint8  // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
 	again            uint16 // parts that it has loaded once more, see fetched
-	told             bool   // it has said at least once where it comes from
 	shown            byScript
 	nNumbers         uint8   // targets with a number, the base of moveStep
 	known            uint8   // loads of pages in rarity
@@ -296,7 +295,6 @@ func (t *trail) passes(page uint32) {
 func (t *trail) move(e *verdict.Event, page uint32) {
 	last := t.pages[(t.turn-1)%trailPages]
 	t.passes(page)
-	t.told = t.told || e.Referer != client.RefererNone || e.Site != client.SiteUnknown
 	switch {
 	case e.Referer == client.RefererNone && e.Site == client.SiteSame:
 		t.moves[moveKept]++

@@ -30,7 +30,6 @@ type SessionView struct {
 	Challenges Challenges   `json:"challenges"`
 	Counters   *CountsView  `json:"counters,omitempty"` // of the store; absent if it does not answer
 	Factors    []FactorView `json:"factors"`            // the known ones, without the company of its User-Agent, shape and handshake
-	Company    []FactorView `json:"company,omitempty"`  // how large that was when the subject was evaluated
 }
 
 // CountsView is what the store's counters know of a subject, across restarts and all nodes: pages up to the last
@@ -117,7 +116,6 @@ func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bo
 	}
 	view.Counters = p.viewCounts(sub, at)
 	p.viewFactors(&view, sub, &s, at)
-	view.Company = p.companies.of(sub).view()
 	return view, true
 }
 
@@ -135,7 +133,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	}
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
-	v.scene = evidence{e: e, s: *s, usual: nan, job: noCampaign}
+	v.scene = evidence{e: e, s: *s, usual: nan}
 	v.scene.t = p.trailOf(sub)
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {
@@ -178,5 +176,4 @@ func (p *Processor) Forget(sub identity.Subject) {
 	p.trails.sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
 	p.portions.sweep(func(k portionKey, _ *portion) bool { return k.subject == sub })
 	p.paces.table.sweep(func(k paceKey, _ *pace) bool { return k.kind == sub.Kind && k.id == sub.ID })
-	p.companies.put(sub, company{})
 }

@@ -22,7 +22,6 @@ func TestFactor(t *testing.T) {
 		{English, "of_tomorrow", 2, "of_tomorrow = 2"},
 		{English, "clients", 1, "1 client behind it"},
 		{English, "clients", 1.5, "1.5 clients behind it"},
-		{English, "campaign_addresses", 1, "1 address that does as it does"},
 		{Russian, "client_loads_1m", 33, "33 открытые страницы за минуту"},
 		{Russian, "clients", 1, "1 клиент за ним"},
 		{Russian, "clients", 2, "2 клиента за ним"},
