@@ -30,7 +30,6 @@ const (
 	saidPortion    = 'p'
 	saidBareClient = 'l'
 	saidNear       = 'n' // an address is near its budget
-	saidBack       = 'a' // a newcomer who is asked when it comes back
 	saidBeat       = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
 
@@ -198,8 +197,6 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardPortion(body)
 		case saidBareClient:
 			ok = c.heardBareClient(body)
-		case saidBack:
-			ok = c.heardBack(body)
 		case saidBeat:
 			ok = c.heardBeat(body)
 		}

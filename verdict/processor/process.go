@@ -79,8 +79,8 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.renew(e, r)
 	s, due, now := p.turn(e, r, is, known)
 	now.again = rep.again
-	deep := p.enter(e, r, &s, known)
-	p.arrive(e, r, known, deep)
+	p.enter(e, r, &s, known)
+	p.arrive(e, r, known)
 	p.follow(e, r, &s, known, now)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
