@@ -28,15 +28,6 @@ func (s *session) plan(e *verdict.Event) {
 	}
 }
 
-// several is from how many User-Agents on the ways and times of a subject are not those of one person.
-const several = 3
-
-// told reports whether a visitor keeps our cookie or says where it comes from. Of who does neither nobody knows which pages belong to
-// one visit: several that run together look straight, even and far from what people do.
-func (c *evidence) told() bool {
-	return !(cookieDropped(c) >= 0.9 && !(refererNone(c) < 0.9)) // nor where nobody says where it comes from
-}
-
 // fill adds what memory holds about the company of an event.
 func (p *Processor) fill(c *evidence, r *rates) {
 	addr := c.e.Subjects[c.e.N-1].ID
@@ -64,16 +55,11 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	}
 	c.usual, c.again = r.people.told(), r.people.again()
 	c.t = p.trailOf(c.e.Subjects[0])
-	c.ranks = unknownStanding
 	c.settled = p.keeper.EstablishedAt(addr)
-	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
-		if c.s.agentCount() < several && c.unnamed() < several && c.told() { // cookies that are dropped make nobody several people
-			c.ranks = r.people.compare(c.e, &c.t)
-		}
+	if !p.keeper.Stands(c.e) {
 		c.hello.unseen = answered(p.hellos.Unseen(c.e))
 		c.hello.framesUnseen = answered(p.hellos.UnseenFrames(c.e))
 	}
-	c.norm = &c.ranks
 	c.pages = r.people.entrances.Pages()
 	c.behind = c.address
 	if c.e.N == 1 {

@@ -284,14 +284,6 @@ var factors = []factor{
 		return c.behind.hour / c.behind.membership()
 	}},
 	{factorInfo{"herald", Company, "log-odds", "How sure it is that others follow it: that somebody elsewhere opens right afterwards what was opened from its network, more often than by chance, as after what looks at links before people do. 0 says nothing; below 0 nobody does.", true}, func(c *evidence) float32 { return c.network.herald }},
-	{factorInfo{"people_much", Company, "share", "The people who read fewer pages a day.", true}, compared(func(s *standing) float32 { return s.much })},
-	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown, like all such comparisons, until forty are established, and for who neither keeps our cookie nor says where it comes from: several visits may run together.", true}, compared(func(s *standing) float32 { return s.distance })},
-	{factorInfo{"people_far", Company, "share", "The people who are nearer to that middle.", true}, compared(func(s *standing) float32 { return s.far })},
-	{factorInfo{"people_even", Company, "share", "The people whose times on pages differ more.", true}, compared(func(s *standing) float32 { return s.even })},
-	{factorInfo{"people_fast", Company, "share", "The people who stay longer on pages.", true}, compared(func(s *standing) float32 { return s.fast })},
-	{factorInfo{"people_rare", Company, "share", "The people who read less of what nobody else reads.", true}, compared(func(s *standing) float32 { return s.rare })},
-	{factorInfo{"people_straight", Company, "share", "The people who come back to a page more often.", true}, compared(func(s *standing) float32 { return s.straight })},
-	{factorInfo{"others_side", Company, "-1 to 1", "On which side of everybody whom the service sees it is, people and robots, known or not: 1 for shorter, more even times, fewer ways back and more entries than all of them, 0 in the middle. It says nothing about how many are robots. Unknown until two dozen visitors have been seen.", true}, compared(func(s *standing) float32 { return s.side })},
 
 	// history
 	{factorInfo{"captcha_shown", History, "", "Challenges that were shown to it.", true}, func(c *evidence) float32 { return float32(c.s.shown) }},

@@ -78,16 +78,6 @@ func walked(least uint32, f func(t *trail) float32) func(*evidence) float32 {
 	}
 }
 
-// compared is how it compares with the service's people.
-func compared(f func(s *standing) float32) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if c.norm == nil {
-			return nan
-		}
-		return f(c.norm)
-	}
-}
-
 // returns is a figure about the times between visits, when there are at least so many.
 func returns(least uint16, f func(m *moments) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {

@@ -24,11 +24,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 	}
 	known = known || p.keeper.Returns(e)
 	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	x, told, fresh := p.walk(e, r, now.here)
-	if told {
-		r.people.others.vote(e, &x, normOthers)
-	}
-	switch {
+	switch fresh := p.walk(e, r, now.here); {
 	case !fresh:
 	case known:
 		r.people.tastes.Note(e)
@@ -46,9 +42,9 @@ func (p *Processor) count(e *verdict.Event) {
 	}
 }
 
-// walk is follow for a page load; here says that its subject may still be on its last page, so that the same one again is a reload. It returns what the subject is like when that is due to be told, and whether it has got a page that is
-// new to it.
-func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (x traits, told, fresh bool) {
+// walk is follow for a page load; here says that its subject may still be on its last page, so that the same one again is a reload. It returns
+// whether the subject has got a page that is new to it.
+func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (fresh bool) {
 	stopped := e.Stopped()
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -56,7 +52,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (x traits, told,
 	announced := t.announced(e)
 	if t.reloads(e, here) {
 		t.reload(e)
-		return x, false, false
+		return false
 	}
 	turned := t.turnsPage(e)
 	if !stopped {
@@ -83,16 +79,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (x traits, told,
 	if e.FromOutside() && got {
 		t.comes(e.At, r.people.entrances.OddHour(e.At))
 	}
-	if !stopped && t.tells() {
-		return t.traits(), true, fresh
-	}
-	return x, false, fresh
-}
-
-// tells reports whether what the subject is like is due to be told: now and then, once enough is known.
-func (t *trail) tells() bool {
-	n := t.loads
-	return t.sums.n >= enoughStays && (n < 64 && n%8 == 0 || n&(n-1) == 0)
+	return fresh
 }
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.
@@ -104,24 +91,6 @@ func (p *Processor) trailOf(sub identity.Subject) (t trail) {
 	}
 	return t
 }
-
-// voteOnNorms lets an established subject contribute to what the people of the service are like.
-func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
-	sh, h := p.trails.lock(e.Subjects[0])
-	t := sh.find(h, e.Subjects[0])
-	enough := t != nil && t.sums.n >= enoughVoteStays
-	var x traits
-	if enough {
-		x = t.traits()
-	}
-	sh.mu.Unlock()
-	if enough {
-		r.people.norms.vote(e, &x, normNetwork)
-	}
-}
-
-// enoughVoteStays is how many stays of a subject must be known for it to vote.
-const enoughVoteStays = 10
 
 // mostRhythm is what the log-odds of hours add up to, either way.
 const mostRhythm = 12

@@ -38,8 +38,6 @@ type people struct {
 	half      int64
 	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay  atomic.Int64
-	norms     norms             // what they are like
-	others    norms             // what everybody is like, of whatever side
 	entrances entrances.Service // how they come in
 	kinds     dwell.Kinds       // on which kinds of pages everybody stays longer
 	newcomers newcomers.Service

@@ -84,9 +84,6 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.follow(e, r, &s, known, now)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
-		if known {
-			p.voteOnNorms(e, r)
-		}
 	}
 	p.trust(e, r, &s)
 	p.shadowPage(e)

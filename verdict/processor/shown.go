@@ -101,20 +101,18 @@ func (s *session) moves(e *verdict.Event) (moved bool) {
 // few, from calls that were not made before: who invents pages has to make as many calls.
 func (p *Processor) shows(e *verdict.Event, r *rates, known, again bool) {
 	learn := known || p.keeper.Returns(e) || !again && !r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	if x, told := p.shown(e, r, learn); told {
-		r.people.others.vote(e, &x, normOthers)
-	}
+	p.shown(e, r, learn)
 }
 
-// shown is shows for the trail alone. It returns what the subject is like when that is due to be told.
-func (p *Processor) shown(e *verdict.Event, r *rates, learn bool) (x traits, told bool) {
+// shown is shows for the trail alone.
+func (p *Processor) shown(e *verdict.Event, r *rates, learn bool) {
 	page := e.RefererPath
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
 	last := t.pages[(t.turn-1)%trailPages]
 	if page == last || t.among(page) && (t.shown&shownNew == 0 || e.Method != 'G') { // in another tab, or left just now
-		return x, false
+		return
 	}
 	fresh, others := !t.has(page), float32(-1)
 	switch {
@@ -127,10 +125,6 @@ func (p *Processor) shown(e *verdict.Event, r *rates, learn bool) (x traits, tol
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	t.dwell.Open(0)
-	if t.tells() {
-		return t.traits(), true
-	}
-	return x, false
 }
 
 // byScript says of the last page of a trail that a script has shown it. 0: it was loaded.

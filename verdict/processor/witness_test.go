@@ -75,8 +75,8 @@ func TestDriverIsUnsure(t *testing.T) {
 		t.Errorf("a driven browser: %v", raw)
 	}
 	set(map[string]float32{
-		"branch_share": 0.4, "revisit_share": 0.5, "targets": 30, "jump_share": 0.1, "entry_within": 0, "others_side": -0.4, "not_modified_share": 0.1,
-		"stay_spread": 1.3, "stay_longest": 300, "stay_longest_ratio": 12, "stay_long_share": 0.2, "entry_odds": -9,
+		"branch_share": 0.4, "revisit_share": 0.5, "targets": 30, "jump_share": 0.1, "entry_within": 0, "not_modified_share": 0.1,
+		"stay_spread": 1.3, "stay_longest": 300, "stay_longest_ratio": 12, "stay_long_share": 0.2,
 	})
 	unsure := math.Log(0.3 / 0.7) // verdict.unsure.above
 	if raw := float64(m.Raw(x)); raw < unsure {

@@ -16,7 +16,7 @@ func TestFactor(t *testing.T) {
 		{English, "targets", 30.1, "30 different pages"},
 		{English, "answer_bytes", 123456, "mean size of its answers: 123456 bytes"},
 		{English, "not_found_share", 0.5, "asks for what is not there: 50 % of its answers"},
-		{English, "people_even", 0.998, "more even in its reading than the site's people: 99.8 % of them"},
+		{English, "revisit_share", 0.998, "comes back to pages that it has seen: 99.8 %"},
 		{English, "agent_library", 1, "says that it is an HTTP library or a command line tool"},
 		{English, "cookies", 0, "brings no cookies"},
 		{English, "of_tomorrow", 2, "of_tomorrow = 2"},
