@@ -60,7 +60,6 @@ func (p *Processor) fill(c *evidence, r *rates) {
 		c.hello.unseen = answered(p.hellos.Unseen(c.e))
 		c.hello.framesUnseen = answered(p.hellos.UnseenFrames(c.e))
 	}
-	c.pages = r.people.entrances.Pages()
 	c.behind = c.address
 	if c.e.N == 1 {
 		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)

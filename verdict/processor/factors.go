@@ -54,7 +54,6 @@ type evidence struct {
 	again   float32  // … and those that they load once more
 	settled int      // subjects that the address has established
 	t       trail    // of the subject; empty if it has none
-	pages   float32  // of the service, as far as known
 	behind  group    // the cookies behind the address, also if the subject is the address
 	using   float32 // see clients; 0: not estimated yet
 }

@@ -151,12 +151,6 @@ var factors = []factor{
 	{factorInfo{"fan", Course, "", "Page loads for each page of the site that led to any.", true}, led(walked(6, fan))},
 	{factorInfo{"down_share", Course, "share", "Page loads deeper in the site than its mean.", true}, moves(moveDown)},
 	{factorInfo{"depth_spread", Course, "segments", "The standard deviation of the depth of its paths.", true}, walked(6, func(t *trail) float32 { return t.depth.spread() })},
-	{factorInfo{"page_rarity", Course, "", "How many others have loaded its pages in half a day or a day: the mean of log2(1 + n), over the first time that it loaded each.", true}, rarity},
-	{factorInfo{"page_alone_share", Course, "share", "Pages that nobody else had loaded.", true}, alone},
-	{factorInfo{"entry_odd", Course, "log-odds", "By how much likelier the pages by which it comes in are for somebody to whom all pages are alike than for people who come in and go on, on average. Above 0 for who opens what nobody comes in by; near 0 where everybody comes in by another page.", true}, doors(false)},
-	{factorInfo{"entry_odds", Course, "log-odds", "The same added up over these pages, up to 32 of them.", true}, doors(true)},
-	{factorInfo{"hour_odds", Course, "log-odds", "By how much likelier the hours at which it comes in are for somebody to whom all hours are alike than for people who come in and go on, added up. Unknown until the site's people are known for a day.", true}, hourOdds},
-	{factorInfo{"site_share", Course, "share", "Its pages, of all pages of the service that anybody has loaded.", true}, siteShare},
 	{factorInfo{"count_share", Course, "share", "Numbers in targets that are next to the one before, calls of scripts included, and pages that it turns left out, as for step_share.", true}, steps},
 	{factorInfo{"icon", Course, "0 or 1", "Has asked for the site's icon, as browsers with a window do. Unknown while it has not: icons are cached for weeks.", true}, func(c *evidence) float32 {
 		if c.s.flags&flagIcon == 0 {
@@ -283,7 +277,6 @@ var factors = []factor{
 		}
 		return c.behind.hour / c.behind.membership()
 	}},
-	{factorInfo{"herald", Company, "log-odds", "How sure it is that others follow it: that somebody elsewhere opens right afterwards what was opened from its network, more often than by chance, as after what looks at links before people do. 0 says nothing; below 0 nobody does.", true}, func(c *evidence) float32 { return c.network.herald }},
 
 	// history
 	{factorInfo{"captcha_shown", History, "", "Challenges that were shown to it.", true}, func(c *evidence) float32 { return float32(c.s.shown) }},

@@ -110,42 +110,6 @@ func sizeFit(c *evidence) float32 {
 // awake is how many hours it has gone on without a rest of five hours.
 func awake(t *trail) float32 { return float32(t.came-t.rested) / 3600_000 }
 
-// rarity is how many others have loaded its pages.
-func rarity(c *evidence) float32 {
-	if c.t.known < 6 {
-		return nan
-	}
-	return c.t.rarity
-}
-
-func alone(c *evidence) float32 {
-	if c.t.known < 6 {
-		return nan
-	}
-	return float32(c.t.moves[moveFirst]) / float32(c.t.known)
-}
-
-// doors is how odd the pages are by which it has come in: on average, or all together.
-func doors(sum bool) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		switch n := float32(c.s.nDoors); {
-		case n == 0:
-			return nan
-		case sum:
-			return float32(c.s.doors) / oddUnit * min(n, mostDoors)
-		}
-		return float32(c.s.doors) / oddUnit
-	}
-}
-
-// siteShare is its share of the service's known pages.
-func siteShare(c *evidence) float32 {
-	if c.pages == 0 || c.t.loads < 6 {
-		return nan
-	}
-	return min(1, c.t.distinctPages()/c.pages)
-}
-
 // fan is the number of page loads per page that any of them comes from.
 func fan(t *trail) float32 {
 	from := t.moves[moveChain] + t.moves[moveBranch] + t.moves[moveJump]
@@ -171,12 +135,4 @@ func partsAgain(c *evidence) float32 {
 		return nan
 	}
 	return max(0, float32(c.t.again)/float32(c.t.loads)-c.again) / c.usual
-}
-
-// hourOdds is how odd the hours are at which it has come in, all together.
-func hourOdds(c *evidence) float32 {
-	if c.t.cameAt == 0 {
-		return nan
-	}
-	return c.t.hourOdds
 }

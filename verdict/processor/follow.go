@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"time"
 
 	"antirobot/identity"
 	"antirobot/verdict"
@@ -17,7 +16,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 		p.count(e)
 	}
 	if now.moved {
-		p.shows(e, r, known, now.again)
+		p.shows(e, r)
 	}
 	if !load {
 		return
@@ -49,7 +48,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (fresh bool) {
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
-	announced := t.announced(e)
+	t.announced(e)
 	if t.reloads(e, here) {
 		t.reload(e)
 		return false
@@ -59,16 +58,8 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (fresh bool) {
 		t.step(e, turned)
 	}
 	got := !stopped && e.Status < 400 // a page, to stay on
-	unseen, others := !t.has(uint32(e.Path)), float32(-1)
-	rarity := others
-	switch fresh = unseen && got; {
-	case fresh && announced: // its rarity is known since
-		others = r.people.entrances.Readers(uint32(e.Path), e.At)
-	case fresh:
-		others = r.people.entrances.Read(uint32(e.Path), e.At)
-		rarity = others
-	}
-	if stayed := t.load(e, unseen, turned, rarity); stayed == stayed {
+	unseen := !t.has(uint32(e.Path))
+	if stayed := t.load(e, unseen, turned); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	var kind uint64
@@ -76,10 +67,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (fresh bool) {
 		kind = e.PathShape
 	}
 	t.dwell.Open(kind)
-	if e.FromOutside() && got {
-		t.comes(e.At, r.people.entrances.OddHour(e.At))
-	}
-	return fresh
+	return unseen && got
 }
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.
@@ -90,17 +78,4 @@ func (p *Processor) trailOf(sub identity.Subject) (t trail) {
 		t = *known
 	}
 	return t
-}
-
-// mostRhythm is what the log-odds of hours add up to, either way.
-const mostRhythm = 12
-
-// comes records an hour at which the subject has come in, and how odd it is. Pages opened within two hours are one visit.
-func (t *trail) comes(at time.Time, odd float32) {
-	hours := uint8(at.Unix()/3600) | 1
-	if odd != odd || hours == t.cameAt {
-		return
-	}
-	t.cameAt = hours
-	t.hourOdds = min(max(t.hourOdds+odd, -mostRhythm), mostRhythm)
 }

@@ -52,7 +52,6 @@ type group struct {
 	solved   float32
 	failed   float32
 	bans     float32
-	herald   float32   // log-odds that who opens pages here is followed, see entrances.Credit
 	members  [4]uint64 // a bit for each member of this hour: addresses, or the subjects of an address
 	hourNo   uint32
 	previous uint32 // members in the hour before
@@ -83,7 +82,7 @@ func (g *group) fade(at time.Time) {
 	h := tally.Fading(gap, groupHour)
 	g.hour, g.loads, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.loads*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
 	d := tally.Fading(gap, groupDay)
-	g.shown, g.solved, g.failed, g.bans, g.herald = g.shown*d, g.solved*d, g.failed*d, g.bans*d, g.herald*d
+	g.shown, g.solved, g.failed, g.bans = g.shown*d, g.solved*d, g.failed*d, g.bans*d
 }
 
 // size estimates the members of this hour.

@@ -18,7 +18,7 @@ func TestEntersWithin(t *testing.T) {
 			if i%2 == 0 {
 				e.Referer = referer
 			}
-			c.t.load(e, true, false, 0)
+			c.t.load(e, true, false)
 		}
 		return entersWithin(c)
 	}

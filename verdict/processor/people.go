@@ -11,7 +11,6 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/dwell"
-	"antirobot/verdict/entrances"
 	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
 	"antirobot/verdict/tastes"
@@ -38,7 +37,6 @@ type people struct {
 	half      int64
 	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay  atomic.Int64
-	entrances entrances.Service // how they come in
 	kinds     dwell.Kinds       // on which kinds of pages everybody stays longer
 	newcomers newcomers.Service
 	appetite  appetite

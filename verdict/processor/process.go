@@ -78,8 +78,6 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	p.renew(e, r)
 	s, due, now := p.turn(e, r, is, known)
-	now.again = rep.again
-	p.enter(e, r, &s, known)
 	p.arrive(e, r, known)
 	p.follow(e, r, &s, known, now)
 	if due {
@@ -204,7 +202,7 @@ func (p *Processor) turnGroups(e *verdict.Event, load, known bool) {
 func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 	s, moved := p.part(e, known)
 	if moved {
-		p.shows(e, r, known, false) // it has asked for that page itself
+		p.shows(e, r) // it has asked for that page itself
 	}
 	p.again(e)
 	if called {
@@ -212,7 +210,6 @@ func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 		p.pace(e, r, &s, true)
 	}
 	p.loads(e, r)
-	p.credit(e, r.people.entrances.Part(e))
 }
 
 // part counts a sub-resource, and returns a copy of its subject's session, and whether it shows that the subject is on another page.

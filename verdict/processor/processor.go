@@ -5,7 +5,7 @@
 // subject, over all services), group (of those it belongs to) and pace (what the limits of a service count), and, when
 // an evaluation is due, through the factors to the formula. All factors are in one table: factors_table.go. What is
 // kept across restarts is in the store's counters (history.go), handled by a goroutine of its own. What is learnt of a service's visitors
-// as a whole is in rooms beside this one: how newcomers arrive (newcomers), how people come in (entrances), what they read in common (tastes),
+// as a whole is in rooms beside this one: how newcomers arrive (newcomers), what they read in common (tastes),
 // and what their browsers send (browsers).
 //
 // Invariants:

@@ -110,7 +110,6 @@ type session struct {
 	shapes      uint16
 	misfits     client.Misfits
 	claim       client.Claim
-	doors       int16  // mean of how odd the pages are by which it has come in, in units of 1/oddUnit, see entrances.Service.Come
 	solveTime   uint16 // seconds from the challenge to the answer
 	documents   uint16 // pages and whatever else was read
 	shares      [shareCount]uint8
@@ -126,8 +125,6 @@ type session struct {
 	solved      uint8
 	failed      uint8
 	ignored     uint8 // challenges that were shown and not tried
-	nDoors      uint8 // pages in doors
-	door        uint8 // the page by which it has come in, until it goes on; 0: none
 	flags       sessionFlags
 	testimony   testimony
 	software    client.Software // of that handshake

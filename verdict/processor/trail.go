@@ -29,11 +29,9 @@ type trail struct {
 	turn             uint8 // loads without reloads, modulo 256: where in pages the next one goes
 	visits           uint8
 	days             uint8
-	cameAt           uint8  // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
 	again            uint16 // parts that it has loaded once more, see fetched
 	shown            byScript
 	nNumbers         uint8   // targets with a number, the base of moveStep
-	known            uint8   // loads of pages in rarity
 	sums             moments // of the logarithm of the seconds
 	fit              fit     // of that against the logarithm of the page's bytes
 	dwell            dwell.Visitor
@@ -41,9 +39,7 @@ type trail struct {
 	size             float32 // logarithm of the bytes of the last page; 0: unknown
 	depth            moments
 	returns          moments // of the logarithm of the hours between visits
-	hourOdds         float32 // of the hours at which it has come in, see entrances.Service.OddHour
 	hub              uint32  // the page that the last load came from
-	rarity           float32 // mean of the binary logarithm of how many others have loaded its pages
 	loads            uint32
 	target           uint32 // of the last load
 	visit            uint32 // loads of this visit, without reloads
@@ -78,7 +74,6 @@ const (
 	moveKept               // from a page of the site that the referer does not name
 	moveDown               // deeper into the site
 	moveUp
-	moveFirst // nobody else has loaded the page
 	moveRead  // stayed about as long as it takes to read the page
 	moveSized // … out of the stays on pages whose size is known
 	moveAnew  // a page that is new to it, by a browser whose fields are known …
@@ -95,9 +90,9 @@ const (
 	readWithin       = 4
 )
 
-// load adds a page load that is no reload. others is how many others have loaded the page; fresh says that this subject has not.
+// load adds a page load that is no reload; fresh says that the page is new to this subject.
 // It returns how long it was on the page before, as stay does; NaN if it has not left that for this one.
-func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stayed float32) {
+func (t *trail) load(e *verdict.Event, fresh, turned bool) (stayed float32) {
 	page := uint32(e.Path)
 	gap := t.opens(e)
 	stayed = nan
@@ -108,7 +103,7 @@ func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stay
 		t.hand(e)
 	}
 	t.move(e, page)
-	t.read(e, page, fresh, others)
+	t.read(e, page)
 	t.target, t.shown = uint32(e.Target), 0
 	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
 		t.size = float32(math.Log(float64(e.BytesOut)))
@@ -132,15 +127,8 @@ func (t *trail) opens(e *verdict.Event) (gap float64) {
 	return gap
 }
 
-// read counts how many others have read a page, and puts the subject on it.
-func (t *trail) read(e *verdict.Event, page uint32, fresh bool, others float32) {
-	if fresh && others >= 0 {
-		inc(&t.known)
-		ease(&t.rarity, float32(math.Log2(1+float64(others))), uint32(t.known))
-		if others == 0 {
-			t.moves[moveFirst]++
-		}
-	}
+// read puts the subject on a page.
+func (t *trail) read(e *verdict.Event, page uint32) {
 	t.pages[t.turn%trailPages] = page
 	t.turn++
 	inc(&t.loads)
