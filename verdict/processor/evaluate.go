@@ -53,7 +53,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 			c.service = g
 		}
 	}
-	c.usual, c.again = r.people.told(), r.people.again()
+	c.usual = r.people.told()
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.settled = p.keeper.EstablishedAt(addr)
 	if !p.keeper.Stands(c.e) {

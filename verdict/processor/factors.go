@@ -50,12 +50,11 @@ type evidence struct {
 	all     group
 	lost    browsers.Lost
 	hosting tristate // the address is of a known hosting company
-	usual   float32  // parts of a page of the service's people …
-	again   float32  // … and those that they load once more
+	usual   float32  // parts of a page of the service's people
 	settled int      // subjects that the address has established
 	t       trail    // of the subject; empty if it has none
 	behind  group    // the cookies behind the address, also if the subject is the address
-	using   float32 // see clients; 0: not estimated yet
+	using   float32  // see clients; 0: not estimated yet
 }
 
 type tristate uint8

@@ -97,7 +97,6 @@ var factors = []factor{
 	}},
 	{factorInfo{"parts_per_page", Course, "", "Sub-resources (pictures, styles, scripts) for each page.", true}, func(c *evidence) float32 { return over(float32(c.s.parts), float32(c.s.pages)) }},
 	{factorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
-	{factorInfo{"parts_again", Course, "", "Parts that it loads once more with each page, though it has loaded them within the hour, beyond those that the site's people do, for each part that their pages have. Who has a cache has 0. Unknown until eight networks have shown what people do.", true}, partsAgain},
 	{factorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, refererNone},
 	{factorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, withOwnReferers(part(shareRefererSame, shareCount, 2))},
 	{factorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, withOwnReferers(part(shareRefererKnown, shareLoad, 2))},

@@ -127,12 +127,3 @@ func steps(c *evidence) float32 {
 	}
 	return float32(c.t.moves[moveStep]) / float32(c.t.nNumbers)
 }
-
-// partsAgain is how many parts it loads once more with each page, beyond those that people do, for each part that people's pages have.
-// Behind a balancer nobody knows which of them it got.
-func partsAgain(c *evidence) float32 {
-	if c.t.loads == 0 || c.e.Advised {
-		return nan
-	}
-	return max(0, float32(c.t.again)/float32(c.t.loads)-c.again) / c.usual
-}

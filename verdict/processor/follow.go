@@ -1,7 +1,6 @@
 package processor
 
 import (
-
 	"antirobot/identity"
 	"antirobot/verdict"
 )

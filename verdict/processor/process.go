@@ -204,7 +204,6 @@ func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 	if moved {
 		p.shows(e, r) // it has asked for that page itself
 	}
-	p.again(e)
 	if called {
 		s.pages = max(s.pages, r.from+2) // scripts are no pages: they are counted from the first on
 		p.pace(e, r, &s, true)

@@ -68,7 +68,6 @@ type Processor struct {
 	habits     *table[uint32, habit] // by verdict.Event.Client
 	polls      polls
 	scripts    scripts
-	fetched    fetched
 	renewals   renewals
 	hellos     browsers.Hellos
 	secret     uint64
@@ -158,7 +157,6 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		ready: make(chan struct{}), judged: d.Judged, clock: clock,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject).by(clock),
-		fetched:   newFetched(cfg.MaxSessions),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject).by(clock),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace, clock),
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group).by(clock),

@@ -29,7 +29,6 @@ type trail struct {
 	turn             uint8 // loads without reloads, modulo 256: where in pages the next one goes
 	visits           uint8
 	days             uint8
-	again            uint16 // parts that it has loaded once more, see fetched
 	shown            byScript
 	nNumbers         uint8   // targets with a number, the base of moveStep
 	sums             moments // of the logarithm of the seconds
