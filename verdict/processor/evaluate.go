@@ -56,10 +56,6 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.usual = r.people.told()
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.settled = p.keeper.EstablishedAt(addr)
-	if !p.keeper.Stands(c.e) {
-		c.hello.unseen = answered(p.hellos.Unseen(c.e))
-		c.hello.framesUnseen = answered(p.hellos.UnseenFrames(c.e))
-	}
 	c.behind = c.address
 	if c.e.N == 1 {
 		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)

@@ -65,16 +65,6 @@ const (
 	yes
 )
 
-func answered(is, known bool) tristate {
-	switch {
-	case !known:
-		return unknown
-	case is:
-		return yes
-	}
-	return no
-}
-
 var nan = float32(math.NaN())
 
 // over divides; the result is unknown if nothing is known.

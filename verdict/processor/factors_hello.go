@@ -4,9 +4,8 @@ import "antirobot/verdict/client"
 
 // helloEvidence is what the handshake of an event says.
 type helloEvidence struct {
-	unseen, framesUnseen tristate
-	company              group // clients with the same handshake
-	agents               group // and their User-Agents
+	company group // clients with the same handshake
+	agents  group // and their User-Agents
 }
 
 // greeted returns a value that only a known handshake has.
@@ -16,16 +15,6 @@ func greeted(f func(*evidence) float32) func(*evidence) float32 {
 			return nan
 		}
 		return f(c)
-	}
-}
-
-// said is a factor of something that is either so or not, or not known.
-func said(of func(*evidence) tristate) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if of(c) == unknown {
-			return nan
-		}
-		return truth(of(c) == yes)
 	}
 }
 

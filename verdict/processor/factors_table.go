@@ -192,8 +192,6 @@ var factors = []factor{
 	{factorInfo{"protocol_old", Client, "0 or 1", "Claims to be a browser, and speaks HTTP/1.0 with us directly.", true}, misfit(client.OldProtocol)},
 	{factorInfo{"hello_false", Client, "0 or 1", "Claims to be a browser, and makes the TLS handshake of a library that no browser is built with.", true}, greeted(helloFalse)},
 	{factorInfo{"hello_library", Client, "0 or 1", "Makes the TLS handshake of a known library, whatever it claims to be.", true}, greeted(func(c *evidence) float32 { return truth(c.e.Software != client.SoftwareUnknown) })},
-	{factorInfo{"hello_unseen", Client, "0 or 1", "Makes a TLS handshake that the site's established visitors with this browser never make. Unknown until twelve networks have shown theirs.", true}, said(func(c *evidence) tristate { return c.hello.unseen })},
-	{factorInfo{"frames_unseen", Client, "0 or 1", "Begins HTTP/2 as the established visitors with this browser never do.", true}, said(func(c *evidence) tristate { return c.hello.framesUnseen })},
 	{factorInfo{"answers_behind", Client, "ms", "By how much later it answered in the TLS handshake of its connection than the connection's end does: the way to somebody else's machine that it talks through. Direct clients on Linux only.", true}, answersBehind},
 	{factorInfo{"misfits", Client, "", "How many of these contradictions the request has.", true}, func(c *evidence) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() {

@@ -122,9 +122,6 @@ func (p *Processor) fields(e *verdict.Event, r *rates, known bool) {
 		return
 	}
 	r.fieldsOf(e).See(e, known)
-	if known {
-		p.hellos.See(e)
-	}
 }
 
 // pricedAs is what an event costs as: a script that nobody has loaded before may be data, and is a call.

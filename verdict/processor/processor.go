@@ -69,7 +69,6 @@ type Processor struct {
 	polls      polls
 	scripts    scripts
 	renewals   renewals
-	hellos     browsers.Hellos
 	secret     uint64
 	training   *training.Log // nil: no training log is kept
 	labels     *label.Table
