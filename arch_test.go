@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	"verdict/label":      {"identity", "store"},
 	"verdict/counter":    {"store"},
 	"verdict/formula":    {"settings", "verdict/words"},
-	"verdict/processor":  {"identity", "request", "store", "verdict", "verdict/bans", "verdict/client", "verdict/counter", "verdict/dwell", "verdict/formula", "rules", "settings", "verdict/browsers", "verdict/label", "verdict/newcomers", "verdict/tally", "verdict/tastes", "verdict/training"},
+	"verdict/processor":  {"identity", "request", "verdict", "verdict/bans", "verdict/client", "verdict/dwell", "verdict/formula", "rules", "settings", "verdict/browsers", "verdict/label", "verdict/newcomers", "verdict/tally", "verdict/tastes", "verdict/training"},
 	"verdict/browsers":   {"identity", "request", "verdict", "verdict/client", "verdict/tally"},
 	"verdict/newcomers":  {"identity", "verdict", "verdict/client", "verdict/tally"},
 	"verdict/tally":      {"identity"},

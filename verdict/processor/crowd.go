@@ -89,7 +89,7 @@ func (p *Processor) beginAnew(addr identity.Subject) {
 func (s *session) anew() {
 	*s = session{
 		agents: s.agents, browsers: s.browsers, hour: s.hour, agentsPrev: s.agentsPrev, browsersPrv: s.browsersPrv,
-		lastBan: s.lastBan, bans: s.bans, history: s.history,
+		lastBan: s.lastBan, bans: s.bans,
 	}
 }
 

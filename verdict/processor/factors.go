@@ -206,11 +206,6 @@ func claims(is func(client.Family) bool) func(*evidence) float32 {
 	return func(c *evidence) float32 { return truth(is(c.e.Claim.Family)) }
 }
 
-// inHistory is a number from the counters, if the store was asked.
-func inHistory(i int) func(*evidence) float32 {
-	return func(c *evidence) float32 { return c.s.history.value(i) }
-}
-
 // fields returns a value that recorded lines do not contain.
 func fields(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {

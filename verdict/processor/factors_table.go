@@ -300,13 +300,6 @@ var factors = []factor{
 		return truth(c.e.OnBanned)
 	}},
 	{factorInfo{"bans", History, "", "Bans of the subject itself.", true}, func(c *evidence) float32 { return float32(c.s.bans) }},
-	{factorInfo{"pages_before_1d", History, "pages", "Pages of the subject in the last day, by the counters of the store.", false}, inHistory(historyPagesDay)},
-	{factorInfo{"pages_before_14d", History, "pages", "Pages of the subject in the last two weeks, by the counters.", false}, inHistory(historyPagesFortnight)},
-	{factorInfo{"address_pages_14d", History, "pages", "Pages of its address in the last two weeks, by the counters.", false}, inHistory(historyAddressFortnight)},
-	{factorInfo{"network_pages_14d", History, "pages", "Pages of its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkFortnight)},
-	{factorInfo{"address_bans_14d", History, "", "Scored bans at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressBad)},
-	{factorInfo{"network_bans_14d", History, "", "Scored bans in its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkBad)},
-	{factorInfo{"address_solved_14d", History, "", "Challenges solved at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressGood)},
 }
 
 // maxFactors bounds the vector, so that it can stand in an array.

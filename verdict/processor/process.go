@@ -175,15 +175,11 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 	if due {
 		s.plan(e)
 	}
-	a, any := s.forStore(e, fresh, due, p.keeper.Forgot())
+	recall := s.mayBeBanned(e, fresh, p.keeper.Forgot())
 	c = *s
 	sh.mu.Unlock()
-	if e.Again {
-		a.pages = 0 // the store has them
-	}
-	if any {
-		a.service = r.Name
-		p.send(a, e.Past)
+	if recall {
+		p.recallBan(e, r)
 	}
 	p.turnGroups(e, load, known)
 	return c, due, now
@@ -227,13 +223,6 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	p.price(e, r)
 	if e.Kind == verdict.EventSolved && (!e.Again || e.Past) {
 		p.answer(e, r)
-	}
-	switch {
-	case e.Again:
-	case e.Kind == verdict.EventSolved:
-		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1}, false)
-	case e.Kind == verdict.EventFailed:
-		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1}, false)
 	}
 	if due {
 		c.fade(e.At)
@@ -280,7 +269,6 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	}
 	if !e.Again {
 		p.bans.Inc()
-		p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1}, false)
 	}
 	p.misbehaved(e)
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })

@@ -91,8 +91,6 @@ type session struct {
 	shownAt     uint32
 	nextEval    uint32 // pages
 	evalAt      uint32
-	counted     uint32 // pages that the store's counters were told about
-	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
 	weight      float32 // log-odds accumulated over the visit …
 	span        float32 // … of this many pages, those before long absences counting less
@@ -128,7 +126,6 @@ type session struct {
 	flags       sessionFlags
 	testimony   testimony
 	software    client.Software // of that handshake
-	history     history
 }
 
 type sessionFlags uint8
