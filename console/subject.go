@@ -51,15 +51,8 @@ func networkOf(address string) string {
 // companyOf are the factors that count who else is where a subject is, or is like it, each with the group that it is of.
 var companyOf = [...]struct{ group, factor string }{
 	{"itself", "clients"},
-	{"itself", "addresses"},
-	{"itself", "networks"},
-	{"address", "address_subjects"},
-	{"address", "address_jars"},
 	{"address", "address_established"},
-	{"network", "network_addresses"},
 	{"agent", "agent_addresses"},
-	{"hello", "hello_addresses"},
-	{"hello", "hello_agents"},
 	{"shape", "shape_addresses"},
 }
 
@@ -96,20 +89,16 @@ func (s *standing) company(queries map[string]string) []groupSize {
 	return all
 }
 
-// queriesOf returns what finds the requests of the groups of a subject: its address and network, if it is one, and what its last request
-// came with.
+// queriesOf returns what finds the requests of the groups of a subject: its address, if it is one, and what its last request came with.
 func queriesOf(address string, course []journal.Entry) map[string]string {
 	q := map[string]string{}
-	if n := networkOf(address); n != "" {
-		q["address"], q["network"] = "ip:"+address, "ip:"+n
+	if address != "" {
+		q["address"] = "ip:" + address
 	}
 	for i := range course {
 		e := &course[i]
 		if e.Agent != "" && q["agent"] == "" {
 			q["agent"] = journal.Term("agent", e.Agent)
-		}
-		if e.JA4 != "" && q["hello"] == "" {
-			q["hello"] = "ja4:" + e.JA4
 		}
 	}
 	return q

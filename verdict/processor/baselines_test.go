@@ -175,10 +175,6 @@ func TestNobodyMovesABaseline(t *testing.T) {
 			func(e *verdict.Event, _ int) { e.Claim = client.Claim{Family: client.FamilyRobot} },
 			func(*town, *baselines, *baselines) bool { return true },
 		},
-		"the share of all pages": {
-			func(e *verdict.Event, n int) { e.Agent, e.Shape = uint64(n), uint64(n) },
-			func(_ *town, a, b *baselines) bool { return b.share > a.share/3 },
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -227,7 +223,7 @@ type baselines struct {
 	parts, calls        float32
 	settled             bool
 	lost                browsers.Lost
-	agent, shape, share float32
+	agent, shape        float32
 }
 
 func (w *town) baselines() baselines {
@@ -241,6 +237,6 @@ func (w *town) baselines() baselines {
 	}
 	return baselines{
 		parts: r.people.told(), calls: r.people.calls(false), settled: r.people.settled(w.at, w.p.cfg.Budget.KnownFrom),
-		lost: v.scene.lost, agent: agentMissingParts(&v.scene), shape: at["shape_offered_share"], share: at["agent_share"],
+		lost: v.scene.lost, agent: agentMissingParts(&v.scene), shape: at["shape_offered_share"],
 	}
 }

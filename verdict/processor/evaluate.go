@@ -35,31 +35,17 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	for _, k := range list.keys[:list.n] {
 		g := p.group(k, c.e.At)
 		switch k.role {
-		case roleAll:
-			c.all = g
 		case roleNetwork:
 			c.network = g
-		case roleCrowd:
-			c.address = g
 		case roleAgent:
 			c.agent = g
 		case roleShape:
 			c.shape = g
-		case roleHello:
-			c.hello.company = g
-		case roleHelloBy:
-			c.hello.agents = g
-		case roleService:
-			c.service = g
 		}
 	}
 	c.usual = r.people.told()
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.settled = p.keeper.EstablishedAt(addr)
-	c.behind = c.address
-	if c.e.N == 1 {
-		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)
-	}
 	c.hosting = p.hosting.has(addr)
 	c.lost = r.fieldsOf(c.e).Lost(c.e.At.Unix())
 }

@@ -1,7 +1,5 @@
 package processor
 
-import "math"
-
 // The factors of how a subject moves through the site need enough page loads; before that, they are unknown.
 
 // stays is a figure about how long it stays on pages.
@@ -92,20 +90,6 @@ func spreadMost(t *trail) float32 { return t.sums.spreadMost() }
 
 // longestOver is the longest stay divided by the typical one.
 func longestOver(t *trail) float32 { return t.longest / max(t.quantile(0.5), 0.1) }
-
-// middle is the share of the stays that are between half and twice the typical one.
-func middle(t *trail) float32 {
-	at := math.Ilogb(float64(max(t.quantile(0.5), 0.25))) + 3
-	return t.within(max(at-1, 0), min(at+2, stayBuckets))
-}
-
-// sizeFit is the correlation of time and size.
-func sizeFit(c *evidence) float32 {
-	if c.t.fit.n < 2*enoughStays {
-		return nan
-	}
-	return c.t.fit.correlation()
-}
 
 // awake is how many hours it has gone on without a rest of five hours.
 func awake(t *trail) float32 { return float32(t.came-t.rested) / 3600_000 }

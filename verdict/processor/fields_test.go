@@ -29,7 +29,7 @@ func TestSitesThatWantNoReferers(t *testing.T) {
 		c.t.nMoves, c.t.moves[moveEntry] = 10, 10
 		for _, f := range factors {
 			switch f.Name {
-			case "referer_none_share", "referer_same_share", "referer_known_share", "load_referer_share", "chain_share", "branch_share", "entry_share":
+			case "referer_none_share", "referer_same_share", "referer_known_share", "branch_share", "entry_share":
 				if v := f.of(&c); (v == v) != own {
 					t.Errorf("pages of the site are named: %t, %s is %v", own, f.Name, v)
 				}

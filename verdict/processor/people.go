@@ -406,7 +406,7 @@ const (
 // weight is the weight of an event in a group: in the company of strangers each address is heard only so often.
 func (k groupKey) weight(voice float32) float32 {
 	switch k.role {
-	case roleAgent, roleShape, roleHello, roleHelloBy, roleService, roleAll:
+	case roleAgent, roleShape:
 		return voice
 	}
 	return 1

@@ -157,14 +157,13 @@ func judged(e *verdict.Event) bool {
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
 func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known bool) (c session, due bool, now whereabouts) {
-	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
 	fills := load && s.fills(e)
 	framed := fills && s.frames(e, r.people.framesOf.most())
 	load = load && !framed
-	now = s.turn(e, load, night >= 1 && night < 5)
+	now = s.turn(e, load)
 	now.framed, now.moved = framed, is == verdict.CountCall && s.moves(e)
 	s.count(shareFills, fills)
 	s.count(shareFramed, framed)
@@ -188,7 +187,7 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 // turnGroups counts a page in the groups of its event.
 func (p *Processor) turnGroups(e *verdict.Event, load, known bool) {
 	w, addr := p.voice(e, false, known), addressHash(e)
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, memberOf(k, e, addr), k.weight(w)) })
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, addr, k.weight(w)) })
 }
 
 // load counts a part of a page; called says that it counts as a call, too.
@@ -219,7 +218,6 @@ func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
 // captcha counts what happened at the captcha, and re-evaluates subjects that ignore or fail it.
 func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	c, due := p.challenged(e, r)
-	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
 	p.price(e, r)
 	if e.Kind == verdict.EventSolved && (!e.Again || e.Past) {
 		p.answer(e, r)
@@ -242,7 +240,7 @@ func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool)
 	return *s, e.Kind != verdict.EventSolved && s.pages > 2
 }
 
-// inGroups calls f with each group of the event, including its service's.
+// inGroups calls f with each group of the event.
 func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
 	list := groupsOf(e)
 	for _, k := range list.keys[:list.n] {

@@ -144,13 +144,9 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
 	}
-	zone, err := time.LoadLocation(cfg.TimeZone)
-	if err != nil {
-		return nil, fmt.Errorf("processor: time_zone: %w", err)
-	}
 	set, places, clock := d.Metrics, newSeed(), new(atomic.Uint32)
 	p := &Processor{
-		cfg: cfg, keeper: d.Keeper, formula: d.Formula, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		cfg: cfg, keeper: d.Keeper, formula: d.Formula, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}),
 		ready: make(chan struct{}), judged: d.Judged, clock: clock,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject).by(clock),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject).by(clock),
@@ -176,6 +172,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		recalls:     make(chan recallTask, recallQueue),
 	}
 	p.vectors.New = func() any { return new(vector) }
+	var err error
 	if p.hosting, err = readRanges(cfg.Hosting); err != nil {
 		return nil, fmt.Errorf("processor: hosting: %w", err)
 	}

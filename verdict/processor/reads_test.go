@@ -22,7 +22,7 @@ func TestReloadsAreNoReading(t *testing.T) {
 			}
 			e := event(at, 1)
 			e.Path, e.Target, e.Series, e.Number = 1<<20, n*0x9e3779b97f4a7c15, 1, uint32(n)
-			s.turn(e, true, false)
+			s.turn(e, true)
 		}
 		open(0, true)
 		for range reloads {

@@ -71,8 +71,8 @@ func TestFramesAreAsPeopleHaveThem(t *testing.T) {
 		} else {
 			w.item(i, itemPage(0), true)
 		}
-	}); of["fan"] < 20 || of["gap_typical"] > 8 {
-		t.Errorf("frames of a page that is loaded again and again: %v pages of one, a page in %v s", of["fan"], of["gap_typical"])
+	}); of["fan"] < 20 {
+		t.Errorf("frames of a page that is loaded again and again: %v pages of one", of["fan"])
 	}
 	people := func(from, own int) {
 		for n := range fewVotes {
@@ -88,8 +88,8 @@ func TestFramesAreAsPeopleHaveThem(t *testing.T) {
 		}
 	}
 	people(0, 0)
-	if of := items(p, 2, frames); of["count_share"] < 0.85 || of["gap_typical"] > 3 {
-		t.Errorf("where pages have no frames, numbers are counted up by %v, and a page is opened in %v s", of["count_share"], of["gap_typical"])
+	if of := items(p, 2, frames); of["count_share"] < 0.85 {
+		t.Errorf("where pages have no frames, numbers are counted up by %v", of["count_share"])
 	}
 	people(100, 3) // of more networks, as the site has frames now
 	people(200, 3)

@@ -120,10 +120,8 @@ func TestWay(t *testing.T) {
 		tabs.load(page(i), page(i-i%5), time.Second)
 	}
 	of := hub.factors()
-	near(of, "back_share", 0.48)
 	near(of, "revisit_share", 0.48)
 	near(of, "stay_spread", 0)
-	near(of, "stay_middle_share", 1)
 	near(of, "fan", 30)
 	if tabs := tabs.factors(); tabs["branch_share"] < 0.5 {
 		t.Errorf("tabs: branch_share %v", tabs["branch_share"])

@@ -92,7 +92,6 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {
 		v.scene.network = p.group(groupKey{role: roleNetwork, id: identity.NetworkOf(sub.ID)}, at)
-		v.scene.address = p.group(groupKey{role: roleCrowd, id: sub.ID}, at)
 		v.scene.settled = p.keeper.EstablishedAt(sub.ID)
 		v.scene.hosting = p.hosting.has(sub.ID)
 	}
@@ -100,7 +99,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	v.scene.e = nil
 	for i := range factors {
 		name := factors[i].Name
-		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_") || strings.HasPrefix(name, "hello_") && factors[i].Group != Client
+		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_")
 		place := strings.HasPrefix(name, "address_") || strings.HasPrefix(name, "network_") || name == "hosting"
 		if company || place && !isAddress {
 			x[i] = nan
