@@ -220,10 +220,10 @@ func TestNobodyMovesABaseline(t *testing.T) {
 
 // baselines are what people are compared with.
 type baselines struct {
-	parts, calls        float32
-	settled             bool
-	lost                browsers.Lost
-	agent, shape        float32
+	parts, calls float32
+	settled      bool
+	lost         browsers.Lost
+	agent, shape float32
 }
 
 func (w *town) baselines() baselines {

@@ -6,7 +6,7 @@ import (
 )
 
 // follow adds an event to the trail of its subject, if the subject has a session already.
-func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, now whereabouts) {
+func (p *Processor) follow(e *verdict.Event, r *rates, s *session, now whereabouts) {
 	if s.pages < 2 || e.Partner || now.framed {
 		return
 	}
@@ -20,15 +20,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 	if !load {
 		return
 	}
-	known = known || p.keeper.Returns(e)
-	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	switch fresh := p.walk(e, r, now.here); {
-	case !fresh:
-	case known:
-		r.people.tastes.Note(e)
-	case !settled:
-		r.people.tastes.NoteAnybody(e)
-	}
+	p.walk(e, r, now.here)
 }
 
 // count is follow for a call with a number: who counts through numbers may do so without opening pages.
@@ -40,9 +32,8 @@ func (p *Processor) count(e *verdict.Event) {
 	}
 }
 
-// walk is follow for a page load; here says that its subject may still be on its last page, so that the same one again is a reload. It returns
-// whether the subject has got a page that is new to it.
-func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (fresh bool) {
+// walk is follow for a page load; here says that its subject may still be on its last page, so that the same one again is a reload.
+func (p *Processor) walk(e *verdict.Event, r *rates, here bool) {
 	stopped := e.Stopped()
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -50,7 +41,7 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (fresh bool) {
 	t.announced(e)
 	if t.reloads(e, here) {
 		t.reload(e)
-		return false
+		return
 	}
 	turned := t.turnsPage(e)
 	if !stopped {
@@ -66,7 +57,6 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) (fresh bool) {
 		kind = e.PathShape
 	}
 	t.dwell.Open(kind)
-	return unseen && got
 }
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.

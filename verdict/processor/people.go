@@ -13,7 +13,6 @@ import (
 	"antirobot/verdict/dwell"
 	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
-	"antirobot/verdict/tastes"
 )
 
 // people is what is known about a service's own people. Large numbers of clients cannot distort it: each network has
@@ -38,7 +37,6 @@ type people struct {
 	kinds     dwell.Kinds // on which kinds of pages everybody stays longer
 	newcomers newcomers.Service
 	appetite  appetite
-	tastes    tastes.Service // what they read in common
 }
 
 const (

@@ -79,7 +79,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.renew(e, r)
 	s, due, now := p.turn(e, r, is, known)
 	p.arrive(e, r, known)
-	p.follow(e, r, &s, known, now)
+	p.follow(e, r, &s, now)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
 	}

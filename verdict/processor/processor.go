@@ -4,7 +4,7 @@
 // It reads the verdict's events, and its conclusions are bans. An event goes through session (what is known of one
 // subject, over all services), group (of those it belongs to) and pace (what the limits of a service count), and, when
 // an evaluation is due, through the factors to the formula. All factors are in one table: factors_table.go. What is learnt of a service's visitors
-// as a whole is in rooms beside this one: how newcomers arrive (newcomers), what they read in common (tastes),
+// as a whole is in rooms beside this one: how newcomers arrive (newcomers)
 // and what their browsers send (browsers).
 //
 // Invariants:
@@ -62,7 +62,6 @@ type Processor struct {
 	budgets  *table[identity.Prefix, budget]
 	voices   *table[identity.Prefix, voice]
 	portions *table[portionKey, portion]
-	circles  *table[circleKey, circle]
 	youths   *table[identity.Prefix, youth]
 	habits   *table[uint32, habit] // by verdict.Event.Client
 	polls    polls
@@ -155,7 +154,6 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix).by(clock),
 		voices:    newTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix).by(clock),
 		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion).by(clock),
-		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle).by(clock),
 		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix).by(clock),
 		habits:    newTable[uint32, habit](max(tableShards, cfg.Budget.MaxNetworks/habitsPart), places.client).by(clock),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
@@ -345,7 +343,6 @@ func (p *Processor) Sweep(at time.Time) {
 	})
 	p.voices.sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
-	p.circles.sweep(func(_ circleKey, c *circle) bool { return now-c.at > circleIdle })
 	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
 	p.habits.sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
 	p.shadow.Load().sweep(now)
