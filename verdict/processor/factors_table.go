@@ -38,7 +38,7 @@ var factors = []factor{
 	}},
 	{factorInfo{"session_pages", Pace, "pages", "Pages since then.", true}, func(c *evidence) float32 { return float32(c.s.pages) }},
 	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page, reloads or not: the median, of those under half an hour. Another query is another page, and so is what a script shows at another address of the site. Who turns to the next picture of a series by a link has not left what it looks at.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
-	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. The customers of a shop had 0.85 at the median, 0.5 to 1.5 for nine in ten (docs/measurements.md).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
+	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times.", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
 	{factorInfo{"stay_spread_most", Pace, "", "The spread that it has at most, with a certainty of 95 %: few times may be even by chance.", true}, stays(spreadMost)},
 	{factorInfo{"stay_long_share", Pace, "share", "Stays over a minute.", true}, stays(func(t *trail) float32 { return t.within(9, stayBuckets) })},
 	{factorInfo{"stay_longest", Pace, "seconds", "The longest.", true}, stays(func(t *trail) float32 { return t.longest })},
