@@ -131,7 +131,7 @@ func (s *Server) liftBan(c *call) (any, error) {
 func subjectIn(field, text string) (identity.Subject, error) {
 	sub, err := identity.ParseSubject(text)
 	if err != nil {
-		return sub, badField(field, "%v; write ip:203.0.113.7, spravka:HEX, i:HEX, L:TEXT, fuid:TEXT or service:NAME=VALUE", err)
+		return sub, badField(field, "%v; write ip:203.0.113.7, spravka:HEX, i:HEX, L:TEXT, auth:#HEX, fuid:TEXT or service:NAME=VALUE", err)
 	}
 	return sub, nil
 }

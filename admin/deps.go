@@ -50,7 +50,6 @@ type Deps struct {
 	Pushes    Pushes // nil: this gateway takes no configuration from the store
 	Journal   Journal
 	Alarms    Alarms
-	Lab       Lab
 	Peers     Peers // nil: no other gateway is asked
 	// Forget forgets what memory and the store know of a subject beside bans and labels; nil: nothing is known.
 	Forget func(s identity.Subject) error
@@ -194,8 +193,7 @@ type StoreHealth struct {
 
 // StreamHealth says how the way is on which events go from gateways to processors.
 type StreamHealth struct {
-	Role       string  `json:"role"`   // gateway or processor
-	Engine     string  `json:"engine"` // redis or kafka
+	Role       string  `json:"role"` // gateway or processor
 	Healthy    bool    `json:"healthy"`
 	Error      string  `json:"error,omitempty"`
 	Partitions int     `json:"partitions,omitempty"`  // that this processor judges

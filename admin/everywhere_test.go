@@ -109,7 +109,7 @@ func TestEverywhere(t *testing.T) {
 // TestAsker: a gateway's seal lets it read what only one gateway knows, and nothing else.
 func TestAsker(t *testing.T) {
 	l := start(t, DefaultConfig(), Deps{Journal: new(pageOf), Peers: new(around)})
-	for target, want := range map[string]int{"/api/journal?limit=2": 200, "/api/status": 200, "/api/bans": 404, "/api/lab": 501, "/api/lists": 404, "/metrics": 200} {
+	for target, want := range map[string]int{"/api/journal?limit=2": 200, "/api/status": 200, "/api/bans": 404, "/api/lists": 404, "/metrics": 200} {
 		if got, text, _ := l.do("GET", target, "", "Authorization", "Gateway "+target); got != want {
 			t.Errorf("%s: %d %s", target, got, text)
 		}
@@ -154,9 +154,9 @@ func TestMerge(t *testing.T) {
 	has(put(mergeFigures, `{"by":"day","items":[],"stopped":{"agent":[{"name":"a","entries":3,"requests":3},{"name":"b","entries":2,"requests":2}]}}`,
 		`{"by":"day","items":[],"stopped":{"agent":[{"name":"c","entries":3,"requests":3.5},{"name":"b","entries":2,"requests":2}]}}`),
 		`"stopped":{"agent":[{"name":"b","entries":4,"requests":4},{"name":"c","entries":3,"requests":3.5}]}`)
-	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z","total":{"shown":4,"solved":1,"seconds":4},"ways":[{"name":"page","shown":1}],"devices":[{"name":"phone","shown":4,"loaded":3,"came-back":1}],"machines-solve":["a"]}`,
-		`{"since":"2026-01-02T14:00:00Z","total":{"shown":6,"solved":3,"seconds":8},"ways":[{"name":"form","shown":9},{"name":"page","shown":2}],"devices":[{"name":"phone","shown":1,"loaded":1,"came-back":1},{"name":"desk"}],"machines-solve":["a","b"]}`),
-		`"since":"2026-01-02T14:00:00Z"`, `"shown":10,"tried":0,"solved":4,"gave-up":10,"seconds":7`, `"ways":[{"name":"form","shown":9`, `{"name":"page","shown":3`, `["a","b"]`, `"devices":[{"name":"phone","shown":5`, `"loaded":4,"came-back":2},{"name":"desk"`)
+	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z","total":{"shown":4,"solved":1},"ways":[{"name":"page","shown":1}],"devices":[{"name":"phone","shown":4,"loaded":3,"came-back":1}],"machines-solve":["a"]}`,
+		`{"since":"2026-01-02T14:00:00Z","total":{"shown":6,"solved":3},"ways":[{"name":"form","shown":9},{"name":"page","shown":2}],"devices":[{"name":"phone","shown":1,"loaded":1,"came-back":1},{"name":"desk"}],"machines-solve":["a","b"]}`),
+		`"since":"2026-01-02T14:00:00Z"`, `"shown":10,"tried":0,"solved":4,"gave-up":10`, `"ways":[{"name":"form","shown":9`, `{"name":"page","shown":3`, `["a","b"]`, `"devices":[{"name":"phone","shown":5`, `"loaded":4,"came-back":2`, `{"name":"desk"`)
 	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z"}`), `"ways":[],"languages":[],"devices":[],"networks":[],"machines-solve":[],"campaigns":[]`)
 	has(put(mergeStatus, `{"version":"2","ready":true}`, `{"version":"1","ready":false}`, `[]`),
 		`{"gateway":"0","version":"2"`, `"others":[{"gateway":"1","version":"1"`, `"name":"2","config":0,"error":"its answer can't be read`)
@@ -165,8 +165,6 @@ func TestMerge(t *testing.T) {
 		`{"items":[{"name":"a","about":"y","since":"2026-01-02T15:00:00Z"},{"name":"a","about":"x","value":"27h",`+since+`}],"webhooks":[{"host":"i"}]}`),
 		`[{"name":"a","about":"y","text":"","action":"","since":"2026-01-02T15:00:00Z","gateways":[{"name":"1"}]},`,
 		`{"name":"a","about":"x","value":"27h","text":"","action":"",`+since+`,"gateways":[{"name":"0","value":"26h"},{"name":"1","value":"27h"}]}],"webhooks":[{"host":"h"}]`)
-	has(put(mergeLab, `{"model":"x","applied":{"changes":[]}}`, `{"model":"y","applied":{"changes":["shop: rules.text"]}}`),
-		`{"model":"x"`, `"gateway":"0"`, `"others":[{"gateway":"1","model":"y","applied":{"changes":["shop: rules.text"]}}]`)
 	g := &gathered{states: []GatewayState{{Name: "a"}, {Name: "b"}}, bodies: [][]byte{[]byte("{}"), nil}}
 	if told := g.told(); told[0].Error != "" || told[1].Error == "" {
 		t.Errorf("who did not tell: %+v", told)

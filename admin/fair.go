@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/proxy/connlimit"
 )
 
 // fairShare is the part of all connections that one address may have, as a divisor: probes, scrapers and operators get the others.
@@ -20,13 +22,11 @@ type fair struct {
 	net.Listener
 	most    int
 	refused *metrics.Counter
-
-	mu   sync.Mutex
-	open map[netip.Prefix]int
+	open    connlimit.Counts
 }
 
 func newFair(ln net.Listener, connections int, refused *metrics.Counter) *fair {
-	return &fair{Listener: ln, most: max(connections/fairShare, 1), refused: refused, open: map[netip.Prefix]int{}}
+	return &fair{Listener: ln, most: max(connections/fairShare, 1), refused: refused}
 }
 
 // Accept implements net.Listener.
@@ -36,8 +36,8 @@ func (f *fair) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from, counts := machine(c.RemoteAddr())
-		if !counts || f.take(from) {
+		from, counts := other(c.RemoteAddr())
+		if !counts || f.open.Add(from, f.most) {
 			return &fairConn{Conn: c, of: f, from: from, counts: counts}, nil
 		}
 		f.refused.Inc()
@@ -45,36 +45,11 @@ func (f *fair) Accept() (net.Conn, error) {
 	}
 }
 
-// machine returns whose address it is, and whether it is another machine's than this one.
-func machine(peer net.Addr) (from netip.Prefix, counts bool) {
+// other returns a peer's address, and whether it is another machine than this one.
+func other(peer net.Addr) (from netip.Addr, counts bool) {
 	a, err := netip.ParseAddrPort(peer.String())
-	if err != nil || a.Addr().Unmap().IsLoopback() {
-		return from, false
-	}
-	addr, bits := a.Addr().Unmap(), 64
-	if addr.Is4() {
-		bits = 32
-	}
-	from, err = addr.Prefix(bits)
-	return from, err == nil
-}
-
-func (f *fair) take(from netip.Prefix) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open[from] >= f.most {
-		return false
-	}
-	f.open[from]++
-	return true
-}
-
-func (f *fair) give(from netip.Prefix) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.open[from]--; f.open[from] == 0 {
-		delete(f.open, from)
-	}
+	from = a.Addr().Unmap()
+	return from, err == nil && !from.IsLoopback()
 }
 
 // lingerTimeout bounds how long the rest of a refused request is read.
@@ -84,7 +59,7 @@ const lingerTimeout = 5 * time.Second
 type fairConn struct {
 	net.Conn
 	of     *fair
-	from   netip.Prefix
+	from   netip.Addr
 	counts bool
 	once   sync.Once
 	unread atomic.Bool // the peer may still be sending
@@ -109,7 +84,7 @@ func (c *fairConn) Close() error {
 			_, _ = io.Copy(io.Discard, c.Conn)
 		}
 		if c.counts {
-			c.of.give(c.from)
+			c.of.open.Remove(c.from)
 		}
 	})
 	return c.Conn.Close()

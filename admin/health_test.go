@@ -60,7 +60,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	}
 	for _, healthy := range []bool{true, false} {
 		mu.Lock()
-		stream = &StreamHealth{Role: "gateway", Engine: "kafka", Healthy: healthy}
+		stream = &StreamHealth{Role: "gateway", Healthy: healthy}
 		mu.Unlock()
 		l.ok(&h, "GET", "/healthz", "")
 		if h.Status == "ok" != healthy || *h.Stream != *stream {

@@ -87,10 +87,9 @@ func TestRoles(t *testing.T) {
 		"POST /api/queue/{}/approve": Operator, "POST /api/queue/{}/refuse": Operator, "POST /api/queue/{}/teach": Operator,
 		"DELETE /api/queue/{}": Operator, "DELETE /api/queue": Operator, "POST /api/attack": Operator, "DELETE /api/attack": Operator, "POST /api/alarms/test": Operator, "POST /api/reload": Admin, "POST /api/push": Admin, "POST /api/push/rollback": Admin, "POST /api/backup": Admin, "POST /api/revoke": Admin, "POST /api/counters/update": Admin,
 		"DELETE /api/messages/{}/mark": Operator,
-		"POST /api/lab/rehearse":       Operator, "POST /api/lab/shadow": Admin, "DELETE /api/lab/shadow": Admin, "POST /api/lab/apply": Admin, "POST /api/lab/takeback": Admin,
-		"DELETE /api/subjects/{}": Operator,
-		"GET /api/events":         Admin,
-		"POST /api/counters/read": Viewer, // reads, with a body
+		"DELETE /api/subjects/{}":      Operator,
+		"GET /api/events":              Admin,
+		"POST /api/counters/read":      Viewer, // reads, with a body
 	}
 	for _, r := range l.srv.routes {
 		need, ok := needs[r.method+" "+r.path]

@@ -97,7 +97,7 @@ func startGateway(t *testing.T) *gateway {
 		Queue:    newQueue(t, st),
 		Messages: has{withAPI(messages)}, MessagesOpen: true, MaxMessage: 2 << 20,
 		Challenges: func() outcomes.Challenges {
-			count := outcomes.Count{Shown: 412, Tried: 371, Solved: 340, GaveUp: 41, Seconds: 9.4, Quick: 2, Loaded: 398, CameBack: 331}
+			count := outcomes.Count{Shown: 412, Tried: 371, Solved: 340, GaveUp: 41, Median: 8.7, P90: 17.4, Quick: 2, Loaded: 398, CameBack: 331}
 			rows := func(name string) []outcomes.Row {
 				return []outcomes.Row{{Name: name, Count: count}}
 			}
@@ -111,7 +111,6 @@ func startGateway(t *testing.T) *gateway {
 			return err
 		}),
 		Labels: newLabels(t, 100, st), Journal: g.journal, Alarms: oneAlarm{},
-		Lab: new(trial),
 		Sessions: knows(func(s identity.Subject) (v processor.SessionView, ok bool) {
 			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
 				return v, false

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"antirobot/alarm"
-	"antirobot/lab"
 )
 
 // statusBody is how a gateway is; of several, how this one is, and how the others are.
@@ -81,33 +80,4 @@ func (b *alarmsBody) add(a alarm.Alarm, from string) {
 		b.Items[i].Alarm = a
 	}
 	b.Items[i].Gateways = append(b.Items[i].Gateways, AlarmOf{from, a.Value})
-}
-
-// LabState is what there is to change on a gateway; of several, on this one, with what the others have changed.
-type LabState struct {
-	lab.View
-	Gateway  string         `json:"gateway,omitempty"`
-	Gateways []GatewayState `json:"gateways,omitempty"`
-	Others   []LabElsewhere `json:"others,omitempty"`
-}
-
-// LabElsewhere is what the lab of another gateway has put into force there.
-type LabElsewhere struct {
-	Gateway string          `json:"gateway"`
-	Model   string          `json:"model"`
-	Applied lab.VersionView `json:"applied"`
-	Shadow  *lab.ShadowView `json:"shadow,omitempty"`
-}
-
-func mergeLab(_ *call, g *gathered) (any, error) {
-	var is LabState
-	for _, r := range replies[lab.View](g) {
-		if r.own {
-			is.View, is.Gateway = r.v, r.from
-			continue
-		}
-		is.Others = append(is.Others, LabElsewhere{r.from, r.v.Model, r.v.Applied, r.v.Shadow})
-	}
-	is.Gateways = g.told()
-	return is, nil
 }

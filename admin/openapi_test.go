@@ -16,7 +16,6 @@ import (
 	"antirobot/cbb"
 	"antirobot/config/pushed"
 	"antirobot/journal"
-	"antirobot/lab"
 	"antirobot/message"
 	"antirobot/message/queue"
 	"antirobot/verdict"
@@ -125,9 +124,9 @@ func TestOpenAPIFields(t *testing.T) {
 		"SessionFactor": processor.FactorView{},
 		"JournalPage": journalPage{}, "JournalStory": toldBody{}, "JournalFigurePage": figuresBody{}, "GatewayState": GatewayState{}, "JournalEntry": journal.Entry{}, "JournalCount": journal.Count{}, "JournalFigures": journal.Figures{},
 		"JournalTop": topBody{}, "JournalTopOf": topItems{}, "ErasedSubject": erased{},
-		"Lab": LabState{}, "LabElsewhere": LabElsewhere{}, "Status": statusBody{}, "StatusElsewhere": statusOf{}, "LabService": lab.ServiceView{}, "LabVersion": lab.VersionView{}, "LabShadow": lab.ShadowView{}, "LabBeside": lab.Beside{}, "LabSettings": lab.Settings{},
-		"LabChange": lab.Change{}, "LabServiceChange": lab.Service{}, "RequestLimit": lab.Limit{}, "Rehearsal": lab.Rehearsal{},
-		"RehearsalGroup": lab.Group{}, "RehearsalExample": lab.Example{}, "AttackState": AttackState{}, "Alarm": Alarm{}, "Webhook": alarm.HookState{},
+		"Status": statusBody{}, "StatusElsewhere": statusOf{},
+
+		"AttackState": AttackState{}, "Alarm": Alarm{}, "Webhook": alarm.HookState{},
 		"PushState": PushState{}, "PushedVersion": pushed.Version{}, "PushedGateway": pushed.Node{}, "QueueItem": QueueItem{}, "HeaderField": queue.Field{},
 		"MessageEntry": shownEntry{}, "ServiceStatus": ServiceStatus{}, "Upstream": Upstream{}, "StoreHealth": StoreHealth{}, "StreamHealth": StreamHealth{}, "ReadyCheck": Check{},
 		"Challenges": Challenges{}, "ChallengeCount": outcomes.Count{}, "ChallengeRow": outcomes.Row{},
@@ -144,7 +143,7 @@ func TestOpenAPIFields(t *testing.T) {
 		sameNames(t, name+": its fields", propertyNames(s), fields)
 		sameNames(t, name+": its required fields", s.Required, required)
 	}
-	for name, v := range map[string]any{"CounterUpdate": updateItem{}, "CounterUnique": uniqueItem{}, "CounterQuery": queryItem{}, "RehearsalCall": labCall{}} {
+	for name, v := range map[string]any{"CounterUpdate": updateItem{}, "CounterUnique": uniqueItem{}, "CounterQuery": queryItem{}} {
 		var fields []string
 		eachField(reflect.TypeOf(v), func(name string, _ bool) { fields = append(fields, name) })
 		sameNames(t, name+": its fields", propertyNames(doc.Components.Schemas[name].Value), fields)

@@ -19,6 +19,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"antirobot/message/rpc"
+	"antirobot/proxy/connlimit"
 	"antirobot/request"
 )
 
@@ -250,8 +251,8 @@ func (s *Server) unauthorized(ctx *fasthttp.RequestCtx) *problem {
 		return p
 	}
 	from := ctx.RemoteIP().String()
-	if who, counts := machine(ctx.RemoteAddr()); counts {
-		from = who.String()
+	if who, counts := other(ctx.RemoteAddr()); counts {
+		from = connlimit.KeyOf(who).String()
 	}
 	if s.tries.Allowed(from, s.now()) {
 		s.tries.Note(from)

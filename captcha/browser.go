@@ -111,7 +111,7 @@ func (c *Captcha) moved(q *Request, r *result, right bool, at time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	if first, known := c.spend(ctx, q, append([]byte("captcha/key/"), r.key.nonce[:]...), c.cfg.KeyTTL, "spend a move"); !known || !first {
+	if c.spendKey(ctx, q, &r.key, "spend a move") != stateSolved {
 		return
 	}
 	p.MoveTo(identity.NetKey(identity.NetOf(r.key.addr)))

@@ -77,6 +77,7 @@ func TestCampaignAcrossNetworks(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Alarm.Solved, c.Alarm.Revoke = 5, true
 		c.PassesPerHour, c.PassesPerDay = 1000, 1000
+		c.Pass.AllowanceFloor = 1 // below what quick answers are worth by themselves
 	})
 	var revoked []uint64
 	e.c.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {

@@ -108,12 +108,15 @@ type Captcha struct {
 	maker  *media.Maker
 	spent  *limits.Once
 	turns  [256]sync.Mutex // of right answers to one key, by its nonce
+	home   [4]byte         // names this memory of spent keys in those that are issued with it
 	rates  [media.Count]*limits.Pace
 	perKey *limits.Pace // deliveries of a challenge's media
 	checks *limits.Pace
 	lost   *limits.Pace // right answers without the cookie coming back
 	told   *limits.Pace // what pages say of their browsers
 	climbs climbs
+
+	zippers sync.Pool // of *gzip.Writer, for pages
 }
 
 // New makes a Captcha from a valid configuration.
@@ -144,6 +147,8 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		told:    limits.NewPace(toldEvery, toldMany, cfg.RateEntries),
 		climbs:  newClimbs(cfg.RateEntries),
 	}
+	id := spravka.NewID()
+	copy(c.home[:], id[:])
 	if d.Previous != nil {
 		c.inherit(d.Previous)
 	}
@@ -156,7 +161,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	c.tally = p.tally
 	now, was := &c.cfg, &p.cfg
 	if now.KeyTTL == was.KeyTTL && now.SpentWrong == was.SpentWrong {
-		c.spent = p.spent
+		c.spent, c.home = p.spent, p.home
 	}
 	c.maker.Inherit(p.maker, now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles))
 	if now.RateEntries != was.RateEntries {
@@ -274,7 +279,7 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 	if len(q.Service.origins) == 0 { // it can't name others than the page's own; frame-ancestors can
 		a.add("X-Frame-Options", "SAMEORIGIN")
 	}
-	a.add("Vary", "Accept-Language, Cookie")
+	a.add("Vary", "Accept-Language, Accept-Encoding, Cookie")
 	return a
 }
 

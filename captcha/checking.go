@@ -16,6 +16,7 @@ func (c *Captcha) checkingPage(q *Request, p *params, l *link, asked question, a
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
+	page.OverURL = q.showPath(l)
 	page.DigitsURL = q.showPath(l, "lang", p.lang, fieldStep, steps.Digits.String())
 	page.Reason = l.reason()
 	if id := l.stoppedID(); id != "" {
@@ -27,7 +28,7 @@ func (c *Captcha) checkingPage(q *Request, p *params, l *link, asked question, a
 // checkingForm is the same for a page that carries a request.
 func (c *Captcha) checkingForm(q *Request, p *params, token string, asked question, at time.Time) Response {
 	page := c.checking(q, asked, "", at)
-	page.FormKept, page.Reason, page.Written = true, q.Reason, q.Written
+	page.FormKept, page.Reason, page.Written, page.OverURL = true, q.Reason, q.Written, c.overURL(q, at)
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
 	return c.showChecking(q, p, page, asked, "same-origin", at)
 }
@@ -65,15 +66,15 @@ func (c *Captcha) showChecking(q *Request, p *params, page *templates.CheckPage,
 	if err != nil {
 		return c.fault(q, err)
 	}
-	a.Body = body
+	c.setPage(q, &a, body)
 	a.Outcome = OutcomeShown
-	way := steps.Silent
+	shown := waySilent
 	if page.Press {
-		way = steps.Press
+		shown = wayPress
 	}
 	c.count.shown["page"].Inc()
 	if !asked.move {
-		c.noteShown(q, way.String(), at)
+		c.noteShown(q, shown, at)
 	}
 	return a
 }

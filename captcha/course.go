@@ -11,7 +11,7 @@ import (
 	"antirobot/spravka"
 )
 
-// The devices by which challenges are counted.
+// The devices by which challenges are counted, as in outcomes.Devices.
 const (
 	deviceDesk   = "desk"
 	devicePhone  = "phone"
@@ -47,53 +47,35 @@ func deviceOf(agent []byte) string {
 }
 
 // who returns what q's challenge is counted by. A partner's request says nothing of its user's browser.
-func (c *Captcha) who(q *Request, way string, partner bool) outcomes.Who {
-	w := outcomes.Who{Way: way, Language: c.language(q, nil).Tag, Device: deviceOther, Net: q.ID.Net, Agent: agentOf(q)}
+func (c *Captcha) who(q *Request, shown way, partner bool) outcomes.Who {
+	w := outcomes.Who{Way: shown.String(), Language: c.language(q, nil).Tag, Device: deviceOther, Net: q.ID.Net, Agent: agentOf(q)}
 	if !partner {
 		w.Device = deviceOf(q.View.Get("User-Agent"))
 	}
 	return w
 }
 
-// wayOf returns the way in which a challenge is presented.
-func wayOf(q *Request, ch channel, p *params) string {
-	switch {
-	case ch == channelXML:
-		return "xml"
-	case p != nil && wantsJSON(q, p):
-		return "script"
-	case p != nil && p.saved != "":
-		return "form"
-	}
-	return "page"
-}
-
-func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
-	w := c.who(q, way, q.Partner != nil) // without a shape: who only looks sends other fields
+func (c *Captcha) noteShown(q *Request, shown way, at time.Time) {
+	w := c.who(q, shown, q.Partner != nil) // without a shape: who only looks sends other fields
 	more := outcomes.Count{Shown: 1}
-	if way == "work" { // which the script of a loaded page asks for
+	if shown == wayWork { // which the script of a loaded page asks for
 		more.Loaded = 1
 	}
 	c.tally.Count(at, &w, more)
 }
 
-// noteTried counts an answer; an empty one, or one that was not checked, does not count.
-func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
-	if r.opened && r.key.kind == moveCode {
+// noteTried counts an answer; an empty one, one that was not checked, and one to no key of ours do not count.
+func (c *Captcha) noteTried(q *Request, r *result, at time.Time) {
+	if !r.opened || r.key.kind == moveCode {
 		return
-	}
-	if r.opened {
-		way = r.key.way(way)
 	}
 	switch r.state {
 	case stateSolved, stateFailed, stateUsed:
 	default:
 		return
 	}
-	w := c.who(q, way, q.Partner != nil || r.key.partner != 0)
-	if r.opened {
-		w.Net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
-	}
+	w := c.who(q, r.key.way, q.Partner != nil || r.key.partner != 0)
+	w.Net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
 	w.Shape = shapeOf(q)
 	if r.key.partner != 0 {
 		w.Agent, w.Shape = 0, 0
@@ -104,7 +86,7 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	more := outcomes.Count{Tried: 1}
 	if r.state == stateSolved {
 		c.tally.Earned(&r.pass.ID, &w, at)
-		more.Solved, more.Seconds = 1, r.took.Seconds()
+		more.Solved, more.Times = 1, outcomes.Took(r.took)
 		if c.quick(r) {
 			more.Quick = 1
 		}
@@ -112,12 +94,13 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	c.tally.Count(at, &w, more)
 }
 
-// noteLoaded counts a challenge whose picture, sound or part is sent, once.
+// noteLoaded counts a challenge whose picture, sound or part is sent, once: not the digits beside another step.
 func (c *Captcha) noteLoaded(q *Request, k *key, at time.Time) {
-	if k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !c.tally.Loads(k.nonce, at) {
+	beside := k.kind == digitsCode && k.way > wayXML
+	if beside || k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !c.tally.Loads(k.nonce, at) {
 		return
 	}
-	w := c.who(q, k.way(k.shown()), false)
+	w := c.who(q, k.way, false)
 	w.Net = identity.NetOf(k.addr)
 	c.count.loaded.Inc()
 	c.tally.Count(at, &w, outcomes.Count{Loaded: 1})

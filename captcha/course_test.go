@@ -3,6 +3,8 @@ package captcha
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"reflect"
 	"testing"
 	"time"
 
@@ -50,16 +52,17 @@ func TestChallengesAreFollowed(t *testing.T) {
 	for range 3 {
 		e.c.CameBack(used)
 	}
-	want := outcomes.Count{Shown: 1, Loaded: 1, Tried: 1, Solved: 1, Seconds: 8, CameBack: 1}
+	took := outcomes.Took(8 * time.Second)
+	want := outcomes.Count{Shown: 1, Loaded: 1, Tried: 1, Solved: 1, Median: 8.7, P90: 8.7, Times: took, CameBack: 1}
 	got := e.c.Challenges()
-	if n := rowNamed(got.Devices, "phone"); n != want {
+	if n := rowNamed(got.Devices, "phone"); !reflect.DeepEqual(n, want) {
 		t.Errorf("phones: %+v", n)
 	}
-	if n := rowNamed(got.Devices, "desk"); n != (outcomes.Count{Shown: 1, GaveUp: 1}) {
+	if n := rowNamed(got.Devices, "desk"); !reflect.DeepEqual(n, outcomes.Count{Shown: 1, GaveUp: 1}) {
 		t.Errorf("desks: %+v", n)
 	}
 	want.Shown, want.GaveUp = 2, 1
-	if n := rowNamed(got.Ways, "page"); n != want || got.Total != want {
+	if n := rowNamed(got.Ways, "page"); !reflect.DeepEqual(n, want) || !reflect.DeepEqual(got.Total, want) {
 		t.Errorf("pages: %+v of %+v", n, got.Total)
 	}
 }
@@ -110,6 +113,41 @@ func TestLoadedByWay(t *testing.T) {
 	}
 }
 
+// TestAnswersCountWhereTheyWereAsked: the way belongs to the challenge, however its answer comes: no way has more answers than it was
+// shown, or a solver of a page's digits by JSON would be one of "script", where nobody was asked. Forged keys count nowhere.
+func TestAnswersCountWhereTheyWereAsked(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
+	e.c.cfg.PassesPerHour = 1000
+	script := header("Accept", "application/json")
+	for range 9 {
+		_, fields := e.visit("https://example.com/")
+		e.pass(8 * time.Second)
+		if a := e.submit(fields, e.answerOf(fields.Get("key")), script); a.Outcome != OutcomeSolved {
+			t.Fatalf("outcome %d", a.Outcome)
+		}
+		e.submit(url.Values{"key": {"forged"}}, "1", script)
+	}
+	got := e.c.Challenges()
+	if n := rowNamed(got.Ways, "page"); n.Shown != 9 || n.Tried != 9 || n.Solved != 9 {
+		t.Errorf("pages: %+v", n)
+	}
+	e = asking(t, "silent") // in place of which digits are typed
+	var c challengeJSON
+	a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
+	if err := json.Unmarshal(a.Body, &c); err != nil {
+		t.Fatal(err)
+	}
+	e.pass(8 * time.Second)
+	if a := e.submit(url.Values{"key": {c.Captcha.Key}}, e.answerOf(c.Captcha.Key), script); a.Outcome != OutcomeSolved {
+		t.Fatalf("outcome %d", a.Outcome)
+	}
+	for _, r := range append(got.Ways, e.c.Challenges().Ways...) {
+		if r.Solved > r.Tried || r.Tried > r.Shown {
+			t.Errorf("%s: %+v", r.Name, r.Count)
+		}
+	}
+}
+
 // TestChallengesAreTold: challenges shown, tried, solved and given up are reported by way, language and network; machines
 // are named by their network, people in it are not.
 func TestChallengesAreTold(t *testing.T) {
@@ -142,7 +180,7 @@ func TestChallengesAreTold(t *testing.T) {
 		return outcomes.Count{}
 	}
 	person := row(got.Networks, "203.0.113.0/24")
-	if person.Tried != 10 || person.Solved != 6 || person.GaveUp < 10 || person.Seconds != 8 || person.Quick != 0 {
+	if person.Tried != 10 || person.Solved != 6 || person.GaveUp < 10 || person.Median != 8.7 || person.Quick != 0 {
 		t.Errorf("the person: %+v", person)
 	}
 	if machine := row(got.Networks, "198.51.100.0/24"); machine.Tried != 30 || machine.Solved != 30 || machine.Quick != 30 {
@@ -151,7 +189,7 @@ func TestChallengesAreTold(t *testing.T) {
 	if de := row(got.Languages, "de"); de.Tried != 10 {
 		t.Errorf("German: %+v", de)
 	}
-	if page := row(got.Ways, "page"); page != got.Total || page.Tried != 40 {
+	if page := row(got.Ways, "page"); !reflect.DeepEqual(page, got.Total) || page.Tried != 40 {
 		t.Errorf("pages: %+v of %+v", page, got.Total)
 	}
 	e.pass(3 * time.Hour)

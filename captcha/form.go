@@ -218,7 +218,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 // askForm is ask for a page that carries a request.
 func (c *Captcha) askForm(q *Request, at time.Time) question {
 	asked := c.ask(q, q.least(), at)
-	asked.as = asForm
+	asked.way = wayForm
 	return asked
 }
 
@@ -233,15 +233,18 @@ func (c *Captcha) formPage(q *Request, p *params, token string, asked question, 
 		return c.checkingForm(q, p, token, asked, at)
 	}
 	key, moves := c.reading(q, p, asked, "", at)
+	if moves {
+		asked.way = wayDynamic
+	}
 	if p == nil || key != p.key {
-		c.noteShown(q, readWay("form", moves), at)
+		c.noteShown(q, asked.way, at)
 	}
 	page := c.challenge(q, lang, key)
 	if moves {
 		c.showMoving(q, page, lang, asked, "", at)
 	}
 	page.Problem, page.Reason = problem, q.Reason
-	page.FormKept, page.Written = true, q.Written
+	page.FormKept, page.Written, page.OverURL = true, q.Written, c.overURL(q, at)
 	page.CookiesLost = lost
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
@@ -256,11 +259,17 @@ func (c *Captcha) formPage(q *Request, p *params, token string, asked question, 
 	return c.show(q, a, lang, page)
 }
 
+// overURL is where a page that carries a request asks whether its answer was right.
+func (c *Captcha) overURL(q *Request, at time.Time) string {
+	l := c.signLink(q, q.Base+"/", false, at)
+	return q.Service.showURL(&l)
+}
+
 // tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor to go
 // back and send the form again.
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
-	c.noteShown(q, "page", at)
+	c.noteShown(q, wayPage, at)
 	page := c.challenge(q, lang, c.issueDigits(q, question{step: steps.Digits}, "", at))
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormTooLarge = true
@@ -339,7 +348,7 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 	first := c.spent.Add(s.nonce, at)
 	if first {
 		var known bool
-		first, known = c.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL, "spend a form")
+		first, known = c.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL, true, "spend a form")
 		if !known {
 			return c.message(q, p, 503, verdictCaptcha, templates.Unavailable, "")
 		}

@@ -242,7 +242,7 @@ func FuzzSaved(f *testing.F) {
 func FuzzKey(f *testing.F) {
 	k := key{kind: digitsCode, channel: channelPage, addr: addr("203.0.113.7"), secret: []byte{1, 2, 3}}
 	f.Add(k.append(nil))
-	k.as = asScript
+	k.way = wayScript
 	f.Add(k.append(nil))
 	f.Add(bytes.Repeat([]byte{1}, keyFixed))
 	f.Fuzz(func(t *testing.T, b []byte) {

@@ -90,6 +90,6 @@ func (c *Captcha) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	first, _ := c.spend(ctx, q, append([]byte("captcha/grant/"), p.ID[:]...), c.cfg.KeyTTL, "spend a grant")
+	first, _ := c.spend(ctx, q, append([]byte("captcha/grant/"), p.ID[:]...), c.cfg.KeyTTL, true, "spend a grant")
 	return first
 }

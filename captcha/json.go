@@ -85,10 +85,10 @@ func (c *Captcha) ChallengeJSON(q *Request) Response {
 // challengeJSON is a challenge for a script, after the answer r or before any (nil).
 func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at time.Time) Response {
 	asked := c.ask(q, q.least(), at)
-	asked.as = asScript
 	asked.move = r == nil && c.mayMove(q, l.reason(), q.least(), false)
+	asked.way = asked.scriptWay()
 	if r == nil || r.next == nil {
-		c.noteShown(q, asked.scriptWay(), at)
+		c.noteShown(q, asked.way, at)
 	}
 	if q.Unread {
 		return Response{Status: code, Outcome: OutcomeShown}
@@ -146,11 +146,17 @@ func (c *Captcha) askJSON(q *Request, r *result, asked question, to string, at t
 }
 
 // scriptWay is the way in which a script's challenge is counted: that of the step which it may take instead of digits.
-func (a question) scriptWay() string {
-	if a.move || a.step == steps.Digits {
-		return "script"
+func (a question) scriptWay() way {
+	switch {
+	case a.move || a.step == steps.Digits:
+		return wayScript
+	case a.step == steps.Silent:
+		return waySilent
+	case a.step == steps.Press:
+		return wayPress
+	default:
+		return wayDynamic
 	}
-	return a.step.String()
 }
 
 func (c *Captcha) answerLength() int {

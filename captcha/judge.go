@@ -17,7 +17,7 @@ const retryUnavailable = 5 * time.Second
 func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
 	defer func() {
 		c.count.answers[r.state].Inc()
-		c.noteTried(q, wayOf(q, ch, p), &r, at)
+		c.noteTried(q, &r, at)
 		switch {
 		case !r.opened:
 		case r.key.kind == silentCode || r.key.kind == pressCode:
@@ -94,16 +94,32 @@ func (c *Captcha) answerableBy(q *Request, k *key) bool {
 // while, and expires by it, would let a key be spent again when the clock is right.
 const spendHold = time.Hour
 
+// spendKey spends a key for all nodes: stateSolved says that this is the first time. While the store is unavailable, only the
+// node that made the key can tell: at another one it has expired, and the visitor gets a fresh question.
+func (c *Captcha) spendKey(ctx context.Context, q *Request, k *key, what string) state {
+	mine := [4]byte(k.nonce[len(k.nonce)-len(c.home):]) == c.home
+	first, known := c.spend(ctx, q, append([]byte("captcha/key/"), k.nonce[:]...), c.cfg.KeyTTL, mine, what)
+	switch {
+	case first:
+		return stateSolved
+	case known:
+		return q.again(k)
+	case mine || q.Service.closed:
+		return stateUnavailable
+	}
+	return stateExpired
+}
+
 // spend spends a key for all nodes. While the store is unavailable, a service that continues without it relies on this
 // node's memory, which the caller has checked, and the key is spent in the store when it is back; known is false for a
-// service that does not continue.
-func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, what string) (first, known bool) {
+// service that does not continue, and for a key that is not mine: another node's memory may know it.
+func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, mine bool, what string) (first, known bool) {
 	ttl += spendHold
 	first, err := c.store.Spend(ctx, key, ttl)
 	if err == nil {
 		return first, true
 	}
-	if !c.survives(q, what, err) {
+	if !c.survives(q, what, err) || !mine {
 		return false, false
 	}
 	if l, ok := c.store.(store.Later); ok {
@@ -116,15 +132,17 @@ func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Du
 func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	first, known := c.spend(ctx, q, append([]byte("captcha/key/"), r.key.nonce[:]...), c.cfg.KeyTTL, "spend the answer")
-	if !known {
-		r.state, r.wait = stateUnavailable, retryUnavailable
+	switch r.state = c.spendKey(ctx, q, &r.key, "spend the answer"); r.state {
+	case stateSolved:
+	case stateUnavailable:
+		r.wait = retryUnavailable
 		return
-	}
-	if !first {
-		if r.state = q.again(&r.key); r.state == stateUsed && c.keptElsewhere(ctx, q, r, at) {
+	case stateUsed:
+		if c.keptElsewhere(ctx, q, r, at) {
 			r.state = stateLost
 		}
+		return
+	default:
 		return
 	}
 	e, wait, err := c.takePass(ctx, q, r, at)
@@ -154,7 +172,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.pass.Shape = shapeOf(q)
 	}
 	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
-		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
+		r.pass.Allowance = min(r.pass.Allowance, c.cfg.floor())
 	}
 	c.climbs.earn(&r.key, c.cfg.shareOf(r.key.step(), r.key.asked), q.Read, at)
 	c.bind(q, r)

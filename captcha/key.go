@@ -2,12 +2,13 @@ package captcha
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"net/netip"
-	"strconv"
 	"time"
 
+	"antirobot/captcha/outcomes"
 	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/spravka"
@@ -17,7 +18,7 @@ import (
 type key struct {
 	kind    byte
 	channel channel
-	nonce   [16]byte
+	nonce   [16]byte   // ends with Captcha.home of the gateway that made it
 	issued  int64      // unix milliseconds
 	addr    netip.Addr // who is challenged; for a partner's user the X-Real-Ip
 	partner uint64     // the XML partner's hash, 0: none
@@ -25,7 +26,7 @@ type key struct {
 	ret     uint64     // returnHash of the visitor's destination, 0: unknown
 	asked   steps.Step // what the ladder asked for
 	level   uint8      // how hard picture and sound are made
-	as      presented  // how digits are presented
+	way     way        // in which the challenge is counted
 	secret  []byte
 }
 
@@ -37,37 +38,31 @@ const (
 	channelXML  channel = 2
 )
 
-// presented is how digits are presented, which nothing but the counts needs to know.
-type presented byte
+// way is how a challenge is presented, which only the counts need to know. All keys of one challenge have the way that it
+// was shown in, so that no way has more answers than challenges.
+type way byte
 
 const (
-	asPage presented = iota // or to a partner
-	asForm
-	asScript
+	wayPage way = iota
+	wayForm
+	wayScript
+	wayXML
+	wayWork
+	waySilent
+	wayPress
+	wayDynamic
+	wayCount
 )
 
-// shown is the way in which the digits of a key are presented.
-func (k *key) shown() string {
-	if k.channel == channelXML {
-		return "xml"
-	}
-	return [...]string{asPage: "page", asForm: "form", asScript: "script"}[k.as]
-}
+func (w way) String() string { return outcomes.Ways[w] }
 
 const (
-	keyVersion = 3
-	// presentedVersion is that of keys that are not of a page; the byte before the secret says of what.
-	presentedVersion = 4
-
-	keyFixed = 1 + 1 + 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8 + 8
+	keyVersion = 5
+	keyFixed   = 1 + 1 + 1 + 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8 + 8
 )
 
 func (k *key) append(dst []byte) []byte {
-	version := byte(keyVersion)
-	if k.as != asPage {
-		version = presentedVersion
-	}
-	dst = append(dst, version, k.kind, byte(k.channel), byte(k.asked), k.level)
+	dst = append(dst, keyVersion, k.kind, byte(k.channel), byte(k.way), byte(k.asked), k.level)
 	dst = append(dst, k.nonce[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(k.issued))
 	addr := k.addr.As16()
@@ -75,62 +70,50 @@ func (k *key) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, k.partner)
 	dst = binary.BigEndian.AppendUint64(dst, k.mark)
 	dst = binary.BigEndian.AppendUint64(dst, k.ret)
-	if k.as != asPage {
-		dst = append(dst, byte(k.as))
-	}
 	return append(dst, k.secret...)
 }
 
 func parseKey(b []byte) (k key, ok bool) {
-	fixed := keyFixed
-	if len(b) > 0 && b[0] == presentedVersion {
-		fixed++
-	}
-	if len(b) < fixed || len(b) > fixed+maxSecret || b[0] != keyVersion && b[0] != presentedVersion {
+	if len(b) < keyFixed || len(b) > keyFixed+maxSecret || b[0] != keyVersion || b[3] >= byte(wayCount) {
 		return key{}, false
 	}
-	if fixed > keyFixed {
-		if k.as = presented(b[keyFixed]); k.as != asForm && k.as != asScript {
-			return key{}, false
-		}
-	}
-	k.kind, k.channel = b[1], channel(b[2])
-	k.asked, k.level = steps.Step(b[3]), b[4]
-	b = b[5:]
+	k.kind, k.channel, k.way = b[1], channel(b[2]), way(b[3])
+	k.asked, k.level = steps.Step(b[4]), b[5]
+	b = b[6:]
 	copy(k.nonce[:], b)
 	k.issued = int64(binary.BigEndian.Uint64(b[16:]))
 	k.addr = netip.AddrFrom16([16]byte(b[24:40])).Unmap()
 	k.partner = binary.BigEndian.Uint64(b[40:])
 	k.mark = binary.BigEndian.Uint64(b[48:])
 	k.ret = binary.BigEndian.Uint64(b[56:])
-	k.secret = b[64+fixed-keyFixed:]
+	k.secret = b[64:]
 	return k, k.channel == channelPage || k.channel == channelXML
 }
 
 // issue makes a key for who, the user of partner if that is not 0, and returns its token. to is the visitor's destination,
 // empty for a partner's user.
 func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
-	k := key{kind: c.kinds.issued.code(), channel: ch, addr: who, partner: partner, asked: steps.Digits, secret: c.digitsFor(q, 0)}
+	k := key{kind: c.kinds.issued.code(), channel: ch, way: wayXML, addr: who, partner: partner, asked: steps.Digits, secret: c.digitsFor(q, 0)}
 	return c.seal(q, &k, to, at)
 }
 
 // issueDigits makes a key for digits on a page or in JSON, whatever step is asked for.
 func (c *Captcha) issueDigits(q *Request, asked question, to string, at time.Time) string {
 	level := asked.level()
-	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, as: asked.as, secret: c.digitsFor(q, level)}
+	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, way: asked.way, secret: c.digitsFor(q, level)}
 	return c.seal(q, &k, to, at)
 }
 
 // issueCheck makes a key for a silent check, a move or a press, and returns the work that it asks for.
 func (c *Captcha) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
-	kd := kind(silent{})
+	kd, shown := kind(silent{}), waySilent
 	switch {
 	case asked.move:
 		kd = move{}
 	case asked.step == steps.Press:
-		kd = press{}
+		kd, shown = press{}, wayPress
 	}
-	k := key{kind: kd.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(c.cfg.Steps.Work(asked.earned))}
+	k := key{kind: kd.code(), channel: channelPage, way: shown, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(c.cfg.Steps.Work(asked.earned))}
 	t = work{}.task(k.secret[:workSeed+4])
 	t.Look = c.cfg.Steps.LookForDrivers && !asked.move && c.cfg.TestAnswer == "" // tests drive browsers
 	return c.seal(q, &k, to, at), t
@@ -142,11 +125,12 @@ func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
 		return ""
 	}
 	k.nonce, k.issued = spravka.NewID(), at.UnixMilli()
+	copy(k.nonce[len(k.nonce)-len(c.home):], c.home[:])
 	k.mark = markHash(c.probeOf(q).mark)
 	if to != "" {
 		k.ret = returnHash(to)
 	}
-	var buf [keyFixed + 1 + maxSecret]byte
+	var buf [keyFixed + maxSecret]byte
 	return string(c.keys.Ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(c.cfg.KeyTTL)))
 }
 
@@ -181,19 +165,33 @@ func (q *Request) earned(k *key) bool {
 	return false
 }
 
-// passedSince reports whether the visitor of a genuine link has earned a pass after it was made: who presses twice, or goes
-// back to the captcha page, is led on. If the pass does not serve there, the next link is younger than it.
+// passedSince reports whether the visitor of a link has a pass that it had not when the link was made: a visitor who presses twice,
+// goes back to the captcha page, reloads it or has it in another tab is led on. Where the pass does not serve (it is spent, or more is
+// asked for), the visitor is stopped again, and the next link knows the pass.
 func (q *Request) passedSince(l *link) bool {
-	made, err := strconv.ParseInt(l.t, 10, 64)
-	if err != nil {
-		return false
-	}
+	mark := q.passMark()
+	return mark != "" && l.passes() != mark
+}
+
+// passMark is a short mark of the passes that the visitor has earned; empty: there are none.
+func (q *Request) passMark() string {
+	var all [linkPasses]byte
+	some := false
 	for i := range q.ID.NPasses {
-		if p := &q.ID.Passes[i]; p.Earned && p.Born > made {
-			return true
+		p := &q.ID.Passes[i]
+		if !p.Earned {
+			continue
+		}
+		some = true
+		sum := sha256.Sum256(append([]byte("has "), p.ID[:]...))
+		for j := range all { // in whichever order the cookies come
+			all[j] ^= sum[j]
 		}
 	}
-	return false
+	if !some {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(all[:])[:linkPasses]
 }
 
 // Reasons why a key can't be answered.

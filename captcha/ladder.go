@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"net/netip"
@@ -18,7 +19,7 @@ type question struct {
 	step   steps.Step // the step that is asked for
 	move   bool       // first, the browser may prove that a pass from another network is its own
 	earned int64      // the passes that the address earned within the last hour, as far as this node remembers
-	as     presented  // how digits are presented
+	way    way        // in which digits are presented
 }
 
 // level says how hard the picture of digits is made, 0 to maxLevel.
@@ -121,27 +122,7 @@ func (k *key) step() steps.Step {
 // than its kind earns where that is smaller.
 func (c *Config) worth(k *key, e *earned) uint32 {
 	full := c.allowance(k.kind, e)
-	return max(c.Steps.Worth(k.step(), k.asked, full), min(full, uint32(c.Pass.AllowanceFloor))) //nolint:gosec // at most 1000000
-}
-
-// way is the way in which the key's challenge was presented; shown is that of digits.
-func (k *key) way(shown string) string {
-	switch k.kind {
-	case workCode:
-		return "work"
-	case digitsCode:
-		return shown
-	default:
-		return k.step().String()
-	}
-}
-
-// readWay is the way of a page that is read or heard, on which pictures may move; shown is that of digits.
-func readWay(shown string, moves bool) string {
-	if moves {
-		return steps.Dynamic.String()
-	}
-	return shown
+	return max(c.Steps.Worth(k.step(), k.asked, full), min(full, c.floor()))
 }
 
 // read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.
@@ -173,12 +154,25 @@ func (c *Captcha) ask(q *Request, least steps.Step, at time.Time) question {
 // A link says in its u which step its visitor is asked for at least, and in which network: elsewhere, and when the link has
 // expired, the present verdict alone decides.
 const (
-	linkStep = 1 // a digit
-	linkNet  = 3 // characters
+	linkPasses = 2 // characters
+	linkStep   = 1 // a digit
+	linkNet    = 3 // characters
+	linkTail   = linkPasses + linkStep + linkNet
 )
 
 func (q *Request) linkTail(least steps.Step) string {
-	return string('0'+byte(least)) + q.netMark()
+	return cmp.Or(q.passMark(), noPasses) + string('0'+byte(least)) + q.netMark()
+}
+
+// noPasses stands in links where the visitor had none.
+const noPasses = "--"
+
+// passes is the mark of the passes that the visitor of a link had when it was made; empty if the link does not say.
+func (l *link) passes() string {
+	if len(l.u) < linkTail {
+		return ""
+	}
+	return l.u[len(l.u)-linkTail:][:linkPasses]
 }
 
 // netMark is a short mark of q's network.

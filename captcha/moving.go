@@ -79,7 +79,7 @@ func (r *result) goesOn(right bool) bool {
 	if !right {
 		wrong = 1
 	}
-	r.next = &key{kind: movingCode, channel: k.channel, addr: k.addr, asked: k.asked, level: k.level, secret: movingRound(k.secret[0]+1, wrong)}
+	r.next = &key{kind: movingCode, channel: k.channel, way: k.way, addr: k.addr, asked: k.asked, level: k.level, secret: movingRound(k.secret[0]+1, wrong)}
 	return true
 }
 
@@ -116,5 +116,5 @@ func (c *Captcha) instead(q *Request, p *params, at time.Time) string {
 
 func (c *Captcha) newMoving(q *Request, asked question) *key {
 	level := uint8(min(asked.earned/passesPerLevel, maxLevel)) //nolint:gosec // at most maxLevel
-	return &key{kind: movingCode, channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, secret: moving{}.issue(0)}
+	return &key{kind: movingCode, channel: channelPage, way: wayDynamic, addr: q.ID.Addr, asked: asked.step, level: level, secret: moving{}.issue(0)}
 }

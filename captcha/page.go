@@ -44,9 +44,13 @@ func (c *Captcha) Page(q *Request) Response {
 	p := readParams(q)
 	p.choose(q)
 	l := p.link()
+	since := q.passedSince(&l)
 	to := c.follow(q, &l, nil, at)
-	if c.knownByName(q, &p, &l, at) || q.passedSince(&l) {
+	if since || c.knownByName(q, &p, &l, at) {
 		return c.seeOther(q, to)
+	}
+	if p.format != "" { // the page itself asks whether it is over
+		return c.own(q, 204, "", verdictCaptcha)
 	}
 	least := c.leastOf(q, &l, at)
 	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
@@ -65,6 +69,7 @@ func (c *Captcha) Page(q *Request) Response {
 	key, dynamic := c.reading(q, &p, asked, l.url, at)
 	page := c.challenge(q, lang, key)
 	if dynamic {
+		asked.way = wayDynamic
 		c.showMoving(q, page, lang, asked, l.url, at)
 	}
 	if id := l.stoppedID(); id != "" {
@@ -76,13 +81,13 @@ func (c *Captcha) Page(q *Request) Response {
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
-	page.NewURL = q.showPath(&l, "lang", p.lang, fieldStep, p.step)
+	page.NewURL, page.OverURL = q.showPath(&l, "lang", p.lang, fieldStep, p.step), q.showPath(&l)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
 	c.count.shown["page"].Inc()
 	if key != p.key { // the next round of a moving picture is none of its own
-		c.noteShown(q, readWay("page", dynamic), at)
+		c.noteShown(q, asked.way, at)
 	}
 	return c.show(q, a, lang, page)
 }
@@ -121,7 +126,7 @@ func (c *Captcha) show(q *Request, a Response, lang *templates.Language, page *t
 	if err != nil {
 		return c.fault(q, err)
 	}
-	a.Body = body
+	c.setPage(q, &a, body)
 	a.Outcome = OutcomeShown
 	if page.WorkURL != "" {
 		a.set("Content-Security-Policy", q.Service.brand.WorkCSP())
@@ -329,7 +334,7 @@ func (c *Captcha) messagePage(q *Request, p *params, status int, verdict string,
 	if err != nil {
 		return c.fault(q, err)
 	}
-	a.Body = body
+	c.setPage(q, &a, body)
 	if page.Wait > 0 {
 		a.set("Content-Security-Policy", q.Service.brand.WaitCSP())
 	}

@@ -207,10 +207,13 @@ func netKey(n netip.Prefix, by byte) []byte {
 func (c *Config) allowance(kind byte, e *earned) uint32 {
 	n := c.Pass.AllowanceOf(e.prior)
 	if kind == workCode {
-		n = max(1, uint32(int64(n)*c.Work.AllowancePercent/100)) //nolint:gosec // a share of n
+		n = max(min(n, c.floor()), uint32(int64(n)*c.Work.AllowancePercent/100)) //nolint:gosec // a share of n
 	}
 	return n
 }
+
+// floor is what every right answer is worth.
+func (c *Config) floor() uint32 { return uint32(c.Pass.AllowanceFloor) } //nolint:gosec // at most 1000000
 
 // workPrice is the price of a pass after so many in a day, in expected hashes: each adds a quarter of the first's.
 func (c *Config) workPrice(earned float64) int64 {

@@ -3,6 +3,7 @@ package captcha
 import (
 	"time"
 
+	"antirobot/captcha/outcomes"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
@@ -27,7 +28,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"solved", "failed", "expired", "empty", "used", "earned", "repeated", "limited", "next", "moved", "not-moved", "unavailable"}[s]
+	return outcomes.Answers[s]
 }
 
 // result is a judged answer.

@@ -163,7 +163,7 @@ const requestIDLen = 26
 
 // stoppedID returns the ID of the request that a genuine link was made for; empty if the link does not say.
 func (l *link) stoppedID() string {
-	if len(l.u) != 2+requestIDLen+linkStep+linkNet {
+	if len(l.u) != 2+requestIDLen+linkTail {
 		return ""
 	}
 	return l.u[2 : 2+requestIDLen]
@@ -184,7 +184,7 @@ func (l *link) context(q *Request) []byte {
 // genuine reports whether we signed the link for this service and host. An expired link is still genuine: the page may have
 // been open overnight, and its destination is checked again each time.
 func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
-	if l.s == "" || len(l.url) > location.Longest || len(l.t) > 20 || len(l.u) > 32 {
+	if l.s == "" || len(l.url) > location.Longest || len(l.t) > 20 || len(l.u) > 2+requestIDLen+linkTail {
 		return false
 	}
 	_, err := c.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)

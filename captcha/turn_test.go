@@ -118,24 +118,48 @@ func TestAFormPressedTwice(t *testing.T) {
 	}
 }
 
-// TestThePageLeadsOnWithAPass: only with one that is younger than the link; a link of after it leads to a question.
+// TestThePageLeadsOnWithAPass: to the return URL, or where there is none of ours to the start page, also within the second in which the
+// question came; the page itself is told so. Who was stopped with this very pass, as it is spent or more is asked for, gets the question,
+// and after the next answer is led on again.
 func TestThePageLeadsOnWithAPass(t *testing.T) {
 	e := newEnv(t, digitsOnly)
-	linked := func() string {
-		a := e.c.Redirect(e.request("GET", "https://example.com/a"))
+	linked := func(o ...opt) string {
+		a := e.c.Redirect(e.request("GET", "https://example.com/a", o...))
 		return a.Get("Location")
 	}
-	link := linked()
-	e.pass(2 * time.Second)
-	solved := e.solve()
-	if a := e.c.Page(e.request("GET", link, withPass(&solved))); a.Status != 302 || a.Get("Location") != "https://example.com/a" {
-		t.Errorf("status %d to %s", a.Status, a.Get("Location"))
-	}
-	for _, where := range []string{linked(), link + "0", "https://example.com/showcaptcha"} {
-		if a := e.c.Page(e.request("GET", where, withPass(&solved))); a.Status != 200 {
-			t.Errorf("%s: status %d", where, a.Status)
+	f := func(where, want string, o ...opt) {
+		t.Helper()
+		status, asks := 302, 302
+		if want == "" {
+			status, asks = 200, 204
+		}
+		if a := e.c.Page(e.request("GET", where, o...)); a.Status != status || a.Get("Location") != want {
+			t.Errorf("%s: status %d to %q", where, a.Status, a.Get("Location"))
+		}
+		sep := "&"
+		if !strings.Contains(where, "?") {
+			sep = "?"
+		}
+		shown := e.c.Challenges().Total.Shown
+		if a := e.c.Page(e.request("GET", where+sep+"format=json", o...)); a.Status != asks || len(a.Body) > 0 || e.c.Challenges().Total.Shown != shown {
+			t.Errorf("%s: the page is told %d", where, a.Status)
 		}
 	}
+	const there, start = "https://example.com/a", "https://example.com/"
+	link := linked()
+	f(link, "")
+	f("https://example.com/showcaptcha", "")
+	solved := e.solve()
+	has := withPass(&solved)
+	f(link, there, has)
+	f(linked(), there, has) // a tab whose question came without the cookie
+	f(link+"0", start, has)
+	f("https://example.com/showcaptcha", start, has)
+	again := linked(has)
+	f(again, "", has)
+	more := e.solve()
+	f(again, there, withPass(&more))
+	f(again, there, func(q *Request) { q.ID.Passes[0], q.ID.Passes[1], q.ID.NPasses = solved.Pass, more.Pass, 2 })
 }
 
 // TestChecksWaitForTheirShare: a check of the browser, which counts for a quarter of a pass, comes after a quarter of the interval, and

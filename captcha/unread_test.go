@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -32,7 +33,7 @@ func TestUnread(t *testing.T) {
 			}
 		}
 	}
-	if want, got := read.c.Challenges().Total, unread.c.Challenges().Total; got != want || got.Shown == 0 {
+	if want, got := read.c.Challenges().Total, unread.c.Challenges().Total; !reflect.DeepEqual(got, want) || got.Shown == 0 {
 		t.Errorf("counted %+v, and read %+v", got, want)
 	}
 }

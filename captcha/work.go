@@ -161,7 +161,7 @@ func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 	a.Body = marshal(challengeJSON{
 		Type: "captcha",
 		Captcha: challengeBody{
-			Key:         c.seal(q, &key{kind: workCode, channel: channelPage, addr: q.ID.Addr, secret: secret}, l.url, at),
+			Key:         c.seal(q, &key{kind: workCode, channel: channelPage, way: wayWork, addr: q.ID.Addr, secret: secret}, l.url, at),
 			CaptchaPage: q.Base + q.Service.showURL(l),
 			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
 			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
@@ -173,7 +173,7 @@ func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 		Reason:    l.reason().String(),
 		Test:      c.cfg.TestAnswer != "",
 	})
-	c.noteShown(q, "work", at)
+	c.noteShown(q, wayWork, at)
 	c.count.work["issued"].Inc() // no further outcome: it accompanies a challenge that was shown
 	return a
 }

@@ -22,7 +22,7 @@ func (c *Captcha) ChallengeXML(q *Request, failed bool) Response {
 
 func (c *Captcha) challengeXML(q *Request, who netip.Addr, partner uint64, status string, at time.Time) Response {
 	a := c.own(q, 200, typeXML, verdictCaptcha)
-	c.noteShown(q, "xml", at)
+	c.noteShown(q, wayXML, at)
 	token := c.issue(q, channelXML, who, partner, "", at)
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="utf-8"?>

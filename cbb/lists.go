@@ -40,7 +40,7 @@ type Deps struct {
 	Log       zerolog.Logger
 	Metrics   *metrics.Set  // nil: no metrics
 	Shared    bool          // other gateways use the same KV and Feed
-	Copy      string        // the file that keeps the run-time entries of a shared store; empty: no copy is kept
+	LocalLog  string        // the file that keeps the run-time entries of a shared store; empty: there is none
 	Losses    *store.Losses // nil: losses of a shared store are written back, but not reported
 }
 
@@ -61,9 +61,10 @@ type Lists struct {
 	over  *overlay
 	tally *tally
 
-	shared bool
-	copy   string
-	losses *store.Losses
+	shared  bool
+	logFile string
+	local   atomic.Pointer[store.LocalLog]
+	losses  *store.Losses
 
 	runMu    sync.Mutex           // orders changes of run-time entries: the store first, then memory
 	skewed   time.Duration        // guarded by runMu: how far the store's clock is ahead of ours, as applied to the entries
@@ -107,7 +108,7 @@ func New(cfg Config, d Deps) (*Lists, error) {
 		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
 		gate: make(chan struct{}, fetchers), over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
 		tally:  newTally(),
-		shared: d.Shared, copy: d.Copy, losses: d.Losses, gone: map[string]goneEntry{},
+		shared: d.Shared, logFile: d.LocalLog, losses: d.Losses, gone: map[string]goneEntry{},
 	}
 	commit, err := l.Prepare(cfg)
 	if err != nil {
@@ -131,7 +132,7 @@ func (l *Lists) Start(ctx context.Context) error {
 		return errors.New("start lists: already started")
 	}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	l.readCopy()
+	l.openLog()
 	if err := l.scan(ctx); err != nil {
 		l.storeFailed(err)
 		l.log.Error().Err(err).Msg("run-time list entries are not known yet")
@@ -164,10 +165,9 @@ func (l *Lists) Close() error {
 	}
 	l.plan.Load().verifier.stop()
 	l.tasks.Wait()
-	l.writeCopy()
 	l.saveCounts()
 	l.client.CloseIdleConnections()
-	return nil
+	return l.local.Load().Close()
 }
 
 // Lookup fills m with the entries that apply to a request of a service. It does not wait; m may be reused, and the
@@ -196,7 +196,7 @@ func (l *Lists) Lookup(m *Match, v *request.View, id *identity.Identity, service
 // Naming returns the entries that name a subject, or a network around it, for all services and for each of those given. What patterns say, and
 // whether it is a crawler, depends on the request. Not for the hot path.
 func (l *Lists) Naming(sub identity.Subject, services []string, at time.Time) []*Entry {
-	id := identity.Identity{Subjects: [6]identity.Subject{sub}, N: 1}
+	id := identity.Identity{Subjects: [identity.MaxSubjects]identity.Subject{sub}, N: 1}
 	id.Addr, _ = sub.Addr()
 	var list []*Entry
 	s := l.snap.Load()

@@ -83,6 +83,7 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 	}
 	l.over.set(string(key), item)
 	delete(l.gone, string(key))
+	l.note(string(key))
 	l.announce(ctx, key)
 	return nil
 }
@@ -105,6 +106,7 @@ func (l *Lists) Remove(ctx context.Context, list Flag, entry, service string) er
 		return fmt.Errorf("remove entry: %w", err)
 	}
 	l.over.remove(string(key))
+	l.note(string(key))
 	l.announce(ctx, key)
 	return nil
 }
@@ -246,7 +248,7 @@ func (l *Lists) followOnce(ctx context.Context) error {
 		return err
 	}
 	l.storeFailed(nil)
-	l.writeCopy()
+	l.local.Load().Stamp()
 	fctx, cancel := context.WithTimeout(ctx, rescanEvery)
 	defer cancel()
 	err = l.feed.Follow(fctx, feedTopic, pos, func(_ string, msg []byte) error { return l.changed(fctx, msg) })

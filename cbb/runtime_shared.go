@@ -17,7 +17,7 @@ import (
 
 const (
 	flagGone    = "gone"             // of a mark, in place of a list's name
-	goneFor     = 7 * 24 * time.Hour // a gateway's copy of the entries is not read if it is older
+	goneFor     = 7 * 24 * time.Hour // a gateway's log of the entries is not read if it is older
 	messageScan = "cbb/scan"         // in the feed: entries were written back, so scan
 	endsSoon    = 10 * time.Second   // remaining time below which an entry is not written back
 )
@@ -98,14 +98,19 @@ func (l *Lists) hear(key string, it *runtimeItem) (older bool) {
 	}
 	if it.entry == nil {
 		l.over.remove(key)
+		if was, ok := l.gone[key]; ok && was.made == it.made {
+			return false
+		}
 		if len(l.gone) < l.config().MaxRuntime {
 			l.gone[key] = goneEntry{made: it.made, until: l.now().Add(goneFor)}
+			l.note(key)
 		}
 		return false
 	}
 	delete(l.gone, key)
 	if !l.over.same(key, it.entry) || known.made != it.made {
 		l.over.set(key, it)
+		l.note(key)
 	}
 	return false
 }
@@ -179,66 +184,79 @@ func (l *Lists) known(key string, now time.Time) (val []byte, left time.Duration
 	return val, left, err == nil
 }
 
-// writeCopy keeps what is known for a start without the store. Failing to do so is no reason to stop: the store has it.
-func (l *Lists) writeCopy() {
-	if !l.shared || l.copy == "" {
+// openLog reads what the previous run of this gateway knew, and logs from then on what changes.
+func (l *Lists) openLog() {
+	if !l.shared || l.logFile == "" {
 		return
 	}
-	l.runMu.Lock()
-	defer l.runMu.Unlock()
-	now := l.now()
-	err := store.WriteCopy(l.copy, now, func(put func(store.Copied) error) error {
-		for _, key := range l.over.keys() {
-			if val, left, ok := l.known(key, now); ok {
-				c := store.Copied{Key: []byte(key), Val: val}
-				if left > 0 {
-					c.Until = now.Add(left)
-				}
-				if err := put(c); err != nil {
-					return err
-				}
-			}
+	l.readLog()
+	l.local.Store(store.OpenLog(l.logFile, l.now, l.log, l.eachLogged))
+}
+
+// note logs what is known under a key. The caller holds runMu.
+func (l *Lists) note(key string) {
+	if log := l.local.Load(); log != nil {
+		if r, ok := l.record(key, l.now()); ok {
+			log.Append(r)
 		}
-		for key, g := range l.gone {
-			if err := put(store.Copied{Key: []byte(key), Val: l.encodeGone(g), Until: g.until}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		l.log.Warn().Err(err).Msg("the next start needs the shared store: its list entries could not be copied")
 	}
 }
 
-// readCopy loads what the previous run of this gateway knew. Times are those of the store's clock as seen then.
-func (l *Lists) readCopy() {
-	if !l.shared || l.copy == "" {
-		return
+func (l *Lists) record(key string, now time.Time) (r store.Logged, ok bool) {
+	val, left, ok := l.known(key, now)
+	r = store.Logged{Key: []byte(key), Val: val}
+	if left > 0 {
+		r.Until = now.Add(left)
 	}
+	return r, ok
+}
+
+func (l *Lists) eachLogged(put func(store.Logged) error) error {
 	l.runMu.Lock()
 	defer l.runMu.Unlock()
 	now := l.now()
-	written, err := store.ReadCopy(l.copy, func(store.Copied) error { return nil })
-	if err == nil && now.Sub(written) > goneFor {
-		l.log.Warn().Time("of", written).Msg("the copy of the shared store's list entries is too old to be used")
+	keys := l.over.keys()
+	for key := range l.gone {
+		keys = append(keys, key)
+	}
+	for _, key := range keys {
+		if r, ok := l.record(key, now); ok {
+			if err := put(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readLog loads what the previous run of this gateway knew. Times are those of the store's clock as seen then.
+func (l *Lists) readLog() {
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	now := l.now()
+	read, err := store.ReadLog(l.logFile, func(store.Logged) error { return nil })
+	if err == nil && now.Sub(read.At) > goneFor {
+		l.log.Warn().Time("of", read.At).Msg("the local log of the shared store's list entries is too old to be used")
 		return
 	}
 	if err == nil {
-		_, err = store.ReadCopy(l.copy, func(c store.Copied) error {
-			if !c.Until.IsZero() && !c.Until.After(now) {
+		read, err = store.ReadLog(l.logFile, func(r store.Logged) error {
+			if !r.Until.IsZero() && !r.Until.After(now) {
 				return nil
 			}
-			it, err := decodeStored(c.Key, c.Val, l.skew())
+			it, err := decodeStored(r.Key, r.Val, l.skew())
 			if err != nil {
 				l.log.Warn().Err(err).Msg("passing over a list entry")
 				return nil
 			}
-			l.hear(string(c.Key), it)
+			l.hear(string(r.Key), it)
 			return nil
 		})
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn().Err(err).Msg("the copy of the shared store's list entries can't be used")
+		l.log.Warn().Err(err).Msg("the local log of the shared store's list entries can't be read")
+	}
+	if read.Damaged > 0 {
+		l.log.Warn().Int("places", read.Damaged).Msg("the local log of the shared store's list entries is damaged: skipped what can't be read")
 	}
 }

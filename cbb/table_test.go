@@ -164,7 +164,7 @@ func TestSubjectsMatchAnyVerifiedIdentity(t *testing.T) {
 		}
 		return x
 	}
-	id.Subjects, id.N = [6]identity.Subject{sub("spravka:000102030405060708090a0b0c0d0e0f"), sub("L:alice"), id.Subjects[0]}, 3
+	id.Subjects, id.N = [identity.MaxSubjects]identity.Subject{sub("spravka:000102030405060708090a0b0c0d0e0f"), sub("L:alice"), id.Subjects[0]}, 3
 	var m Match
 	l.Lookup(&m, v, id, "")
 	if m.Ban == nil || m.Ban.Reason != "she knows why" || m.Ban.Text != "L:alice" {

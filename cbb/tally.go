@@ -241,7 +241,7 @@ func (l *Lists) saveCounts() {
 	if !t.dirty {
 		return
 	}
-	if err := store.WriteCopy(l.disk.countsPath(), now, t.write); err != nil {
+	if err := store.WriteLog(l.disk.countsPath(), now, t.write); err != nil {
 		l.log.Warn().Err(err).Msg("how often list entries decided is not kept over a restart")
 		return
 	}

@@ -180,14 +180,14 @@ type storedCount struct {
 
 func (d *disk) countsPath() string { return filepath.Join(d.dir, "decided") }
 
-// write puts all counts into a copy, under the tally's lock.
-func (t *tally) write(put func(store.Copied) error) error {
+// write puts all counts into a log, under the tally's lock.
+func (t *tally) write(put func(store.Logged) error) error {
 	one := func(s storedCount) error {
 		val, err := json.Marshal(s)
 		if err != nil {
 			return err
 		}
-		return put(store.Copied{Val: val})
+		return put(store.Logged{Val: val})
 	}
 	for name, c := range t.lists {
 		if err := one(storedCount{List: name, Times: c.n, Day: c.day, Since: c.since}); err != nil {
@@ -207,14 +207,14 @@ func (l *Lists) loadCounts() {
 	if l.disk == nil {
 		return
 	}
-	if _, err := store.ReadCopy(l.disk.countsPath(), l.tally.read); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if _, err := store.ReadLog(l.disk.countsPath(), l.tally.read); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		l.tally = newTally()
 		l.log.Warn().Err(err).Msg("how often list entries decided was not kept: the counting begins anew")
 	}
 }
 
-// read takes one count from a copy.
-func (t *tally) read(c store.Copied) error {
+// read takes one count from a log.
+func (t *tally) read(c store.Logged) error {
 	var s storedCount
 	if err := json.Unmarshal(c.Val, &s); err != nil {
 		return fmt.Errorf("a count of a list entry: %w", err)

@@ -90,7 +90,6 @@ func TestWhatIsRefused(t *testing.T) {
 		{400, "invalid_field", "ttl", `\"soon\" is not a duration`, `the gateway refuses: ttl: "soon" is not a duration`, true, `null`},
 		{400, "invalid_field", "subject", `subject \"x\": must be kind:id`, `the gateway refuses: subject "x": must be kind:id`, true, `null`},
 		{404, "not_found", "", "ip:203.0.113.7 has no ban", "the gateway refuses: ip:203.0.113.7 has no ban", false, `null`},
-		{422, "change_refused", "", "nothing was changed: x: 1; y: 2", "the gateway refuses: nothing was changed: x: 1; y: 2", false, `["x: 1", "y: 2"]`},
 		{422, "config_invalid", "", "mend what errors lists", "the gateway refuses: mend what errors lists\n  x: 1\n  y: 2", false, `["x: 1", "y: 2"]`},
 	} {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,6 @@ import (
 	"antirobot/config"
 	"antirobot/demo"
 	"antirobot/gateway"
-	"antirobot/lab"
 	"antirobot/message"
 	"antirobot/spravka"
 	"antirobot/verdict/words"
@@ -160,11 +159,11 @@ func runDemo(ctx context.Context, out io.Writer, flags map[string]*pflag.Flag, t
 		return err
 	}
 	key := fmt.Appendf(nil, "%x", spravka.NewID())
-	read := func(over *lab.State, pushed map[string]any) (*config.Config, error) {
+	read := func(pushed map[string]any) (*config.Config, error) {
 		s := config.Sources{Values: demoSettings("http://"+site.Addr().String(), key), Environment: true, Flags: flags}
-		return s.ReadOver(over, pushed)
+		return s.ReadOver(pushed)
 	}
-	cfg, err := read(nil, nil)
+	cfg, err := read(nil)
 	if err != nil {
 		return err
 	}

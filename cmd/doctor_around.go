@@ -258,7 +258,7 @@ func (d *doctor) stream() {
 	}
 	state, do := healthy, ""
 	if !s.Stream.Healthy {
-		state, do = bad, "look at the processors and at what carries the events: store.url, or kafka.brokers"
+		state, do = bad, "look at the processors and at store.url, which carries the events"
 	}
 	d.say(state, "stream", do, "%s", s.Stream)
 }

@@ -12,7 +12,6 @@ import (
 
 	"antirobot/config"
 	"antirobot/identity"
-	"antirobot/settings"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/training"
 	"antirobot/verdict/words"
@@ -36,7 +35,8 @@ func eventsCommand() *cobra.Command {
 // exportFlags say what is exported, and from where.
 type exportFlags struct {
 	api        apiClient
-	out, since string
+	out        string
+	since      time.Duration // 0: all
 	labels     string
 	running    bool
 	unlabelled bool
@@ -83,7 +83,7 @@ It reads the log in the data directory; if the gateway is running, the last seco
 	f.api.register(cmd)
 	p := cmd.Flags()
 	p.StringVar(&f.out, "out", "-", "write to `FILE`; - is standard output")
-	p.StringVar(&f.since, "since", "", "only rows from the last `TIME`, e.g. 12h or 7d")
+	timeVar(p, &f.since, "since", 0, "only rows from the last `TIME`, e.g. 12h or 7d; 0 is all")
 	p.StringVar(&f.labels, "labels", "", "join the labels of `FILE`, which outweigh all others")
 	p.BoolVar(&f.running, "running", false, "ask the running gateway at --admin instead of reading --data-dir")
 	p.BoolVar(&f.unlabelled, "unlabelled", false, "write rows without a label, too")
@@ -92,12 +92,8 @@ It reads the log in the data directory; if the gateway is running, the last seco
 
 func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	var since time.Time
-	if f.since != "" {
-		d, err := settings.ParseDuration(f.since)
-		if err != nil {
-			return misused("--since: %w", err)
-		}
-		since = now.Add(-d)
+	if f.since != 0 {
+		since = now.Add(-f.since)
 	}
 	f.api.locate(cmd)
 	own, err := f.ownLabels()

@@ -12,13 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
-	"antirobot/settings"
 	"antirobot/spravka"
 	"antirobot/verdict/words"
 )
 
 // keepKeys is how long a key that no longer seals must stay, so that no pass in somebody's browser is lost.
-const keepKeys = "31d"
+const keepKeys = 31 * 24 * time.Hour
 
 func keysCommand() *cobra.Command {
 	var file, dataDir string
@@ -95,25 +94,21 @@ func makeKeys(cmd *cobra.Command, path string) error {
 }
 
 func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
-	var keep string
+	var keep time.Duration
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Add a key that seals from now on; drop keys that are too old to matter", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			keepFor, err := settings.ParseDuration(keep)
-			if err != nil {
-				return misused("--keep: %w", err)
-			}
-			if keepFor < 0 {
-				return misused("--keep: %v is negative", keepFor)
+			if keep < 0 {
+				return misused("--keep: %v is negative", keep)
 			}
 			if shared.store != "" {
-				return shared.rotate(cmd, keepFor)
+				return shared.rotate(cmd, keep)
 			}
 			ring, err := loadKeys(path())
 			if err != nil {
 				return err
 			}
-			next, err := ring.Rotate(time.Now(), keepFor)
+			next, err := ring.Rotate(time.Now(), keep)
 			if err != nil {
 				return err
 			}
@@ -124,7 +119,7 @@ func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", keepKeys, "how long a key stays after it has stopped sealing, a `TIME` such as 31d; less than the lifetime of a pass loses passes")
+	timeVar(cmd.Flags(), &keep, "keep", keepKeys, "how long a key stays after it has stopped sealing, a `TIME` such as 31d; less than the lifetime of a pass loses passes")
 	return cmd
 }
 

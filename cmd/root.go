@@ -107,8 +107,8 @@ Protect many: antirobot serve --config antirobot.yaml`,
 		Version:       version(),
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), scalingCommand(), rulesCommand(), importCommand(),
-		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), statusCommand(), labCommand(),
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
+		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), statusCommand(),
 		banCommand(), unbanCommand(), allowCommand(), unallowCommand(), blockCommand(), unblockCommand(), topCommand(), tailCommand(), tokensCommand(), alarmsCommand(), doctorCommand(), healthCommand(), pushCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
 	markUsage(root)
 	return root

@@ -14,7 +14,6 @@ import (
 
 	"antirobot/config"
 	"antirobot/gateway"
-	"antirobot/lab"
 )
 
 // flagKeys are the flags of `serve` and the key that each sets.
@@ -147,14 +146,14 @@ attack, SIGUSR2 that it is not any more (see attack --help).`,
 // serve runs the gateway until ctx ends, and reloads it on SIGHUP. SIGUSR1 and SIGUSR2 turn the switch "under attack". With observe, services that would stop visitors only
 // look at them.
 func serve(ctx context.Context, sources *config.Sources, observe bool) error {
-	read := func(over *lab.State, pushed map[string]any) (*config.Config, error) {
-		cfg, err := sources.ReadOver(over, pushed)
+	read := func(pushed map[string]any) (*config.Config, error) {
+		cfg, err := sources.ReadOver(pushed)
 		if err == nil && observe {
 			cfg.Observe()
 		}
 		return cfg, err
 	}
-	cfg, err := read(nil, nil)
+	cfg, err := read(nil)
 	if err != nil {
 		return err
 	}

@@ -47,21 +47,21 @@ type gatewayState struct {
 
 // streamState is what the API says of the way between gateways and processors.
 type streamState struct {
-	Role, Engine string
-	Healthy      bool
-	Error        string
-	Partitions   int
-	Lag          float64 `json:"lag_seconds"`
+	Role       string
+	Healthy    bool
+	Error      string
+	Partitions int
+	Lag        float64 `json:"lag_seconds"`
 }
 
 func (s *streamState) String() string {
 	switch {
 	case !s.Healthy:
-		return s.Role + " over " + s.Engine + ": " + s.Error
+		return s.Role + ": " + s.Error
 	case s.Role == config.RoleProcessor:
-		return fmt.Sprintf("processor over %s, judges %s, %.3g s behind", s.Engine, words.Sprintf(words.English, "%d {partition|partitions}", s.Partitions), s.Lag)
+		return fmt.Sprintf("processor, judges %s, %.3g s behind", words.Sprintf(words.English, "%d {partition|partitions}", s.Partitions), s.Lag)
 	}
-	return "gateway over " + s.Engine + ", processors judge its events"
+	return "gateway, processors judge its events"
 }
 
 func statusCommand() *cobra.Command {

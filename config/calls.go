@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Calls returns the hosts that the gateway may call, sorted: those of its services, of the store and of Kafka, of lists and
+// Calls returns the hosts that the gateway may call, sorted: those of its services, of the store, of lists and
 // crawlers' ranges, of webhooks (of messages and of alarms) and second opinions, of the receiver of traces, of who signs people in
 // to the console, and of the certificate authority. It calls no others, but for the fleet's gateways, whose addresses are in the
-// store, and where these hosts send it: a list's redirect, an authority, a provider or a broker may name further ones.
+// store, and where these hosts send it: a list's redirect, an authority or a provider may name further ones.
 // Addresses are looked up by the machine's resolver.
 func (c *Config) Calls() (hosts []string) {
 	urls := c.Lists.Calls()
@@ -33,7 +33,7 @@ func (c *Config) Calls() (hosts []string) {
 	for _, address := range c.Store.Servers() {
 		urls = append(urls, strings.Split(address, ",")...)
 	}
-	urls = append(append(urls, c.Kafka.Brokers...), c.Admin.OIDC.Issuer)
+	urls = append(urls, c.Admin.OIDC.Issuer)
 	if len(c.TLS.ACME.Hosts) > 0 {
 		urls = append(urls, c.TLS.ACME.Directory)
 	}

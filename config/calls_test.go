@@ -16,7 +16,6 @@ tls: {acme: {hosts: [www.example.com], directory: "https://ca.example/dir"}}
 store: {url: "redis-cluster://user:secret@r1:7000,r2:7000"}
 keys: {secret_file: /dev/null}
 traces: {endpoint: "https://spans.example/v1/traces"}
-kafka: {brokers: ["k1:9092"]}
 admin: {oidc: {issuer: "https://id.example/realm", url: "https://gate.example", client_id: gate, roles: {admin: [ops]}}}
 lists:
   lists: [{name: tor, flag: ban, url: "https://lists.example/tor.txt"}]
@@ -31,7 +30,7 @@ services:
 	if cfg == nil {
 		t.Fatal(err)
 	}
-	want := []string{"127.0.0.1:3000", "api.internal:8080", "ca.example", "id.example", "k1:9092", "lists.example", "r1:7000", "r2:7000", "spans.example", "www.bing.com"}
+	want := []string{"127.0.0.1:3000", "api.internal:8080", "ca.example", "id.example", "lists.example", "r1:7000", "r2:7000", "spans.example", "www.bing.com"}
 	if got := cfg.Calls(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -29,7 +29,6 @@ import (
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
 	"antirobot/stream"
-	"antirobot/stream/kafka"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/formula"
@@ -67,7 +66,6 @@ type Config struct {
 	Store     Store              `mapstructure:"store"`
 	Stream    stream.Config      `mapstructure:"stream"`
 	Diary     stream.DiaryConfig `mapstructure:"diary"`
-	Kafka     kafka.Config       `mapstructure:"kafka"`
 	Counters  counter.Config     `mapstructure:"counters"`
 	Message   message.Config     `mapstructure:"message"`
 
@@ -79,11 +77,9 @@ type Config struct {
 	Services []map[string]any `mapstructure:"services"`
 
 	File    string   `mapstructure:"-"` // it was read from; empty: none
-	Looked  *Config  `mapstructure:"-"` // this one with what the lab looks at in force; nil: it looks at nothing
 	Origins []Origin `mapstructure:"-"` // of the keys that are set by flags and by variables of the environment
 
 	environment bool      // was read
-	lookedError error     // why Looked is nil although the lab looks at something
 	inherited   Service   // what defaults make of the built-in settings; set by resolveServices
 	Resolved    []Service `mapstructure:"-"` // set by resolveServices
 }
@@ -195,7 +191,6 @@ func Default() Config {
 		Store:     DefaultStore(),
 		Stream:    stream.DefaultConfig(),
 		Diary:     stream.DefaultDiaryConfig(),
-		Kafka:     kafka.DefaultConfig(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),
 
@@ -267,7 +262,7 @@ func (c *Config) KeyCopy() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "diary", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
+	"role", "stream", "diary", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

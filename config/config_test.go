@@ -353,17 +353,6 @@ services:
 	}
 }
 
-// TestKeyWithoutEffect: a file of an earlier version is read, and told what to leave out.
-func TestKeyWithoutEffect(t *testing.T) {
-	for size, want := range map[string]bool{"write_buffer_size: 8KiB": true, "": false} {
-		cfg := mustParse(t, []byte("defaults: {upstream: {urls: [http://127.0.0.1:3000], "+size+"}}"))
-		told := slices.ContainsFunc(cfg.Warnings(), func(w string) bool { return strings.Contains(w, "upstream.write_buffer_size") })
-		if told != want {
-			t.Errorf("%q: %q", size, cfg.Warnings())
-		}
-	}
-}
-
 // TestSettingsThatCannotBeMeant: what is valid and means nothing, or everything, is warned of.
 func TestSettingsThatCannotBeMeant(t *testing.T) {
 	f := func(text string, want ...string) {

@@ -30,9 +30,6 @@ func (c *Config) Warnings() []string {
 	w = append(w, prefixed("lists.", c.Lists.Warnings())...)
 	w = append(w, prefixed("message.", c.Message.Warnings(c.ruleLists(), len(c.Geo.Files) > 0))...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
-	if c.lookedError != nil {
-		warn("lab: what is looked at there does not go with this configuration, so nothing judges beside it: %v", c.lookedError)
-	}
 	if c.Captcha.TestAnswer != "" {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
 	}
@@ -67,9 +64,6 @@ func (c *Config) Warnings() []string {
 		}
 		w = append(w, s.wildcards()...)
 		w = append(w, c.messageWarnings(s)...)
-		if s.Upstream.WriteBufferSize != 0 {
-			warn("%s.upstream.write_buffer_size: has no effect: leave it out", s.Path)
-		}
 		if s.Upstream.TLS.InsecureSkipVerify {
 			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.Path)
 		}

@@ -35,8 +35,8 @@ func LoadModel(name string) (*formula.Model, error) {
 	return m, nil
 }
 
-// ModelText returns the file of a model, built in or not.
-func ModelText(name string) ([]byte, error) {
+// modelText returns the file of a model, built in or not.
+func modelText(name string) ([]byte, error) {
 	if data, ok := formula.Builtin(name); ok {
 		return data, nil
 	}

@@ -20,7 +20,6 @@ func (c *Config) secretFiles(f func(path, file string)) {
 	look(len(c.Check.Listen) > 0, "check.secret_file", c.Check.SecretFile)
 	look(c.Store.Shared() && c.Keys.File == "", "keys.secret_file", c.Keys.SecretFile)
 	look(c.Store.Shared(), "store.redis.password_file", c.Store.Redis.PasswordFile)
-	look(len(c.Kafka.Brokers) > 0, "kafka.password_file", c.Kafka.PasswordFile)
 	look(c.Traces.Endpoint != "", "traces.authorization_file", c.Traces.AuthorizationFile)
 	for i := range c.Alarms.Webhooks {
 		look(true, fmt.Sprintf("alarms.webhooks[%d].url_file", i), c.Alarms.Webhooks[i].URLFile)

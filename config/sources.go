@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"antirobot/lab"
 	"antirobot/settings"
 )
 
@@ -23,8 +22,6 @@ type Sources struct {
 	Pushed      map[string]any         // over the file: what all gateways take from the store
 	Environment bool                   // read the variables of VariableOf
 	Flags       map[string]*pflag.Flag // by the key that each sets; one that was not given says nothing
-
-	over func(values map[string]any, dataDir string) error // nil: nothing lies over them
 }
 
 // Origin says which source a key has its value from, where that is not the file.
@@ -105,31 +102,11 @@ func (s *Sources) Read() (*Config, error) {
 	return nil, &Error{File: s.File, Problems: problems}
 }
 
-// ReadOver is Read with what was applied in the lab over it: what its state says, or if that is nil, what the data directory has.
-// pushed stands over the file.
-func (s *Sources) ReadOver(state *lab.State, pushed map[string]any) (*Config, error) {
-	with, wanted := *s, state != nil
+// ReadOver is Read with what was pushed over the file.
+func (s *Sources) ReadOver(pushed map[string]any) (*Config, error) {
+	with := *s
 	with.Pushed = pushed
-	with.over = func(values map[string]any, dataDir string) error {
-		if state == nil {
-			saved, err := lab.Load(dataDir)
-			if err != nil {
-				return err
-			}
-			state = &saved
-		}
-		state.Over(values, dataDir)
-		return nil
-	}
-	cfg, err := with.Read()
-	if err != nil || state == nil || state.Shadow == nil {
-		return cfg, err
-	}
-	looked := lab.State{Applied: lab.Version{Settings: state.Applied.With(&state.Shadow.Settings)}}
-	if cfg.Looked, err = s.ReadOver(&looked, pushed); err != nil && !wanted { // nobody is kept from starting by what stops nobody
-		cfg.lookedError, err = err, nil
-	}
-	return cfg, err
+	return with.Read()
 }
 
 // assemble overlays the sources in order of precedence and decodes the result.
@@ -149,15 +126,6 @@ func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []stri
 	}
 	values := v.AllSettings()
 	unread := readTexts(values, origins)
-	if s.over != nil {
-		dir, ok := values["data_dir"].(string)
-		if !ok {
-			dir = Default().DataDir
-		}
-		if err := s.over(values, dir); err != nil {
-			return nil, settings.Problems(err)
-		}
-	}
 	cfg, err := decode(values, func(c *Config) {
 		if override != nil {
 			override(c)

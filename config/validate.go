@@ -64,7 +64,6 @@ func (c *Config) Validate() error {
 	add("request_rules", c.RequestRules.Validate())
 	add("stream", c.Stream.Validate())
 	add("diary", c.Diary.Validate())
-	add("kafka", c.Kafka.Validate())
 	errs = append(errs, c.validateRole(), c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
 		bad("keys.secret_file: give one of secret_file and secret_env")

@@ -129,8 +129,6 @@ func (v *visit) serve(name string) {
 			v.problem(fasthttp.StatusForbidden, "form_old", "")
 		case name == "act":
 			v.act()
-		case name == "lab":
-			v.useLab()
 		case name == "messages":
 			v.useMessages()
 		case name == "language":
@@ -150,7 +148,7 @@ func (v *visit) serve(name string) {
 	show, ok := map[string]func(){
 		"": v.showNow, "requests": v.showRequests, "requests.csv": v.exportCSV, "requests.json": v.exportJSON, "subjects": v.showSubject,
 		"challenges": v.showChallenges, "lists": v.showLists,
-		"lab": v.showLab, "messages": v.showMessages,
+		"messages": v.showMessages,
 	}[name]
 	if !ok {
 		v.problem(fasthttp.StatusNotFound, "not_here", "")

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/url"
 	"strings"
@@ -15,30 +16,40 @@ const shownMessages = 50
 
 // logged is an entry of a message log.
 type logged struct {
-	ID      int64          `json:"id"`
-	When    time.Time      `json:"when"`
-	Tags    []string       `json:"tags"`
-	Message map[string]any `json:"message"`
-	Score   float64        `json:"score"`
-	By      string         `json:"by"`
-	Reasons []string       `json:"reasons"`
+	ID      int64     `json:"id"`
+	When    time.Time `json:"when"`
+	Tags    []string  `json:"tags"`
+	Message content   `json:"message"`
+	Score   float64   `json:"score"`
+	By      string    `json:"by"`
+	Reasons []string  `json:"reasons"`
+}
+
+// content is what somebody wrote. Its numbers are as they were sent: a sender's has more digits than a float.
+type content map[string]any
+
+// UnmarshalJSON reads the attributes of a message.
+func (c *content) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	return d.Decode((*map[string]any)(c)) //nolint:wrapcheck // it is what a decoder returns
 }
 
 // queued is a message that waits for a person, or did.
 type queued struct {
-	ID       string         `json:"id"`
-	State    string         `json:"state"`
-	At       time.Time      `json:"at"`
-	Service  string         `json:"service"`
-	Route    string         `json:"route"`
-	Request  string         `json:"request_id"`
-	Message  map[string]any `json:"message"`
-	Decision string         `json:"decision"`
-	Rule     string         `json:"rule"`
-	Score    float64        `json:"score"`
-	Opinions []string       `json:"opinions"`
-	Client   string         `json:"client"`
-	Error    string         `json:"error"`
+	ID       string    `json:"id"`
+	State    string    `json:"state"`
+	At       time.Time `json:"at"`
+	Service  string    `json:"service"`
+	Route    string    `json:"route"`
+	Request  string    `json:"request_id"`
+	Message  content   `json:"message"`
+	Decision string    `json:"decision"`
+	Rule     string    `json:"rule"`
+	Score    float64   `json:"score"`
+	Opinions []string  `json:"opinions"`
+	Client   string    `json:"client"`
+	Error    string    `json:"error"`
 }
 
 // where names a log: what a call about messages carries.

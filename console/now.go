@@ -92,10 +92,6 @@ func (v *visit) showNow() {
 		watch.Items = slices.DeleteFunc(watch.Items, func(a admin.Alarm) bool { return a.Name == "store-away" || a.Name == "service-away" })
 		data["Alarms"], data["Webhooks"] = watch.Items, watch.Webhooks
 	}
-	var c admin.Challenges
-	if v.look("/api/challenges"+everywhere, &c) {
-		data["Solving"] = c.Total
-	}
 	v.page("now", fasthttp.StatusOK, data)
 }
 
@@ -196,9 +192,17 @@ func lane(e *journal.Entry) string {
 	return e.Kind
 }
 
-// solvedShare is how many of a hundred that were shown were solved.
+// took is a time to right answers; none, if there was no such answer.
+func took(c outcomes.Count, seconds float64) string {
+	if c.Solved == 0 || seconds == 0 {
+		return "–"
+	}
+	return strconv.FormatFloat(seconds, 'f', 1, 64)
+}
+
+// solvedShare is how many of a hundred that were shown were solved; unknown where they were shown before the counts begin.
 func solvedShare(c outcomes.Count) string {
-	if c.Shown == 0 {
+	if c.Shown == 0 || c.Solved > c.Shown {
 		return "–"
 	}
 	return strconv.FormatInt(100*c.Solved/c.Shown, 10) + " %"

@@ -91,6 +91,7 @@ func functions(lang words.Language, said texts) template.FuncMap {
 		"term":   journal.Term,
 		"bar":    bar,
 		"solved": solvedShare,
+		"took":   took,
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {

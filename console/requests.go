@@ -246,9 +246,6 @@ func (v *visit) tell(s *verdict.Story, data map[string]any) {
 	case s.Ban != nil:
 		data["Factors"] = factorsOf(s.Ban.Factors, s.Ban.Amounts)
 		data["Banned"] = s.Ban.Subject
-		if s.Ban.Threshold > 0 {
-			data["Short"] = s.Ban.Score - s.Ban.Threshold
-		}
 	case s.Doubt != nil:
 		data["Factors"] = factorsOf(s.Doubt.Factors, s.Doubt.Amounts)
 	}

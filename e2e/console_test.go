@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
@@ -66,7 +65,7 @@ func TestConsole(t *testing.T) {
 		return value[int](t, ctx, `document.querySelectorAll('#rows tr').length`) > 0
 	})
 	page("requests", 1280)
-	for _, path := range []string{"", "requests/" + number, "subjects/ip:203.0.113.77", "challenges", "lists", "lab", "messages"} {
+	for _, path := range []string{"", "requests/" + number, "subjects/ip:203.0.113.77", "challenges", "lists", "messages"} {
 		run(t, ctx, "open "+path, chromedp.Navigate(g.admin+"/console/"+path), chromedp.WaitVisible("main h1"))
 		page("viewer "+path, 390)
 		if n := value[int](t, ctx, `document.querySelectorAll('form[action="/console/act"], .go, #apply').length`); n != 0 {
@@ -90,9 +89,8 @@ func TestConsole(t *testing.T) {
 	run(t, ctx, "lists", chromedp.Navigate(g.admin+"/console/lists"), chromedp.WaitVisible(`//td[contains(.,"203.0.113.77")]`))
 	page("lists", 390) // the buttons of rows have names for those who do not see them, which must not widen the page
 	teachInConsole(t, ctx, g, page)
-	tryInLab(t, ctx, g, page)
 	if code, out := command(t, "tail", "kind:act", "--follow=false", "--admin", g.admin, "--data-dir", g.dir); code != 0 || !strings.Contains(out, "unban") || !strings.Contains(out, "by admin.token") ||
-		!strings.Contains(out, "lab apply") || !strings.Contains(out, "lab take back") || !strings.Contains(out, "unteach bad") {
+		!strings.Contains(out, "unteach bad") {
 		t.Errorf("tail: %d %s", code, out)
 	}
 }
@@ -151,55 +149,4 @@ func teachInConsole(t *testing.T, ctx context.Context, g *gateway, page func(nam
 	if n := value[int](t, ctx, `document.querySelectorAll('button[value=approve], #undo').length`); n != 0 {
 		t.Errorf("%d are left to be decided", n)
 	}
-}
-
-// tryInLab rehearses a change that would stop whoever asks for the goods and another weight, applies it, and takes it back: by
-// the keyboard, in both looks.
-func tryInLab(t *testing.T, ctx context.Context, g *gateway, page func(name string, width int64)) {
-	t.Helper()
-	other := from(t, "203.0.113.78")
-	other.get(g.url+"/goods").must(t, 200, "")
-	eventually(t, "the journal has the other's request", func() bool {
-		_, out := command(t, "tail", "ip:203.0.113.78", "--follow=false", "--admin", g.admin, "--data-dir", g.dir)
-		return strings.Contains(out, "/goods")
-	})
-	threshold := func() string { return value[string](t, ctx, `document.getElementById('threshold').value`) }
-	run(t, ctx, "lab", chromedp.Navigate(g.admin+"/console/lab"), chromedp.WaitVisible("#threshold"))
-	page("lab", 1280)
-	rules := `do regexpCheck(attribute="path", regexp="/goods") mark others
-if not others stop as BLOCK`
-	run(t, ctx, "change", chromedp.SetValue("#threshold", "0.6"), chromedp.Click("#rules summary"), chromedp.SendKeys("textarea[name=rules]", rules),
-		chromedp.Click("#weights summary"), chromedp.SendKeys("#w1", kb.ArrowRight))
-	if shown := value[string](t, ctx, `document.querySelector('output[for=w1]').value`); shown != "2.01" {
-		t.Errorf("the slider shows %s", shown)
-	}
-	run(t, ctx, "dark", emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}), chromedp.Focus("#rehearse"))
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	if _, err := chromedp.RunResponse(waiting, chromedp.KeyEvent(kb.Enter)); err != nil {
-		t.Fatalf("rehearse: %v", err)
-	}
-	run(t, ctx, "rehearsed", chromedp.WaitVisible("#out"))
-	page("lab-rehearsed", 390)
-	if out := value[string](t, ctx, `document.getElementById('stopped').textContent`); !strings.HasPrefix(out, "1 ") {
-		t.Errorf("newly stopped: %s", out)
-	}
-	press(t, ctx, "#shadow")
-	run(t, ctx, "looked at", chromedp.WaitVisible("#beside-stopped"))
-	page("lab-looked", 390)
-	press(t, ctx, "#over")
-	run(t, ctx, "change again", chromedp.SetValue("#threshold", "0.6"), chromedp.Click("#rules summary"), chromedp.SendKeys("textarea[name=rules]", rules))
-	press(t, ctx, "#apply")
-	run(t, ctx, "applied", chromedp.WaitVisible("#takeback"))
-	page("lab-applied", 1280)
-	if v := threshold(); v != "0.6" {
-		t.Errorf("the threshold is %s after it was applied", v)
-	}
-	other.get(g.url+"/goods").must(t, 403, "")
-	press(t, ctx, "#takeback")
-	run(t, ctx, "taken back", chromedp.WaitVisible(`[role=status]`))
-	if v := threshold(); v != "0.5" {
-		t.Errorf("the threshold is %s after it was taken back", v)
-	}
-	other.get(g.url+"/goods").must(t, 200, "")
 }

@@ -199,7 +199,7 @@ func xhrCall(open string) string {
 				else reject(new Error(order));
 			};
 		});
-		x.onerror = () => { const e = new Error(); e.name = 'XHRError ' + x.readyState + ' ' + x.status; reject(e); };
+		for (const type of ['error', 'abort']) x['on' + type] = () => { const e = new Error(); e.name = 'XHR ' + type + ' ' + x.readyState + ' ' + x.status; reject(e); };
 		` + open + `;
 	})`
 }

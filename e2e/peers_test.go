@@ -74,13 +74,6 @@ func TestGatewaysAsked(t *testing.T) {
 	if out, err := a.command("status"); err != nil || !strings.Contains(out, "gateway  anna ready") || !strings.Contains(out, "gateway  berta ready") {
 		t.Errorf("status: %v %s", err, out)
 	}
-	a.command("lab", "look", "--threshold", "0.7")
-	if out, err := a.command("lab", "apply"); err != nil || !strings.Contains(out, "default: verdict.threshold 0.7") {
-		t.Errorf("lab apply: %v %s", err, out)
-	}
-	if out, err := b.command("lab"); err != nil || !strings.Contains(out, "applied  as the file says") || !strings.Contains(out, "on the gateway anna: default: verdict.threshold 0.7") {
-		t.Errorf("lab: %v %s", err, out)
-	}
 
 	b.kill(syscall.SIGKILL)
 	if out, err := a.command("status"); err != nil || !strings.Contains(out, "not all is here; the gateway berta") {

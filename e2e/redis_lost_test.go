@@ -16,7 +16,7 @@ import (
 // siege makes banned and other visitors send requests to all gateways until it is stopped, and counts wrong answers.
 func siege(t *testing.T, all []*gateway, banned func(i int) string) (end func() (served, wrong int64)) {
 	t.Helper()
-	stop := make(chan struct{})
+	stop, browser := make(chan struct{}), visitor(t).header
 	var served, wrong atomic.Int64
 	var wg sync.WaitGroup
 	for n, g := range all {
@@ -37,6 +37,8 @@ func siege(t *testing.T, all []*gateway, banned func(i int) string) (end func() 
 					t.Error(err)
 					return
 				}
+				req.Header = browser.Clone()
+				req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/131.0.0.0 Safari/537.36") // passes of others pay nothing
 				req.Header.Set("X-Forwarded-For", addr)
 				res, err := client.Do(req)
 				if err != nil {

@@ -169,7 +169,7 @@ func TestReloadsUnderTraffic(t *testing.T) {
 			_ = conn.conn.CloseWithError(0, "")
 		})
 		again(func(turn int) { // what operators and their console ask, of both gateways
-			path := []string{"/api/journal?q=kind:request&gateways=all", "/api/status?gateways=all", "/api/subjects/ip:192.0.2.77?gateways=all", "/metrics", "/api/messages", "/api/lab"}[turn%6]
+			path := []string{"/api/journal?q=kind:request&gateways=all", "/api/status?gateways=all", "/api/subjects/ip:192.0.2.77?gateways=all", "/metrics", "/api/messages"}[turn%5]
 			status, text := g.tryAPI("GET", path, nil)
 			var got everywhere
 			if strings.Contains(path, "gateways=all") {

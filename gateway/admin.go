@@ -45,9 +45,6 @@ func (a *Server) openAdmin() (err error) {
 		}
 		return err
 	}
-	if a.reread != nil {
-		deps.Lab = labOf{a}
-	}
 	if a.journal != nil {
 		deps.Journal = a.journal
 	}

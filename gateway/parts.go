@@ -36,7 +36,7 @@ import (
 func (a *Server) openLists() (err error) {
 	a.lists, err = cbb.New(a.Config().Lists, cbb.Deps{
 		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Config().DataDir, "lists"), Log: a.Logger("lists"), Metrics: a.set,
-		Shared: a.store.Shared(), Copy: a.sharedCopy("lists"), Losses: a.losses,
+		Shared: a.store.Shared(), LocalLog: a.localLog("lists"), Losses: a.losses,
 	})
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func (a *Server) openVerdict() (err error) {
 		Hash:   a.keys.Ring().HashKey(),
 		Secret: rand.Uint64(),
 		Store:  a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
-		Copy: a.sharedCopy("bans"), Losses: a.losses,
+		LocalLog: a.localLog("bans"), Losses: a.losses,
 		Place:  func(addr netip.Addr) verdict.StoryPlace { return verdict.StoryPlace(a.places.Find(addr)) },
 		Banned: a.banned, Part: a.part(),
 	})
@@ -215,13 +215,8 @@ func (a *Server) openGateway() error {
 	if a.gateway, err = proxy.New(&proxy.Snapshot{Router: s.Router, Captcha: a.captcha, Unserved: s.Unserved}, deps); err != nil {
 		return err
 	}
-	shadow, err := a.prepareShadow(a.Config())
-	if err != nil {
-		return err
-	}
 	know()
 	carry()
-	shadow()
 	a.useGroups(s)
 	return nil
 }

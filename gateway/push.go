@@ -57,7 +57,7 @@ func (a *Server) openPush() error {
 		a: a, versions: &pushed.Versions{KV: a.store, Secret: secret}, dir: filepath.Join(a.Config().DataDir, "pushed"), log: a.Logger("push"),
 		node: pushed.Node{Name: a.name()},
 	}
-	if a.with == nil {
+	if a.reread == nil {
 		return nil
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -250,7 +250,7 @@ func (a *Server) pushedValues() map[string]any {
 func (a *Server) usePushed(values map[string]any, commit bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	next, err := a.with(nil, values)
+	next, err := a.reread(values)
 	if err != nil {
 		return err
 	}

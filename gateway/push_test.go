@@ -9,7 +9,6 @@ import (
 	"antirobot/admin"
 	"antirobot/config"
 	"antirobot/config/pushed"
-	"antirobot/lab"
 	"antirobot/store"
 )
 
@@ -24,7 +23,7 @@ func (away) Get(context.Context, []byte, []byte) ([]byte, error) {
 // gateway can't run leaves the one before it in use.
 func TestPushedOutlastsTheStore(t *testing.T) {
 	a, read := newReloadable(t)
-	a.with = func(_ *lab.State, values map[string]any) (*config.Config, error) {
+	a.reread = func(values map[string]any) (*config.Config, error) {
 		if values["captcha"] != nil {
 			return nil, errors.New("no captcha here")
 		}

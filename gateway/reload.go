@@ -22,7 +22,7 @@ func (a *Server) reload(why string) (restart []string, err error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	next, err := a.reread(nil)
+	next, err := a.reread(a.pushedValues())
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,6 @@ func (a *Server) changes() []change {
 		{"models", a.prepareModels},
 		{"messages", a.prepareMessages},
 		{"services", a.prepareServices},
-		{"shadow", a.prepareShadow},
 		{"http", a.prepareHTTP},
 		{"check", a.prepareCheck},
 	}

@@ -23,7 +23,6 @@ import (
 	"antirobot/identity"
 	"antirobot/identity/geo"
 	"antirobot/journal"
-	"antirobot/lab"
 	"antirobot/message"
 	"antirobot/message/queue"
 	"antirobot/message/second"
@@ -52,10 +51,9 @@ import (
 // process are here; what a reload replaces is in the gateway's Snapshot.
 type Server struct {
 	version string
-	reread  func(over *lab.State) (*config.Config, error)                        // with what is pushed now
-	with    func(over *lab.State, pushed map[string]any) (*config.Config, error) // Deps.Reread
-	pushed  atomic.Pointer[map[string]any]                                       // the values over the file; nil: none
-	pushes  *pushes                                                              // nil: nothing can be pushed
+	reread  func(pushed map[string]any) (*config.Config, error) // nil: the configuration is not read again
+	pushed  atomic.Pointer[map[string]any]                      // the values over the file; nil: none
+	pushes  *pushes                                             // nil: nothing can be pushed
 	logs    *logWriter
 	log     zerolog.Logger
 	set     *metrics.Set
@@ -160,7 +158,7 @@ func (a *Server) parts() []part {
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},
 		{"diary", a.openDiary, a.closeDiary},
 		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
-		{"stream", a.openStream, a.closeStream},
+		{"stream", func() error { a.openStream(); return nil }, a.closeStream},
 		{"captcha", a.openCaptcha, a.closeCaptcha},
 		{"services", a.openGateway, a.closeGroups},
 		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},
@@ -176,21 +174,17 @@ func (a *Server) parts() []part {
 // Deps is what a Server is started with.
 type Deps struct {
 	Version string // of the program
-	// Reread reads the configuration as it stands now, with what was pushed over the file, and under what the lab has applied; of
-	// nil, what the data directory has. nil: it is not read again.
-	Reread func(over *lab.State, pushed map[string]any) (*config.Config, error)
+	// Reread reads the configuration as it stands now, with what was pushed over the file. nil: it is not read again.
+	Reread func(pushed map[string]any) (*config.Config, error)
 }
 
 // New builds everything up to the listeners. What it has opened is closed again when it fails.
 func New(cfg *config.Config, d Deps) (*Server, error) {
 	a := &Server{
-		version: d.Version, with: d.Reread, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
+		version: d.Version, reread: d.Reread, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
 		indexes: &Indexes{}, gone: gone{sums: map[string]float64{}}, retireAfter: retireAfter, failed: make(chan error, 8),
 	}
 	a.cfg.Store(cfg)
-	if d.Reread != nil {
-		a.reread = func(over *lab.State) (*config.Config, error) { return d.Reread(over, a.pushedValues()) }
-	}
 	a.openLog()
 	for _, p := range a.parts() {
 		if err := p.open(); err != nil {

@@ -94,6 +94,7 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 		fail("cookies", err)
 		return &proxy.Service{}
 	}
+	who.ForService(whole.Name)
 	c, err := captcha.NewSettings(s.Captcha, captcha.SettingsDeps{Service: whole.Name, Hosts: whole, Cookies: who, Pages: b.Pages, Pictures: pictures(whole)})
 	fail("captcha", err)
 	v, err := s.Verdict.Settings(whole.Name, b.Indexes.Of(whole.Name, prefix))

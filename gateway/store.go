@@ -189,8 +189,8 @@ func (a *Server) closeCounterQueue() error {
 	return a.store.queue.Close()
 }
 
-// sharedCopy is the file that keeps a copy of one kind of data from a shared store, for a start without the store.
-func (a *Server) sharedCopy(of string) string { return filepath.Join(a.Config().DataDir, of+".shared") }
+// localLog is the file that keeps one kind of data from a shared store, for a start without the store.
+func (a *Server) localLog(of string) string { return filepath.Join(a.Config().DataDir, of+".shared") }
 
 // openCounters starts the counters, with their goroutine that flushes and forgets what is too old.
 func (a *Server) openCounters() (err error) {

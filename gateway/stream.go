@@ -12,7 +12,6 @@ import (
 	"antirobot/store"
 	"antirobot/store/redisstore"
 	"antirobot/stream"
-	"antirobot/stream/kafka"
 	"antirobot/verdict"
 )
 
@@ -28,37 +27,27 @@ func (a *Server) part() verdict.Part {
 }
 
 // openStream connects gateways with processors, where these are different processes.
-func (a *Server) openStream() error {
+func (a *Server) openStream() {
 	if a.Config().Role == config.RoleAll {
-		return nil
+		return
 	}
 	cfg := a.Config().Stream
-	var err error
-	if a.stream, err = a.engine(cfg); err != nil {
-		return err
+	redis, ok := a.store.Store.(*redisstore.Store)
+	if !ok {
+		panic("BUG: a role needs a shared store")
 	}
+	a.stream = stream.NewGroup(cfg, stream.GroupDeps{
+		Log: redis.Events(cfg.Partitions, cfg.Keep), KV: a.store, Logger: a.Logger("stream"),
+	})
 	if a.Config().Role == config.RoleGateway {
 		a.publisher = stream.NewPublisher(cfg, a.stream, stream.PublisherDeps{
 			Eyes: a.proc, Heard: a.cacher.Heard, Log: a.Logger("stream"), Metrics: a.set,
 			Learn: func(e *verdict.Event, group uint32) { a.cacher.Paths().Learn(e, group, a.cacher.Stands(e)) },
 		})
 		a.publisher.Start()
-		return nil
+		return
 	}
 	a.consumer = stream.NewConsumer(a.stream, stream.ConsumerDeps{Judge: a.proc.Process, Log: a.Logger("stream"), Metrics: a.set})
-	return nil
-}
-
-// engine is what carries the events: brokers if there are some, or the shared store.
-func (a *Server) engine(cfg stream.Config) (stream.Stream, error) {
-	if len(a.Config().Kafka.Brokers) > 0 {
-		return kafka.New(a.Config().Kafka, cfg, a.Logger("stream"))
-	}
-	redis, ok := a.store.Store.(*redisstore.Store)
-	if !ok {
-		panic("BUG: a role needs a shared store")
-	}
-	return stream.NewGroup(cfg, stream.GroupDeps{Log: redis.Events(cfg.Partitions, cfg.Keep), KV: a.store, Logger: a.Logger("stream")}), nil
 }
 
 // openDiary opens what a process that judges by itself writes down for after a restart.
@@ -131,10 +120,7 @@ func (a *Server) closeStream() error {
 
 // Stream implements admin.Gateway.
 func (a *Server) Stream() *admin.StreamHealth {
-	h := &admin.StreamHealth{Role: a.Config().Role, Engine: "redis", Healthy: true}
-	if len(a.Config().Kafka.Brokers) > 0 {
-		h.Engine = "kafka"
-	}
+	h := &admin.StreamHealth{Role: a.Config().Role, Healthy: true}
 	var err error
 	switch {
 	case a.publisher != nil:

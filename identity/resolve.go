@@ -53,22 +53,27 @@ type Resolver struct {
 	cache    *freecache.Cache // opened cookies; holds only what was verified, and can be emptied at any time
 	fuids    *fuids
 	mints    *rates
-	clock    *clock
-	minted   atomic.Uint64
-	crowded  atomic.Uint64
-	keeper   *fuidKeeper // nil: fuids are not kept
-	store    store.Store // nil: none
+
+	credentials *credentials
+	clock       *clock
+	minted      atomic.Uint64
+	crowded     atomic.Uint64
+	keeper      *fuidKeeper // nil: fuids are not kept
+	store       store.Store // nil: none
 }
 
 // New makes a Resolver, which can identify clients at once; Start lets it remember.
 func New(c Config, d Deps) (*Resolver, error) {
-	r := &Resolver{keys: d.Keys, revoked: d.Revocations, visitors: d.Visitors, store: d.Store, mints: newRates()}
+	r := &Resolver{
+		keys: d.Keys, revoked: d.Revocations, visitors: d.Visitors, store: d.Store, mints: newRates(),
+	}
 	commit, err := r.Prepare(c)
 	if err != nil {
 		return nil, err
 	}
 	commit()
 	r.clock = new(clock)
+	r.credentials = newCredentials(d.Keys.Ring().HashKey())
 	r.cache = freecache.NewCacheCustomTimer(int(c.TokenCacheBytes), r.clock)
 	r.fuids = newFuids(c.FuidTable, c.FuidPerDay)
 	if d.Store != nil {
@@ -136,6 +141,7 @@ func (r *Resolver) register(set *metrics.Set) {
 	gauge(`antirobot_identity_cache_evictions`, func() float64 { return float64(r.cache.EvacuateCount()) })
 	gauge(`antirobot_identity_i_minted{rate="within"}`, func() float64 { return float64(r.minted.Load()) })
 	gauge(`antirobot_identity_i_minted{rate="above"}`, func() float64 { return float64(r.crowded.Load()) })
+	gauge(`antirobot_identity_honoured_credentials`, func() float64 { return float64(r.credentials.honoured.Load()) })
 	gauge(`antirobot_identity_fuids`, func() float64 { return float64(r.fuids.size()) })
 	gauge(`antirobot_identity_fuids_refused`, func() float64 { return float64(r.fuids.refused.Load()) })
 	gauge(`antirobot_identity_fuids_evicted`, func() float64 { return float64(r.fuids.evicted.Load()) })
@@ -166,6 +172,9 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	if len(v.Client) > 0 && !id.has(KindL) {
 		id.key = append(append(id.key[:0], "certificate:"...), v.Client...)
 		id.add(TextSubject(KindL, id.key))
+	}
+	if r.credentials.honoured.Load() > 0 {
+		r.authorized(id, v, s, at)
 	}
 	if j.n[KindFuid] > 0 {
 		r.fuid(id, &j, v, s, at)

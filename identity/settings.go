@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -19,6 +20,7 @@ type CookieSettings struct {
 	// hostSpravka is the pass's second name, which no sibling domain and no unencrypted page can set.
 	hostSpravka string
 
+	service uint64 // hash of the service's name; see ForService
 	domain  string // without a leading dot, lower case
 	scope   uint64 // of domain
 	iMinAge int64  // seconds
@@ -84,6 +86,10 @@ func NewCookieSettings(c ServiceConfig) (*CookieSettings, error) {
 	}
 	return s, nil
 }
+
+// ForService says to which service the settings belong: the credentials that it honours are its own. It is called before they are
+// in use.
+func (s *CookieSettings) ForService(name string) { s.service = request.Hash([]byte(name)) }
 
 // readSecrets reads shared secrets; everything that is wrong is returned at once.
 func readSecrets(path string, refs []KeyRef) ([][]byte, error) {
@@ -165,6 +171,11 @@ func (c ServiceConfig) CookieDomainProblems(host string) []string {
 	}
 	return []string{fmt.Sprintf("host %s lies outside the cookie domain %s: it has passes and i cookies of its own, "+
 		"and no service cookie that would tell its visitors apart at once", host, s.domain)}
+}
+
+// own reports whether a cookie is one of the gateway's.
+func (s *CookieSettings) own(name []byte) bool {
+	return string(name) == s.names[KindSpravka] || string(name) == s.names[KindI] || string(name) == s.hostSpravka
 }
 
 // HostSpravkaCookie is the pass's second name, for an answer over https to a browser; empty if the pass is for a whole

@@ -14,15 +14,19 @@ const (
 	KindNone Kind = iota
 	KindSpravka
 	KindL
+	KindAuth // an Authorization that the service honours
 	KindFuid
 	KindI
 	KindService
 	KindIP
 )
 
+// MaxSubjects is how many identities a request can have: one of each kind.
+const MaxSubjects = int(KindIP)
+
 // Subject is whom a request is attributed to: a kind and an ID. It is comparable and can be a map key. ID is 16 bytes:
-// the ID of a pass or of an i cookie, the address (IPv4 mapped, IPv6 masked to /64), or the first half of SHA-256 over
-// the text of an L, fuid or service identity.
+// the ID of a pass or of an i cookie, the address (IPv4 mapped, IPv6 masked to /64), the first half of SHA-256 over
+// the text of an L, fuid or service identity, or a hash with a key over an Authorization.
 type Subject struct {
 	Kind Kind
 	ID   [16]byte
@@ -34,10 +38,10 @@ const maxPasses = 4
 // Identity is what Resolve found out about one request. It is reused from request to request, and belongs to one
 // goroutine at a time. Nothing in it points into the View.
 type Identity struct {
-	Addr     netip.Addr   // the client's address after trusted proxies, unmapped
-	Net      netip.Prefix // its /24 or /48
-	Proto    string       // "http" or "https", whichever the client used: TLS, or what a trusted proxy says
-	Subjects [6]Subject   // verified, strongest first; the last of the N is the address
+	Addr     netip.Addr           // the client's address after trusted proxies, unmapped
+	Net      netip.Prefix         // its /24 or /48
+	Proto    string               // "http" or "https", whichever the client used: TLS, or what a trusted proxy says
+	Subjects [MaxSubjects]Subject // verified, strongest first; the last of the N is the address
 	N        int
 	Passes   [maxPasses]spravka.Pass // the verified passes, in the order of the cookies; their times are of the clock that gateways share
 	NPasses  int

@@ -21,6 +21,8 @@ func (k Kind) String() string {
 		return "spravka"
 	case KindL:
 		return "L"
+	case KindAuth:
+		return "auth"
 	case KindFuid:
 		return "fuid"
 	case KindI:
@@ -41,14 +43,17 @@ func parseKind(s string) (Kind, error) {
 			return k, nil
 		}
 	}
-	return KindNone, fmt.Errorf("kind %q: must be one of spravka, L, fuid, i, service, ip", cut(s))
+	return KindNone, fmt.Errorf("kind %q: must be one of spravka, L, auth, fuid, i, service, ip", cut(s))
 }
 
-// Vouched reports whether the service itself says who the visitor is.
-func (k Kind) Vouched() bool { return k == KindL || k == KindService }
+// Vouched reports whether the service itself knows the client, be it a person or a program.
+func (k Kind) Vouched() bool { return k == KindAuth || k.SignedIn() }
 
-// hashed reports whether the ID is a hash of a text.
-func (k Kind) hashed() bool { return k == KindL || k == KindFuid || k == KindService }
+// SignedIn reports whether the service itself says which person the visitor is.
+func (k Kind) SignedIn() bool { return k == KindL || k == KindService }
+
+// hashed reports whether the ID is a hash of a text, which is printed as one.
+func (k Kind) hashed() bool { return k == KindL || k == KindAuth || k == KindFuid || k == KindService }
 
 // TextSubject is the subject identified by a text of a hashed kind (L, fuid, service).
 func TextSubject(k Kind, text []byte) Subject {
@@ -61,6 +66,7 @@ func TextSubject(k Kind, text []byte) Subject {
 //	ip:203.0.113.7   ip:2001:db8:1:2::/64   ip:2001:db8:1:2::7 (means its /64)
 //	i:<32 hex digits>   spravka:<32 hex digits>
 //	L:alice   fuid:5f1e2d3c4b5a6978   service:NAME=VALUE   or, by its hash, L:#<32 hex digits>
+//	auth:#<32 hex digits> (only by its hash: the gateway never shows a credential, and nobody should write one down)
 func ParseSubject(s string) (Subject, error) {
 	name, rest, ok := strings.Cut(s, ":")
 	if !ok {
@@ -78,6 +84,8 @@ func ParseSubject(s string) (Subject, error) {
 		sub.ID, err = parseID(rest)
 	case len(rest) == 33 && rest[0] == '#':
 		sub.ID, err = parseID(rest[1:])
+	case k == KindAuth:
+		err = errors.New("an Authorization is named by its hash alone: auth:# and 32 hexadecimal digits, as antirobot why prints it")
 	case rest == "":
 		err = errors.New("the id is empty")
 	case len(rest) > maxText:

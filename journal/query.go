@@ -151,7 +151,7 @@ func split(w string) (key, value string) {
 	switch {
 	case !ok || strings.HasPrefix(w, "/"):
 		return "", w
-	case slices.Contains([]string{"spravka", "i", "L", "fuid"}, key):
+	case slices.Contains([]string{"spravka", "i", "L", "auth", "fuid"}, key):
 		return "subject", w
 	case key == "address":
 		key = "ip"

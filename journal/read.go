@@ -238,27 +238,3 @@ func nameBy(by string) (func(r *row) []byte, error) {
 	}
 	return nil, fmt.Errorf("%q is none of subject, ip, network, path, agent, cause, service, reason, ja4", by)
 }
-
-// Walk calls f with the entries since a time, the newest first, until it returns false; it looks at a bounded number of them, and
-// returns how far back it came: since, if nothing was left out.
-func (j *Journal) Walk(ctx context.Context, since time.Time, f func(e *Entry) bool) (reached time.Time, err error) {
-	var r row
-	n := 0
-	reached = since
-	err = j.db.Scan(timeKey(spaceEntry, since), []byte{spaceEntry + 1}, true, func(key, val []byte) bool {
-		if n++; n > maxScanned || n%4096 == 0 && ctx.Err() != nil {
-			reached = r.at()
-			return false
-		}
-		if r.read(key, val) != nil {
-			return true
-		}
-		e := r.entry()
-		if !f(&e) {
-			reached = e.At
-			return false
-		}
-		return true
-	})
-	return reached, err
-}

@@ -119,6 +119,11 @@ export interface Antirobot {
     read(response: Response): Promise<Challenge | null>;
     /** Asks the person; resolves when there is a pass. */
     solve(challenge: Challenge, signal?: AbortSignal | null): Promise<void>;
+    /**
+     * Resolves when the URL (also of a WebSocket) may be opened by what can't be asked itself: a WebSocket, an EventSource. It requests the
+     * URL, reads no more than the head of its answer, and rejects as fetch does.
+     */
+    ready(url: string | URL): Promise<void>;
     /** Patches the globals; the returned function undoes it. */
     install(what?: {
         fetch?: boolean;
@@ -132,6 +137,8 @@ export interface Antirobot {
 export declare class AntirobotCancelled extends Error {
     readonly challenge: Challenge;
     readonly name = "AntirobotCancelled";
+    /** As axios says it of what was aborted, and does not repeat. */
+    readonly code = "ECONNABORTED";
     constructor(challenge: Challenge);
 }
 /** The gateway refuses the client; or, with reason rounds, asks again although the answer was right, most likely because its cookie is not kept. */

@@ -35,6 +35,7 @@ func (k *checkCall) learnAnswer(call *request.View) {
 		k.refuse(400, answerHeader+" must say status and type of the answer, such as: 200 text/html")
 		return
 	}
+	k.core.deps.Resolver.Answered(k.view, k.svc.Identity, status, k.svc.drop)
 	k.core.deps.Decider.Answered(k.view, k.svc.Verdict, status, bytes.TrimSpace(contentType))
 	if r, ok := k.svc.Verdict.Rules.(verdict.AnswerRules); ok {
 		r.Answered(k.view, &k.id, k.svc.Verdict, &verdict.Answer{Status: status, ContentType: bytes.TrimSpace(contentType), Bytes: -1})

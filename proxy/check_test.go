@@ -342,6 +342,33 @@ func TestNobodyReportsForTheBalancer(t *testing.T) {
 	}
 }
 
+// TestReportsTellCredentials: beside a balancer, which credentials a service honours is learnt from the answers that are reported.
+func TestReportsTellCredentials(t *testing.T) {
+	e := newCheckEnv(t, nil)
+	const alice = "Authorization: Bearer of-alice\r\n"
+	banned := e.banned()
+	f := func(why string, want int) {
+		t.Helper()
+		if res := e.send(asked("GET", "/repo", banned, alice)); res.StatusCode != want {
+			t.Errorf("%s: %d, wanted %d", why, res.StatusCode, want)
+		}
+	}
+	report := func(from, answer string, fields ...string) {
+		t.Helper()
+		call := asked("GET", "/repo", from, append(fields, "X-Antirobot-Answer: "+answer+"\r\n")...)
+		if res := e.send(strings.Replace(call, "GET /check ", "GET /check?style=answer ", 1)); res.StatusCode != 204 {
+			t.Errorf("%s: %d", answer, res.StatusCode)
+		}
+	}
+	f("nothing was reported", e.send(asked("GET", "/repo", banned)).StatusCode)
+	report("203.0.113.5", "401 text/plain")
+	report("203.0.113.6", "200 text/plain", alice)
+	f("the service honours it", 200)
+	if res := e.send(asked("GET", "/repo", banned)); res.StatusCode == 200 {
+		t.Error("a stranger passes")
+	}
+}
+
 // TestCheckAnswersFitSmallBuffers: the head of an answer that a balancer reads into a page of memory, and may take for no answer, is small
 // whatever is asked for.
 func TestCheckAnswersFitSmallBuffers(t *testing.T) {

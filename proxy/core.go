@@ -3,6 +3,7 @@ package proxy
 import (
 	"bytes"
 	"errors"
+	"hash/maphash"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ type Core struct {
 
 	decisions, accesses *lines
 	underWay            underWay
+	served              served
 	programs            programs
 }
 
@@ -41,6 +43,7 @@ func NewCore(s *Snapshot, d Deps) (*Core, error) {
 		decisions: newLines(d.DecisionLines, m.leftOut("decision")), accesses: newLines(d.AccessLines, m.leftOut("access")),
 	}
 	c.programs = newPrograms()
+	c.served.seed = maphash.MakeSeed()
 	commit, err := c.Prepare(s)
 	if err != nil {
 		return nil, err
@@ -175,6 +178,7 @@ func (c *Case) Decide() {
 		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
 		return
 	}
+	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
 	c.judge(false)
 	c.limitProgram(false)
 }
@@ -185,6 +189,7 @@ func (c *Case) watch() {
 		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
 		return
 	}
+	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
 	c.judge(true)
 	c.limitProgram(true)
 }

@@ -114,6 +114,13 @@ func (j *journey) forward(a *captcha.Response) {
 	j.goingOn(o)
 	j.inserting(o)
 	j.sparing(o)
+	if j.part {
+		if j.onlyPart == nil {
+			j.onlyPart = j.onlyParts
+		}
+		o.HoldHead = j.onlyPart
+	}
+	robots := j.readingRobots(o)
 	if j.resent = a != nil; j.resent {
 		o.Replay = replay(a.Resend)
 	} else {
@@ -123,11 +130,18 @@ func (j *journey) forward(a *captcha.Response) {
 	var err error
 	j.result, err = j.x.Forward(j.svc.Upstream, o)
 	j.status = j.result.Status
+	if j.result.Held && j.part {
+		j.enforce()
+		return
+	}
 	if j.result.Held {
 		j.require()
 		return
 	}
 	if err == nil {
+		if robots != nil {
+			j.readRobots(robots)
+		}
 		return
 	}
 	j.failure = err

@@ -109,21 +109,24 @@ type journey struct {
 	result    h1.Result
 	outcome   captcha.Outcome
 	evidence  request.Evidence
-	work      bool                // the captcha was answered by work of the browser
-	ownPage   bool                // one of the gateway's own pages was requested
-	failure   error               // why there was no proper answer
-	message   captcha.Message     // the fingerprint of the judged message
-	written   string              // what people wrote into it
-	taken     captcha.HeaderField // removes the grant that was spent
-	required  captcha.Step        // what the service's withheld answer asks for
-	traced    traced              // for its spans
-	resent    bool                // the request that goes to the service was carried through a captcha
-	hold      func([]byte) bool   // withholds, made once
-	head      func(h1.Result)     // looks at what the service answers, made once
-	unblocked func() bool         // looks whether the visitor is blocked meanwhile, made once
-	under     *atomic.Int32       // counts the documents under way; nil: this is none of them
-	early     bool                // the slow half was told when the answer began
-	insertion *insert.Insertion   // into the page that the service answers with, made once if there is ever one
+	work      bool                   // the captcha was answered by work of the browser
+	ownPage   bool                   // one of the gateway's own pages was requested
+	failure   error                  // why there was no proper answer
+	message   captcha.Message        // the fingerprint of the judged message
+	written   string                 // what people wrote into it
+	taken     captcha.HeaderField    // removes the grant that was spent
+	required  captcha.Step           // what the service's withheld answer asks for
+	traced    traced                 // for its spans
+	resent    bool                   // the request that goes to the service was carried through a captcha
+	hold      func([]byte) bool      // withholds, made once
+	head      func(h1.Result)        // looks at what the service answers, made once
+	onlyPart  func(int, []byte) bool // onlyParts, made once
+	part      bool                   // stopped, but for what may be a subresource of the last page
+	stopped   verdict.Verdict        // with part: the verdict that stops anything else
+	unblocked func() bool            // looks whether the visitor is blocked meanwhile, made once
+	under     *atomic.Int32          // counts the documents under way; nil: this is none of them
+	early     bool                   // the slow half was told when the answer began
+	insertion *insert.Insertion      // into the page that the service answers with, made once if there is ever one
 
 	options h1.ForwardOptions // kept here, as it would be allocated for each request
 	noted   verdict.Note
@@ -177,6 +180,10 @@ func (j *journey) serve() {
 	if len(j.svc.routes) > 0 {
 		j.judgeMessage()
 	}
+	if j.Stopped() && j.mayBePart() {
+		j.forwardPart()
+		return
+	}
 	j.remember()
 	if j.Stopped() {
 		j.enforce()
@@ -204,7 +211,7 @@ func (j *journey) end() {
 		j.insertion.Page = insert.Page{}
 	}
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
-	j.under, j.early = nil, false
+	j.under, j.early, j.part = nil, false, false
 	j.evidence, j.traced = request.Evidence{}, traced{}
 	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""
 }

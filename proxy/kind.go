@@ -110,7 +110,7 @@ func (f *fields) isBrowser(v *request.View) bool {
 	if !v.Partial && !(f.language && f.encoding) && len(f.mode) == 0 {
 		return false
 	}
-	if client.ParseClaim(f.agent).Family.Browser() {
+	if claim := client.ParseClaim(f.agent); !claim.Program() { // one without a screen can answer, too
 		return true
 	}
 	for _, name := range textBrowsers {

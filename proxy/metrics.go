@@ -38,7 +38,7 @@ type modedService struct {
 // verdictCounters count requests by verdict and cause.
 type verdictCounters [verdict.Blocked + 1][verdict.Causes]*metrics.Counter
 
-// serviceMetrics are the counters of one service.
+// serviceMetrics are the counters of one service, and what else is kept of it over a reload.
 type serviceMetrics struct {
 	own      *metrics.Counter
 	failed   *metrics.Counter
@@ -49,6 +49,7 @@ type serviceMetrics struct {
 	set      *metrics.Set
 	name     string
 	whole    latency // from the complete head to the last byte of the answer
+	sitemaps sitemaps
 }
 
 // newCoreMetrics registers the gateway's metrics in set.

@@ -48,6 +48,10 @@ func (j *journey) watching(o *h1.ForwardOptions) {
 
 // begun counts a document whose answer begins, and tells of it at once if others of its network are under way.
 func (j *journey) begun(r h1.Result) {
+	j.servedPage(r)
+	if !j.resent && j.partner == nil {
+		j.core.deps.Resolver.Answered(j.view, j.svc.Identity, r.Status, j.svc.drop)
+	}
 	if verdict.IsPart(r.ContentType) || r.Upgraded {
 		j.endTurn()
 		return

@@ -38,6 +38,7 @@ type View struct {
 	// Claims are methods that the request claims to be of beside its own, in capitals; Overclaims: it may claim any
 	Claims     [][]byte
 	Overclaims bool
+	WellKnown  bool // the service's robots.txt names it as a sitemap
 	HTTP10     bool
 	HTTP2      bool // names are in lower case, and the order of Fields says nothing: it is not the client's
 	HTTP3      bool // HTTP2 is set as well: the same holds

@@ -18,6 +18,9 @@ func (v *View) IsWellKnown() bool {
 	if !v.reads() {
 		return false
 	}
+	if v.WellKnown {
+		return true
+	}
 	for _, name := range wellKnownNames {
 		if string(v.Path) == name {
 			return true

@@ -13,7 +13,7 @@ type Config struct {
 	Lifetime time.Duration `mapstructure:"lifetime"`
 	// Allowance is how many requests a pass guarantees.
 	Allowance int64 `mapstructure:"allowance"`
-	// AllowanceFloor is the least that a pass guarantees, however many its network earned.
+	// AllowanceFloor is the least that a pass guarantees, however it was earned and however many its network earned.
 	AllowanceFloor int64 `mapstructure:"allowance_floor"`
 	// HalfAfter is after how many passes of a household in a day the next one is worth half.
 	HalfAfter float64 `mapstructure:"half_after"`
@@ -21,7 +21,7 @@ type Config struct {
 
 // DefaultConfig returns 30 days, 100 documents, and for each further pass of a household on a day half of that.
 func DefaultConfig() Config {
-	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 1, HalfAfter: 1}
+	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 10, HalfAfter: 1}
 }
 
 // Validate returns everything that is wrong, with the key of each problem.

@@ -116,7 +116,7 @@ func TestAllowanceShrinks(t *testing.T) {
 	for _, f := range []struct {
 		earned float64
 		want   uint32
-	}{{0, 100}, {-1, 100}, {0.5, 70}, {1, 50}, {2, 25}, {4, 6}, {7, 1}, {1e9, 1}} {
+	}{{0, 100}, {-1, 100}, {0.5, 70}, {1, 50}, {2, 25}, {3, 12}, {4, 10}, {1e9, 10}} {
 		if got := c.AllowanceOf(f.earned); got != f.want {
 			t.Errorf("after %v: %d, want %d", f.earned, got, f.want)
 		}

@@ -13,11 +13,11 @@ import (
 // A batch on the wire: version, the name of its publisher, its number among the publisher's batches of this partition, the
 // time from which its events' times are given (unix microseconds), and the events.
 const (
-	batchVersion = 1
+	batchVersion = 2
 	headLength   = 1 + 8 + 8 + 8
 )
 
-// errVersion is returned for a batch of a later version.
+// errVersion is returned for a batch of another version.
 var errVersion = errors.New("stream: a batch of a version that is not known here")
 
 // head is what a batch begins with.

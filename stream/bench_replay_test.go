@@ -28,10 +28,6 @@ func BenchmarkReplay(b *testing.B) {
 		g, _ := overRedis(b, cfg)
 		replays(b, cfg, g)
 	})
-	b.Run("kafka", func(b *testing.B) {
-		g, _ := overKafka(b, cfg)
-		replays(b, cfg, g)
-	})
 }
 
 func replays(b *testing.B, cfg stream.Config, g stream.Stream) {

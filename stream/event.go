@@ -23,39 +23,12 @@ const maxEvent = 384
 const (
 	atVerdict = 18 // 2 bits
 	atMode    = 20 // 2
-	atType    = 22 // 3
-	atKind    = 25 // 3
-	atFiner   = 29 // see coarse
+	atType    = 22 // 4
+	atKind    = 26 // 3
+	atQUIC    = 29
 	atWeakBan = 30
 	atBanned  = 31 // OnBanned
-	atQUIC    = 28 // the hash of a handshake in QUIC ends the event, where earlier versions, which know those over TCP alone, pass it over
 )
-
-// coarse is the type that earlier versions take another for: they know no scripts, ranges and feeds.
-func coarse(t verdict.Type) verdict.Type {
-	switch t {
-	case verdict.TypeScript:
-		return verdict.TypePart
-	case verdict.TypeRanges:
-		return verdict.TypeOther
-	case verdict.TypeFeed:
-		return verdict.TypeData
-	}
-	return t
-}
-
-// finer is the type that coarse was given.
-func finer(t verdict.Type) verdict.Type {
-	switch t {
-	case verdict.TypePart:
-		return verdict.TypeScript
-	case verdict.TypeOther:
-		return verdict.TypeRanges
-	case verdict.TypeData:
-		return verdict.TypeFeed
-	}
-	return t
-}
 
 // flags are the event's fields that are true or false, in the order of their bits, which is part of the format.
 func flags(e *verdict.Event) [18]*bool {
@@ -97,10 +70,7 @@ const (
 func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byte {
 	begin := len(dst)
 	dst = append(dst, 0, 0) // the length
-	bits := uint32(e.Verdict&3)<<atVerdict | uint32(e.Mode&3)<<atMode | uint32(coarse(e.Type)&7)<<atType | uint32(e.Kind&7)<<atKind
-	if coarse(e.Type) != e.Type {
-		bits |= 1 << atFiner
-	}
+	bits := uint32(e.Verdict&3)<<atVerdict | uint32(e.Mode&3)<<atMode | uint32(e.Type&15)<<atType | uint32(e.Kind&7)<<atKind
 	for i, f := range flags(e) {
 		if *f {
 			bits |= 1 << i
@@ -201,9 +171,7 @@ func appendFields(dst []byte, e *verdict.Event) (_ []byte, has uint32) {
 	w.u32(hasClient, e.Client)
 	w.u64(hasShape, e.Shape)
 	w.u32(hasLanguage, e.Language)
-	if !e.QUIC {
-		w.u64(hasJA4, e.JA4)
-	}
+	w.u64(hasJA4, e.JA4)
 	w.u64(hasFrames, e.Frames)
 	w.u32(hasRefererPath, e.RefererPath)
 	w.u32(hasBrowser, e.Browser)
@@ -215,9 +183,6 @@ func appendFields(dst []byte, e *verdict.Event) (_ []byte, has uint32) {
 	w.varint(hasForged, uint64(e.Forged))
 	w.varint(hasHeaders, uint64(e.Headers))
 	w.varint(hasMajor, uint64(e.Claim.Major))
-	if e.QUIC {
-		w.dst = binary.LittleEndian.AppendUint64(w.dst, e.JA4)
-	}
 	return w.dst, w.has
 }
 
@@ -311,8 +276,8 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 		*f = bits>>i&1 == 1
 	}
 	e.Verdict, e.Mode = verdict.Verdict(bits>>atVerdict&3), verdict.Mode(bits>>atMode&3)
-	e.Type, e.Kind = verdict.Type(bits>>atType&7), verdict.EventKind(bits>>atKind&7)
-	e.WeakBan, e.OnBanned = bits>>atWeakBan&1 == 1, bits>>atBanned&1 == 1
+	e.Type, e.Kind = verdict.Type(bits>>atType&15), verdict.EventKind(bits>>atKind&7)
+	e.QUIC, e.WeakBan, e.OnBanned = bits>>atQUIC&1 == 1, bits>>atWeakBan&1 == 1, bits>>atBanned&1 == 1
 	h := r.take(3)
 	has := uint32(h[0]) | uint32(h[1])<<8 | uint32(h[2])<<16
 	x := r.take(11)
@@ -334,14 +299,8 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 		e.Subjects[i] = r.subject()
 	}
 	r.fields(e, has)
-	if e.QUIC = bits>>atQUIC&1 == 1; e.QUIC {
-		e.JA4 = binary.LittleEndian.Uint64(r.take(8))
-	}
-	if r.bad || e.Type > verdict.TypeOther {
+	if r.bad || e.Type > verdict.TypeFeed {
 		return 0, rest, errEvent
-	}
-	if bits>>atFiner&1 == 1 {
-		e.Type = finer(e.Type)
 	}
 	return service, rest, nil
 }

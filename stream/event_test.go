@@ -51,7 +51,7 @@ func randomEvent(r *rand.Rand) verdict.Event {
 	e.Type, e.Kind, e.N = verdict.Type(r.IntN(5)), verdict.EventKind(r.IntN(5)), uint8(1+r.IntN(6))
 	e.Evidence.Probes &= request.ProbesAll
 	e.Site, e.Referer = client.Site(r.IntN(4)), client.Referer(r.IntN(4))
-	e.Subjects = [6]identity.Subject{}
+	e.Subjects = [identity.MaxSubjects]identity.Subject{}
 	for i := range e.N {
 		e.Subjects[i] = randomSubject(r)
 	}
@@ -125,37 +125,16 @@ func TestEventsOfALaterVersion(t *testing.T) {
 	}
 }
 
-// TestHandshakesInQUIC: an earlier version, which knows handshakes over TCP alone, must not take one in QUIC for one of those.
-func TestHandshakesInQUIC(t *testing.T) {
-	e := typical(7)
-	e.QUIC = true
-	wire := appendEvent(nil, &e, 1, 0)
-	wire[2+atQUIC/8] &^= 1 << (atQUIC % 8) // nor does it know that bit
-	var got verdict.Event
-	if _, _, err := readEvent(&got, wire, 0); err != nil {
-		t.Fatal(err)
-	}
-	if got.JA4 != 0 || got.QUIC || got.Frames != e.Frames || got.Claim != e.Claim {
-		t.Errorf("%+v", got)
-	}
-}
-
-// TestTypesOfALaterVersion: an earlier version, which knows no scripts, ranges and feeds, takes them for a part, something else and data.
-func TestTypesOfALaterVersion(t *testing.T) {
-	for is, was := range map[verdict.Type]verdict.Type{
-		verdict.TypeScript: verdict.TypePart, verdict.TypeRanges: verdict.TypeOther, verdict.TypePart: verdict.TypePart, verdict.TypeOther: verdict.TypeOther,
-		verdict.TypeFeed: verdict.TypeData, verdict.TypeData: verdict.TypeData,
-	} {
-		e := typical(7)
-		e.Type = is
-		wire := appendEvent(nil, &e, 1, 0)
-		var got verdict.Event
-		if _, _, err := readEvent(&got, wire, 0); err != nil || got != e {
-			t.Errorf("%d: %+v, %v", is, got, err)
-		}
-		wire[2+atFiner/8] &^= 1 << (atFiner % 8)
-		if _, _, err := readEvent(&got, wire, 0); err != nil || got.Type != was {
-			t.Errorf("%d is read as %d by an earlier version, %v", is, got.Type, err)
+// TestTypesTravel: every type of an answer arrives as it was, over TCP and over QUIC.
+func TestTypesTravel(t *testing.T) {
+	for is := verdict.TypeUnknown; is <= verdict.TypeFeed; is++ {
+		for _, quic := range []bool{false, true} {
+			e := typical(7)
+			e.Type, e.QUIC = is, quic
+			var got verdict.Event
+			if _, _, err := readEvent(&got, appendEvent(nil, &e, 1, 0), 0); err != nil || got != e {
+				t.Errorf("%d: %+v, %v", is, got, err)
+			}
 		}
 	}
 }

@@ -102,6 +102,7 @@ type Brand struct {
 	Head    template.HTML // the styles
 	Script  template.HTML
 	Moving  template.HTML // the script that makes a page with digits one with a moving picture; it comes before Script
+	Over    template.HTML // the script with which a page notices that its question is over; it comes before Script and Steps
 	Steps   template.HTML // the script of a page that checks the browser
 	Wait    template.HTML // the script of a page that says how long to wait
 
@@ -121,7 +122,9 @@ func (s *Set) Brand(cfg Branding, frames ...string) (*Brand, error) {
 		styles += " " + sourceHash(own)
 	}
 	b.Moving = safe("<script>" + s.moving + "</script>")
-	scripts := sourceHash(s.moving)
+	b.Over = safe("<script>" + s.over + "</script>")
+	over := sourceHash(s.over)
+	scripts := sourceHash(s.moving) + " " + over
 	if s.script != "" {
 		b.Script = safe("<script>" + s.keys + "</script><script>" + s.script + "</script>")
 		scripts += " " + sourceHash(s.keys) + " " + sourceHash(s.script)
@@ -141,12 +144,12 @@ func (s *Set) Brand(cfg Branding, frames ...string) (*Brand, error) {
 	// redirect to a login on another host.
 	common := "default-src 'none'; img-src 'self' data:; style-src " + styles + "; base-uri 'none'; frame-ancestors "
 	policy := func(scripts string) string {
-		return common + strings.Join(append([]string{"'self'"}, frames...), " ") + "; media-src 'self'; script-src " + scripts
+		return common + strings.Join(append([]string{"'self'"}, frames...), " ") + "; media-src 'self'; connect-src 'self'; script-src " + scripts
 	}
 	b.framedCSP = common + "*"
 	b.Steps = safe("<script>" + s.steps + "</script>")
 	b.Wait = safe("<script>" + s.wait + "</script>")
-	b.csp, b.checkCSP, b.waitCSP = policy(scripts), policy(sourceHash(s.steps)), policy(sourceHash(s.wait))
+	b.csp, b.checkCSP, b.waitCSP = policy(scripts), policy(over+" "+sourceHash(s.steps)), policy(sourceHash(s.wait))
 	return b, nil
 }
 
@@ -172,8 +175,8 @@ func (b *Brand) WaitCSP() string { return b.waitCSP }
 // FramedCSP is the policy of a page that any site may show in a frame: it only leads out of it.
 func (b *Brand) FramedCSP() string { return b.framedCSP }
 
-// WorkCSP is the policy of a challenge page that offers work: it may fetch the task, and start the Worker that does it.
-func (b *Brand) WorkCSP() string { return b.csp + "; connect-src 'self'; worker-src 'self'" }
+// WorkCSP is the policy of a challenge page that offers work: it may start the Worker that does it.
+func (b *Brand) WorkCSP() string { return b.csp + "; worker-src 'self'" }
 
 // style returns the rules for the colours; they were validated.
 func (b *Branding) style() string {

@@ -52,6 +52,8 @@ type ChallengePage struct {
 	NewURL string
 	// WorkURL is the script with which the browser can work instead of the visitor; empty: not offered.
 	WorkURL string
+	// OverURL leads on whoever has passed; with format=json the page asks there whether that is so. Empty: it does not ask.
+	OverURL string
 	Problem Problem
 	Moving  bool // the picture moves, and directions are the answer
 	// Still, with Moving, is the same page with digits: what a browser without scripts shows.
@@ -81,6 +83,7 @@ type CheckPage struct {
 	Press     bool   // the visitor presses a button
 	FormKept  bool   // the page carries a request
 	Written   string // what was written in it, if that is the reason; empty: not shown
+	OverURL   string // as in ChallengePage
 	// DigitsURL is the page for a browser without scripts; empty: only a button of the form leads there.
 	DigitsURL string
 }

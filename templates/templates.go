@@ -43,6 +43,7 @@ type Set struct {
 	steps     string // the script of a page that checks the browser
 	wait      string // the script of a page that says how long to wait
 	moving    string // the script of a page with a moving picture
+	over      string // the script of a page with a question, which notices that it is over
 	keys      string // the script that signs what is answered on the other pages
 	static    map[string]Asset
 	source    source
@@ -152,6 +153,7 @@ func load(src source, own []Text) (*Set, error) {
 	s.steps = string(bytes.TrimSpace(s.static["steps.js"].Body))
 	s.wait = tidy(s.static["wait.js"].Body)
 	s.moving = tidy(s.static["moving.js"].Body)
+	s.over = tidy(s.static["over.js"].Body)
 	s.keys = string(bytes.TrimSpace(s.static["keys.js"].Body))
 	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
 		errs = append(errs, errors.New("static: a style or script may not contain </"))
@@ -220,7 +222,7 @@ func (l *Language) prints() *prints {
 // scripts returns the files that are never an operator's: pages rely on them.
 var scripts = sync.OnceValue(func() map[string]Asset {
 	out := map[string]Asset{}
-	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js", "evidence.js", "keys.js", "wait.js", "moving.js"} {
+	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js", "evidence.js", "keys.js", "wait.js", "moving.js", "over.js"} {
 		b, err := embedded.ReadFile("static/" + name)
 		if err != nil {
 			panic("BUG: " + err.Error())

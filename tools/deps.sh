@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 # The fonts are for people who look at the pictures of `make screens`; Noto's Chinese and Japanese would be 56 MB, these are 4.
-want=(chromium chromium-headless-shell chromium-driver firefox-esr nginx-light redis-server haproxy apache2-bin caddy fontconfig fonts-noto-core fonts-wqy-microhei fonts-vlgothic python3 python3-xgboost curl nodejs npm perl libnet-akismet-perl systemd kcat nghttp2-client xvfb xdotool webkit2gtk-driver php-cli default-jdk-headless gcc libc6-dev)
+want=(chromium chromium-headless-shell chromium-driver firefox-esr nginx-light redis-server haproxy apache2-bin caddy fontconfig fonts-noto-core fonts-wqy-microhei fonts-vlgothic python3 python3-xgboost curl nodejs npm perl libnet-akismet-perl systemd nghttp2-client xvfb xdotool webkit2gtk-driver php-cli default-jdk-headless gcc libc6-dev git wget rclone cadaver aria2 skopeo newsboat)
 # Debian's Python, whichever stands first on the PATH.
 have_akismet() { perl -MNet::Akismet -e 1 >/dev/null 2>&1; }
 have_xgboost() { /usr/bin/python3 -c "import xgboost" >/dev/null 2>&1; }
@@ -16,8 +16,10 @@ fonts() {
 		[ -n "$(fc-list ":lang=$lang" family)" ] || return 1
 	done
 }
+# Programs that do legitimate work at a service.
+clients() { have git && have wget && have rclone && have cadaver && have aria2c && have skopeo && have newsboat; }
 debian() {
-	if fonts && have chromium && have chromium-headless-shell && have chromedriver && have firefox-esr && have nginx && have redis-server && have haproxy && have apache2 && have caddy && have python3 && have curl && have node && have npm && have_xgboost && have_akismet && have systemd-analyze && have kcat && have h2load && have Xvfb && have xdotool && have WebKitWebDriver && have php && have javac && have gcc; then
+	if fonts && have chromium && have chromium-headless-shell && have chromedriver && have firefox-esr && have nginx && have redis-server && have haproxy && have apache2 && have caddy && have python3 && have curl && have node && have npm && have_xgboost && have_akismet && have systemd-analyze && have h2load && have Xvfb && have xdotool && have WebKitWebDriver && have php && have javac && have gcc && clients; then
 		return
 	fi
 	if ! have apt-get; then

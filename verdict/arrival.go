@@ -48,7 +48,7 @@ func (e *Event) FromSite() bool {
 // Nameless reports whether a visitor brings nothing that says who it is, but perhaps a pass.
 func (e *Event) Nameless() bool { return nameless(&e.Subjects, int(e.N)) }
 
-func nameless(list *[6]identity.Subject, n int) bool {
+func nameless(list *[identity.MaxSubjects]identity.Subject, n int) bool {
 	return n == 1 && list[0].Kind == identity.KindIP || n == 2 && list[0].Kind == identity.KindSpravka && list[1].Kind == identity.KindIP
 }
 

@@ -55,6 +55,7 @@ func (c *Cacher) putBan(b *bans.Ban) error {
 	if err := put(); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
+	c.logBan(b.Key())
 	c.standing.Ban(b.Subject, at)
 	c.bansMade[b.Source].Inc()
 	if c.tell != nil {
@@ -100,7 +101,9 @@ func (c *Cacher) lift(k bans.Key) bool {
 	}
 	made := max(at.UnixNano(), b.Made.UnixNano())
 	if c.st.Shared() {
-		return c.bans.Lift(k, made, false)
+		lifted := c.bans.Lift(k, made, false)
+		c.logBan(k)
+		return lifted
 	}
 	return c.bans.Remove(k, made)
 }
@@ -274,9 +277,12 @@ func (c *Cacher) hearBan(told *bans.Ban) (newer bool) {
 	c.skew.RLock()
 	defer c.skew.RUnlock()
 	b := told.Moved(-c.skew.by)
-	newer, _ = c.bans.Merge(b, c.horizon().UnixNano())
+	newer, changed := c.bans.Merge(b, c.horizon().UnixNano())
 	if !newer && !b.Lifted {
 		c.standing.Ban(b.Subject, c.now())
+	}
+	if l := c.local.Load(); changed && l != nil {
+		l.Append(banRecord(told))
 	}
 	return newer
 }
@@ -307,8 +313,9 @@ func (c *Cacher) heardBan(msg []byte) error {
 			return bans.ErrMalformed
 		}
 		c.skew.RLock()
-		defer c.skew.RUnlock()
 		c.bans.Lift(k, int64(binary.BigEndian.Uint64(msg))-int64(c.skew.by), true)
+		c.skew.RUnlock()
+		c.logBan(k)
 	case saidScan:
 		return errScan
 	}

@@ -47,9 +47,9 @@ type Deps struct {
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set
-	// Copy is the file that keeps what a shared store has, for starting while the store is away; empty: no copy is
-	// kept.
-	Copy   string
+	// LocalLog is the file that keeps what a shared store has, for starting while the store is away; empty: there is none.
+	LocalLog string
+
 	Losses *store.Losses   // nil: losses of a shared store are written back, but not reported
 	Hash   request.HashKey // by which paths and targets are hashed; gateways and processors that work together have the same
 	Secret uint64          // decides which addresses share a place where people are met; always the same in a replay
@@ -62,14 +62,15 @@ type Deps struct {
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
 type Cacher struct {
-	cfg    Config
-	st     store.Store
-	lists  ListMatcher
-	now    func() time.Time
-	log    zerolog.Logger
-	copy   string
-	losses *store.Losses
-	tell   func(b *bans.Ban)
+	cfg     Config
+	st      store.Store
+	lists   ListMatcher
+	now     func() time.Time
+	log     zerolog.Logger
+	local   atomic.Pointer[store.LocalLog]
+	logFile string
+	losses  *store.Losses
+	tell    func(b *bans.Ban)
 
 	bans        *bans.Table
 	banWrites   *behind.Writer[bans.Key]
@@ -115,9 +116,8 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		d.Now = time.Now
 	}
 	c := &Cacher{
-		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses, tell: d.Banned,
+		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, logFile: d.LocalLog, losses: d.Losses, tell: d.Banned,
 		bans:      bans.NewTable(cfg.MaxBans),
-		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), near: newExpiring[identity.Prefix, struct{}](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
 		bareClients: newExpiring[uint32, struct{}](cfg.MaxBareClients),
@@ -127,6 +127,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		said:        newConclusions(d.Part),
 		recent:      newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
+	c.revoked = newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses, c.logRevocation)
 	c.ledger = ledger.New(ledger.Options{Store: d.Store, Tariff: cfg.Pass, Most: cfg.MaxPasses, Losses: d.Losses, Now: c.passNow})
 	c.recent.place = d.Place
 	if t, ok := d.Lists.(interface {
@@ -226,12 +227,15 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		if d.unsure() {
 			d.Verdict = Unsure
 		}
-		c.pay(d, v, id, s)
+		looks := v.NamesIcon() && c.looksRight(v, id, s) // browsers ask for the icon by themselves, so that it costs nothing
+		if !looks {
+			c.pay(d, v, id, s)
+			looks = d.Verdict != Human && c.looksRight(v, id, s)
+		}
 		switch {
-		case d.Verdict == Human:
-		case c.looksRight(v, id, s):
+		case looks:
 			d.Verdict, d.Waived = Human, WaivedLooks
-		case c.wellKnown(v, id):
+		case d.Verdict != Human && c.wellKnown(v, id):
 			d.Verdict, d.Waived = Human, WaivedWellKnown
 		}
 	}

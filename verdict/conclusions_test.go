@@ -69,7 +69,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 				}
 			}
 			for addr, want := range map[string]bool{"192.0.2.7": true, "192.0.2.9": false} {
-				id := identity.Identity{N: 1, Subjects: [6]identity.Subject{ip(addr)}}
+				id := identity.Identity{N: 1, Subjects: [identity.MaxSubjects]identity.Subject{ip(addr)}}
 				if got := w.IsNear(&id, &Settings{Group: groupOf("shop")}, at); got != want {
 					t.Errorf("%s believes that %s is near its budget: %v", name, addr, got)
 				}

@@ -129,7 +129,7 @@ func TestFirstTwoRequestsPass(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var subs []identity.Subject
-		for _, k := range []identity.Kind{identity.KindSpravka, identity.KindL, identity.KindFuid, identity.KindI, identity.KindService} {
+		for _, k := range []identity.Kind{identity.KindSpravka, identity.KindL, identity.KindAuth, identity.KindFuid, identity.KindI, identity.KindService} {
 			if rapid.Bool().Draw(t, k.String()) {
 				subs = append(subs, sub(k, rapid.IntRange(0, 1<<20).Draw(t, "n")))
 			}
@@ -173,6 +173,7 @@ func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 	f("a fuid added to an established i", Human, fuid, known)
 	f("a login", Human, L)
 	f("a service cookie", Human, svc)
+	f("an honoured Authorization", Human, sub(identity.KindAuth, 1))
 	f("a login beside an unknown i", Human, L, sub(identity.KindI, 3))
 	if d := w.askWith(s, &spent, "192.0.2.1"); d.Verdict != Robot {
 		t.Errorf("a spent pass, and a ban of the operator: %v", d.Verdict)

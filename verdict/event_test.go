@@ -34,7 +34,7 @@ func chromeView() *request.View {
 // BenchmarkEvent measures what the slow half costs on the request's path, apart from the queue.
 func BenchmarkEvent(b *testing.B) {
 	v := chromeView()
-	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
+	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [identity.MaxSubjects]identity.Subject{identity.AddrSubject(v.Peer)}}
 	s := &Settings{Name: "shop"}
 	d := Decision{claims: client.NewTable(request.HashKey{})}
 	var e Event
@@ -50,7 +50,7 @@ func TestEventAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	v := chromeView()
-	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
+	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [identity.MaxSubjects]identity.Subject{identity.AddrSubject(v.Peer)}}
 	d := Decision{claims: client.NewTable(request.HashKey{})}
 	s := &Settings{Name: "shop"}
 	var e Event

@@ -11,12 +11,12 @@ import (
 
 func (c *Cacher) startShared(ctx, run context.Context) {
 	followers := []follower{
-		{of: "bans", topic: banTopic, scan: c.scanShared, heard: c.heardBan, kept: true},
+		{of: "bans", topic: banTopic, scan: c.scanShared, heard: c.heardBan},
 		{of: "revocations", topic: revocationTopic, scan: c.revoked.Scan, heard: c.revoked.Heard},
 		{of: "standing", scan: c.standing.Scan},
 	}
 	c.align()
-	c.readCopy()
+	c.openLog()
 	c.wg.Go(func() { c.keepAligned(run) })
 	ready := make(chan struct{}, len(followers))
 	for i := range followers {
@@ -36,7 +36,7 @@ func (c *Cacher) startShared(ctx, run context.Context) {
 		break
 	}
 	if c.stale.Load() != 0 {
-		c.log.Error().Msg("the shared store does not answer: starting with the last copy of its bans and revocations")
+		c.log.Error().Msg("the shared store does not answer: starting from the local log of its bans and revocations")
 	}
 }
 
@@ -47,7 +47,6 @@ type follower struct {
 	bit   uint32 // in stale
 	scan  func(context.Context) error
 	heard func([]byte) error
-	kept  bool // the copy is written after a scan
 }
 
 // scanShared reads the bans, and also checks whether the store has lost leases.
@@ -55,7 +54,12 @@ func (c *Cacher) scanShared(ctx context.Context) error {
 	if err := c.scanBans(ctx); err != nil {
 		return err
 	}
-	return c.ledger.Restore(ctx)
+	if err := c.ledger.Restore(ctx); err != nil {
+		return err
+	}
+	c.ledger.LogLife()
+	c.local.Load().Stamp()
+	return nil
 }
 
 // errScan is returned by a follower's heard when the message says that only a scan can tell what has changed.
@@ -93,9 +97,6 @@ func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) er
 		return err
 	}
 	scanned()
-	if f.kept {
-		c.writeCopy()
-	}
 	if f.heard == nil {
 		store.Pause(ctx, c.cfg.Rescan)
 		return nil

@@ -73,7 +73,7 @@ func TestSpentAllowancesSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
 		file := filepath.Join(t.TempDir(), "bans.shared")
-		kept := func(o *options) { o.Copy = file }
+		kept := func(o *options) { o.LocalLog = file }
 		p := pass(time.Now(), 1, 100, "192.0.2.1")
 		a := newWorldOver(t, st, nil, kept).start()
 		if n := spendAll(a, &p, 120); n != 100 {

@@ -202,13 +202,13 @@ func TestSkewedNode(t *testing.T) {
 	})
 }
 
-// TestCopyOfSharedBans: a node that starts while the store is away has what it knew before; a store that was emptied in
-// the meantime gets it back; a copy that is too old is not used.
-func TestCopyOfSharedBans(t *testing.T) {
+// TestLocalLogOfSharedBans: a node that starts while the store is away has what it knew before; a store that was emptied in
+// the meantime gets it back; a log that is too old is not used.
+func TestLocalLogOfSharedBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
 		file := filepath.Join(t.TempDir(), "bans.shared")
-		kept := func(o *options) { o.Copy = file }
+		kept := func(o *options) { o.LocalLog = file }
 		a := newWorldOver(t, st, nil, kept).start()
 		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(20 * 24 * time.Hour) })
 		pass := [16]byte{7}
@@ -238,7 +238,7 @@ func TestCopyOfSharedBans(t *testing.T) {
 		old := newWorldOver(t, st, nil, kept).start()
 		defer old.Close()
 		if len(old.Bans(BanFilter{})) != 0 {
-			t.Error("a copy that is older than what is remembered of lifted bans is used")
+			t.Error("a log that is older than what is remembered of lifted bans is used")
 		}
 	})
 }

@@ -34,6 +34,9 @@ func TestStrongestIdentityDecides(t *testing.T) {
 	subs := func(s ...identity.Subject) []identity.Subject { return s }
 	f("a login over a banned i", Human, subs(i), alice, i)
 	f("a login over all that is weaker", Human, subs(fuid, i, svc, ip(addr)), alice, fuid, i, svc)
+	auth := sub(identity.KindAuth, 1)
+	f("an honoured Authorization over a banned i and address", Human, subs(i, ip(addr)), auth, i)
+	f("a banned Authorization", Robot, subs(auth), auth)
 	f("a banned login", Robot, subs(alice), alice, i)
 	f("a fuid over a banned i", Human, subs(i), fuid, i)
 	f("a banned fuid over an i", Robot, subs(fuid), fuid, i)

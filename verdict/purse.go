@@ -113,7 +113,7 @@ func (c *Cacher) Delivered(d *Decision, e *Event) {
 	}
 	is := ledger.Document
 	switch count := e.Count(); {
-	case count == CountPart:
+	case count == CountPart, count == CountNothing: // such as a file of the page that is not there
 		is = ledger.Part
 	case count.Called():
 		is = ledger.Call

@@ -69,10 +69,10 @@ func (c *Cacher) Ask(q *Question) {
 }
 
 // Stands reports whether an event comes from a visitor who stands for themselves (a login, a signed service cookie) or
-// is established: from people whom the site knows.
+// is established: from people whom the site knows. An Authorization that is honoured is a program's.
 func (c *Cacher) Stands(e *Event) bool {
 	for i := range e.N {
-		if c.stands(e.Subjects[i]) {
+		if e.Subjects[i].Kind != identity.KindAuth && c.stands(e.Subjects[i]) {
 			return true
 		}
 	}
@@ -164,7 +164,7 @@ func (c *Cacher) stands(sub identity.Subject) bool {
 // questioned looks for a question that applies to the request's network. Parts of pages are not stopped: whoever has
 // answered gets them anyway, and a page that is stopped needs none. What claims to be a part must be known to be one.
 func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
-	if id.N == 0 || id.Partner {
+	if id.N == 0 || id.Partner || id.Winner().Kind == identity.KindAuth { // a program can't answer for its neighbours
 		return false
 	}
 	at := v.At.UnixNano()

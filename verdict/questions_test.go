@@ -53,6 +53,20 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	}
 }
 
+// TestAuthorizationIsNotAsked: a question to all clients of an address is not one to a program with honoured credentials.
+func TestAuthorizationIsNotAsked(t *testing.T) {
+	w, s := newWorld(t), service(t)
+	const addr = "192.0.2.1"
+	w.Ask(&Question{
+		Prefix: identity.Prefix{ID: ip(addr).ID, Bits: 128, Group: s.Group}, Until: w.now().Add(time.Hour), All: true, Window: "1h",
+	})
+	for kind, want := range map[identity.Kind]Verdict{identity.KindAuth: Human, identity.KindI: Robot} {
+		if d := w.ask(s, addr, sub(kind, 1)); d.Verdict != want {
+			t.Errorf("%s: %v for %v, want %v", kind, d.Verdict, d.Cause, want)
+		}
+	}
+}
+
 // TestReturnIsLookedUpOnce: however many networks around an address are asked, whether the visitor has come back is looked up once;
 // a question for the young is another matter.
 func TestReturnIsLookedUpOnce(t *testing.T) {

@@ -48,7 +48,7 @@ type record struct {
 	at       int64 // unix nanoseconds; 0: empty
 	service  string
 	entry    *cbb.Entry
-	subjects [6]identity.Subject
+	subjects [identity.MaxSubjects]identity.Subject
 	excused  identity.Subject
 	refused  [8]identity.Refusal
 	n        uint8

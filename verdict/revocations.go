@@ -40,10 +40,11 @@ type revocations struct {
 	before    atomic.Int64 // unix seconds: whatever was created earlier is revoked
 	ids       [revocationShards]atomic.Pointer[map[revokedKey]int64]
 	behind    *behind.Writer[revokedKey]
+	log       func(id revokedKey, val int64) // is told of every change
 }
 
-func newRevocations(st store.Store, most int, now func() time.Time, losses *store.Losses) *revocations {
-	r := &revocations{st: st, max: most, now: now, losses: losses}
+func newRevocations(st store.Store, most int, now func() time.Time, losses *store.Losses, log func(revokedKey, int64)) *revocations {
+	r := &revocations{st: st, max: most, now: now, losses: losses, log: log}
 	r.behind = behind.New(r.write)
 	return r
 }
@@ -71,6 +72,9 @@ func (r *revocations) put(id revokedKey, until int64) error {
 	next := make(map[revokedKey]int64)
 	old := p.Load()
 	if old != nil {
+		if was, known := (*old)[id]; known && was >= until {
+			return nil
+		}
 		next = maps.Clone(*old)
 		maps.DeleteFunc(next, func(_ revokedKey, until int64) bool { return until <= at })
 		r.n -= len(*old) - len(next)
@@ -81,8 +85,9 @@ func (r *revocations) put(id revokedKey, until int64) error {
 		}
 		r.n++
 	}
-	next[id] = max(until, next[id])
+	next[id] = until
 	p.Store(&next)
+	r.log(id, until)
 	return nil
 }
 
@@ -90,7 +95,11 @@ func (r *revocations) put(id revokedKey, until int64) error {
 func (r *revocations) raise(before int64) {
 	for {
 		old := r.before.Load()
-		if before <= old || r.before.CompareAndSwap(old, before) {
+		if before <= old {
+			return
+		}
+		if r.before.CompareAndSwap(old, before) {
+			r.log(revokedKey{}, before)
 			return
 		}
 	}

@@ -94,9 +94,7 @@ func (c *Cacher) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	err := errors.Join(c.banWrites.Flush(ctx), c.ledger.Writes().Flush(ctx), c.revoked.behind.Flush(ctx), c.standing.Writes().Flush(ctx))
-	err = errors.Join(err, c.ledger.GiveBack(ctx, true))
-	c.writeCopy() // last, with the leases that remain
-	return err
+	return errors.Join(err, c.ledger.GiveBack(ctx, true), c.local.Load().Close())
 }
 
 // register adds the metrics of this package to the set.

@@ -141,15 +141,15 @@ type Event struct {
 	Service   uint16 // Service.Index: which settings the request was judged by
 	Verdict   Verdict
 	Cause     Cause
-	Mode      Mode                // of the service at the time of the decision
-	Paid      bool                // a pass paid for the request (in mode observe: would have paid)
-	Own       bool                // the ban that decided was on the request's own identity, not on its address
-	WeakBan   bool                // an identity that is weaker than the winner is banned, such as a browser cookie beside a login
-	OnBanned  bool                // the address is, and the winner is something else
-	Crawler   bool                // a verified crawler: white, and not judged
-	Static    bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
-	Document  bool                // the answer was text/html, XML or JSON: counts as pace whatever the request claimed to be
-	Subjects  [6]identity.Subject // all verified identities, the winner first, the address last
+	Mode      Mode                                   // of the service at the time of the decision
+	Paid      bool                                   // a pass paid for the request (in mode observe: would have paid)
+	Own       bool                                   // the ban that decided was on the request's own identity, not on its address
+	WeakBan   bool                                   // an identity that is weaker than the winner is banned, such as a browser cookie beside a login
+	OnBanned  bool                                   // the address is, and the winner is something else
+	Crawler   bool                                   // a verified crawler: white, and not judged
+	Static    bool                                   // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
+	Document  bool                                   // the answer was text/html, XML or JSON: counts as pace whatever the request claimed to be
+	Subjects  [identity.MaxSubjects]identity.Subject // all verified identities, the winner first, the address last
 	N         uint8
 	Young     identity.Subject // what a cookie that is too young to be among them will be; no kind: none
 	Advised   bool             // a balancer forwards the request itself: Status, BytesOut, Took and Document are unknown
@@ -220,6 +220,9 @@ func IsPart(contentType []byte) bool {
 	t := typeOf(contentType)
 	return t == TypePart || t == TypeScript
 }
+
+// IsHTML reports whether an answer of this Content-Type is a page.
+func IsHTML(contentType []byte) bool { return typeOf(contentType) == TypeHTML }
 
 // IsData reports whether an answer of this Content-Type is what programs read.
 func IsData(contentType []byte) bool { return typeOf(contentType).Data() }

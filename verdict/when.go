@@ -115,12 +115,13 @@ const (
 	WaivedLoad             // the service is not busy, or not busy enough for this address
 	WaivedLooks            // it is what a page needs to look and work like one, see looks.go
 	WaivedWellKnown        // it is a file that programs look for at a fixed place
+	WaivedServed           // it is a subresource of the page that the client has just been served
 )
 
 var waiverWords = [...]string{
 	"", "its network is not one of those that are asked (verdict.when)", "the path costs too little (verdict.when)",
 	"the service is not busy (verdict.when)", "a page needs this part, and nobody is asked for it",
-	"programs look for this file at a fixed place, and it always passes",
+	"programs look for this file at a fixed place, and it always passes", "it is a part of the page that its client has just been served",
 }
 
 // String says in words why.

@@ -18,7 +18,7 @@ import (
 type Challenges struct {
 	Since     time.Time `json:"since"`
 	Total     Count     `json:"total"`
-	Ways      []Row     `json:"ways"` // page, form, script, xml, work, silent, press, dynamic
+	Ways      []Row     `json:"ways"` // see Ways
 	Languages []Row     `json:"languages"`
 	Devices   []Row     `json:"devices"`  // desk, phone, tablet, other, as the User-Agent says
 	Networks  []Row     `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
@@ -29,6 +29,14 @@ type Challenges struct {
 	Campaigns []Row `json:"campaigns"`
 }
 
+// Ways are the names of the ways in which challenges are presented, Devices those of the devices on which, and Answers those of what
+// becomes of answers.
+var (
+	Answers = [...]string{"solved", "failed", "expired", "empty", "used", "earned", "repeated", "limited", "next", "moved", "not-moved", "unavailable"}
+	Ways    = [...]string{"page", "form", "script", "xml", "work", "silent", "press", "dynamic"}
+	Devices = [...]string{"desk", "phone", "tablet", "other"}
+)
+
 // Row is the count of a way, a language, a device, a network or a campaign.
 type Row struct {
 	Name string `json:"name"`
@@ -38,15 +46,19 @@ type Row struct {
 // Count counts the outcomes of challenges. A challenge that was neither tried nor replaced by another picture was
 // given up, or is still open.
 type Count struct {
-	Shown   int64   `json:"shown"`
-	Tried   int64   `json:"tried"`
-	Solved  int64   `json:"solved"`
-	GaveUp  int64   `json:"gave-up"`
-	Seconds float64 `json:"seconds"` // from the challenge to its right answer, on average
-	Quick   int64   `json:"quick"`   // right answers given faster than anybody can type them, or pressed as machines press
+	Shown  int64 `json:"shown"`
+	Tried  int64 `json:"tried"`
+	Solved int64 `json:"solved"`
+	GaveUp int64 `json:"gave-up"`
+	Quick  int64 `json:"quick"` // right answers given faster than anybody can type them, or pressed as machines press
 	// Loaded counts the challenges whose picture, sound or part was fetched, CameBack the passes that were used within the hour.
 	Loaded   int64 `json:"loaded"`
 	CameBack int64 `json:"came-back"`
+	// Median and P90 are the seconds from a challenge to its right answer, of half and of nine tenths of the answers, read from Times; 0
+	// without one.
+	Median float64 `json:"median"`
+	P90    float64 `json:"p90"`
+	Times  Times   `json:"times,omitempty"`
 }
 
 // Sum adds up what several nodes counted, since the earliest beginning. Lists that a node of another version leaves out
@@ -91,7 +103,6 @@ func addRows(to, more []Row) []Row {
 
 // add adds what another span or node counted. Who was asked by one and answered at another has not given up.
 func (n *Count) add(more *Count) {
-	n.Seconds = (n.Seconds*float64(n.Solved) + more.Seconds*float64(more.Solved)) / float64(max(n.Solved+more.Solved, 1))
 	n.Shown += more.Shown
 	n.Tried += more.Tried
 	n.Solved += more.Solved
@@ -99,4 +110,8 @@ func (n *Count) add(more *Count) {
 	n.Quick += more.Quick
 	n.Loaded += more.Loaded
 	n.CameBack += more.CameBack
+	if len(more.Times) > 0 {
+		n.Times = n.Times.plus(more.Times)
+		n.Median, n.P90 = n.Times.quantile(0.5), n.Times.quantile(0.9)
+	}
 }

@@ -1,5 +1,4 @@
-// What is live in the console: new rows of the journal, the numbers beside sliders, and "/" for the search field. Every page works
-// without it.
+// What is live in the console: new rows of the journal, and "/" for the search field. Every page works without it.
 
 const every = 2000;
 
@@ -30,12 +29,6 @@ if (live && rows) {
     timer = on ? window.setTimeout(look, 0) : 0;
   });
 }
-
-document.addEventListener('input', (e) => {
-  const at = e.target;
-  const shown = at instanceof HTMLInputElement && at.type === 'range' ? at.nextElementSibling : null;
-  if (shown instanceof HTMLOutputElement) shown.value = (at as HTMLInputElement).value;
-});
 
 document.addEventListener('keydown', (e) => {
   const at = e.target;

@@ -1,7 +1,6 @@
 package learn
 
 import (
-	"encoding/binary"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -282,21 +281,15 @@ func (b *bayes) AppendState(dst []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	dst = append(dst, stateVersion, 'b')
-	for _, w := range b.fit.Load().blend.weights[:storedWeights] {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(w))
-	}
 	dst = b.bad.append(b.good.append(dst))
 	return b.counts.append(dst)
 }
 
-// storedWeights of the blend begin a state. What is loaded is fitted again, so they are for older programs alone.
-const storedWeights = 4
-
 func (b *bayes) LoadState(src []byte) error {
-	if len(src) < 2+8*storedWeights || src[0] != stateVersion || src[1] != 'b' {
+	if len(src) < 2 || src[0] != stateVersion || src[1] != 'b' {
 		return ErrState
 	}
-	r := varint.Reader{Src: src[2+8*storedWeights:]}
+	r := varint.Reader{Src: src[2:]}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range []*textSample{&b.good, &b.bad} {

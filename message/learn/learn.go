@@ -57,7 +57,7 @@ func New(kind string, maxFeatures int) Learner {
 	return newBayes(maxFeatures)
 }
 
-const stateVersion = 1
+const stateVersion = 2
 
 // ErrState is returned for a state that no learner wrote.
 var ErrState = errors.New("the model's state is not readable")

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -125,7 +126,9 @@ func (q *Queue) open(key string, sealed []byte, v any) error {
 	if err != nil {
 		return fmt.Errorf("queue: open %s: %w", key, err)
 	}
-	if err := json.Unmarshal(plain, v); err != nil {
+	d := json.NewDecoder(bytes.NewReader(plain))
+	d.UseNumber() // a sender's number has more digits than a float
+	if err := d.Decode(v); err != nil {
 		return fmt.Errorf("queue: open %s: %w", key, err)
 	}
 	return nil

@@ -38,10 +38,11 @@ type Exchange struct {
 	held     int64         // of them by this one
 	leg      leg
 	upload   upload
-	reqHead  []byte      // the head for the service
-	rewriter Rewriter    // of the answer's body, while it is relayed; nil: none
-	goOn     func() bool // ForwardOptions.GoOn
-	lookBy   time.Time   // when it is asked next; zero: the answer has not begun
+	reqHead  []byte       // the head for the service
+	rewriter Rewriter     // of the answer's body, while it is relayed; nil: none
+	goOn     func() bool  // ForwardOptions.GoOn
+	copy     func([]byte) // ForwardOptions.Copy
+	lookBy   time.Time    // when it is asked next; zero: the answer has not begun
 
 	answered  bool            // the final answer has begun
 	gone      bool            // the client has left
@@ -226,7 +227,7 @@ func (x *Exchange) finish() {
 		x.held = 0
 	}
 	x.View = request.View{}
-	x.method, x.altSvc, x.goOn = nil, nil, nil
+	x.method, x.altSvc, x.goOn, x.copy = nil, nil, nil, nil
 	clear(x.own)
 	x.answer.h, x.answer.o = nil, nil
 }

@@ -30,6 +30,8 @@ type ForwardOptions struct {
 	// of it is sent, Forward returns with Result.Held, and the handler may Reply. Empty: none is.
 	HoldField string
 	Hold      func(value []byte) bool
+	// HoldHead says the same of an answer's status and Content-Type; nil: none is withheld for these.
+	HoldHead func(status int, contentType []byte) bool
 
 	// Head is called when the head of the final answer is there, before anything of it is sent; nil: nothing is. It is not called
 	// for an answer that is withheld or becomes a tunnel. What Result has then is status, times and what the head says.
@@ -40,6 +42,10 @@ type ForwardOptions struct {
 	GoOn func() bool
 
 	Rewrite Rewriter // makes another answer of the final one; nil: it stays as it is
+
+	// Copy gets the pieces of the final answer's body, without its framing, as they are passed on; each is valid during the call.
+	// A body that Rewrite makes is not copied. Nil: nothing is.
+	Copy func(piece []byte)
 
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
 
@@ -96,7 +102,7 @@ func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error)
 	var res Result
 	start := clock()
 	before := x.client.Written()
-	x.tunnelled, x.goOn, x.lookBy = 0, o.GoOn, time.Time{}
+	x.tunnelled, x.goOn, x.copy, x.lookBy = 0, o.GoOn, o.Copy, time.Time{}
 	err := x.forward(g, o, &res, start)
 	res.Took = clock().Sub(start)
 	res.BytesIn = x.body.n
@@ -280,6 +286,9 @@ func note(h *wire.Head, o *ForwardOptions, res *Result) {
 		case o.HoldField != "" && is(f, o.HoldField):
 			res.Held = h.Status != 101 && o.Hold(f.Value)
 		}
+	}
+	if o.HoldHead != nil && h.Status != 101 && o.HoldHead(h.Status, res.ContentType) {
+		res.Held = true
 	}
 }
 

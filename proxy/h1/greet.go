@@ -85,7 +85,7 @@ func (c *conn) greetProxy() bool {
 	c.peer = addr
 	if c.opts.Trusted == nil || !c.opts.Trusted.Trusts(addr) {
 		c.counts = addr
-		if !c.srv.perAddr.add(addr, c.cfg.MaxConnsPerAddr) {
+		if !c.srv.perAddr.Add(addr, c.cfg.MaxConnsPerAddr) {
 			c.srv.m.limitAddr.Inc()
 			return false
 		}

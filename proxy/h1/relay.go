@@ -111,7 +111,7 @@ func (x *Exchange) relayLength(left int64) error {
 			return truncated(err)
 		}
 		left -= int64(len(p))
-		if err := x.client.Write(p, false); err != nil {
+		if err := x.pass(p, false); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
 			return truncated(err)
 		}
 		l.d.Left -= int64(len(p))
-		if err := x.client.Write(p, fr == byChunks); err != nil {
+		if err := x.pass(p, fr == byChunks); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (x *Exchange) relayToEnd(fr framing) error {
 		if err != nil {
 			return err
 		}
-		if err := x.client.Write(p, fr == byChunks); err != nil {
+		if err := x.pass(p, fr == byChunks); err != nil {
 			return err
 		}
 	}
@@ -167,6 +167,14 @@ func (x *Exchange) relayToEnd(fr framing) error {
 		x.client.LastChunk(wire.Trailers{})
 	}
 	return nil
+}
+
+// pass sends a piece of the service's body to the client.
+func (x *Exchange) pass(p []byte, chunk bool) error {
+	if x.copy != nil {
+		x.copy(p)
+	}
+	return x.client.Write(p, chunk)
 }
 
 func brokenChunks(err error) error {

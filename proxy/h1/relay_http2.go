@@ -90,7 +90,7 @@ func (t *overHTTP2) relayPieces(fr framing, next func() ([]byte, error)) error {
 		if err != nil {
 			return err
 		}
-		if err := t.x.client.Write(p, fr == byChunks); err != nil {
+		if err := t.x.pass(p, fr == byChunks); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/proxy/connlimit"
 	"antirobot/request"
 )
 
@@ -54,9 +55,9 @@ type Server struct {
 	lastID     atomic.Uint64
 	draining   atomic.Bool
 	conns      sync.Pool // *conn
-	perAddr    addrCounts
-	underWay   addrCounts   // requests over HTTP/2 and HTTP/3
-	streamed   atomic.Int64 // and how many in all
+	perAddr    connlimit.Counts
+	underWay   connlimit.Counts //  requests over HTTP/2 and HTTP/3
+	streamed   atomic.Int64     // and how many in all
 	handshakes *handshakes
 
 	mu        sync.Mutex
@@ -95,8 +96,6 @@ func NewServer(cfg Config, d Deps) (*Server, error) {
 		open:       make(map[*conn]struct{}),
 		handshakes: newHandshakes(),
 	}
-	s.perAddr.seed()
-	s.underWay.seed()
 	s.cfg.Store(&cfg)
 	return s, nil
 }
@@ -163,7 +162,7 @@ func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 	}
 	counted, ok := s.within(peer, trusted)
 	if ok && counted && o.TLS != nil && !s.MayShakeHands(peer, true) {
-		s.perAddr.remove(peer)
+		s.perAddr.Remove(peer)
 		ok = false
 	}
 	if !ok {
@@ -207,7 +206,7 @@ func (s *Server) within(peer netip.Addr, trusted bool) (counted, ok bool) {
 		return false, false
 	}
 	counted = !trusted && peer.IsValid()
-	if counted && !s.perAddr.add(peer, cfg.MaxConnsPerAddr) {
+	if counted && !s.perAddr.Add(peer, cfg.MaxConnsPerAddr) {
 		s.m.limitAddr.Inc()
 		return false, false
 	}
@@ -226,14 +225,14 @@ func (s *Server) Admit(peer netip.Addr, trusted bool) (leave func(), ok bool) {
 	return func() {
 		s.m.openConns.Add(-1)
 		if counted {
-			s.perAddr.remove(peer)
+			s.perAddr.Remove(peer)
 		}
 	}, true
 }
 
 func (s *Server) forget(c *conn) {
 	if c.counted {
-		s.perAddr.remove(c.counts)
+		s.perAddr.Remove(c.counts)
 		c.counted = false
 	}
 }
@@ -294,66 +293,3 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close is Shutdown without a grace period: everything in progress is cut.
 func (s *Server) Close() error { return AtOnce(s.Shutdown) }
-
-// addrCounts counts the open connections of each client address, or its requests under way.
-type addrCounts struct {
-	shards [64]struct {
-		sync.Mutex
-		n map[netip.Addr]int
-	}
-}
-
-func (a *addrCounts) seed() {
-	for i := range a.shards {
-		a.shards[i].n = make(map[netip.Addr]int)
-	}
-}
-
-// countKey is the address, or the /64 of an IPv6 address: all of that belongs to one customer.
-func countKey(addr netip.Addr) netip.Addr {
-	if addr.Is4() {
-		return addr
-	}
-	p, err := addr.Prefix(64)
-	if err != nil {
-		return addr
-	}
-	return p.Addr()
-}
-
-func (a *addrCounts) shard(key netip.Addr) int {
-	b := key.As16()
-	return int(b[15]^b[14]*7^b[7]*31^b[6]*13^b[5]) % len(a.shards)
-}
-
-// add counts one more, and reports whether it is within limit; 0 is no limit.
-func (a *addrCounts) add(addr netip.Addr, limit int) bool {
-	key := countKey(addr)
-	s := &a.shards[a.shard(key)]
-	s.Lock()
-	defer s.Unlock()
-	if n := s.n[key]; limit > 0 && n >= limit {
-		return false
-	}
-	s.n[key]++
-	return true
-}
-
-// of is how many an address has.
-func (a *addrCounts) of(addr netip.Addr) int {
-	key := countKey(addr)
-	s := &a.shards[a.shard(key)]
-	s.Lock()
-	defer s.Unlock()
-	return s.n[key]
-}
-
-func (a *addrCounts) remove(addr netip.Addr) {
-	key := countKey(addr)
-	s := &a.shards[a.shard(key)]
-	s.Lock()
-	defer s.Unlock()
-	if s.n[key]--; s.n[key] <= 0 {
-		delete(s.n, key)
-	}
-}

@@ -116,7 +116,7 @@ func (s *Server) enter(cfg *Config, from *Origin) bool {
 	if from.Own != nil && from.Own.Add(1) <= OwnRequests {
 		most = 0
 	}
-	if s.underWay.add(from.Peer, most) {
+	if s.underWay.Add(from.Peer, most) {
 		return true
 	}
 	if from.Own != nil {
@@ -135,7 +135,7 @@ const OwnRequests = 8
 // told to ask for OwnRequests at a time than answered 503 for the others.
 func (s *Server) Crowded(peer netip.Addr, trusted bool) bool {
 	most := s.cfg.Load().MaxRequestsPerAddr
-	return most > 0 && !trusted && s.underWay.of(peer) >= (most+1)/2
+	return most > 0 && !trusted && s.underWay.Of(peer) >= (most+1)/2
 }
 
 func (s *Server) leave(from *Origin) {
@@ -143,7 +143,7 @@ func (s *Server) leave(from *Origin) {
 	if !from.Counted {
 		return
 	}
-	s.underWay.remove(from.Peer)
+	s.underWay.Remove(from.Peer)
 	if from.Own != nil {
 		from.Own.Add(-1)
 	}

@@ -45,8 +45,7 @@ type Config struct {
 	MaxWaiters int           `mapstructure:"max_waiters"` // requests that wait for one when max_conns is reached
 	MaxWait    time.Duration `mapstructure:"max_wait"`    // how long each of them waits
 
-	ReadBufferSize  int64 `mapstructure:"read_buffer_size"`  // bytes; also the limit of an answer's head
-	WriteBufferSize int64 `mapstructure:"write_buffer_size"` // of earlier files: means nothing
+	ReadBufferSize int64 `mapstructure:"read_buffer_size"` // bytes; also the limit of an answer's head
 
 	MaxFails    int           `mapstructure:"max_fails"`    // failures in a row within fail_window that take an address out; 0: never
 	FailWindow  time.Duration `mapstructure:"fail_window"`  // a failure older than this is forgotten

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -71,7 +72,12 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	given := settings.PasswordWays(c.Password, c.PasswordFile, c.PasswordEnv)
+	given := 0
+	for _, way := range [...]string{c.Password, c.PasswordFile, c.PasswordEnv} {
+		if way != "" {
+			given++
+		}
+	}
 	bad(given <= 1, "password: give one of password, password_file and password_env")
 	bad(c.KeyPrefix != "" && len(c.KeyPrefix) <= maxKeyPrefix && !strings.ContainsAny(c.KeyPrefix, "{} \t\r\n"),
 		"key_prefix: %.80q is not 1 to %d characters without spaces and braces", c.KeyPrefix, maxKeyPrefix)
@@ -84,4 +90,23 @@ func (c Config) Validate() error {
 	bad(c.MaxClockSkew >= 100*time.Millisecond && c.MaxClockSkew <= time.Hour, "max_clock_skew: %v is not between 100ms and 1h", c.MaxClockSkew)
 	bad((c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "tls.cert_file: cert_file and key_file go together")
 	return errors.Join(errs...)
+}
+
+// password returns the password that one of its three ways gives; empty: none does.
+func (c *Config) password() (string, error) {
+	switch {
+	case c.PasswordFile != "":
+		b, err := os.ReadFile(c.PasswordFile)
+		if err != nil {
+			return "", fmt.Errorf("password_file: %w", err)
+		}
+		return strings.TrimRight(string(b), "\r\n"), nil
+	case c.PasswordEnv != "":
+		p, ok := os.LookupEnv(c.PasswordEnv)
+		if !ok {
+			return "", fmt.Errorf("password_env: the environment has no %s", c.PasswordEnv)
+		}
+		return p, nil
+	}
+	return c.Password, nil
 }

@@ -28,7 +28,6 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
-	"antirobot/settings"
 	"antirobot/store"
 )
 
@@ -132,7 +131,7 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 		},
 	}
 	if o.Username == "" && o.Password == "" {
-		password, err := settings.Password(cfg.Password, cfg.PasswordFile, cfg.PasswordEnv)
+		password, err := cfg.password()
 		if err != nil {
 			return o, err
 		}

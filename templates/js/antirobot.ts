@@ -145,6 +145,11 @@ export interface Antirobot {
   read(response: Response): Promise<Challenge | null>;
   /** Asks the person; resolves when there is a pass. */
   solve(challenge: Challenge, signal?: AbortSignal | null): Promise<void>;
+  /**
+   * Resolves when the URL (also of a WebSocket) may be opened by what can't be asked itself: a WebSocket, an EventSource. It requests the
+   * URL, reads no more than the head of its answer, and rejects as fetch does.
+   */
+  ready(url: string | URL): Promise<void>;
   /** Patches the globals; the returned function undoes it. */
   install(what?: { fetch?: boolean; xhr?: boolean }): () => void;
   on<K extends keyof EventMap>(type: K, listener: (event: CustomEvent<EventMap[K]>) => void): () => void;
@@ -155,6 +160,8 @@ export interface Antirobot {
 /** The person closed the dialog, or there is no interface that could ask. */
 export class AntirobotCancelled extends Error {
   override readonly name = 'AntirobotCancelled';
+  /** As axios says it of what was aborted, and does not repeat. */
+  readonly code = 'ECONNABORTED';
   constructor(readonly challenge: Challenge) {
     super('not answered');
   }
@@ -216,6 +223,8 @@ const el = <K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Record<st
   e.append(...inside);
   return e;
 };
+
+const button = (look: string, text: string) => el('button', { type: 'button', class: look }, text);
 
 /** Texts of a language: built in, if they are enough, or of the gateway's catalogue. */
 const textsOf = async (lang: string, { check, moving }: Challenge): Promise<Texts> => {
@@ -283,19 +292,19 @@ class Puzzle {
       id: 'f', type: 'text', dir: 'ltr', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off',
       enterkeyhint: 'go', 'aria-describedby': 'e n',
     });
-    const other = el('button', { type: 'button', class: 'l' }, t.new_picture);
-    const cancel = el('button', { type: 'button' }, t.cancel);
-    const work = el('button', { type: 'button', class: 'l' }, t.work_offer);
+    const other = button('l', t.new_picture);
+    const cancel = button('', t.cancel);
+    const work = button('l', t.work_offer);
     let run: AbortController | null = null;
     const why = t[`reason_${session.challenge.reason}`] ?? t.reason_network;
     const reason = el('p', { id: 'd', class: 'q' });
-    const press = el('button', { type: 'button', class: 'g' }, t.press_button);
-    const instead = el('button', { type: 'button' }, t.digits_instead);
+    const press = button('g', t.press_button);
+    const instead = button('', t.digits_instead);
     const label = el('label', { for: 'f' });
     const hint = el('p', { id: 'n', class: 'q' });
-    const still = el('button', { type: 'button', class: 'l' }, t.digits_instead);
+    const still = button('l', t.digits_instead);
     const arrows = el('div', { class: 'b' }, ...[...'←↑→↓'].map((a) => {
-      const b = el('button', { type: 'button' }, a);
+      const b = button('', a);
       b.onclick = () => { this.#field.value += a; };
       return b;
     }));
@@ -320,7 +329,7 @@ class Puzzle {
       this.focus();
     };
     still.onclick = digits;
-    const close = el('button', { type: 'button' }, t.cancel);
+    const close = button('', t.cancel);
     const top = el('div', { class: 'b' }, press, instead, ...modal ? [close] : []);
     const rest = el('div', {},
       shown, this.#error, this.#status,
@@ -820,18 +829,22 @@ export function createAntirobot(options: Options = {}): Antirobot {
         this.#sent = now();
         super.send(this.#kept);
         emit('replayed', { url: String(this.#a![1]), method: this.#a![0] });
-      } catch {
-        if (this.#give.signal.aborted) return;
-        this.#failed = true;
-        super.abort();
-        this.#release('error');
+      } catch (e) {
+        if (!this.#give.signal.aborted) this.#end(e instanceof AntirobotCancelled ? 'abort' : 'error'); // libraries repeat what fails, not what was aborted
       }
+    }
+
+    /** Ends it without an answer. */
+    #end(type: string) {
+      super.abort();
+      this.#failed = true;
+      this.#release(type);
     }
 
     /** Tells the listeners the result. */
     #release(type: string) {
       this.#held = false;
-      for (const t of ['readystatechange', type, 'loadend']) this.dispatchEvent(t[0] === 'r' ? new Event(t) : new ProgressEvent(t));
+      for (const t of ['readystatechange', type, 'loadend']) this.dispatchEvent(new ProgressEvent(t));
     }
 
     async #challenge() {
@@ -875,9 +888,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       this.#give?.abort();
       this.#repeating = false;
       this.#a = null;
-      super.abort();
-      this.#failed = true;
-      this.#release('abort');
+      this.#end('abort');
       this.#failed = false;
     }
   };
@@ -887,6 +898,9 @@ export function createAntirobot(options: Options = {}): Antirobot {
     isChallenge,
     read,
     solve,
+    async ready(url) {
+      await (await guarded(String(url).replace(/^ws(?=s?:)/, 'http'))).body?.cancel();
+    },
     install({ fetch = true, xhr = false } = {}) {
       const g = globalThis;
       const was = { fetch: g.fetch, xhr: g.XMLHttpRequest };

@@ -5,9 +5,7 @@
 // data-install may name what is patched ("fetch", "xhr"; both by default); data-ui, data-lang, data-theme, data-origins
 // (separated by spaces) and data-credentials are the options of the same name.
 
-import { createAntirobot, type Antirobot, type Options, type UI } from './antirobot';
-
-export { AntirobotBlocked, AntirobotCancelled, AntirobotNotReplayable, createAntirobot } from './antirobot';
+import { AntirobotBlocked, AntirobotCancelled, AntirobotNotReplayable, createAntirobot, type Antirobot, type Options, type UI } from './antirobot';
 
 const script = document.currentScript as HTMLScriptElement | null;
 
@@ -26,5 +24,10 @@ const start = (d: DOMStringMap): Antirobot => {
   return made;
 };
 
-/** The instance that data-install has started, otherwise null. */
-export const installed = script?.dataset.install === undefined ? null : start(script.dataset);
+Object.assign(globalThis, {
+  antirobot: {
+    AntirobotBlocked, AntirobotCancelled, AntirobotNotReplayable, createAntirobot,
+    /** The instance that data-install has started, otherwise null. */
+    installed: script?.dataset.install === undefined ? null : start(script.dataset),
+  },
+});

@@ -159,17 +159,27 @@ func (t *Table) PutNew(b *Ban, at int64) error {
 	return err
 }
 
-// Merge is Put for a ban that the store has. It reports whether the table has a newer one.
-func (t *Table) Merge(b *Ban, at int64) (newer bool, err error) { return t.put(b, true, false, at) }
+// Merge is Put for a ban that the store has. It reports whether the table has a newer one, and whether it had another one
+// or none.
+func (t *Table) Merge(b *Ban, at int64) (newer, changed bool) {
+	was, err := t.put(b, true, false, at)
+	return was == putNewer, err == nil && was == putDone
+}
 
-// put reports whether the table has a newer ban; if so, it keeps that.
-func (t *Table) put(b *Ban, stored, fresh bool, at int64) (newer bool, err error) {
+// What put found in the table.
+const (
+	putDone  = iota // another ban or none: it has b now
+	putSame         // b
+	putNewer        // a newer ban, which stays
+)
+
+func (t *Table) put(b *Ban, stored, fresh bool, at int64) (was int, err error) {
 	if b.Until.UnixNano() <= at {
-		return false, nil
+		return putSame, nil
 	}
 	service, ok := t.names.number(b.Service)
 	if !ok {
-		return false, ErrFull // a ban of one service must not become a ban for all
+		return putSame, ErrFull // a ban of one service must not become a ban for all
 	}
 	r := record{
 		subject: b.Subject, source: b.Source, stored: stored, lifted: b.Lifted, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
@@ -193,7 +203,10 @@ func (t *Table) put(b *Ban, stored, fresh bool, at int64) (newer bool, err error
 			if stored {
 				old.gen = r.gen // the scan has come across the key
 			}
-			return true, nil
+			return putNewer, nil
+		}
+		if old.made == r.made && old.lifted == r.lifted && old.until == r.until {
+			was = putSame
 		}
 		r.next, r.heapAt = old.next, old.heapAt
 		r.stored = stored || old.stored && old.made == r.made && old.lifted == r.lifted
@@ -201,16 +214,16 @@ func (t *Table) put(b *Ban, stored, fresh bool, at int64) (newer bool, err error
 		t.tally(old, -1)
 		*old = r
 		sh.fix(r.heapAt)
-		return false, nil
+		return was, nil
 	}
 	if !t.room(sh, &r, at) {
 		t.evicted.Add(1)
-		return false, ErrFull
+		return putSame, ErrFull
 	}
 	t.insert(sh, hash, r)
 	t.n.Add(1)
 	t.tally(&r, 1)
-	return false, nil
+	return putDone, nil
 }
 
 // tally changes the number of lifted bans if r is one.

@@ -27,7 +27,7 @@ func loadOf(fields ...string) *request.View {
 }
 
 func factsOf(v *request.View) Facts {
-	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
+	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [identity.MaxSubjects]identity.Subject{identity.AddrSubject(v.Peer)}}
 	var f Facts
 	f.Read(v, id, nil)
 	return f

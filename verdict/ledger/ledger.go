@@ -35,8 +35,9 @@ const (
 //
 // With a shared store every node takes leases of min(32, limit/8) and spends from them, and from nothing else: so all nodes
 // together never spend more than the pass has. A lease is requested ahead of need. Only a request that finds none left (the
-// first one at another node, or one of many at once) waits for the store, for leaseWait at most. What a killed node had
-// leased and not spent is lost to the visitor.
+// first one at another node, or one of many at once) waits for the store, for leaseWait at most. With a local log a killed
+// node knows again what it had leased and spent, but for the payments of its last moment; without one, what it had leased
+// and not spent is lost to the visitor.
 //
 // When the store fails, on_store_failure decides: open keeps counting in memory (up to the whole limit on each node;
 // debts are settled later), closed lets nobody pay. Both report Degraded.
@@ -54,7 +55,8 @@ type Ledger struct {
 	behind *behind.Writer[[16]byte]
 	shards [shards]shard
 
-	mortal  store.Mortal // nil: the store forgets nothing
+	log     *store.LocalLog // nil: none is kept
+	mortal  store.Mortal    // nil: the store forgets nothing
 	losses  *store.Losses
 	slow    sync.Mutex // guards whatever goes through all accounts, and the fields below
 	life    string     // of the store, as the leases know it; empty: not yet known
@@ -235,6 +237,7 @@ func (l *Ledger) lease(ctx context.Context, id [16]byte) error {
 		a.dry = at + int64(leaseIdle)
 	}
 	sh.m[id] = a
+	l.note(id, &a)
 	return nil
 }
 
@@ -269,22 +272,24 @@ func (l *Ledger) GiveBack(ctx context.Context, all bool) error {
 		}
 		sh.mu.Unlock()
 	}
+	type lease struct {
+		id    [16]byte
+		units uint32
+		ttl   time.Duration
+	}
+	var back []lease
 	for _, id := range ids {
-		sh := l.shard(id)
-		sh.mu.Lock()
-		a := sh.m[id]
-		units := int64(a.spare())
-		if !idle(a) {
-			units = 0
-		} else {
-			a.leased = a.spent
-			sh.m[id] = a
-		}
-		sh.mu.Unlock()
-		if units == 0 {
-			continue
-		}
-		if _, err := l.st.Incr(ctx, spentKey(id), -units, time.Unix(a.expires, 0).Sub(at)); err != nil {
+		l.change(id, func(a *account) {
+			if idle(*a) {
+				back = append(back, lease{id, a.spare(), time.Unix(a.expires, 0).Sub(at)})
+				a.leased = a.spent
+				l.note(id, a)
+			}
+		})
+	}
+	l.log.Flush() // before others may spend it: a node that is killed must not believe that it still has it
+	for _, b := range back {
+		if _, err := l.st.Incr(ctx, spentKey(b.id), -int64(b.units), b.ttl); err != nil {
 			return fmt.Errorf("give a lease back: %w", err)
 		}
 	}

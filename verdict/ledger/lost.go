@@ -111,56 +111,84 @@ func wrapped(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// lifeKey is the line of the copy that names the life of the store from which it was taken.
+// lifeKey is the record of the local log that names the life of the store in which the leases were taken.
 const lifeKey = "life"
 
 var errLease = errors.New("malformed lease")
 
-// EachLease calls put with a line for each pass that was leased from: expiry (8 bytes, unix seconds), limit, and units
-// (4 bytes each); and with one for the life of the store.
-func (l *Ledger) EachLease(put func(store.Copied) error) error {
+// LogTo logs every lease and payment from now on. It is called before the first one.
+func (l *Ledger) LogTo(log *store.LocalLog) { l.log = log }
+
+// LogLife logs in which life of the store the leases were taken, once Restore has compared them.
+func (l *Ledger) LogLife() {
+	l.slow.Lock()
+	defer l.slow.Unlock()
+	if l.life != "" {
+		l.log.Append(store.Logged{Key: []byte(lifeKey), Val: []byte(l.life)})
+	}
+}
+
+// note logs an account. The caller holds the lock of its shard, so that records of one account keep their order.
+func (l *Ledger) note(id [16]byte, a *account) {
+	if l.log == nil {
+		return
+	}
+	var key [len(spentPrefix) + 16]byte
+	var val [loggedLease]byte
+	l.log.Append(a.record(append(append(key[:0], spentPrefix...), id[:]...), val[:0]))
+}
+
+// loggedLease is the length of a logged account: expiry (8 bytes, unix seconds), limit, leased, spent (4 bytes each).
+const loggedLease = 20
+
+func (a *account) record(key, val []byte) store.Logged {
+	val = binary.BigEndian.AppendUint64(val, uint64(a.expires)) //nolint:gosec // read back as it is
+	for _, n := range [...]uint32{a.limit, a.leased, a.spent} {
+		val = binary.BigEndian.AppendUint32(val, n)
+	}
+	return store.Logged{Key: key, Val: val, Until: time.Unix(a.expires, 0)}
+}
+
+// EachLease calls put with a record for each pass that was leased or paid, and with one for the life of the store.
+func (l *Ledger) EachLease(put func(store.Logged) error) error {
 	l.slow.Lock()
 	life := l.life
 	l.slow.Unlock()
-	if life == "" {
-		return nil
+	if life != "" {
+		if err := put(store.Logged{Key: []byte(lifeKey), Val: []byte(life)}); err != nil {
+			return err
+		}
 	}
-	if err := put(store.Copied{Key: []byte(lifeKey), Val: []byte(life)}); err != nil {
-		return err
-	}
-	for _, id := range l.leases(func(a *account) bool { return a.leased > 0 }) {
+	for _, id := range l.leases(func(a *account) bool { return a.leased > 0 || a.spent > 0 }) {
 		a, _ := l.load(id)
-		val := binary.BigEndian.AppendUint64(nil, uint64(a.expires)) //nolint:gosec // read back as it is
-		val = binary.BigEndian.AppendUint32(val, a.limit)
-		val = binary.BigEndian.AppendUint32(val, a.leased)
-		if err := put(store.Copied{Key: spentKey(id), Val: val, Until: time.Unix(a.expires, 0)}); err != nil {
+		if err := put(a.record(spentKey(id), nil)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// Recall takes a line written by EachLease. What was leased then counts as spent.
+// Recall takes a record of the local log. It is called before the first payment.
 func (l *Ledger) Recall(key, val []byte) error {
 	if string(key) == lifeKey {
 		l.life = string(val)
 		return nil
 	}
-	if len(key) != len(spentPrefix)+16 || len(val) != 16 {
+	if len(key) != len(spentPrefix)+16 || string(key[:len(spentPrefix)]) != spentPrefix || len(val) != loggedLease {
 		return errLease
 	}
-	a := account{expires: int64(binary.BigEndian.Uint64(val)), limit: binary.BigEndian.Uint32(val[8:]), leased: binary.BigEndian.Uint32(val[12:])} //nolint:gosec // as it was written
-	a.spent = a.leased
-	if a.expires <= l.now().Unix() || l.n.Load() >= l.max {
-		return nil
+	a := account{
+		expires: int64(binary.BigEndian.Uint64(val)), //nolint:gosec // as it was written
+		limit:   binary.BigEndian.Uint32(val[8:]), leased: binary.BigEndian.Uint32(val[12:]), spent: binary.BigEndian.Uint32(val[16:]),
 	}
 	id := [16]byte(key[len(spentPrefix):])
 	sh := l.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if _, known := sh.m[id]; !known {
-		sh.m[id] = a
-		l.n.Add(1)
+	_, known := sh.m[id]
+	if a.expires <= l.now().Unix() || !known && l.n.Load() >= l.max {
+		return nil
 	}
+	l.put(sh, id, &a, known)
 	return nil
 }

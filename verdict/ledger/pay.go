@@ -122,6 +122,9 @@ func (l *Ledger) Settle(p *spravka.Pass, b *Bill, at time.Time, policy Policy, t
 	if known || pay.OK || ask {
 		l.put(sh, p.ID, &a, known)
 	}
+	if pay.OK && cost > 0 {
+		l.note(p.ID, &a)
+	}
 	sh.mu.Unlock()
 	if pay.OK {
 		l.paid.Add(uint64(cost))
@@ -212,6 +215,7 @@ func (l *Ledger) Refund(id [16]byte, is Kind, stood bool) bool {
 			a.calls++
 		}
 		sh.m[id] = a
+		l.note(id, &a)
 	}
 	sh.mu.Unlock()
 	if ok && !stood {

@@ -69,7 +69,6 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	var model *formula.Model
 	if p.formula != nil {
 		score, model = p.weigh(&v.scene, x, r.Threshold)
-		p.shadowScore(e, s, score, x)
 	}
 	v.scene.e = nil
 	if p.training != nil && !e.Again {
@@ -241,4 +240,9 @@ func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agent
 		}
 	}
 	return false
+}
+
+// firstLimit returns the score that bans a subject for the first time where the threshold is this.
+func (p *Processor) firstLimit(threshold float32) float32 {
+	return threshold + min(float32(p.cfg.Hysteresis), (1-threshold)/2)
 }

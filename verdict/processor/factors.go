@@ -292,7 +292,7 @@ func agentMissingParts(c *evidence) float32 {
 // strength orders the kinds of subjects by how much they prove.
 func strength(c *evidence) float32 {
 	switch c.e.Subjects[0].Kind {
-	case identity.KindL, identity.KindService:
+	case identity.KindL, identity.KindAuth, identity.KindService:
 		return 3
 	case identity.KindSpravka:
 		return 2

@@ -229,7 +229,6 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 	if total <= 2 {
 		return
 	}
-	p.shadowPace(k, sub, e, s, &seen, len(limits))
 	for i := range limits {
 		l := &limits[i]
 		if seen[i] <= float32(l.Requests) {

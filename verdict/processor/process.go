@@ -84,7 +84,6 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
 	}
 	p.trust(e, r, &s)
-	p.shadowPage(e)
 	if (rep.counts || !calls) && !e.Program() { // how often a program may ask is bounded elsewhere
 		p.pace(e, r, &s, calls)
 	}

@@ -71,12 +71,10 @@ type Processor struct {
 	training *training.Log // nil: no training log is kept
 	labels   *label.Table
 	formula  *formula.Live
-	shadow   atomic.Pointer[shadow] // nil: nothing judges beside
 	observer Observer
 	vectors  sync.Pool
 	recalls  chan recallTask
 	running  atomic.Bool // recalls are being made
-	zone     *time.Location
 	hosting  *ranges
 	services atomic.Pointer[[]*rates]
 	exempt   []netip.Prefix
@@ -345,7 +343,6 @@ func (p *Processor) Sweep(at time.Time) {
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
 	p.habits.sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
-	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 

@@ -5,37 +5,12 @@ import (
 	"io"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/training"
 )
 
 // Learns reports whether verified crawlers, which are not judged, should be offered as events for the training log.
 func (p *Processor) Learns() bool { return p.training != nil }
-
-// Sample returns the share of the subjects that the training log has; 0 if none is kept.
-func (p *Processor) Sample() float64 {
-	if p.training == nil {
-		return 0
-	}
-	return p.training.Sample()
-}
-
-// Who returns the hash by which the training log calls a subject, or another one if none is kept.
-func (p *Processor) Who(s identity.Subject) uint64 {
-	if p.training == nil {
-		return new(training.Log).Who(s)
-	}
-	return p.training.Who(s)
-}
-
-// Rows calls f with the rows of the training log since a time, in their order; with none if no log is kept.
-func (p *Processor) Rows(since, now time.Time, f func(v *training.Row) error) error {
-	if p.training == nil {
-		return nil
-	}
-	return p.training.Rows(since, now, f)
-}
 
 // ExportTraining writes the training log, including what is buffered.
 func (p *Processor) ExportTraining(w io.Writer, o training.ExportOptions, now time.Time) (training.Exported, error) {

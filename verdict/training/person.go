@@ -98,7 +98,7 @@ func (p *person) see(r *record) {
 	if i, ok := r.place["agents"]; ok {
 		p.agents = max(p.agents, r.x[i])
 	}
-	p.keepsCookies = p.keepsCookies || is("cookie_share", 0.5) || r.subject != identity.KindIP
+	p.keepsCookies = p.keepsCookies || is("cookie_share", 0.5) || r.subject != identity.KindIP && r.subject != identity.KindAuth
 	p.loadsParts = p.loadsParts || is("parts_per_page", 0.5)
 }
 
@@ -124,7 +124,7 @@ func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
 		return formula.Robot, sourceHoneypot
 	case p.human != 0:
 		return formula.Person, p.human.String()
-	case kind.Vouched():
+	case kind.SignedIn():
 		return formula.Person, sourceSignedIn
 	case p.declared && !p.undeclared && !crowd:
 		return formula.Robot, sourceDeclared

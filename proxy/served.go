@@ -1,0 +1,120 @@
+package proxy
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"antirobot/proxy/h1"
+	"antirobot/request"
+	"antirobot/verdict"
+)
+
+// A client that is stopped still gets the subresources of the page that it has just been served: a ban may begin between a page
+// and its pictures, and a pass may be spent by a page whose scripts nobody has loaded yet. What a request claims to be is free,
+// so the answer decides: it is withheld unless its type is that of a subresource.
+
+const (
+	servedFor    = 10 * time.Second // after the page
+	servedMost   = 60               // subresources of a page
+	servedPlaces = 1 << 16
+)
+
+// served counts the subresources that clients may still load of their last page. It is a table of fixed size without locks: clients
+// that share a place evict each other, which leaves them what they get without it. Safe for concurrent use.
+type served struct {
+	seed   maphash.Seed
+	places [servedPlaces]atomic.Uint64 // tag 24, second 24, count 16
+}
+
+// servedTo is a client of a service.
+type servedTo struct {
+	addr    netip.Addr
+	agent   uint64 // hash of its User-Agent: its cookies may have come with the page
+	service *Service
+}
+
+func (s *served) place(to servedTo) (place *atomic.Uint64, tag uint64) {
+	sum := maphash.Comparable(s.seed, to)
+	return &s.places[sum%servedPlaces], sum >> 40 << 40
+}
+
+func servedSecond(at time.Time) uint64 { return uint64(at.Unix()) & (1<<24 - 1) } //nolint:gosec // after 1970
+
+// page notes that a client is served a page.
+func (s *served) page(to servedTo, at time.Time) {
+	place, tag := s.place(to)
+	place.Store(tag | servedSecond(at)<<16 | servedMost)
+}
+
+// take reports whether a client may load one more subresource.
+func (s *served) take(to servedTo, at time.Time) bool {
+	place, tag := s.place(to)
+	for {
+		was := place.Load()
+		age := (servedSecond(at) - was>>16) & (1<<24 - 1)
+		if was>>40<<40 != tag || was&0xffff == 0 || age > uint64(servedFor/time.Second) {
+			return false
+		}
+		if place.CompareAndSwap(was, was-1) {
+			return true
+		}
+	}
+}
+
+func (j *journey) servedTo() servedTo {
+	return servedTo{addr: j.id.Addr, agent: request.Hash(j.view.Get("User-Agent")), service: j.svc}
+}
+
+// servedPage notes a page whose answer begins.
+func (j *journey) servedPage(r h1.Result) {
+	if j.part || j.partner != nil {
+		return
+	}
+	isPage := verdict.IsHTML(r.ContentType) && r.Status >= 200 && r.Status < 300
+	if isPage || r.Status == 304 && j.kind().page() {
+		j.core.served.page(j.servedTo(), j.view.At)
+	}
+}
+
+// mayBePart reports whether a stopped request may be for a subresource of the page that its client has just been served. Blocked
+// clients, programs and messages get nothing.
+func (j *journey) mayBePart() bool {
+	switch d := &j.decision; {
+	case d.Verdict == verdict.Blocked || j.partner != nil || string(j.view.Method) != "GET" || j.view.Get("Upgrade") != nil:
+		return false
+	case d.Cause == verdict.CauseMessage || d.Cause == verdict.CauseDemand || d.Cause == verdict.CauseLimit || d.Cause == verdict.CauseRule:
+		return false
+	}
+	switch j.kind() {
+	case kindPart:
+	case kindScript: // without Sec-Fetch fields a script looks like a call
+		if j.view.Get("Sec-Fetch-Mode") != nil {
+			return false
+		}
+	default:
+		return false
+	}
+	return j.core.served.take(j.servedTo(), j.view.At)
+}
+
+// forwardPart forwards a stopped request whose answer may be a subresource, and stops it if it is none.
+func (j *journey) forwardPart() {
+	j.part, j.stopped = true, j.decision.Verdict
+	j.decision.Verdict, j.decision.Waived = verdict.Human, verdict.WaivedServed
+	j.forward(nil)
+	if j.result.Status == 0 {
+		j.remember()
+	}
+}
+
+// onlyParts withholds any answer but a subresource.
+func (j *journey) onlyParts(status int, contentType []byte) bool {
+	held := status != 304 && !verdict.IsPart(contentType)
+	if held {
+		j.decision.Verdict, j.decision.Waived = j.stopped, verdict.NotWaived
+	}
+	j.remember()
+	return held
+}
