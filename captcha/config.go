@@ -107,7 +107,7 @@ func DefaultConfig() Config {
 		},
 		PassesPerHour: 20,
 		PassesPerDay:  20,
-		LongestWait:   20 * time.Minute,
+		LongestWait:   time.Hour,
 
 		StrangeHouseholds: 2,
 

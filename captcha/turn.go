@@ -23,15 +23,11 @@ import (
 // reading is the time that it takes to read a picture and to type what it shows: nobody waits so long.
 const reading = 10 * time.Second
 
-// steep is how many times as many passes one must be beyond the free ones as is between two of them for the longest interval: the
-// interval is the longest one long before twice as many.
-const steep = 3
-
 // intervalOf returns the interval between passes where so many were earned in the past hour and day, per household.
 func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
 	grown := func(n float64, free int64, longest time.Duration) time.Duration {
 		over := max(n-float64(free)+1, 0) / float64(free)
-		return time.Duration(min(steep*over*over, 1) * float64(longest))
+		return time.Duration(min(over*over, 1) * float64(longest))
 	}
 	return max(grown(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), grown(inDay, c.PassesPerDay, c.LongestWait))
 }

@@ -31,8 +31,8 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(model, "60 new ones an hour for a /24 or /48; 32 established per address", map[string]string{"identity.i_per_hour": "60", "verdict.standing.per_address": "32"})
 	f(model, "ten units a page in another browser, four more for each new network", map[string]string{"verdict.pass.browser": "10", "verdict.pass.move": "4"})
 	f(model, "there a pass is a hundred pages", map[string]string{"captcha.pass.allowance": "100"})
-	f(model, "each further pass of an address on a day buys half of the one before, down to ten pages, after twenty they come at intervals of up to twenty minutes",
-		map[string]string{"captcha.pass.half_after": "1", "captcha.pass.allowance_floor": "10", "captcha.passes_per_day": "20", "captcha.longest_wait": "20m0s"})
+	f(model, "each further pass of an address on a day buys half of the one before, down to ten pages, after twenty they come at intervals of up to an hour",
+		map[string]string{"captcha.pass.half_after": "1", "captcha.pass.allowance_floor": "10", "captcha.passes_per_day": "20", "captcha.longest_wait": "1h0m0s"})
 	f(model, "A silent check and a press prove a browser, at the price of one, and earn a quarter and a half", map[string]string{"captcha.steps.silent_percent": "25", "captcha.steps.press_percent": "50"})
 	f(model, "A robot may always choose digits instead, in their hardest form and for half of the worth", map[string]string{"captcha.steps.instead_percent": "50"})
 	f(model, "`render_concurrency` places, by default half of the processors", map[string]string{"captcha.render_concurrency": "0"})
