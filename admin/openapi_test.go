@@ -121,7 +121,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"PassUsed": verdict.StoryPass{}, "Ruling": verdict.StoryRules{}, "RuleFired": verdict.StoryFired{}, "CountedAs": verdict.StoryCount{},
 		"Lists": listsView{}, "ListSource": source{}, "ListEntry": entry{}, "ListBadLine": cbb.BadLine{}, "CrawlerStats": cbb.CrawlerStats{},
 		"Label": LabelStory{}, "Allowance": Allowance{}, "Session": processor.SessionView{}, "SessionChallenges": processor.Challenges{},
-		"SessionCounters": processor.CountsView{}, "SessionFactor": processor.FactorView{},
+		"SessionFactor": processor.FactorView{},
 		"JournalPage": journalPage{}, "JournalStory": toldBody{}, "JournalFigurePage": figuresBody{}, "GatewayState": GatewayState{}, "JournalEntry": journal.Entry{}, "JournalCount": journal.Count{}, "JournalFigures": journal.Figures{},
 		"JournalTop": topBody{}, "JournalTopOf": topItems{}, "ErasedSubject": erased{},
 		"Status": statusBody{}, "StatusElsewhere": statusOf{},

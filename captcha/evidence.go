@@ -55,7 +55,7 @@ func (c *Captcha) Evidence(q *Request) Response {
 		return c.notAllowed(q, "POST")
 	}
 	a := c.own(q, 204, "", "")
-	seal, e, ok := request.ParseEvidence(q.Body, q.View.Get("Accept-Language"))
+	seal, e, ok := request.ParseEvidence(q.Body)
 	if !ok {
 		return a
 	}

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// builtinCrawlers returns the search engines that publish how to verify them. The facts are from the publishers' own
-// pages; see testdata/SOURCE.md. Robots other than search engines are not included: whom to welcome is the operator's
-// choice.
+// builtinCrawlers returns the search engines that publish how to verify them, and fetchers of link previews that can be verified. The facts are
+// from the publishers' own pages; see testdata/SOURCE.md. Other robots are not included: which to welcome is the operator's choice.
 func builtinCrawlers() []CrawlerConfig {
 	const google = "https://developers.google.com/static/search/apis/ipranges/"
 	return []CrawlerConfig{
@@ -52,6 +51,23 @@ func builtinCrawlers() []CrawlerConfig {
 		{Name: "yahoo-slurp", UserAgent: []string{"Yahoo! Slurp"}, ReverseDNS: []string{"crawl.yahoo.net"}},
 		{Name: "seznambot", UserAgent: []string{"SeznamBot"}, ReverseDNS: []string{"seznam.cz"}},
 		{Name: "petalbot", UserAgent: []string{"PetalBot"}, ReverseDNS: []string{"petalsearch.com"}},
+
+		// What fetches a link to preview it, before people follow it. Telephones that preview links by themselves send parts of these names
+		// (iMessage), as does a messenger that is none of Facebook's (KakaoTalk), so the names are matched as a whole.
+		{
+			Name: "facebook-preview", UserAgentRegex: []string{`^facebookexternalhit/1\.[01](?: \(\+http|$)`},
+			ReverseDNS: []string{"fbsv.net", "facebook.com"},
+		},
+		{Name: "linkedin-preview", UserAgentRegex: []string{`^LinkedInBot/`}, ReverseDNS: []string{"fwd.linkedin.com"}},
+		{Name: "twitter-preview", UserAgentRegex: []string{`^Twitterbot/`}, ReverseDNS: []string{"twttr.com", "twitter.com"}},
+		{
+			Name: "telegram-preview", UserAgentRegex: []string{`^TelegramBot \(`},
+			RangeURLs: []string{"https://core.telegram.org/resources/cidr.txt"},
+			Ranges: []string{
+				"91.105.192.0/23", "91.108.4.0/22", "91.108.8.0/22", "91.108.12.0/22", "91.108.16.0/22", "91.108.20.0/22", "91.108.56.0/22",
+				"149.154.160.0/20", "185.76.151.0/24", "2001:67c:4e8::/48", "2001:b28:f23c::/48", "2001:b28:f23d::/48", "2001:b28:f23f::/48", "2a0a:f280::/32",
+			},
+		},
 	}
 }
 

@@ -56,7 +56,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		lists[1].name lists[1].flag lists[1] lists[2].name lists[2].url lists[3].name lists[3].url lists[4].url lists[4].own
 		lists[5].entries[1] lists[5].entries[2] lists[6].format lists[6].refresh lists[6].max_entries lists[6].min_count lists[6].max_bad_share lists[7]
 		block[1] block[2] ban[0] white[1] patterns[1].path_regex patterns[1].name
-		crawlers.builtin[10] crawlers.own[0].name crawlers.own[0].reverse_dns[0] crawlers.own[0].reverse_dns[1]
+		crawlers.builtin[14] crawlers.own[0].name crawlers.own[0].reverse_dns[0] crawlers.own[0].reverse_dns[1]
 		crawlers.own[1] crawlers.own[1].user_agent[0] crawlers.own[1].user_agent_regex
 		crawlers.own[2].user_agent crawlers.own[2].range_urls[0] crawlers.own[2].range_files[0] crawlers.own[2].ranges[0]
 		crawlers.dns.workers crawlers.dns.queue crawlers.dns.lookups_per_second crawlers.dns.lookup_timeout crawlers.dns.positive_ttl

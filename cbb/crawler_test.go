@@ -270,6 +270,41 @@ func TestLiars(t *testing.T) {
 	})
 }
 
+// TestLinkPreviews: what fetches links to preview them passes once it is verified; a telephone that previews a link by itself, under parts of
+// the same names, and another messenger are judged like anybody and lie about nothing.
+func TestLinkPreviews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := zone()
+		dns.names["2a03:2880:12ff:2::1"] = []string{"fwdproxy-ash-002.fbsv.net."}
+		dns.hosts["fwdproxy-ash-002.fbsv.net."] = []string{"2a03:2880:12ff:2::1"}
+		l := crawling(t, dns, nil)
+		defer closeLists(t, l)
+		f := func(addr, agent, want string, lies bool) {
+			t.Helper()
+			come(l, addr, agent) // has its address looked up
+			time.Sleep(time.Second)
+			v, id := newRequest(addr, "/", "User-Agent", agent)
+			var m Match
+			l.Lookup(&m, v, id, "")
+			if got := come(l, addr, agent); got != want || m.Liar != lies {
+				t.Errorf("%s as %.40q: %s, lies: %v", addr, agent, got, m.Liar)
+			}
+		}
+		const (
+			facebook = "facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)"
+			iMessage = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_11_1) AppleWebKit/601.2.4 (KHTML, like Gecko) Version/9.0.1 Safari/601.2.4 facebookexternalhit/1.1 Facebot Twitterbot/1.0"
+			kakao    = "facebookexternalhit/1.1; kakaotalk-scrap/1.0; +https://devtalk.kakao.com/t/scrap/33984"
+			telegram = "TelegramBot (like TwitterBot)"
+		)
+		f("2a03:2880:12ff:2::1", facebook, "white", false)
+		f("198.51.100.5", facebook, "-", true)
+		f("198.51.100.5", iMessage, "-", false)
+		f("198.51.100.5", kakao, "-", false)
+		f("149.154.161.7", telegram, "white", false)
+		f("198.51.100.5", telegram, "-", true)
+	})
+}
+
 // TestHangingDNSIsUnproven: whoever runs the DNS zone of an address can let queries hang for ever. After some look-ups
 // without an answer its requests are judged like anybody's, and a proof that arrives later is still accepted.
 func TestHangingDNSIsUnproven(t *testing.T) {

@@ -20,8 +20,7 @@ func formulaCommand() *cobra.Command {
 		Short: "Inspect a model, and measure it on labelled factors",
 		Long: `A formula turns the factors of a subject into the probability that it is a robot. It is a score card
 in YAML, XGBoost trees in JSON, or oblivious CatBoost trees in JSON; docs/formula.md explains how to
-write or train one. Built in: ` + strings.Join(formula.Builtins(), ", ") + `;
-default is also found as ` + formula.DefaultVersion() + `.`,
+write or train one. Built in: ` + strings.Join(formula.Builtins(), ", ") + `.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q: it is formula show, formula print or formula eval", args[0])

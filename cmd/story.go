@@ -334,8 +334,6 @@ func whoIsAsked(q *verdict.StoryAsked) string {
 		return "whoever has read here for longer is spared"
 	case q.Young:
 		return "those who have come back, but have not read here for long"
-	case q.Apart:
-		return "the established too: its clients share nothing of what they read"
 	case q.Established:
 		return "the established too"
 	}

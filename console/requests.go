@@ -183,10 +183,6 @@ type standing struct {
 			Value  float32 `json:"value"`
 			Amount float32 `json:"amount"`
 		} `json:"factors"`
-		Company []struct {
-			Name  string  `json:"name"`
-			Value float32 `json:"value"`
-		} `json:"company"`
 	} `json:"session"`
 	Gateways []admin.GatewayState `json:"gateways"`
 }

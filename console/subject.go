@@ -51,30 +51,20 @@ func networkOf(address string) string {
 // companyOf are the factors that count who else is where a subject is, or is like it, each with the group that it is of.
 var companyOf = [...]struct{ group, factor string }{
 	{"itself", "clients"},
-	{"itself", "addresses"},
-	{"itself", "networks"},
-	{"address", "address_subjects"},
-	{"address", "address_jars"},
 	{"address", "address_established"},
-	{"network", "network_addresses"},
 	{"agent", "agent_addresses"},
-	{"hello", "hello_addresses"},
-	{"hello", "hello_agents"},
 	{"shape", "shape_addresses"},
-	{"campaign", "campaign_addresses"},
 }
 
 // groupSize is a line of the table of who else is like a subject.
 type groupSize struct {
 	Group, Factor string
 	Size          float32
-	When          time.Time // the evaluation or the ban that says so; zero: now
-	Ban           bool      // it was a ban
+	When          time.Time // the ban that says so; zero: now
 	Query         string    // finds the requests of the group; empty: the journal does not know it
 }
 
-// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last
-// evaluation or ban.
+// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last ban.
 // Queries find the requests of a group.
 func (s *standing) company(queries map[string]string) []groupSize {
 	var all []groupSize
@@ -82,18 +72,13 @@ func (s *standing) company(queries map[string]string) []groupSize {
 		line := groupSize{Group: of.group, Factor: of.factor, Query: queries[of.group]}
 		for _, b := range s.Bans {
 			if v := b.Factors[of.factor]; v > 0 && b.Made.After(line.When) {
-				line.Size, line.When, line.Ban = v, b.Made, true
+				line.Size, line.When = v, b.Made
 			}
 		}
 		if s.Session != nil {
-			for _, f := range s.Session.Company {
-				if f.Name == of.factor && s.Session.Evaluated.After(line.When) {
-					line.Size, line.When, line.Ban = f.Value, s.Session.Evaluated, false
-				}
-			}
 			for _, f := range s.Session.Factors {
 				if f.Name == of.factor {
-					line.Size, line.When, line.Ban = f.Value, time.Time{}, false
+					line.Size, line.When = f.Value, time.Time{}
 				}
 			}
 		}
@@ -104,20 +89,16 @@ func (s *standing) company(queries map[string]string) []groupSize {
 	return all
 }
 
-// queriesOf returns what finds the requests of the groups of a subject: its address and network, if it is one, and what its last request
-// came with.
+// queriesOf returns what finds the requests of the groups of a subject: its address, if it is one, and what its last request came with.
 func queriesOf(address string, course []journal.Entry) map[string]string {
 	q := map[string]string{}
-	if n := networkOf(address); n != "" {
-		q["address"], q["network"] = "ip:"+address, "ip:"+n
+	if address != "" {
+		q["address"] = "ip:" + address
 	}
 	for i := range course {
 		e := &course[i]
 		if e.Agent != "" && q["agent"] == "" {
 			q["agent"] = journal.Term("agent", e.Agent)
-		}
-		if e.JA4 != "" && q["hello"] == "" {
-			q["hello"] = "ja4:" + e.JA4
 		}
 	}
 	return q

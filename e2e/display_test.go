@@ -53,9 +53,9 @@ func TestNobodyIsTakenForADriver(t *testing.T) {
 			eventually(t, "what its pages say", func() bool {
 				s.do("mousemove", "300", "350", "mousemove", "360", "420", "mousemove", "420", "520", "click", "1")
 				told = g.session("ip:127.0.0.1")
-				return pages.Load() > 3 && told.factor("page_actions") != "unknown" && told.factor("page_actions") != "0"
+				return pages.Load() > 3 && told.factor("page_automation") != "unknown"
 			})
-			for _, name := range []string{"page_automation", "page_unpressed", "page_astray", "page_inspected", "page_screen_odd"} {
+			for _, name := range []string{"page_automation", "page_unpressed", "page_astray", "page_inspected"} {
 				if x := told.factor(name); x != "0" {
 					t.Errorf("%s is %s", name, x)
 				}
@@ -89,7 +89,7 @@ func TestHiddenDriverShows(t *testing.T) {
 		told = g.session("ip:127.0.0.1")
 		return told.factor("page_unpressed") == "1"
 	})
-	for name, want := range map[string]string{"page_automation": "0", "page_astray": "1", "page_inspected": "1", "page_screen_odd": "0"} {
+	for name, want := range map[string]string{"page_automation": "0", "page_astray": "1", "page_inspected": "1"} {
 		if x := told.factor(name); x != want {
 			t.Errorf("%s is %s, want %s", name, x, want)
 		}

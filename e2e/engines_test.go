@@ -182,7 +182,7 @@ func tour(t *testing.T, b engine) {
 			told := g.session("ip:127.0.0.1")
 			var wrong []string
 			for _, name := range []string{
-				"page_inspected", "page_unpressed", "page_astray", "page_screen_odd",
+				"page_inspected", "page_unpressed", "page_astray",
 				"order_false", "fetch_false", "fetch_missing", "browser_no_language", "browser_accepts_any", "misfits",
 			} {
 				if x := told.factor(name); x != "0" {

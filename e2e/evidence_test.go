@@ -26,7 +26,7 @@ services:
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "var antirobotSeal=")), &told); err != nil {
 		t.Fatalf("%v: %.200s", err, script.body)
 	}
-	v.do("POST", shop+told.To, "1 "+told.Seal+" 3 en 0.0.0.0.0 ", "Content-Type", "text/plain;charset=UTF-8").must(t, 204, "")
+	v.do("POST", shop+told.To, "1 "+told.Seal+" 3", "Content-Type", "text/plain;charset=UTF-8").must(t, 204, "")
 	eventually(t, "the factor", func() bool {
 		return strings.Contains(string(g.api("GET", "/api/subjects/ip:127.0.0.1", nil)), `"page_automation"`)
 	})

@@ -92,7 +92,7 @@ func (a *Server) openProcessor() error {
 	}
 	d := processor.Deps{
 		Secret: rand.Uint64(),
-		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Config().DataDir), Labels: a.labels,
+		Keeper: a.cacher, Formula: a.formula, Training: config.TrainingDir(a.Config().DataDir), Labels: a.labels,
 		Log: a.Logger("processor"), Metrics: a.set,
 	}
 	a.turns = proxy.NewTurns(a.Config().Role != config.RoleAll)

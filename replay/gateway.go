@@ -87,7 +87,7 @@ func (s *Served) Checks() bool {
 // Why says briefly why a visitor was stopped or asked.
 func (s *Served) Why() string {
 	if x := &s.Decision.Campaign; s.Decision.Cause == verdict.CauseCampaign {
-		return words.Sprintf(words.English, "arrives like %d {robot|robots}, %d who {loads|load} nothing and %d {person|people} (%s)", x.Robots, x.Bare, x.People, x.Like)
+		return words.Sprintf(words.English, "arrives like %d {robot|robots} and %d {person|people}", x.Robots, x.People)
 	}
 	switch q := &s.Decision.Question; {
 	case !s.Asked():

@@ -189,16 +189,9 @@ func appendFields(dst []byte, e *verdict.Event) (_ []byte, has uint32) {
 func appendEvidence(dst []byte, e *request.Evidence) []byte {
 	known := byte(0)
 	if e.Known {
-		known |= 1
+		known = 1
 	}
-	if e.Language {
-		known |= 2
-	}
-	dst = append(dst, known|byte(e.Probes>>8)<<2, byte(e.Probes))
-	for _, n := range e.Counts {
-		dst = binary.LittleEndian.AppendUint16(dst, n)
-	}
-	return binary.LittleEndian.AppendUint32(dst, math.Float32bits(e.Spread))
+	return append(dst, known, byte(e.Probes))
 }
 
 var errEvent = errors.New("stream: malformed event")
@@ -348,9 +341,5 @@ func (r *reader) fields(e *verdict.Event, has uint32) {
 
 func (r *reader) evidence(e *request.Evidence) {
 	b := r.take(2)
-	e.Known, e.Language, e.Probes = b[0]&1 != 0, b[0]&2 != 0, request.Probes(b[0]>>2)<<8|request.Probes(b[1])
-	for i := range e.Counts {
-		e.Counts[i] = binary.LittleEndian.Uint16(r.take(2))
-	}
-	e.Spread = math.Float32frombits(binary.LittleEndian.Uint32(r.take(4)))
+	e.Known, e.Probes = b[0]&1 != 0, request.Probes(b[1])
 }

@@ -17,44 +17,20 @@ import (
 // arrives so is asked with the first page. It is a question and no ban: a pass answers it, and whoever keeps our cookie is not
 // concerned.
 
-// Arrival is what the arrival of a newcomer, a page that somebody opens from outside who brings nothing of ours, has in common with
-// others: a hash for each Likeness.
-type Arrival [Likenesses]uint64
-
-// Likeness is in what arrivals are alike.
-type Likeness uint8
-
-// The likenesses, the closest first. All include what kind of page is opened, whether a referer is named, and whether cookies of the
-// service are sent.
-const (
-	LikeProgram  Likeness = iota // User-Agent, header fields and their order, languages, handshake
-	LikeLibrary                  // the same under any User-Agent
-	LikeLanguage                 // languages
-	LikeManner                   // nothing else
-	Likenesses
-)
-
-var likenessNames = [Likenesses]string{"program", "library", "language", "manner"}
-
-// String returns the name that stories use.
-func (l Likeness) String() string { return likenessNames[l] }
-
 // Campaign is a way to arrive at the services of a group that is nearly only robots' at present. It is a plain value.
 type Campaign struct {
-	Mark           uint64 // of an Arrival
-	Like           Likeness
+	Mark           uint64    // see Event.Arrival
 	Until          time.Time // zero: it is over
 	Share          float32   // of the addresses that are asked
 	Salt           uint64    // decides which
-	Robots, People uint32    // who arrived so in the last hours, and what they turned out to be …
-	Bare           uint32    // … and of how many neither loaded anything of their page, nor went on
-	Client         uint32    // if not 0, this client of an address (Event.Client) alone is asked, which arrived so and loaded nothing
+	Robots, People uint32    // what the arrivals of the last hours turned out to be
 }
 
-// Arrival returns what the arrival of a newcomer has in common with others; false if the event is none.
-func (e *Event) Arrival(group uint32) (Arrival, bool) {
+// Arrival returns the fingerprint with which a newcomer arrives, as a hash: User-Agent, header fields and their order, languages, handshake, what
+// kind of page it opens, and whether it names a Referer and sends cookies of the service. False if the event is no arrival.
+func (e *Event) Arrival(group uint32) (mark uint64, ok bool) {
 	if !e.Nameless() || e.Kind != EventRequest {
-		return Arrival{}, false
+		return 0, false
 	}
 	return arrivalOf(&e.Facts, e.Method, e.Agent, e.PathShape, group)
 }
@@ -76,16 +52,14 @@ func nameless(list *[identity.MaxSubjects]identity.Subject, n int) bool {
 	return n == 1 && list[0].Kind == identity.KindIP || n == 2 && list[0].Kind == identity.KindSpravka && list[1].Kind == identity.KindIP
 }
 
-func arrivalOf(f *client.Facts, method uint8, agent, shape uint64, group uint32) (a Arrival, ok bool) {
+func arrivalOf(f *client.Facts, method uint8, agent, shape uint64, group uint32) (mark uint64, ok bool) {
 	if !f.Page || f.Partial || f.Partner || method != 'G' || !f.Claim.Family.Browser() || f.Referer == client.RefererSame ||
 		f.Site == client.SiteSame || f.Cookies&client.CookieOurs != 0 {
-		return a, false
+		return 0, false
 	}
-	manner := mix(mix(shape, uint64(group)), uint64(f.Referer)<<8|uint64(f.Cookies&client.CookieAny))
-	language := mix(manner, 1<<32|uint64(f.Language))
-	library := mix(mix(mix(language, f.Shape), f.JA4), f.Frames)
-	a = Arrival{LikeManner: manner, LikeLanguage: language, LikeLibrary: library, LikeProgram: mix(library, agent)}
-	return a, true
+	mark = mix(mix(shape, uint64(group)), uint64(f.Referer)<<8|uint64(f.Cookies&client.CookieAny))
+	mark = mix(mix(mix(mix(mark, 1<<32|uint64(f.Language)), f.Shape), f.JA4), f.Frames)
+	return mix(mark, agent), true
 }
 
 // maxCampaigns bounds the table.
@@ -115,18 +89,14 @@ func (t *campaigns) put(x *Campaign, now time.Time) {
 	t.by.Store(&next)
 }
 
-// of returns the campaign like whose newcomers one at an address arrives who is asked.
-func (t *campaigns) of(a *Arrival, at time.Time, addr *[16]byte) (x Campaign, ok bool) {
+// of returns the campaign with whose fingerprint a newcomer at an address arrives that is asked.
+func (t *campaigns) of(mark uint64, at time.Time, addr *[16]byte) (x Campaign, ok bool) {
 	m := t.by.Load()
 	if m == nil {
 		return x, false
 	}
-	for _, mark := range a {
-		if x, ok = (*m)[mark]; ok && x.Until.After(at) && x.asks(addr) {
-			return x, true
-		}
-	}
-	return x, false
+	x, ok = (*m)[mark]
+	return x, ok && x.Until.After(at) && x.asks(addr)
 }
 
 // any reports whether there may be a campaign.
@@ -149,10 +119,6 @@ func (t *campaigns) count(now time.Time) (n int) {
 
 // AskArrivals asks from now on whoever arrives like a campaign.
 func (c *Cacher) AskArrivals(x *Campaign) {
-	if x.Client != 0 {
-		c.askBack(x)
-		return
-	}
 	c.campaigns.put(x, c.now())
 	if c.said.tells() {
 		c.said.tell(saidCampaign, c.appendCampaign(nil, x))
@@ -162,18 +128,15 @@ func (c *Cacher) AskArrivals(x *Campaign) {
 // arrives reports whether the request is the arrival of a newcomer like those of a campaign, and says so
 // in d.
 func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
-	if !c.campaigns.any() && c.back.n.Load() == 0 || s.Campaign == StepNothing || !nameless(&id.Subjects, id.N) || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
+	if !c.campaigns.any() || s.Campaign == StepNothing || !nameless(&id.Subjects, id.N) || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
 		return false
 	}
 	f, agent := d.read(v, id)
-	a, ok := arrivalOf(f, methodOf(v.Method), agent, shapeOf(d.claims.Key(), v.Path), s.Group)
+	mark, ok := arrivalOf(f, methodOf(v.Method), agent, shapeOf(d.claims.Key(), v.Path), s.Group)
 	if !ok {
 		return false
 	}
-	x, ok := c.campaigns.of(&a, v.At, &id.Subjects[id.N-1].ID)
-	if !ok {
-		x, ok = c.comesBack(v, id)
-	}
+	x, ok := c.campaigns.of(mark, v.At, &id.Subjects[id.N-1].ID)
 	if !ok || c.KnowsPlace(id.Subjects[id.N-1].ID, v.At) {
 		return false
 	}
@@ -187,19 +150,18 @@ func (x *Campaign) asks(addr *[16]byte) bool {
 	return float32(h>>40) < x.Share*(1<<24)
 }
 
-// appendCampaign appends a campaign: mark, likeness, until (unix milliseconds, 0: it is over), share, salt, robots, people, bare.
+// appendCampaign appends a campaign: mark, until (unix milliseconds, 0: it is over), share, salt, robots, people.
 func (c *Cacher) appendCampaign(dst []byte, x *Campaign) []byte {
 	var until uint64
 	if !x.Until.IsZero() {
 		until = uint64(x.Until.Add(c.skewNow()).UnixMilli()) //nolint:gosec // after 1970
 	}
-	dst = append(binary.BigEndian.AppendUint64(dst, x.Mark), byte(x.Like))
+	dst = binary.BigEndian.AppendUint64(dst, x.Mark)
 	dst = binary.BigEndian.AppendUint64(dst, until)
 	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(x.Share))
 	dst = binary.BigEndian.AppendUint64(dst, x.Salt)
 	dst = binary.BigEndian.AppendUint32(dst, x.Robots)
-	dst = binary.BigEndian.AppendUint32(dst, x.People)
-	return binary.BigEndian.AppendUint32(dst, x.Bare)
+	return binary.BigEndian.AppendUint32(dst, x.People)
 }
 
 func (c *Cacher) heardCampaign(b []byte) bool {
@@ -211,29 +173,26 @@ func (c *Cacher) heardCampaign(b []byte) bool {
 }
 
 func (c *Cacher) readCampaign(b []byte) (x Campaign, ok bool) {
-	if len(b) != 8+1+8+4+8+4+4+4 || Likeness(b[8]) >= Likenesses {
+	if len(b) != 8+8+4+8+4+4 {
 		return x, false
 	}
 	x = Campaign{
-		Mark: binary.BigEndian.Uint64(b), Like: Likeness(b[8]), Share: math.Float32frombits(binary.BigEndian.Uint32(b[17:])),
-		Salt: binary.BigEndian.Uint64(b[21:]), Robots: binary.BigEndian.Uint32(b[29:]), People: binary.BigEndian.Uint32(b[33:]),
-		Bare: binary.BigEndian.Uint32(b[37:]),
+		Mark: binary.BigEndian.Uint64(b), Share: math.Float32frombits(binary.BigEndian.Uint32(b[16:])), Salt: binary.BigEndian.Uint64(b[20:]),
+		Robots: binary.BigEndian.Uint32(b[28:]), People: binary.BigEndian.Uint32(b[32:]),
 	}
 	if !(x.Share >= 0 && x.Share <= 1) {
 		return x, false
 	}
-	if binary.BigEndian.Uint64(b[9:]) != 0 {
-		x.Until = c.heardTime(b[9:])
+	if binary.BigEndian.Uint64(b[8:]) != 0 {
+		x.Until = c.heardTime(b[8:])
 	}
 	return x, true
 }
 
 // StoryAlike is a Campaign as JSON shows it.
 type StoryAlike struct {
-	Like   string    `json:"like"`   // in what those who arrive are alike: program, library, language or manner
-	Robots uint32    `json:"robots"` // who arrived so in the last hours and turned out to be robots …
+	Robots uint32    `json:"robots"` // arrivals of the last hours that turned out to be robots …
 	People uint32    `json:"people"` // … and people
-	Bare   uint32    `json:"bare"`   // of those who were looked at, who neither loaded anything of their page, nor went on
 	Until  time.Time `json:"until"`
 }
 
@@ -242,5 +201,5 @@ func (x *Campaign) story() *StoryAlike {
 	if x.Until.IsZero() {
 		return nil
 	}
-	return &StoryAlike{Like: x.Like.String(), Robots: x.Robots, People: x.People, Bare: x.Bare, Until: x.Until.UTC()}
+	return &StoryAlike{Robots: x.Robots, People: x.People, Until: x.Until.UTC()}
 }

@@ -23,18 +23,18 @@ const (
 )
 
 // markOf is how a newcomer arrives at a service.
-func markOf(t *testing.T, w *world, s *Settings, agent string, like Likeness) uint64 {
+func markOf(t *testing.T, w *world, s *Settings, agent string) uint64 {
 	t.Helper()
 	v, id := newcomerFrom("192.0.2.1", agent, w.now())
 	var d Decision
 	var e Event
 	w.Decide(&d, v, id, s)
 	d.Event(&e, v, id, s)
-	a, ok := e.Arrival(s.Group)
+	mark, ok := e.Arrival(s.Group)
 	if !ok {
 		t.Fatal("it is no arrival")
 	}
-	return a[like]
+	return mark
 }
 
 // TestNewcomersOfACampaignAreAsked: with their first page, and nobody else: neither who brings our cookie, nor who arrives in another
@@ -42,7 +42,7 @@ func markOf(t *testing.T, w *world, s *Settings, agent string, like Likeness) ui
 func TestNewcomersOfACampaignAreAsked(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
-	x := Campaign{Mark: markOf(t, w, s, agentFirefox, LikeProgram), Until: w.now().Add(10 * time.Minute), Share: 1, Robots: 12, People: 1}
+	x := Campaign{Mark: markOf(t, w, s, agentFirefox), Until: w.now().Add(10 * time.Minute), Share: 1, Robots: 12, People: 1}
 	f := func(name, agent string, want Verdict, edit func(*identity.Identity), s *Settings) *Decision {
 		t.Helper()
 		v, id := newcomerFrom("192.0.2.9", agent, w.now())
@@ -59,7 +59,7 @@ func TestNewcomersOfACampaignAreAsked(t *testing.T) {
 	f("before", agentFirefox, Human, nil, s)
 	w.AskArrivals(&x)
 	d := f("a newcomer", agentFirefox, Unsure, nil, s)
-	if c := d.Campaign.story(); c == nil || c.Like != "program" || c.Robots != 12 || c.People != 1 {
+	if c := d.Campaign.story(); c == nil || c.Robots != 12 || c.People != 1 {
 		t.Errorf("the story is %+v", c)
 	}
 	f("another browser", agentChrome, Human, nil, s)
@@ -71,10 +71,6 @@ func TestNewcomersOfACampaignAreAsked(t *testing.T) {
 		id.Subjects[0], id.Subjects[1], id.N = sub(identity.KindSpravka, 1), id.Subjects[0], 2
 	}, s)
 	f("nobody is to be asked", agentFirefox, Human, nil, service(t, func(c *ServiceConfig) { c.Campaign = "nothing" }))
-	w.AskArrivals(&Campaign{Mark: markOf(t, w, s, agentFirefox, LikeLibrary), Like: LikeLibrary, Until: w.now().Add(time.Minute), Share: 1})
-	f("the same library under another name", agentChrome, Unsure, nil, s)
-	w.clock.advance(2 * time.Minute)
-	f("the library's is over", agentChrome, Human, nil, s)
 	x.Until = time.Time{}
 	w.AskArrivals(&x)
 	f("taken back", agentFirefox, Human, nil, s)
@@ -127,7 +123,7 @@ func TestCampaignsReachGateways(t *testing.T) {
 		st := newStore(true, nil)
 		p := newWorldOver(t, st, nil, part(PartProcessor)).start()
 		g := newWorldOver(t, st, nil, part(PartGateway)).start()
-		x := Campaign{Mark: 9, Like: LikeManner, Until: time.Now().Add(time.Hour), Share: 0.5, Salt: 3, Robots: 20, People: 1, Bare: 7}
+		x := Campaign{Mark: 9, Until: time.Now().Add(time.Hour), Share: 0.5, Salt: 3, Robots: 20, People: 1}
 		p.AskArrivals(&x)
 		p.AskArrivals(&Campaign{Mark: 10, Until: time.Now().Add(time.Hour), Share: 1})
 		p.AskArrivals(&Campaign{Mark: 10})

@@ -85,7 +85,6 @@ type Cacher struct {
 	near        *expiring[identity.Prefix, struct{}]
 	portions    *expiring[uint32, uint32] // by group of services
 	bareClients *expiring[uint32, struct{}]
-	back        *expiring[uint32, Campaign]
 	campaigns   campaigns
 	met         *met
 	said        *conclusions
@@ -122,7 +121,6 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), near: newExpiring[identity.Prefix, struct{}](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
 		bareClients: newExpiring[uint32, struct{}](cfg.MaxBareClients),
-		back:        newExpiring[uint32, Campaign](maxBack),
 		doubts:      newDoubts(cfg.MaxDoubts),
 		claims:      client.NewTable(d.Hash),
 		met:         &met{secret: d.Secret},

@@ -30,7 +30,6 @@ const (
 	saidPortion    = 'p'
 	saidBareClient = 'l'
 	saidNear       = 'n' // an address is near its budget
-	saidBack       = 'a' // a newcomer who is asked when it comes back
 	saidBeat       = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
 
@@ -198,8 +197,6 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardPortion(body)
 		case saidBareClient:
 			ok = c.heardBareClient(body)
-		case saidBack:
-			ok = c.heardBack(body)
 		case saidBeat:
 			ok = c.heardBeat(body)
 		}
@@ -231,7 +228,7 @@ func (c *Cacher) heardBeat(b []byte) bool {
 // appendQuestion appends a question: network, bits, group, until (unix milliseconds), whom it is for, what it says, and its reason where it is asked in place of a ban.
 func (c *Cacher) appendQuestion(dst []byte, q *Question) []byte {
 	dst = append(dst, q.Prefix.ID[:]...)
-	dst = append(dst, q.Prefix.Bits, b2u(q.All)|b2u(q.Apart)<<1|b2u(q.Young)<<2|b2u(q.Both)<<3)
+	dst = append(dst, q.Prefix.Bits, b2u(q.All)|b2u(q.Young)<<2|b2u(q.Both)<<3)
 	dst = binary.BigEndian.AppendUint32(dst, q.Prefix.Group)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(q.Until.Add(c.skewNow()).UnixMilli())) //nolint:gosec // after 1970
 	for _, v := range [...]uint32{q.Only, q.Read, q.Most} {
@@ -249,7 +246,7 @@ func (c *Cacher) heardQuestion(b []byte) bool {
 		return false
 	}
 	q := Question{
-		Prefix: identity.Prefix{ID: [16]byte(b), Bits: b[16], Group: binary.BigEndian.Uint32(b[18:])}, All: b[17]&1 != 0, Apart: b[17]&2 != 0, Young: b[17]&4 != 0, Both: b[17]&8 != 0,
+		Prefix: identity.Prefix{ID: [16]byte(b), Bits: b[16], Group: binary.BigEndian.Uint32(b[18:])}, All: b[17]&1 != 0, Young: b[17]&4 != 0, Both: b[17]&8 != 0,
 		Until: c.heardTime(b[22:]), Only: binary.BigEndian.Uint32(b[30:]), Read: binary.BigEndian.Uint32(b[34:]), Most: binary.BigEndian.Uint32(b[38:]),
 	}
 	var ok bool
@@ -260,7 +257,7 @@ func (c *Cacher) heardQuestion(b []byte) bool {
 		return false
 	}
 	if q.Until.After(c.now()) {
-		c.takeQuestion(&q)
+		c.questions.put(&q)
 	}
 	return true
 }

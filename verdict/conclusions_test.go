@@ -22,7 +22,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		home := ip("192.0.2.7")
 		var of [4]identity.Prefix
 		identity.Prefixes(&of, home.ID, groupOf("shop"))
-		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Apart: true, Read: 99, Most: 50, Window: "1h", Reason: "formula: awake"}
+		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Read: 99, Most: 50, Window: "1h", Reason: "formula: awake"}
 		doubt := Doubt{Subject: home, Group: 7, Until: at.Add(time.Hour), Score: 0.25, Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}}
 		p.Ask(&question)
 		p.Doubt(&doubt)

@@ -18,7 +18,6 @@ type Question struct {
 	All    bool   // established visitors too; otherwise they are spared
 	Young  bool   // instead of strangers: who has come back, but has not read here for long (Cacher.Company) …
 	Both   bool   // … and strangers, too
-	Apart  bool   // … because the clients of the address share nothing of what they read, as parts of one reader would
 	Only   uint32 // the one client that is asked (Event.Client), or OnlyBare; 0: everybody
 	Read   uint32 // documents counted by the time it was asked …
 	Most   uint32 // … and how many would have been acceptable
@@ -63,17 +62,9 @@ func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spar
 
 // Ask asks a question from now on.
 func (c *Cacher) Ask(q *Question) {
-	c.takeQuestion(q)
+	c.questions.put(q)
 	if c.said.tells() {
 		c.said.tell(saidQuestion, c.appendQuestion(nil, q))
-	}
-}
-
-// takeQuestion takes a question. Where the clients of an address share nothing, to have been seen there once says nothing of anybody.
-func (c *Cacher) takeQuestion(q *Question) {
-	c.questions.put(q)
-	if q.Apart && !q.All && !q.Young {
-		c.standing.Doubt(q.Prefix.ID, c.now())
 	}
 }
 
@@ -200,7 +191,6 @@ type StoryAsked struct {
 	Established bool      `json:"established"` // established visitors are asked, too
 	Young       bool      `json:"young"`       // those are asked who have come back, but have not read here for long
 	Strangers   bool      `json:"strangers"`   // strangers are asked
-	Apart       bool      `json:"apart"`       // … for the clients of the address share nothing of what they read
 	OneClient   bool      `json:"one_client"`  // only one client of the network is asked, which has read most of it
 
 	Reason string `json:"reason,omitempty"` // of the ban in whose place it is asked; empty: it is asked for what was read
@@ -224,6 +214,6 @@ func (q *Question) story() *StoryAsked {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return &StoryAsked{
-		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, Young: q.Young, Strangers: !q.Young || q.Both, Apart: q.Apart, OneClient: q.Only != 0, Reason: q.Reason,
+		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, Young: q.Young, Strangers: !q.Young || q.Both, OneClient: q.Only != 0, Reason: q.Reason,
 	}
 }

@@ -79,7 +79,6 @@ func (c *Cacher) sweepOnce() {
 	c.near.sweep(c.now().UnixNano())
 	c.portions.sweep(c.now().UnixNano())
 	c.bareClients.sweep(c.now().UnixNano())
-	c.back.sweep(c.now().UnixNano())
 	c.ledger.Sweep(c.passTime(at))
 	c.settleClock()
 }

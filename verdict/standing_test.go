@@ -114,7 +114,4 @@ func TestNobodyComesBackWhereNothingIsShared(t *testing.T) {
 	f("nobody is asked", true)
 	w.Ask(&q)
 	f("it has read much", true)
-	q.Apart = true
-	w.Ask(&q)
-	f("it shares nothing", false)
 }

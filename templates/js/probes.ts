@@ -1,4 +1,4 @@
-// What a page can see of the browser that shows it: traces of automation, and what no screen is like. A probe that fails says
+// What a page can see of the browser that shows it: traces of automation. A probe that fails says
 // nothing. The bits are those of request/evidence.go.
 
 import { found, listens, named, says } from './driven';
@@ -36,10 +36,6 @@ const inspected = found(listens);
 const probes: (() => unknown)[] = [
   says,
   named,
-  () => !(screen.width > 0 && screen.height > 0 && screen.colorDepth > 0),
-  () => screen.availWidth > screen.width || screen.availHeight > screen.height,
-  () => document.visibilityState === 'visible' && !document.documentElement.ontouchstart && !outerWidth && !outerHeight,
-  () => Intl.DateTimeFormat().resolvedOptions().timeZone === 'UTC',
   () => unpressed,
   () => astray,
   () => inspected,

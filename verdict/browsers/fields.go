@@ -1,7 +1,5 @@
 // Package browsers learns in what shape the requests of browsers reach a service, which is not the same everywhere: what lies on the way
-// removes fields (fields.go), and the handshakes of the browsers that its own people use are learnt, not shipped (hellos.go).
-//
-// Both begin as the zero value, with which nothing is held against anybody. Networks count, not requests.
+// removes fields.
 package browsers
 
 import (

@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
 
@@ -82,4 +84,12 @@ func TestProbesThatMostFail(t *testing.T) {
 	lost("established ones pass", 0)
 	hear(52, 80, chrome, request.ProbeAstray, true)
 	lost("most of them fail another", request.ProbeAstray)
+}
+
+// of is a page by the address of a network that is numbered.
+func of(at time.Time, network byte, c client.Claim) *verdict.Event {
+	e := &verdict.Event{At: at, N: 1}
+	e.Page, e.Claim = true, c
+	e.Subjects[0] = identity.Subject{Kind: identity.KindIP, ID: [16]byte{10: 0xff, 11: 0xff, 12: 192, 13: 0, 14: network, 15: 1}}
+	return e
 }

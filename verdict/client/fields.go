@@ -43,8 +43,6 @@ const (
 	HasBody    // a body comes with it, of any method
 )
 
-// Usual are the fields that browsers send with pages at ordinary times.
-const Usual = HasPragma - 1
 
 // Misfits are bits for what does not match what the client claims to be. What browsers send is taken from captures of
 // Chrome 98 to 150, Edge, Firefox 133 to 144, Safari 15 to 26 and Tor (lexiforest/curl-impersonate, tests/signatures,

@@ -18,11 +18,8 @@ import (
 //	      - {is: 0, weight: -0.5}                # x = 0
 //	groups:                       # of entries that add to no more than so much together; may be left out
 //	  - {name: missing, most: 3}  # entries and rules join one by group: missing
-//	  - {name: typed, most: 2, family: entry}    # of the groups of a family, each another sign of one thing, only the one that adds
-//	  - {name: door, most: 2.5, family: entry}   # the most counts, and only the one that takes off the most
-//	  - {name: slow, most: 6, to: -0.4}    # what they add lifts the raw score to this at most, whatever the others add
-//	  - {name: order, most: 2, under: -1}  # counts only where the others add up to less than this, and lifts them to this at most
-//	  - {name: asks, most: 6, asks: -0.4}  # … and adds to no visit: see Ask. One group at most
+//	  - {name: typed, most: 2, family: entry}      # of the groups of a family, each another sign of one thing, only the one that
+//	  - {name: within, most: 2.5, family: entry}   # adds the most counts, and only the one that takes off the most
 //	rules:                        # for what is suspicious only together; may be left out
 //	  - name: many pages and no pictures
 //	    weight: 2
@@ -49,9 +46,6 @@ type card struct {
 	rules   []cardRule
 	most    []float32 // by group, the most that it adds; group 0 is for entries without a group, and has no bound
 	family  []uint8   // by group; 0: none
-	to      []float64 // by group, the raw score to which it lifts at most; +Inf: any
-	under   []bool    // by group, whether it counts below that alone
-	asks    int       // the group that is a reason to ask, and counts after all others; 0: none
 }
 
 type cardFactor struct {
@@ -122,24 +116,13 @@ func (c *card) sums(x []float32) (sums [maxCardGroups + 1]float64) {
 }
 
 func (c *card) raw(x []float32) float32 {
-	raw, ask := c.judge(x)
-	return ask.Lift(raw)
-}
-
-// judge returns the raw score without what is a reason to ask, and that.
-func (c *card) judge(x []float32) (raw float32, ask Ask) {
 	sums := c.sums(x)
 	part := c.parts(&sums)
 	sum := c.bias
 	for g := range c.most {
-		if g != c.asks || g == 0 {
-			sum += sums[g] * part[g]
-		}
+		sum += sums[g] * part[g]
 	}
-	if g := c.asks; g != 0 {
-		ask = Ask{By: min(float32(sums[g]), c.most[g]), To: float32(c.to[g])}
-	}
-	return float32(sum), ask
+	return float32(sum)
 }
 
 // parts returns how much of the sum of each group counts: what is beyond its maximum does not, and of the groups of a family only
@@ -169,42 +152,7 @@ func (c *card) parts(sums *[maxCardGroups + 1]float64) (part [maxCardGroups + 1]
 			part[g] = 0
 		}
 	}
-	c.lift(sums, &part)
 	return part
-}
-
-// lift cuts what groups add beyond the raw score to which they lift at most. They count last.
-func (c *card) lift(sums, part *[maxCardGroups + 1]float64) {
-	sum := c.bias
-	for g, to := range c.to {
-		if math.IsInf(to, 1) {
-			sum += sums[g] * part[g]
-		}
-	}
-	for g, to := range c.to {
-		if math.IsInf(to, 1) || g == c.asks {
-			continue
-		}
-		if c.under[g] && sum >= to {
-			part[g] = 0
-		}
-		part[g] *= roomFor(sums[g]*part[g], to-sum)
-		sum += sums[g] * part[g]
-	}
-	if g := c.asks; g != 0 {
-		if sums[g] < 0 {
-			part[g] = 0
-		}
-		part[g] *= roomFor(sums[g]*part[g], c.to[g]-sum)
-	}
-}
-
-// roomFor is the part of what a group adds for which there is room.
-func roomFor(by, room float64) float64 {
-	if room = max(room, 0); by > room {
-		return room / by
-	}
-	return 1
 }
 
 // explain cuts what does not count of a group, each entry in proportion.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -46,7 +45,7 @@ func (m *Model) loadCard(data []byte, hash string) error {
 		return errors.New("the file is empty")
 	}
 	r := &cardReader{names: m.names, at: map[string]int{}, why: make([]string, len(m.names)), set: map[int]bool{}, uses: map[int]bool{}, group: map[string]int{}}
-	r.card.most, r.card.family, r.card.to, r.card.under = []float32{0}, []uint8{0}, []float64{math.Inf(1)}, []bool{false}
+	r.card.most, r.card.family = []float32{0}, []uint8{0}
 	for i, n := range m.names {
 		r.at[n] = i
 	}
@@ -189,7 +188,6 @@ func (r *cardReader) groups(n *yaml.Node) {
 			var name string
 			var most float32
 			var family uint8
-			to := math.Inf(1)
 			have := r.fields(n, "a group", map[string]field{
 				"name":   func(v *yaml.Node) { name = r.text(v, "name") },
 				"family": func(v *yaml.Node) { family = r.family(v) },
@@ -198,37 +196,15 @@ func (r *cardReader) groups(n *yaml.Node) {
 						r.fail(v, "most: %v is not above 0", most)
 					}
 				},
-				"to":    func(v *yaml.Node) { to = float64(r.weight(v, "to")) },
-				"under": func(v *yaml.Node) { to = float64(r.weight(v, "under")) },
-				"asks":  func(v *yaml.Node) { to = float64(r.weight(v, "asks")) },
 			})
 			if !have["name"] || !have["most"] {
 				r.fail(n, "a group needs name and most")
-			}
-			last := 0
-			for _, key := range []string{"to", "under", "asks"} {
-				if have[key] {
-					last++
-				}
-			}
-			if last > 0 && have["family"] {
-				r.fail(n, "a group with to, under or asks counts after all others, so it is of no family")
-			}
-			if last > 1 {
-				r.fail(n, "a group has one of to, under and asks")
-			}
-			if have["asks"] && r.card.asks != 0 {
-				r.fail(n, "one group asks, not several")
 			}
 			if r.group[name] != 0 {
 				r.fail(n, "group %q stands twice", settings.Clip(name))
 			}
 			r.group[name] = len(r.card.most)
-			if have["asks"] {
-				r.card.asks = len(r.card.most)
-			}
 			r.card.most, r.card.family = append(r.card.most, most), append(r.card.family, family)
-			r.card.to, r.card.under = append(r.card.to, to), append(r.card.under, have["under"])
 		})
 	}
 }

@@ -189,25 +189,6 @@ func (m *Model) Raw(x []float32) float32 {
 	}
 }
 
-// Ask is how far the log-odds of a visit are lifted by what is a reason to ask at this moment, whatever its other moments were. The
-// zero value lifts nothing.
-type Ask struct {
-	By float32 // log-odds, which may be below 0 …
-	To float32 // … up to here at most
-}
-
-// Lift returns log-odds with the reason to ask.
-func (a Ask) Lift(weight float32) float32 { return weight + max(min(a.By, a.To-weight), 0) }
-
-// Judge returns for a moment what adds up over a visit, which is Raw without what is only a reason to ask, and that. For all models
-// but a score card that has a group that asks, it is Raw.
-func (m *Model) Judge(x []float32) (raw float32, ask Ask) {
-	if m.card == nil {
-		return m.Raw(x), Ask{}
-	}
-	return m.card.judge(x[:len(m.names)])
-}
-
 // Share maps a raw score, or a sum of raw scores, to [0,1].
 func (m *Model) Share(raw float32) float32 { return m.link.of(raw) }
 

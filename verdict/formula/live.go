@@ -70,16 +70,16 @@ func (l *Live) show(m *Models, v float64) {
 // Model returns the formula in use.
 func (l *Live) Model() *Model { return l.models.Load().Model }
 
-// Judge is Model.Judge of the formula in use, and returns that formula, for the score, the explanation and the version.
+// Raw is Model.Raw of the formula in use, and returns that formula, for the score, the explanation and the version.
 // threshold is the service's: a score above it bans. It only affects how the candidate's score is counted.
-func (l *Live) Judge(x []float32, threshold float32) (raw float32, ask Ask, of *Model) {
+func (l *Live) Raw(x []float32, threshold float32) (raw float32, of *Model) {
 	m := l.models.Load()
-	raw, ask = m.Model.Judge(x)
+	raw = m.Model.Raw(x)
 	l.scored.Inc()
 	if m.Shadow != nil {
-		l.compare(m.Model.Share(ask.Lift(raw)), m.Shadow.Score(x), threshold)
+		l.compare(m.Model.Share(raw), m.Shadow.Score(x), threshold)
 	}
-	return raw, ask, m.Model
+	return raw, m.Model
 }
 
 func (l *Live) compare(live, shadow, threshold float32) {

@@ -17,8 +17,8 @@ func TestShadow(t *testing.T) {
 	mild, strict := card("0.5"), card("3")
 	l := newLive(t, mild, strict, set)
 	for _, a := range []float32{0, 1, 2} {
-		if raw, ask, m := l.Judge([]float32{a}, 0.5); m != mild || m.Share(ask.Lift(raw)) != mild.Score([]float32{a}) {
-			t.Errorf("a=%v is scored %v, %+v by %s", a, raw, ask, m.Version())
+		if raw, m := l.Raw([]float32{a}, 0.5); m != mild || m.Share(raw) != mild.Score([]float32{a}) {
+			t.Errorf("a=%v is scored %v by %s", a, raw, m.Version())
 		}
 	}
 	expect := func(lines ...string) {
@@ -35,12 +35,12 @@ func TestShadow(t *testing.T) {
 		"antirobot_formula_shadow_difference_count 3", `antirobot_formula_info{role="shadow",version="`+strict.Version()+`"} 1`)
 
 	change(t, l, strict, mild)
-	l.Judge([]float32{1}, 0.5)
+	l.Raw([]float32{1}, 0.5)
 	expect(`antirobot_formula_shadow_total{would="free"} 1`, `antirobot_formula_info{role="live",version="`+strict.Version()+`"} 1`,
 		`antirobot_formula_info{role="live",version="`+mild.Version()+`"} 0`)
 
 	change(t, l, strict, nil)
-	if _, _, m := l.Judge([]float32{1}, 0.5); m != strict || l.models.Load().Shadow != nil {
+	if _, m := l.Raw([]float32{1}, 0.5); m != strict || l.models.Load().Shadow != nil {
 		t.Error("the candidate is still there")
 	}
 	expect("antirobot_formula_shadow_difference_count 4", "antirobot_formula_scores_total 5")

@@ -20,7 +20,7 @@ func newcomer7(at time.Time, n int) *verdict.Event {
 	return e
 }
 
-// crowd is a service's newcomers under test, and what was last told of each way.
+// crowd is a service's newcomers under test, and what was last told of each fingerprint.
 type crowd struct {
 	Service
 	told map[uint64]verdict.Campaign
@@ -37,8 +37,8 @@ func newCrowd(visits int, at time.Time) *crowd {
 }
 
 func (c *crowd) heard(t *Told) {
-	for _, x := range t.Campaigns() {
-		c.told[x.Mark] = x
+	if t.Changes {
+		c.told[t.Campaign.Mark] = t.Campaign
 	}
 }
 
@@ -67,15 +67,13 @@ func (c *crowd) comesBack(e *verdict.Event, placed bool) {
 	c.heard(&t)
 }
 
-// asked is what is told of those who arrive as an event does, by how much they are alike.
-func (c *crowd) asked(e *verdict.Event) (share [verdict.Likenesses]float32) {
-	a, _ := e.Arrival(1)
-	for like, mark := range a {
-		if x := c.told[mark]; x.Until.After(e.At) {
-			share[like] = x.Share
-		}
+// asked is the share of those who arrive as an event does that is asked.
+func (c *crowd) asked(e *verdict.Event) float32 {
+	mark, _ := e.Arrival(1)
+	if x := c.told[mark]; x.Until.After(e.At) {
+		return x.Share
 	}
-	return share
+	return 0
 }
 
 // TestCampaignOfNewcomers: once several newcomers from several networks who arrive alike were judged to be robots, the next ones are
@@ -93,22 +91,22 @@ func TestCampaignOfNewcomers(t *testing.T) {
 		c.robot(newcomer7(at, 1000+i))
 		c.person(other(at, 2000+i))
 	}
-	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+	if share := c.asked(newcomer7(at, 1)); share != 0 {
 		t.Fatalf("two are enough: %v", share)
 	}
 	for i := range 60 {
 		at = at.Add(time.Minute)
 		c.robot(newcomer7(at, 3000+i))
 	}
-	if share := c.asked(newcomer7(at, 1)); share[verdict.LikeProgram] != askMost {
+	if share := c.asked(newcomer7(at, 1)); share != askMost {
 		t.Errorf("of the newcomers %v are asked", share)
 	}
-	if share := c.asked(other(at, 1)); share != [verdict.Likenesses]float32{} {
+	if share := c.asked(other(at, 1)); share != 0 {
 		t.Errorf("of those with another browser %v are asked", share)
 	}
 	at = at.Add(4 * time.Hour)
 	c.person(newcomer7(at, 9000))
-	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+	if share := c.asked(newcomer7(at, 1)); share != 0 {
 		t.Errorf("hours after it has ended %v are asked", share)
 	}
 }
@@ -123,38 +121,13 @@ func TestSlowCampaignsGoOn(t *testing.T) {
 			at = at.Add(20 * time.Minute)
 			c.robot(newcomer7(at, 1000+i))
 		}
-		if share := c.asked(newcomer7(at.Add(80*time.Minute), 1)); share[verdict.LikeProgram] != askMost {
+		if share := c.asked(newcomer7(at.Add(80*time.Minute), 1)); share != askMost {
 			t.Errorf("after %d, of the next ones %v are asked", robots, share)
 		}
-		if share := c.asked(newcomer7(at.Add(3*time.Hour), 1)); share != [verdict.Likenesses]float32{} {
+		if share := c.asked(newcomer7(at.Add(3*time.Hour), 1)); share != 0 {
 			t.Errorf("after %d and three hours, %v are asked", robots, share)
 		}
 	}
-}
-
-// TestWhatIsUsualDecidesHowManyAreEnough: where others with the same language are robots, three with another library are asked for already; where
-// those are people, ten are not.
-func TestWhatIsUsualDecidesHowManyAreEnough(t *testing.T) {
-	f := func(others func(c *crowd, e *verdict.Event), robots int, want bool) {
-		t.Helper()
-		at := time.Unix(1.8e9, 0)
-		c := newCrowd(4000, at)
-		for i := range 40 {
-			e := newcomer7(at, 1000+i)
-			e.Agent, e.Shape = 100+uint64(i), 100+uint64(i)
-			others(c, e)
-		}
-		for i := range robots {
-			c.robot(newcomer7(at, 2000+i))
-		}
-		if share := c.asked(newcomer7(at, 1))[verdict.LikeProgram]; (share == askMost) != want {
-			t.Errorf("after %d, %v are asked", robots, share)
-		}
-	}
-	f((*crowd).robot, 2, false)
-	f((*crowd).robot, 3, true)
-	f((*crowd).person, 10, false)
-	f((*crowd).person, 30, true)
 }
 
 // TestNobodyIsAskedWhoArrivesAsPeopleDo: where one in three turns out to be a person; where robots are a small part of those who arrive
@@ -167,7 +140,7 @@ func TestNobodyIsAskedWhoArrivesAsPeopleDo(t *testing.T) {
 		for i := range 100 {
 			at = at.Add(time.Minute)
 			arrive(c, at, i)
-			if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+			if share := c.asked(newcomer7(at, 1)); share != 0 {
 				t.Errorf("%s: after %d, %v are asked", name, i, share)
 				return
 			}
@@ -214,7 +187,7 @@ func TestWhoMakesVisitsUpHasNobodyAsked(t *testing.T) {
 		e := newcomer7(at, 5000+i%100)
 		e.Subjects[0].ID[15] = byte(i / 100)
 		c.robot(e)
-		if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+		if share := c.asked(newcomer7(at, 1)); share != 0 {
 			t.Fatalf("after %d robots, of %v visits, %v of people are asked", i+1, c.visits, share)
 		}
 	}
@@ -236,7 +209,7 @@ func TestWhoSolvesIsAPerson(t *testing.T) {
 		c.Solved(e, false, &told)
 		c.heard(&told)
 	}
-	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+	if share := c.asked(newcomer7(at, 1)); share != 0 {
 		t.Errorf("although ten have answered, %v are asked", share)
 	}
 	for i := range 10 {
@@ -244,47 +217,7 @@ func TestWhoSolvesIsAPerson(t *testing.T) {
 		c.Banned(newcomer7(at, 2000+i), 1, &told)
 		c.heard(&told)
 	}
-	if share := c.asked(newcomer7(at, 1)); share[verdict.LikeProgram] != askMost {
+	if share := c.asked(newcomer7(at, 1)); share != askMost {
 		t.Errorf("although those are robots, %v are asked", share)
-	}
-}
-
-// TestWhatOnePageTells: what a page has to be told of has room where it is most: two newcomers are found bare whose ways are asked, and four more, all of
-// whom are to be asked when they come back; and one who was to be asked goes on by a link with our cookie, is a person, and each of its ways is asked less.
-func TestWhatOnePageTells(t *testing.T) {
-	at := time.Unix(1.8e9, 0)
-	var n Service
-	n.begin()
-	n.visits, n.at = 1e5, at.UnixMilli()
-	usual := n.way(serviceWay, verdict.Likenesses, at.UnixMilli())
-	usual.seenDay, usual.aliveDay = 1000, 900
-	arrived := func(i int) (*verdict.Event, *newcomer) {
-		e := newcomer7(at, i)
-		e.Agent, e.PathShape, e.Client = uint64(i+1), uint64(i+100), uint32(i+1)
-		a, ok := e.Arrival(1)
-		if !ok {
-			t.Fatal("it does not arrive")
-		}
-		for like, mark := range a {
-			w := n.way(mark, verdict.Likeness(like), at.UnixMilli())
-			w.came, w.lately, w.robots, w.people, w.peopleDay, w.networks, w.until = 20, 20, 20, 2, 2, 1<<40-1, at.Unix()+1
-		}
-		x := n.find(Who(e))
-		*x = newcomer{who: Who(e), at: at.Unix() - 20, arrival: a, client: e.Client, shape: 7}
-		return e, x
-	}
-	for i := range 6 {
-		_, x := arrived(i)
-		n.bare.who[i] = x.who
-		x.waits, x.tells = i >= 4, i >= 4
-	}
-	n.bare.from, n.bare.n, n.bare.again = 4, 2, 5
-	e, x := arrived(6)
-	x.back, x.seen = true, uint8(verdict.Likenesses)
-	e.Cookies, e.Referer = client.CookieOurs, client.RefererSame
-	var told Told
-	n.Page(e, 1, Arriving{Parts: true}, &told)
-	if !told.Met || told.n != 23 {
-		t.Errorf("%d campaigns are told, a person is met: %v", told.n, told.Met)
 	}
 }

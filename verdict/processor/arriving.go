@@ -5,16 +5,11 @@ import (
 	"antirobot/verdict/newcomers"
 )
 
-// arrive takes a page for what is learnt of newcomers. deep says that hardly anybody comes in by it.
-func (p *Processor) arrive(e *verdict.Event, r *rates, known, deep bool) {
+// arrive takes a page for what is learnt of newcomers.
+func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
 	var t newcomers.Told
 	is := newcomers.Arriving{Known: known, Placed: !known && e.Nameless() && p.keeper.KnowsPlace(e.Subjects[e.N-1].ID, e.At), Parts: r.people.parts()}
-	read := e.Verdict == verdict.Human || e.Mode != verdict.Enforce
-	is.Shown = is.Parts && (read && e.Status < 400 || e.Cause == verdict.CauseCampaign)
-	is.Deep = deep && is.Shown
-	if r.people.newcomers.Page(e, r.Group, is, &t) {
-		r.people.attempt(e)
-	}
+	r.people.newcomers.Page(e, r.Group, is, &t)
 	p.arrived(e, r)
 	p.tell(e, &t)
 }
@@ -44,12 +39,13 @@ func (p *Processor) unmask(e *verdict.Event) {
 	}
 }
 
-// tell tells of campaigns that begin, change or are over, and where people were met.
+// tell tells of a campaign that begins, changes or is over, and where people were met.
 func (p *Processor) tell(e *verdict.Event, t *newcomers.Told) {
 	if t.Met {
 		p.keeper.Meet(e.Subjects[e.N-1].ID, e.At)
 	}
-	for _, x := range t.Campaigns() { // a copy, so that nothing is allocated where there is nothing to tell
+	if t.Changes {
+		x := t.Campaign // a copy, so that nothing is allocated where there is nothing to tell
 		x.Salt = p.secret
 		p.keeper.AskArrivals(&x)
 	}

@@ -148,16 +148,6 @@ func TestNobodyMovesABaseline(t *testing.T) {
 		"parts of a page: none": {
 			func(*verdict.Event, int) {}, func(_ *town, a, b *baselines) bool { return near(a.parts, b.parts, 0.2) },
 		},
-		"parts that are loaded again: none": {
-			parted, func(_ *town, a, b *baselines) bool { return near(a.again, b.again, 0.2) },
-		},
-		"parts that are loaded again: all": {
-			func(e *verdict.Event, n int) {
-				if parted(e, n); !e.Page {
-					e.Target = uint64(n / foes % 20)
-				}
-			}, func(_ *town, a, b *baselines) bool { return near(a.again, b.again, 0.2) },
-		},
 		"calls in an hour": {
 			func(e *verdict.Event, _ int) { e.Page = false; e.Answered(200, []byte("application/json"), 300, 0) },
 			func(_ *town, a, b *baselines) bool { return near(a.calls, b.calls, 2) },
@@ -184,10 +174,6 @@ func TestNobodyMovesABaseline(t *testing.T) {
 		"bans of a shape, of robots that say so": {
 			func(e *verdict.Event, _ int) { e.Claim = client.Claim{Family: client.FamilyRobot} },
 			func(*town, *baselines, *baselines) bool { return true },
-		},
-		"the share of all pages": {
-			func(e *verdict.Event, n int) { e.Agent, e.Shape = uint64(n), uint64(n) },
-			func(_ *town, a, b *baselines) bool { return b.share > a.share/3 },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,10 +220,10 @@ func TestNobodyMovesABaseline(t *testing.T) {
 
 // baselines are what people are compared with.
 type baselines struct {
-	parts, again, calls float32
-	settled             bool
-	lost                browsers.Lost
-	agent, shape, share float32
+	parts, calls float32
+	settled      bool
+	lost         browsers.Lost
+	agent, shape float32
 }
 
 func (w *town) baselines() baselines {
@@ -250,7 +236,7 @@ func (w *town) baselines() baselines {
 		at[f.Name] = x[i]
 	}
 	return baselines{
-		parts: r.people.told(), again: r.people.again(), calls: r.people.calls(false), settled: r.people.settled(w.at, w.p.cfg.Budget.KnownFrom),
-		lost: v.scene.lost, agent: agentMissingParts(&v.scene), shape: at["shape_offered_share"], share: at["agent_share"],
+		parts: r.people.told(), calls: r.people.calls(false), settled: r.people.settled(w.at, w.p.cfg.Budget.KnownFrom),
+		lost: v.scene.lost, agent: agentMissingParts(&v.scene), shape: at["shape_offered_share"],
 	}
 }

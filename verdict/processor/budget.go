@@ -34,7 +34,6 @@ type budget struct {
 	docs, owed float32    // over the day, whoever paid: different documents, and those whose parts are missing
 	company    float32    // over the day: documents of others than the heavy client, with all their parts
 	judged     float32    // over the day: bans of its visitors
-	gleaners   float32    // likewise: clients of the address that became gleaners
 	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
 	askedUntil uint32     // unix seconds
 	nearUntil  uint32     // likewise: gateways know until then that it is near its budget
@@ -80,7 +79,6 @@ func (b *budget) fade(at int64) {
 		b.company *= day
 		b.judged *= day
 		b.alike *= day
-		b.gleaners *= day
 		b.calls[0] *= hour
 		b.calls[1] *= hour
 	}
@@ -217,7 +215,7 @@ func (p *Processor) voteCalls(b *budget, r *rates, ch *charge, network uint64) {
 // chargeTree charges each prefix that contains an address.
 func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
 	var of [4]identity.Prefix
-	n, apart, who := identity.Prefixes(&of, addr, r.Group), false, askStrangers
+	n := identity.Prefixes(&of, addr, r.Group)
 	for i := range n {
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
@@ -232,11 +230,6 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			if ch.is.Read() && !r.people.parts() && b.loaders.crowd() && !ch.listed && !ch.owes && !b.heavy.apart(ch) { // nobody has shown yet how many parts a page has
 				ch.bare = 1
 			}
-			if apart = p.isApart(b, of[0], e, r, ch); apart {
-				who = ch.level()
-				ch.weight = max(ch.weight, 1)
-				ch.ofStranger()
-			}
 		}
 		b.charge(ch)
 		if i == 0 {
@@ -245,7 +238,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		if i == 0 && ch.votes && ch.is.Called() && !ch.again {
 			p.voteCalls(b, r, ch, tally.Network(addr)|1)
 		}
-		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr), apart && i == 0, who)
+		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr))
 		if over {
 			b.tell()
 		}
@@ -305,9 +298,7 @@ func (b *budget) charge(ch *charge) {
 			weight = ch.bare
 		}
 	}
-	if !ch.aside {
-		b.add(base*weight, ch.known)
-	}
+	b.add(base*weight, ch.known)
 	ch.cost = cost{base: base, weight: weight, whole: whole, page: !ch.again && !ch.alone && !ch.plain}
 	if !ch.known {
 		was := b.heavy.apart(ch)
@@ -364,9 +355,8 @@ func due(only uint32) float32 {
 
 // overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than the
 // households there would, and more than a multiple of what those whom the site has seen before have; the latter are asked last,
-// and only at their own address, when they have read more than that many of them would. apart says that those of an address share
-// nothing of what they read: they are one household that loads no parts, whoever they are.
-func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32, apart bool, who level) (q verdict.Question, over bool) {
+// and only at their own address, when they have read more than that many of them would.
+func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
 	at := time.UnixMilli(ch.at)
 	now, home, returned := ch.at/1000, x.Household(), float32(0)
@@ -392,24 +382,13 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 				whom |= askStrangers
 			}
 		}
-		if apart { // as much as who reads without the parts of pages; what was read before that was known counts, too
-			limit, whom = most/float32(c.Bare), who
-			if who != askStrangers {
-				if read += b.known[i]; i == len(budgetSpans)-1 {
-					read = max(read, b.docs)
-				}
-			}
-		}
 		if read <= limit {
 			continue
 		}
-		if only == 0 && whom == askStrangers && !apart {
+		if only == 0 && whom == askStrangers {
 			only = b.heavy.alone(i, read, limit, b.company)
 		}
 		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*due(only)))), leastAsk)
-		if apart {
-			wait = min(wait, apartAsk)
-		}
 		if pending && only != 0 || asked && whom&^b.level == 0 {
 			continue
 		}
@@ -422,7 +401,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		}
 		b.askedUntil, b.alone, b.level = uint32(now+int64(wait)), only != 0, whom //nolint:gosec // until 2106
 		return verdict.Question{
-			Prefix: x, Only: only, Until: at.Add(time.Duration(wait * float64(time.Second))), All: whom&askKnown != 0, Young: whom&(askKnown|askYoung) == askYoung, Both: whom == askStrangers|askYoung, Apart: apart,
+			Prefix: x, Only: only, Until: at.Add(time.Duration(wait * float64(time.Second))), All: whom&askKnown != 0, Young: whom&(askKnown|askYoung) == askYoung, Both: whom == askStrangers|askYoung,
 			Read: uint32(read), Most: uint32(limit), Window: budgetSpans[i].name,
 		}, true
 	}

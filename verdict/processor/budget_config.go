@@ -27,17 +27,14 @@ type BudgetConfig struct {
 	// may read, which the site knows; IdentityLeast is how many documents that is at the least. 0: there is no such budget.
 	Identity      float64 `mapstructure:"identity"`
 	IdentityLeast float64 `mapstructure:"identity_least"`
-	// Overlap is how often the clients of an address are expected to read the same pages, as a share of how often the site's people do.
-	// 0: nothing is expected, and nobody is asked because they share nothing.
-	Overlap     float64 `mapstructure:"overlap"`
-	MaxNetworks int     `mapstructure:"max_networks"` // households and networks known at once, about 170 bytes each; identities, about 80; and addresses, about 50
+	MaxNetworks   int     `mapstructure:"max_networks"` // households and networks known at once, about 170 bytes each; identities, about 80; and addresses, about 50
 }
 
 // defaultBudgetConfig returns 180 documents an hour and 360 a day for a household, a quarter of that if they come bare.
 func defaultBudgetConfig() BudgetConfig {
 	return BudgetConfig{
 		Enabled: true, Hour: 180, Day: 360, Net56: 2, Net48: 4, Net32: 8, Net24: 8, People: 2, Person: 2, Bare: 4, Call: 16, Repeat: 64,
-		Newcomers: 256, KnownFrom: 20, Identity: 4, IdentityLeast: 100, Overlap: 0.5, MaxNetworks: 200_000,
+		Newcomers: 256, KnownFrom: 20, Identity: 4, IdentityLeast: 100, MaxNetworks: 200_000,
 	}
 }
 
@@ -62,7 +59,6 @@ func (c *BudgetConfig) Validate() error {
 		{"newcomers", c.Newcomers, 1, 1e5},
 		{"identity", c.Identity, 0, 1e4},
 		{"identity_least", c.IdentityLeast, 10, 1e6},
-		{"overlap", c.Overlap, 0, 1},
 	} {
 		if math.IsNaN(f.v) || f.v < f.least || f.v > f.most {
 			errs = append(errs, fmt.Errorf("budget.%s: %v is not between %v and %v", f.key, f.v, f.least, f.most))

@@ -10,7 +10,7 @@ import "testing"
 func TestSkims(t *testing.T) {
 	at := known{
 		"agent_browser": 1, "clients": 1, "parts_missing": 0.2, "targets": 30, "session_pages": 44, "load_share": 0.9, "cookie_dropped_share": 0, "revisit_share": 0.2, "target_share": 0.6,
-		"stay_typical": 2.1, "stay_spread": 0.4, "stay_spread_most": 0.55, "stay_longest": 5, "stay_longest_ratio": 2.4, "stay_long_share": 0, "chain_share": 0.9,
+		"stay_typical": 2.1, "stay_spread": 0.4, "stay_spread_most": 0.55, "stay_longest": 5, "stay_longest_ratio": 2.4, "stay_long_share": 0,
 	}
 	if skims := at.raw(t); skims >= 0 {
 		t.Errorf("who skims is above the threshold: %.2f", skims)

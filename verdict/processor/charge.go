@@ -25,7 +25,6 @@ type charge struct {
 	pays         bool    // the client has loaded more parts than its pages so far want
 	owes         bool    // … or fewer, by several pages
 	listed       bool    // the client is one of those that load none, see habit …
-	aside        bool    // … which concerns nobody else: as long as the site does not know its people, any of them may look like one
 	turned, owed float32 // … from now on, with so many documents, of which so many came without
 	from         int64   // … and has read since then, in unix seconds
 	cost         cost    // what it has cost

@@ -14,9 +14,9 @@ func TestCallsShowNobody(t *testing.T) {
 		var s session
 		for i := range 10 {
 			e := event(time.Unix(1.8e9+int64(60*i), 0), 1)
-			s.turn(e, true, false)
+			s.turn(e, true)
 			e.Browser = uint32(1 + i)
-			s.turn(e, back, false)
+			s.turn(e, back)
 		}
 		return s.clients()
 	}
@@ -37,7 +37,7 @@ func TestUnnamedAreMany(t *testing.T) {
 		for i := range 50 {
 			e.At = e.At.Add(time.Minute)
 			e.Path = uint64(i) * 0x9e3779b97f4a7c15
-			c.s.turn(e, true, false)
+			c.s.turn(e, true)
 		}
 		c.s.parts = parts
 		return c.clients()

@@ -27,13 +27,11 @@ type Config struct {
 	Hysteresis    float64       `mapstructure:"hysteresis"`         // by how much a first score must exceed the threshold
 	Patience      time.Duration `mapstructure:"patience"`           // how long a subject must have been seen before its first scored ban …
 	PatienceDocs  int           `mapstructure:"patience_documents"` // … unless it has read this many documents by then
-	TimeZone      string        `mapstructure:"time_zone"`          // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`            // files with networks of hosting companies
 
 	Visit    VisitConfig     `mapstructure:"visit"`    // how the scores of a visit add up
 	Budget   BudgetConfig    `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
 	Training training.Config `mapstructure:"training"` // what is kept for models to be trained with
-	Likeness LikenessConfig  `mapstructure:"likeness"` // who behaves alike
 }
 
 // DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: if a
@@ -42,8 +40,8 @@ func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
-		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32, TimeZone: "UTC",
-		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: training.DefaultConfig(), Likeness: LikenessConfig{Visitors: 1024},
+		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32,
+		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: training.DefaultConfig(),
 	}
 }
 
@@ -80,10 +78,7 @@ func (c *Config) Validate() error {
 	if math.IsNaN(c.Hysteresis) || c.Hysteresis < 0 || c.Hysteresis > 0.5 {
 		errs = append(errs, fmt.Errorf("hysteresis: %v is not between 0 and 0.5", c.Hysteresis))
 	}
-	if _, err := time.LoadLocation(c.TimeZone); err != nil {
-		errs = append(errs, fmt.Errorf("time_zone: %q is not a time zone such as Europe/Berlin: %w", c.TimeZone, err))
-	}
-	errs = append(errs, c.Visit.Validate(), c.Budget.Validate(), c.Training.Validate(), c.Likeness.Validate())
+	errs = append(errs, c.Visit.Validate(), c.Budget.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := settings.ParseNetwork(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))

@@ -89,7 +89,7 @@ func (p *Processor) beginAnew(addr identity.Subject) {
 func (s *session) anew() {
 	*s = session{
 		agents: s.agents, browsers: s.browsers, hour: s.hour, agentsPrev: s.agentsPrev, browsersPrv: s.browsersPrv,
-		lastBan: s.lastBan, bans: s.bans, history: s.history,
+		lastBan: s.lastBan, bans: s.bans,
 	}
 }
 
@@ -107,5 +107,5 @@ func (p *Processor) bystands(e *verdict.Event, r *rates) bool {
 // overlook counts such a page for what its newcomers and groups are like, and for nothing else.
 func (p *Processor) overlook(e *verdict.Event, r *rates, known bool) {
 	p.turnGroups(e, e.Page, known)
-	p.arrive(e, r, known, false)
+	p.arrive(e, r, known)
 }

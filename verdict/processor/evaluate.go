@@ -28,15 +28,6 @@ func (s *session) plan(e *verdict.Event) {
 	}
 }
 
-// several is from how many User-Agents on the ways and times of a subject are not those of one person.
-const several = 3
-
-// told reports whether a visitor keeps our cookie or says where it comes from. Of who does neither nobody knows which pages belong to
-// one visit: several that run together look straight, even and far from what people do.
-func (c *evidence) told() bool {
-	return !(cookieDropped(c) >= 0.9 && !(refererNone(c) < 0.9)) // nor where nobody says where it comes from
-}
-
 // fill adds what memory holds about the company of an event.
 func (p *Processor) fill(c *evidence, r *rates) {
 	addr := c.e.Subjects[c.e.N-1].ID
@@ -44,42 +35,17 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	for _, k := range list.keys[:list.n] {
 		g := p.group(k, c.e.At)
 		switch k.role {
-		case roleAll:
-			c.all = g
 		case roleNetwork:
 			c.network = g
-		case roleCrowd:
-			c.address = g
 		case roleAgent:
 			c.agent = g
 		case roleShape:
 			c.shape = g
-		case roleHello:
-			c.hello.company = g
-		case roleHelloBy:
-			c.hello.agents = g
-		case roleService:
-			c.service = g
 		}
 	}
-	c.usual, c.again = r.people.told(), r.people.again()
+	c.usual = r.people.told()
 	c.t = p.trailOf(c.e.Subjects[0])
-	c.ranks = unknownStanding
 	c.settled = p.keeper.EstablishedAt(addr)
-	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
-		if c.s.agentCount() < several && c.unnamed() < several && c.told() { // cookies that are dropped make nobody several people
-			c.ranks = r.people.compare(c.e, &c.t)
-		}
-		c.hello.unseen = answered(p.hellos.Unseen(c.e))
-		c.hello.framesUnseen = answered(p.hellos.UnseenFrames(c.e))
-	}
-	c.norm = &c.ranks
-	c.pages = r.people.entrances.Pages()
-	c.job = r.people.campaigns.part(c.e, &c.t)
-	c.behind = c.address
-	if c.e.N == 1 {
-		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)
-	}
 	c.hosting = p.hosting.has(addr)
 	c.lost = r.fieldsOf(c.e).Lost(c.e.At.Unix())
 }
@@ -102,7 +68,6 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	var score float32
 	var model *formula.Model
 	if p.formula != nil {
-		p.liken(&v.scene, r, x)
 		score, model = p.weigh(&v.scene, x, r.Threshold)
 	}
 	v.scene.e = nil
@@ -138,10 +103,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 // weigh returns the score of the visit with the factors of this moment, and by which model, and records it.
 func (p *Processor) weigh(c *evidence, x []float32, threshold float32) (score float32, m *formula.Model) {
 	e := c.e
-	raw, ask, m := p.formula.Judge(x, threshold)
+	raw, m := p.formula.Raw(x, threshold)
 	weight, span := c.s.weigh(&p.cfg.Visit, m, raw, e.At)
-	score = m.Share(ask.Lift(weight))
-	p.companies.put(e.Subjects[0], companyOf(c))
+	score = m.Share(weight)
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	if known := sh.find(h, e.Subjects[0]); known != nil {
@@ -259,9 +223,8 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 		return m.Score(x)
 	}
 	known.pages++
-	raw, ask := m.Judge(x)
-	weight, _ := known.weigh(&p.cfg.Visit, m, raw, v.At)
-	return m.Share(ask.Lift(weight))
+	weight, _ := known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At)
+	return m.Share(weight)
 }
 
 func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agents int) bool {

@@ -2,7 +2,6 @@ package processor
 
 import (
 	"math"
-	"math/bits"
 
 	"antirobot/identity"
 	"antirobot/verdict"
@@ -41,25 +40,15 @@ type factor struct {
 type evidence struct {
 	e       *verdict.Event
 	s       session // of the subject; empty for a new one
-	address group   // of its address; empty if the subject is the address
 	network group
 	agent   group
 	shape   group
-	hello   helloEvidence
-	service group
-	all     group
 	lost    browsers.Lost
 	hosting tristate // the address is of a known hosting company
-	usual   float32  // parts of a page of the service's people …
-	again   float32  // … and those that they load once more
+	usual   float32  // parts of a page of the service's people
 	settled int      // subjects that the address has established
 	t       trail    // of the subject; empty if it has none
-	norm    *standing
-	ranks   standing // the memory that norm points to
-	pages   float32  // of the service, as far as known
-	behind  group    // the cookies behind the address, also if the subject is the address
-	job     partIn
-	using   float32 // see clients; 0: not estimated yet
+	using   float32  // see clients; 0: not estimated yet
 }
 
 type tristate uint8
@@ -69,16 +58,6 @@ const (
 	no
 	yes
 )
-
-func answered(is, known bool) tristate {
-	switch {
-	case !known:
-		return unknown
-	case is:
-		return yes
-	}
-	return no
-}
 
 var nan = float32(math.NaN())
 
@@ -221,11 +200,6 @@ func claims(is func(client.Family) bool) func(*evidence) float32 {
 	return func(c *evidence) float32 { return truth(is(c.e.Claim.Family)) }
 }
 
-// inHistory is a number from the counters, if the store was asked.
-func inHistory(i int) func(*evidence) float32 {
-	return func(c *evidence) float32 { return c.s.history.value(i) }
-}
-
 // fields returns a value that recorded lines do not contain.
 func fields(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
@@ -246,21 +220,9 @@ func enough(g func(*evidence) *group, least float32, f func(g *group) float32) f
 	}
 }
 
-func theNetwork(c *evidence) *group { return &c.network }
-
 func theAgent(c *evidence) *group { return &c.agent }
 
 func theShape(c *evidence) *group { return &c.shape }
-
-// ofAll is a group's share of all pages, when there are enough of those to speak of shares.
-func ofAll(g func(*evidence) *group) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if c.all.hour < 100 || g(c).hour == 0 {
-			return nan
-		}
-		return min(1, g(c).hour/c.all.hour)
-	}
-}
 
 // versionAge is how many versions a browser is behind the newest one of its time. Chrome 94 and Firefox 92 came out in
 // September 2021; since then there has been one every four weeks or slightly more, before that one every six.
@@ -326,9 +288,6 @@ func agentMissingParts(c *evidence) float32 {
 	}
 	return max(0, 1-c.agent.parts/c.agent.loads/usualParts(c))
 }
-
-// activeInRow is for how many consecutive hours, including this one, there was a page.
-func activeInRow(c *evidence) float32 { return float32(bits.TrailingZeros32(^c.s.hours)) }
 
 // strength orders the kinds of subjects by how much they prove.
 func strength(c *evidence) float32 {

@@ -2,13 +2,6 @@ package processor
 
 import "antirobot/verdict/client"
 
-// helloEvidence is what the handshake of an event says.
-type helloEvidence struct {
-	unseen, framesUnseen tristate
-	company              group // clients with the same handshake
-	agents               group // and their User-Agents
-}
-
 // greeted returns a value that only a known handshake has.
 func greeted(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
@@ -19,24 +12,6 @@ func greeted(f func(*evidence) float32) func(*evidence) float32 {
 	}
 }
 
-// said is a factor of something that is either so or not, or not known.
-func said(of func(*evidence) tristate) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if of(c) == unknown {
-			return nan
-		}
-		return truth(of(c) == yes)
-	}
-}
-
-// answersBehind is in milliseconds.
-func answersBehind(c *evidence) float32 {
-	if c.e.Lag == 0 {
-		return nan
-	}
-	return c.e.Lag.Milliseconds()
-}
-
 // helloFalse reports a handshake that the claimed browser does not make. If all browsers of the service come with such
 // handshakes, something in front of the gateway makes them.
 func helloFalse(c *evidence) float32 {
@@ -44,15 +19,4 @@ func helloFalse(c *evidence) float32 {
 		return nan
 	}
 	return truth(c.e.Misfits&client.FalseHello != 0)
-}
-
-func theHello(c *evidence) *group { return &c.hello.company }
-
-// helloMissingParts is missingParts of all clients with the handshake.
-func helloMissingParts(c *evidence) float32 {
-	g := theHello(c)
-	if g.loads < 20 {
-		return nan
-	}
-	return max(0, 1-g.parts/g.loads/usualParts(c))
 }

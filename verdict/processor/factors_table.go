@@ -19,33 +19,16 @@ var factors = []factor{
 	{factorInfo{"pages_10m", Pace, "pages", "Pages in the last ten minutes.", true}, pages(3)},
 	{factorInfo{"pages_1h", Pace, "pages", "Pages in the last hour.", true}, pages(4)},
 	{factorInfo{"pages_1d", Pace, "pages", "Pages in the last day.", true}, pages(5)},
-	{factorInfo{"client_pages_10s", Pace, "pages", "Pages in ten seconds for each client: an address is as many as it shows User-Agents or cookies of ours.", true}, perClient(1)},
-	{factorInfo{"client_pages_1m", Pace, "pages", "Pages in a minute for each client.", true}, perClient(2)},
-	{factorInfo{"client_pages_10m", Pace, "pages", "Pages in ten minutes for each client.", true}, perClient(3)},
 	{factorInfo{"client_pages_1h", Pace, "pages", "Pages in an hour for each client.", true}, perClient(4)},
-	{factorInfo{"client_pages_1d", Pace, "pages", "Pages in a day for each client.", true}, perClient(5)},
 	{factorInfo{"client_loads_1m", Pace, "pages", "Page loads in a minute for each client: pages without those that scripts ask for, and without answers in JSON or XML.", true}, loads(2)},
 	{factorInfo{"client_loads_10m", Pace, "pages", "Page loads in ten minutes for each client.", true}, loads(3)},
 	{factorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
 	{factorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
-	{factorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *evidence) float32 { return c.s.burst }},
-	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out. Who loads a page again has not left it, nor has who turns to the next picture of a series by a link.", true}, func(c *evidence) float32 {
-		if c.s.stable < 2 {
-			return nan
-		}
-		return float32(math.Exp(float64(c.s.gapMean)))
-	}},
 	{factorInfo{"gap_spread", Pace, "", "How much these gaps differ: the standard deviation of their logarithm. A clock has 0, people 1 or more.", true}, func(c *evidence) float32 {
 		if c.s.stable < 4 {
 			return nan
 		}
 		return float32(math.Sqrt(float64(max(c.s.gapVar, 0))))
-	}},
-	{factorInfo{"gap_least", Pace, "seconds", "The shortest gap between two page loads.", true}, func(c *evidence) float32 {
-		if c.s.stable == 0 {
-			return nan
-		}
-		return c.s.gapMin
 	}},
 	{factorInfo{"session_age", Pace, "seconds", "Since the first event of the subject that memory has.", true}, func(c *evidence) float32 {
 		if c.s.first == 0 {
@@ -54,24 +37,14 @@ var factors = []factor{
 		return float32(c.s.last - c.s.first)
 	}},
 	{factorInfo{"session_pages", Pace, "pages", "Pages since then.", true}, func(c *evidence) float32 { return float32(c.s.pages) }},
-	{factorInfo{"hours_active", Pace, "hours", "Hours with a page, of the last 24, without reloads.", true}, func(c *evidence) float32 { return float32(bits.OnesCount32(c.s.hours)) }},
-	{factorInfo{"hours_in_row", Pace, "hours", "The same without a break up to now.", true}, activeInRow},
-	{factorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
 	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page, reloads or not: the median, of those under half an hour. Another query is another page, and so is what a script shows at another address of the site. Who turns to the next picture of a series by a link has not left what it looks at.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
-	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. The customers of a shop had 0.85 at the median, 0.5 to 1.5 for nine in ten (docs/measurements.md).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
+	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times.", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
 	{factorInfo{"stay_spread_most", Pace, "", "The spread that it has at most, with a certainty of 95 %: few times may be even by chance.", true}, stays(spreadMost)},
-	{factorInfo{"stay_skew", Pace, "", "The skew of the logarithm: below 0 for who leaves many pages at once, and for exponential pauses; near 0 for the customers of a shop.", true}, stays(func(t *trail) float32 { return t.sums.skew() })},
-	{factorInfo{"stay_short_share", Pace, "share", "Stays under two seconds.", true}, stays(func(t *trail) float32 { return t.within(0, 4) })},
 	{factorInfo{"stay_long_share", Pace, "share", "Stays over a minute.", true}, stays(func(t *trail) float32 { return t.within(9, stayBuckets) })},
 	{factorInfo{"stay_longest", Pace, "seconds", "The longest.", true}, stays(func(t *trail) float32 { return t.longest })},
 	{factorInfo{"stay_longest_ratio", Pace, "", "The longest for each typical one.", true}, stays(longestOver)},
-	{factorInfo{"stay_middle_share", Pace, "share", "Stays of about the typical length: the same power of two, the one below or above.", true}, stays(middle)},
-	{factorInfo{"stay_read_share", Pace, "share", "Stays that fit the page's size: within four times of 0.7 s a kilobyte, markup included.", true}, ofThese(moveRead, moveSized)},
-	{factorInfo{"stay_size_fit", Pace, "-1 to 1", "Correlation of the logarithms of the time and of the page's bytes.", true}, sizeFit},
 	{factorInfo{"stay_by_kind", Pace, "log odds", "How much likelier its times are if it stays longer on kinds of pages (paths of one shape) on which others do than if all pages are alike to it: -6 to 6; near 0 where nobody makes a difference.", true}, func(c *evidence) float32 { return c.t.dwell.Odds(enoughStays) }},
 	{factorInfo{"awake", Pace, "hours", "For how long it has gone on without a rest of five hours. Reloads are a rest.", true}, walked(2, awake)},
-	{factorInfo{"days", Pace, "days", "Days on which it has loaded pages, without reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.days) })},
-	{factorInfo{"hours_per_day", Pace, "hours", "Hours with such a load, of each of these days.", true}, walked(2, func(t *trail) float32 { return float32(t.hours) / float32(max(t.days, 1)) })},
 	{factorInfo{"visits", Pace, "", "Runs of page loads with no half hour without, as are hours in which one page reloads.", true}, walked(2, func(t *trail) float32 { return float32(t.visits) })},
 	{factorInfo{"return_typical", Pace, "hours", "The geometric mean of the times between its visits.", true}, returns(1, func(m *moments) float32 { return float32(math.Exp(float64(m.mean))) })},
 	{factorInfo{"return_spread_most", Pace, "", "The standard deviation of the logarithm of these times, at most, with a certainty of 95 %. The nights of people are longer than their breaks; a program returns by the clock.", true}, returns(3, func(m *moments) float32 { return m.spreadMost() })},
@@ -82,30 +55,14 @@ var factors = []factor{
 	// course
 	{factorInfo{"targets", Course, "", "Different URLs, queries included; no more than about 260 are told apart.", true}, func(c *evidence) float32 { return distinct(c.s.targets, 64) }},
 	{factorInfo{"target_share", Course, "share", "Different URLs for each page, over the last hundred pages or so.", true}, func(c *evidence) float32 { return c.s.targetShare() }},
-	{factorInfo{"repeat_share", Course, "share", "Pages that are among the eight before, of its pages.", true}, part(shareRepeat, shareCount, 4)},
-	{factorInfo{"depth", Course, "segments", "Mean depth of the paths.", true}, func(c *evidence) float32 {
-		if c.s.pages == 0 {
-			return nan
-		}
-		return c.s.depth
-	}},
-	{factorInfo{"depth_most", Course, "segments", "The deepest path.", true}, func(c *evidence) float32 {
-		if c.s.pages == 0 {
-			return nan
-		}
-		return float32(c.s.depthMax)
-	}},
 	{factorInfo{"parts_per_page", Course, "", "Sub-resources (pictures, styles, scripts) for each page.", true}, func(c *evidence) float32 { return over(float32(c.s.parts), float32(c.s.pages)) }},
 	{factorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
-	{factorInfo{"parts_again", Course, "", "Parts that it loads once more with each page, though it has loaded them within the hour, beyond those that the site's people do, for each part that their pages have. Who has a cache has 0. Unknown until eight networks have shown what people do.", true}, partsAgain},
 	{factorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, refererNone},
 	{factorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, withOwnReferers(part(shareRefererSame, shareCount, 2))},
 	{factorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, withOwnReferers(part(shareRefererKnown, shareLoad, 2))},
 	{factorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, withReferers(part(shareRefererForeign, shareCount, 2))},
 	{factorInfo{"refused_share", Course, "share", "Answers with a status of 400 to 499.", false}, part(share4xx, shareAnswered, 4)},
 	{factorInfo{"not_found_share", Course, "share", "Answers with 404 or 410.", false}, part(shareNotFound, shareAnswered, 4)},
-	{factorInfo{"failed_share", Course, "share", "Answers with a status of 500 or more.", false}, part(share5xx, shareAnswered, 4)},
-	{factorInfo{"redirect_share", Course, "share", "Answers that lead elsewhere.", false}, part(shareRedirect, shareAnswered, 4)},
 	{factorInfo{"not_modified_share", Course, "share", "Answers with 304: the client has a cache.", false}, part(shareNotModified, shareAnswered, 4)},
 	{factorInfo{"data_share", Course, "share", "Answers in JSON or XML.", false}, part(shareData, shareAnswered, 2)},
 	{factorInfo{"probes", Course, "", "Requests for what scanners look for (/.env, /wp-login.php) that found nothing, of the last 255 pages.", false}, func(c *evidence) float32 {
@@ -116,55 +73,21 @@ var factors = []factor{
 	}},
 	{factorInfo{"head_share", Course, "share", "Requests with HEAD, of its pages.", true}, part(shareHead, shareCount, 2)},
 	{factorInfo{"post_share", Course, "share", "Requests with POST, PUT or PATCH, of its pages.", true}, part(sharePost, shareCount, 2)},
-	{factorInfo{"other_method_share", Course, "share", "Requests with other methods than GET, HEAD and those, of its pages.", true}, part(shareOther, shareCount, 2)},
 	{factorInfo{"robots_txt", Course, "0 or 1", "Has asked for /robots.txt, as no browser does.", true}, func(c *evidence) float32 { return truth(c.s.flags&flagRobots != 0) }},
 	{factorInfo{"feed_share", Course, "share", "Requests for feeds and site maps, of its pages.", true}, part(shareFeed, shareCount, 2)},
 	{factorInfo{"step_share", Course, "share", "Page loads whose number is next to that of the load before (page=3, page=4), of its loads with a number; without those of numbers up to 200 that a link of the page before has led to, as those of people who turn pages.", true}, part(shareStep, shareNumbered, 6)},
 	{factorInfo{"number_share", Course, "share", "Page loads with a number in their URL, of its loads.", true}, part(shareNumbered, shareLoad, 4)},
 	{factorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
-	{factorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, withOwnReferers(part(shareLoadRefers, shareLoad, 4))},
 	{factorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 3)},
 	{factorInfo{"unclicked_share", Course, "share", "Pages of the site that a page of it has led to, but nobody has clicked or pressed a key for (no Sec-Fetch-User), of those that are new to it: a script has opened them. Unknown with fewer than six, and for browsers that say no such thing (Safari).", true}, ofThese(moveAlone, moveLed)},
 	{factorInfo{"uncached_share", Course, "share", "Pages that it wants from no cache (Pragma), though they are new to it, as a browser does whose requests a driver intercepts or a developer looks at. Unknown with fewer than six, and like the one before.", true}, ofThese(moveForce, moveAnew)},
-	{factorInfo{"query_share", Course, "share", "Pages with a query, of its pages.", true}, part(shareQuery, shareCount, 2)},
-	{factorInfo{"answer_bytes", Course, "bytes", "Mean size of the answers.", false}, func(c *evidence) float32 {
-		if c.s.shares[shareAnswered] == 0 {
-			return nan
-		}
-		return c.s.bytes
-	}},
-	{factorInfo{"answer_time", Course, "ms", "Mean time that its answers took.", false}, func(c *evidence) float32 {
-		if c.s.took == 0 {
-			return nan
-		}
-		return c.s.took
-	}},
-	{factorInfo{"stopped_share", Course, "share", "Pages that were a robot's by the verdict, of its pages: who is stopped and goes on.", false}, part(shareStopped, shareCount, 4)},
-	{factorInfo{"navigation_share", Course, "share", "Navigations, of its pages: nothing says that a script has asked.", true}, part(shareNavigate, shareFields, 2)},
-	{factorInfo{"back_share", Course, "share", "Page loads that go back to the page before the last.", true}, moves(moveBack)},
 	{factorInfo{"revisit_share", Course, "share", "Page loads of a page that it has seen, reloads among them.", true}, revisits},
-	{factorInfo{"chain_share", Course, "share", "Page loads from the page before, as the Referer says.", true}, led(moves(moveChain))},
 	{factorInfo{"branch_share", Course, "share", "Page loads from an earlier one of the last sixteen.", true}, led(moves(moveBranch))},
 	{factorInfo{"jump_share", Course, "share", "Page loads from a page of the site that it has not loaded lately.", true}, led(moves(moveJump))},
 	{factorInfo{"entry_share", Course, "share", "Page loads that no page of the site has led to.", true}, led(moves(moveEntry))},
 	{factorInfo{"entry_within", Course, "share", "Page loads in the middle of a visit that no page of the site has led to. Unknown for who names no page as its Referer for the parts of pages either.", true}, led(entersWithin)},
 	{factorInfo{"fan", Course, "", "Page loads for each page of the site that led to any.", true}, led(walked(6, fan))},
-	{factorInfo{"down_share", Course, "share", "Page loads deeper in the site than its mean.", true}, moves(moveDown)},
-	{factorInfo{"depth_spread", Course, "segments", "The standard deviation of the depth of its paths.", true}, walked(6, func(t *trail) float32 { return t.depth.spread() })},
-	{factorInfo{"page_rarity", Course, "", "How many others have loaded its pages in half a day or a day: the mean of log2(1 + n), over the first time that it loaded each.", true}, rarity},
-	{factorInfo{"page_alone_share", Course, "share", "Pages that nobody else had loaded.", true}, alone},
-	{factorInfo{"links_unusual", Course, "deviations", "By how many standard deviations the links that it follows are less usual than those that others follow from the same pages: near 0 for people, 1 to 3 for whom all links are alike to, by more the more it has followed; near 0, too, where nobody makes a difference.", true}, func(c *evidence) float32 { return c.t.choices.Unusual(enoughLinks) }},
-	{factorInfo{"entry_odd", Course, "log-odds", "By how much likelier the pages by which it comes in are for somebody to whom all pages are alike than for people who come in and go on, on average. Above 0 for who opens what nobody comes in by; near 0 where everybody comes in by another page.", true}, doors(false)},
-	{factorInfo{"entry_odds", Course, "log-odds", "The same added up over these pages, up to 32 of them.", true}, doors(true)},
-	{factorInfo{"hour_odds", Course, "log-odds", "By how much likelier the hours at which it comes in are for somebody to whom all hours are alike than for people who come in and go on, added up. Unknown until the site's people are known for a day.", true}, hourOdds},
-	{factorInfo{"site_share", Course, "share", "Its pages, of all pages of the service that anybody has loaded.", true}, siteShare},
 	{factorInfo{"count_share", Course, "share", "Numbers in targets that are next to the one before, calls of scripts included, and pages that it turns left out, as for step_share.", true}, steps},
-	{factorInfo{"icon", Course, "0 or 1", "Has asked for the site's icon, as browsers with a window do. Unknown while it has not: icons are cached for weeks.", true}, func(c *evidence) float32 {
-		if c.s.flags&flagIcon == 0 {
-			return nan
-		}
-		return 1
-	}},
 
 	// client
 	{factorInfo{"agent_missing", Client, "0 or 1", "No User-Agent. Unknown where nobody sends one, because a balancer does not pass it on.", true}, func(c *evidence) float32 {
@@ -185,10 +108,7 @@ var factors = []factor{
 	{factorInfo{"agent_app", Client, "0 or 1", "Claims to be a library of mobile apps.", true}, claims(func(f client.Family) bool { return f == client.FamilyApp })},
 	{factorInfo{"agent_other", Client, "0 or 1", "Claims to be something unknown.", true}, claims(func(f client.Family) bool { return f == client.FamilyOther })},
 	{factorInfo{"agent_browser", Client, "0 or 1", "Claims to be a browser that people use.", true}, claims(client.Family.Browser)},
-	{factorInfo{"agent_mobile", Client, "0 or 1", "Claims to be a telephone or a tablet.", true}, func(c *evidence) float32 { return truth(c.e.Claim.Mobile) }},
 	{factorInfo{"version_age", Client, "versions", "By how many versions a Chromium or Firefox is behind the newest one of its time; well below 0: it can't be out yet.", true}, versionAge},
-	{factorInfo{"fields", Client, "", "How many of the usual fields the request has.", true}, fields(func(c *evidence) float32 { return float32(bits.OnesCount32(uint32(c.e.Headers & client.Usual))) })},
-	{factorInfo{"language_missing", Client, "0 or 1", "No Accept-Language, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptLanguage == 0) })},
 	{factorInfo{"encoding_missing", Client, "0 or 1", "No Accept-Encoding, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptEncoding == 0) })},
 	{factorInfo{"browser_no_language", Client, "0 or 1", "Claims to be a browser, and sends no Accept-Language.", true}, misfit(client.NoLanguage)},
 	{factorInfo{"browser_accepts_any", Client, "0 or 1", "Claims to be a browser, and loads a page with Accept: */* or none.", true}, misfit(client.AcceptsAny)},
@@ -199,18 +119,12 @@ var factors = []factor{
 	{factorInfo{"order_false", Client, "0 or 1", "The fields of a page load in an order that the claimed browser never uses.", true}, misfit(client.FalseOrder)},
 	{factorInfo{"protocol_old", Client, "0 or 1", "Claims to be a browser, and speaks HTTP/1.0 with us directly.", true}, misfit(client.OldProtocol)},
 	{factorInfo{"hello_false", Client, "0 or 1", "Claims to be a browser, and makes the TLS handshake of a library that no browser is built with.", true}, greeted(helloFalse)},
-	{factorInfo{"hello_library", Client, "0 or 1", "Makes the TLS handshake of a known library, whatever it claims to be.", true}, greeted(func(c *evidence) float32 { return truth(c.e.Software != client.SoftwareUnknown) })},
-	{factorInfo{"hello_unseen", Client, "0 or 1", "Makes a TLS handshake that the site's established visitors with this browser never make. Unknown until twelve networks have shown theirs.", true}, said(func(c *evidence) tristate { return c.hello.unseen })},
-	{factorInfo{"frames_unseen", Client, "0 or 1", "Begins HTTP/2 as the established visitors with this browser never do.", true}, said(func(c *evidence) tristate { return c.hello.framesUnseen })},
-	{factorInfo{"answers_behind", Client, "ms", "By how much later it answered in the TLS handshake of its connection than the connection's end does: the way to somebody else's machine that it talks through. Direct clients on Linux only.", true}, answersBehind},
 	{factorInfo{"misfits", Client, "", "How many of these contradictions the request has.", true}, func(c *evidence) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() {
 			return nan
 		}
 		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.losses())))
 	}},
-	{factorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
-	{factorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *evidence) float32 { return truth(c.e.Cookies&client.CookieAny != 0) })},
 	{factorInfo{"cookie_share", Client, "share", "Pages with our cookie, young or old, of its pages.", true}, withCookies(part(shareCookie, shareFields, 2))},
 	{factorInfo{"cookie_dropped_share", Client, "share", "Page loads of a browser that comes without the cookie it has been given, of its navigations after the first.", true}, cookieDropped},
 	{factorInfo{"cookie_age", Client, "hours", "Age of our cookie. Unknown without one.", true}, func(c *evidence) float32 {
@@ -222,114 +136,34 @@ var factors = []factor{
 	{factorInfo{"cookies_forged", Client, "0 or 1", "Has brought a cookie in our name whose seal does not open.", true}, fields(func(c *evidence) float32 { return truth(c.e.Forged > 0 || c.s.flags&flagForged != 0) })},
 	{factorInfo{"proxy_fields", Client, "0 or 1", "Fields of proxies (Via, X-Forwarded-For) that no trusted proxy has sent.", true}, fields(func(c *evidence) float32 { return truth(c.e.Direct && c.e.Headers&client.HasForwarded != 0) })},
 	{factorInfo{"agents", Client, "", "Different User-Agents of the subject, in this hour or the one before.", true}, func(c *evidence) float32 { return max(distinct(c.s.agents, 64), float32(c.s.agentsPrev)) }},
-	{factorInfo{"languages", Client, "", "Different Accept-Language of the subject, up to about 40.", true}, fields(func(c *evidence) float32 { return distinct(uint64(c.s.languages), 16) })},
-	{factorInfo{"shapes", Client, "", "Different shapes of its page loads: which fields, in which order.", true}, fields(func(c *evidence) float32 { return distinct(uint64(c.s.shapes), 16) })},
 	{factorInfo{"subject_strength", Client, "0 to 3", "By what it is known: 0 an address, 1 a cookie, 2 a pass, 3 a login or the service's own cookie.", true}, strength},
 	{factorInfo{"page_automation", Client, "0 or 1", "Its pages have found traces of automation: navigator.webdriver, or a driver's own names. Unknown, like the other page factors, unless the service has the script (docs/evidence.md) and it has run.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbesAutomation != 0) })},
 	{factorInfo{"page_unpressed", Client, "0 or 1", "A mouse has pressed on its pages without pressure: a driver's events. Unknown, like the next two, where most browsers at the service do so.", true}, probed(request.ProbeUnpressed)},
 	{factorInfo{"page_astray", Client, "0 or 1", "Its pointer was elsewhere on the screen than its window and the page are: a page of another size than its window, as drivers set it.", true}, probed(request.ProbeAstray)},
 	{factorInfo{"page_inspected", Client, "0 or 1", "An inspector is attached to its pages: a driver's, or the tools of a developer.", true}, probed(request.ProbeInspected)},
-	{factorInfo{"page_screen_odd", Client, "0 or 1", "Its screen has no size or more room than there is, or its window has no size.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbesScreen != 0) })},
-	{factorInfo{"page_zone_utc", Client, "0 or 1", "Its clock is set to no place: servers, and browsers that hide it.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbeUTC != 0) })},
-	{factorInfo{"page_language_differs", Client, "0 or 1", "The language of its pages is none that its Accept-Language names.", true}, witnessed(func(t *testimony) float32 { return truth(t.flags&testimonyLanguage != 0) })},
-	{factorInfo{"page_actions", Client, "", "How often its pages were used: strokes of the pointer, touches, keys, scrolls, moves of the focus.", true}, witnessed(func(t *testimony) float32 { return float32(t.actions) })},
-	{factorInfo{"page_action_kinds", Client, "", "By how many of these five means.", true}, witnessed(func(t *testimony) float32 { return float32(bits.OnesCount8(uint8(t.flags & testimonyKinds))) })},
-	{factorInfo{"page_action_spread", Client, "", "The standard deviation of the logarithm of the times between them. Unknown with fewer than six.", true}, witnessed(func(t *testimony) float32 {
-		if t.spread == 0 {
-			return nan
-		}
-		return float32(t.spread-1) / 16
-	})},
 
 	// company
 	{factorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more, or, without cookies at an address, one for eight people who are known there; as far as they load the parts of pages.", true}, func(c *evidence) float32 { return c.clients() }},
-	{factorInfo{"addresses", Company, "", "Addresses that the subject came from, up to about 100.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.addresses), 32)) }},
-	{factorInfo{"networks", Company, "", "Networks (/24, /48) that the subject came from, up to about 40.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.networks), 16)) }},
-	{factorInfo{"address_subjects", Company, "", "Subjects with cookies at its address, in this hour or the one before.", true}, func(c *evidence) float32 { return c.address.membership() }},
-	{factorInfo{"address_pages_1m", Company, "pages", "Pages of all subjects with cookies at its address in a minute.", true}, func(c *evidence) float32 { return c.address.minute }},
 	{factorInfo{"address_established", Company, "", "Subjects that its address has established: seen as human on two days.", true}, func(c *evidence) float32 { return float32(c.settled) }},
-	{factorInfo{"network_addresses", Company, "", "Addresses of its network, in this hour or the one before.", true}, func(c *evidence) float32 { return max(1, c.network.membership()) }},
-	{factorInfo{"network_pages_1m", Company, "pages", "Pages of its network in a minute.", true}, func(c *evidence) float32 { return c.network.minute }},
-	{factorInfo{"network_pages_1h", Company, "pages", "Pages of its network in an hour.", true}, func(c *evidence) float32 { return c.network.hour }},
-	{factorInfo{"network_parts_per_page", Company, "", "Sub-resources for each page of its network, from 20 pages an hour.", true}, enough(theNetwork, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
-	{factorInfo{"agent_share", Company, "share", "Part of all pages that come with its User-Agent.", true}, ofAll(theAgent)},
 	{factorInfo{"agent_addresses", Company, "", "Addresses with its User-Agent, in this hour or the one before; up to about 1,400.", true}, func(c *evidence) float32 { return max(1, c.agent.membership()) }},
-	{factorInfo{"agent_pages_1m", Company, "pages", "Pages with its User-Agent in a minute.", true}, func(c *evidence) float32 { return c.agent.minute }},
-	{factorInfo{"agent_parts_per_page", Company, "", "Sub-resources for each page with its User-Agent, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
 	{factorInfo{"agent_parts_missing", Company, "share", "How far all clients with its User-Agent are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, agentMissingParts},
 	{factorInfo{"agent_offered_share", Company, "share", "Pages of browsers with its User-Agent that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theAgent, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
 	{factorInfo{"agent_referer_none_share", Company, "share", "Pages with its User-Agent that have no Referer, from 20 pages an hour.", true}, withOwnReferers(enough(theAgent, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
-	{factorInfo{"agent_pages_per_address", Company, "pages", "Pages in an hour for each address with its User-Agent.", true}, func(c *evidence) float32 { return over(c.agent.hour, c.agent.membership()) }},
-	{factorInfo{"shape_share", Company, "share", "Part of all pages that come in its shape: fields, their order, browser and language.", true}, ofAll(theShape)},
 	{factorInfo{"shape_addresses", Company, "", "Addresses with its shape, in this hour or the one before; up to about 1,400.", true}, fields(func(c *evidence) float32 { return max(1, c.shape.membership()) })},
-	{factorInfo{"shape_pages_1m", Company, "pages", "Pages in its shape in a minute.", true}, fields(func(c *evidence) float32 { return c.shape.minute })},
 	{factorInfo{"shape_offered_share", Company, "share", "Pages in its shape that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theShape, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
 	{factorInfo{"shape_referer_none_share", Company, "share", "Pages in its shape without Referer, from 20 pages an hour.", true}, withOwnReferers(enough(theShape, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
-	{factorInfo{"hello_share", Company, "share", "Part of all pages that come with its TLS handshake.", true}, greeted(ofAll(theHello))},
-	{factorInfo{"hello_addresses", Company, "", "Addresses with its handshake, in this hour or the one before; up to about 1,400.", true}, greeted(func(c *evidence) float32 { return max(1, c.hello.company.membership()) })},
-	{factorInfo{"hello_agents", Company, "", "User-Agents with its handshake, in this hour or the one before; up to about 1,400.", true}, greeted(func(c *evidence) float32 { return c.hello.agents.membership() })},
-	{factorInfo{"hello_pages_1m", Company, "pages", "Pages with its handshake in a minute.", true}, greeted(func(c *evidence) float32 { return c.hello.company.minute })},
-	{factorInfo{"hello_parts_missing", Company, "share", "How far all clients with its handshake are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, greeted(helloMissingParts)},
-	{factorInfo{"hello_offered_share", Company, "share", "Pages of browsers with its handshake that come without our cookie, from 20 pages an hour.", true}, greeted(withCookies(enough(theHello, 20, func(g *group) float32 { return over(g.offered, g.fields) })))},
 	{factorInfo{"hosting", Company, "0 or 1", "Its address is of a hosting company, by processor.hosting. Unknown without such a list.", true}, func(c *evidence) float32 {
 		if c.hosting == unknown {
 			return nan
 		}
 		return truth(c.hosting == yes)
 	}},
-	{factorInfo{"address_jars", Company, "", "Cookies of ours that pages were loaded with at its address, in this hour or the one before.", true}, func(c *evidence) float32 { return c.behind.membership() }},
-	{factorInfo{"address_pages_each", Company, "pages", "Pages in an hour for each of these cookies, from eight cookies on: people go on to read; a program that drops its cookies begins anew.", true}, func(c *evidence) float32 {
-		if c.behind.membership() < 8 {
-			return nan
-		}
-		return c.behind.hour / c.behind.membership()
-	}},
-	{factorInfo{"campaign_addresses", Company, "", "Addresses that do as it does: open pages from outside and follow no link. Unknown for those that follow any.", true}, func(c *evidence) float32 { return c.job.size }},
-	{factorInfo{"campaign_rare", Company, "doublings", "By how much fewer others open the pages of all these addresses than the pages that people open from outside.", true}, func(c *evidence) float32 { return c.job.rare }},
-	{factorInfo{"campaign_own_rare", Company, "doublings", "… than its own pages.", true}, func(c *evidence) float32 { return c.job.own }},
-	{factorInfo{"herald", Company, "log-odds", "How sure it is that others follow it: that somebody elsewhere opens right afterwards what was opened from its network, more often than by chance, as after what looks at links before people do. 0 says nothing; below 0 nobody does.", true}, func(c *evidence) float32 { return c.network.herald }},
-	{factorInfo{"alike_rank", Company, "share", "How those are judged who behave most like it, of the latest visitors of the service: the visitors that are judged better than these, on average over the eight that are nearest by their factors of pace and course. 0 is who is judged most human, 1 most like a robot; each by itself, without this factor. Compared from the fifth page on, when a visit has grown by a quarter.", true}, func(c *evidence) float32 { return c.t.alike.value() }},
-	{factorInfo{"people_much", Company, "share", "The people who read fewer pages a day.", true}, compared(func(s *standing) float32 { return s.much })},
-	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown, like all such comparisons, until forty are established, and for who neither keeps our cookie nor says where it comes from: several visits may run together.", true}, compared(func(s *standing) float32 { return s.distance })},
-	{factorInfo{"people_far", Company, "share", "The people who are nearer to that middle.", true}, compared(func(s *standing) float32 { return s.far })},
-	{factorInfo{"people_even", Company, "share", "The people whose times on pages differ more.", true}, compared(func(s *standing) float32 { return s.even })},
-	{factorInfo{"people_fast", Company, "share", "The people who stay longer on pages.", true}, compared(func(s *standing) float32 { return s.fast })},
-	{factorInfo{"people_rare", Company, "share", "The people who read less of what nobody else reads.", true}, compared(func(s *standing) float32 { return s.rare })},
-	{factorInfo{"people_straight", Company, "share", "The people who come back to a page more often.", true}, compared(func(s *standing) float32 { return s.straight })},
-	{factorInfo{"others_side", Company, "-1 to 1", "On which side of everybody whom the service sees it is, people and robots, known or not: 1 for shorter, more even times, fewer ways back and more entries than all of them, 0 in the middle. It says nothing about how many are robots. Unknown until two dozen visitors have been seen.", true}, compared(func(s *standing) float32 { return s.side })},
 
 	// history
-	{factorInfo{"captcha_shown", History, "", "Challenges that were shown to it.", true}, func(c *evidence) float32 { return float32(c.s.shown) }},
-	{factorInfo{"captcha_solved", History, "", "Challenges that it solved.", true}, func(c *evidence) float32 { return float32(c.s.solved) }},
 	{factorInfo{"captcha_failed", History, "", "Wrong answers.", true}, func(c *evidence) float32 { return float32(c.s.failed) }},
 	{factorInfo{"captcha_ignored", History, "", "Challenges that were shown and never tried.", true}, func(c *evidence) float32 { return float32(c.s.ignored) }},
-	{factorInfo{"captcha_time", History, "seconds", "From the last challenge to its answer in digits. Unknown without one.", true}, func(c *evidence) float32 {
-		if c.s.solveTime == 0 {
-			return nan
-		}
-		return float32(c.s.solveTime - 1)
-	}},
-	{factorInfo{"address_solved", History, "", "Challenges solved at its address in about a day, by subjects with cookies.", true}, func(c *evidence) float32 { return c.address.solved }},
-	{factorInfo{"network_shown", History, "", "Challenges shown in its network in about a day.", true}, func(c *evidence) float32 { return c.network.shown }},
-	{factorInfo{"network_solved", History, "", "Challenges solved in its network in about a day.", true}, func(c *evidence) float32 { return c.network.solved }},
-	{factorInfo{"network_failed", History, "", "Wrong answers in its network in about a day.", true}, func(c *evidence) float32 { return c.network.failed }},
 	{factorInfo{"network_bans", History, "", "Scored bans in its network in about a day.", true}, func(c *evidence) float32 { return c.network.bans }},
-	{factorInfo{"shape_bans", History, "", "Scored bans of clients in its shape in about a day.", true}, fields(func(c *evidence) float32 { return c.shape.bans })},
-	{factorInfo{"hello_bans", History, "", "Scored bans of clients with its TLS handshake in about a day.", true}, greeted(func(c *evidence) float32 { return c.hello.company.bans })},
-	{factorInfo{"weaker_banned", History, "", "1 if an identity that its last request showed besides is banned and weaker than it, such as a browser cookie beside a login; else 0. That ban does not stop it.", true}, func(c *evidence) float32 {
-		return truth(c.e.WeakBan)
-	}},
-	{factorInfo{"address_banned", History, "", "1 if the address of its last request is banned, which others may share; else 0, and for the address itself.", true}, func(c *evidence) float32 {
-		return truth(c.e.OnBanned)
-	}},
 	{factorInfo{"bans", History, "", "Bans of the subject itself.", true}, func(c *evidence) float32 { return float32(c.s.bans) }},
-	{factorInfo{"pages_before_1d", History, "pages", "Pages of the subject in the last day, by the counters of the store.", false}, inHistory(historyPagesDay)},
-	{factorInfo{"pages_before_14d", History, "pages", "Pages of the subject in the last two weeks, by the counters.", false}, inHistory(historyPagesFortnight)},
-	{factorInfo{"address_pages_14d", History, "pages", "Pages of its address in the last two weeks, by the counters.", false}, inHistory(historyAddressFortnight)},
-	{factorInfo{"network_pages_14d", History, "pages", "Pages of its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkFortnight)},
-	{factorInfo{"address_bans_14d", History, "", "Scored bans at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressBad)},
-	{factorInfo{"network_bans_14d", History, "", "Scored bans in its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkBad)},
-	{factorInfo{"address_solved_14d", History, "", "Challenges solved at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressGood)},
 }
 
 // maxFactors bounds the vector, so that it can stand in an array.

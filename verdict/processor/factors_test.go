@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +18,6 @@ const factorsPage = "../../docs/factors.md"
 
 // factorsDoc is docs/factors.md.
 func factorsDoc() string {
-	rates := readRates()
 	var b strings.Builder
 	fmt.Fprintf(&b, `# The factors
 
@@ -29,13 +27,8 @@ subject has no gaps. *cheap* are those that are known before the first answer; a
 inline. Pages are requests that somebody looks at the answers of; sub-resources (pictures, styles, scripts) are none. A reload is a load
 of the last page's address within half an hour: the page may do so by itself. What is said of moves from page to page is said of the other loads.
 
-The last two columns are measured: of %d subjects of made-up people and of %d of made-up robots, of all kinds that are not
-held out (`+"[measurements.md](measurements.md)"+`), the 5th, 50th and 95th percentile at the end of their traffic, and for how many
-the factor is known at all.
-
-This page is made of the table in verdict/processor/factors_table.go by `+"`go test ./verdict/processor -run TestFactorsDoc -update`"+`, and the
-measured columns by tools/rates.py.
-`, len(factors), rates.people, rates.robots)
+This page is made of the table in verdict/processor/factors_table.go by `+"`go test ./verdict/processor -run TestFactorsDoc -update`"+`.
+`, len(factors))
 	titles := map[Group]string{
 		Pace: "when it asks", Course: "what it asks for, and what it gets", Client: "what it says that it is",
 		Company: "who else is there", History: "what is remembered of it",
@@ -43,52 +36,16 @@ measured columns by tools/rates.py.
 	var last Group
 	for i, f := range factors {
 		if f.Group != last {
-			fmt.Fprintf(&b, "\n## %s: %s\n\n| no. | factor | unit | cheap | what it is | people | robots |\n|---|---|---|---|---|---|---|\n", f.Group, titles[f.Group])
+			fmt.Fprintf(&b, "\n## %s: %s\n\n| no. | factor | unit | cheap | what it is |\n|---|---|---|---|---|\n", f.Group, titles[f.Group])
 			last = f.Group
 		}
 		cheap := ""
 		if f.Cheap {
 			cheap = "yes"
 		}
-		r, measured := rates.of[f.Name]
-		if !measured { // made-up traffic says nothing about it
-			r = [2]string{"–", "–"}
-		}
-		fmt.Fprintf(&b, "| %d | `%s` | %s | %s | %s | %s | %s |\n", i, f.Name, f.Unit, cheap, f.Doc, r[0], r[1])
+		fmt.Fprintf(&b, "| %d | `%s` | %s | %s | %s |\n", i, f.Name, f.Unit, cheap, f.Doc)
 	}
 	return b.String()
-}
-
-// measuredRates are what tools/rates.py has measured.
-type measuredRates struct {
-	people, robots int
-	of             map[string][2]string // by factor: of people, of robots
-}
-
-func readRates() (m measuredRates) {
-	m.of = map[string][2]string{}
-	data, err := os.ReadFile("testdata/rates.tsv")
-	if err != nil {
-		panic(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		cells := strings.Split(strings.TrimRight(line, "\n"), "\t")
-		if cells[0] == "subjects" {
-			m.people, _ = strconv.Atoi(cells[1])
-			m.robots, _ = strconv.Atoi(cells[2])
-			continue
-		}
-		var of [2]string
-		for i := range of {
-			c := cells[1+4*i : 5+4*i]
-			of[i] = "unknown"
-			if c[1] != "" {
-				of[i] = fmt.Sprintf("%s, %s, %s; %s %%", c[1], c[2], c[3], c[0])
-			}
-		}
-		m.of[cells[0]] = of
-	}
-	return m
 }
 
 func TestFactorsDoc(t *testing.T) {
@@ -126,7 +83,7 @@ func TestFactorTable(t *testing.T) {
 		perGroup[f.Group]++
 	}
 	for _, g := range []Group{Pace, Course, Client, Company, History} {
-		if perGroup[g] < 5 {
+		if perGroup[g] == 0 {
 			t.Errorf("%d factors of group %s", perGroup[g], g)
 		}
 	}
@@ -144,9 +101,9 @@ func TestNothingIsKnownOfNobody(t *testing.T) {
 	for i, f := range factors {
 		known := x[i] == x[i]
 		switch f.Name {
-		case "gap_spread", "gap_typical", "target_share", "parts_missing", "answer_time", "captcha_time", "pages_before_1d", "hosting",
-			"cookie_age", "agent_share", "probes",
-			"language_missing", "order_false", "hints_missing", "misfits", "cookies", "cookie_dropped_share", "shapes", "proxy_fields":
+		case "gap_spread", "target_share", "parts_missing", "hosting",
+			"cookie_age", "probes",
+			"order_false", "hints_missing", "misfits", "cookie_dropped_share", "proxy_fields":
 			if known {
 				t.Errorf("%s is %v, not unknown", f.Name, x[i])
 			}

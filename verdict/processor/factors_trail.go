@@ -1,7 +1,5 @@
 package processor
 
-import "math"
-
 // The factors of how a subject moves through the site need enough page loads; before that, they are unknown.
 
 // stays is a figure about how long it stays on pages.
@@ -78,16 +76,6 @@ func walked(least uint32, f func(t *trail) float32) func(*evidence) float32 {
 	}
 }
 
-// compared is how it compares with the service's people.
-func compared(f func(s *standing) float32) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if c.norm == nil {
-			return nan
-		}
-		return f(c.norm)
-	}
-}
-
 // returns is a figure about the times between visits, when there are at least so many.
 func returns(least uint16, f func(m *moments) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
@@ -103,58 +91,8 @@ func spreadMost(t *trail) float32 { return t.sums.spreadMost() }
 // longestOver is the longest stay divided by the typical one.
 func longestOver(t *trail) float32 { return t.longest / max(t.quantile(0.5), 0.1) }
 
-// middle is the share of the stays that are between half and twice the typical one.
-func middle(t *trail) float32 {
-	at := math.Ilogb(float64(max(t.quantile(0.5), 0.25))) + 3
-	return t.within(max(at-1, 0), min(at+2, stayBuckets))
-}
-
-// sizeFit is the correlation of time and size.
-func sizeFit(c *evidence) float32 {
-	if c.t.fit.n < 2*enoughStays {
-		return nan
-	}
-	return c.t.fit.correlation()
-}
-
 // awake is how many hours it has gone on without a rest of five hours.
 func awake(t *trail) float32 { return float32(t.came-t.rested) / 3600_000 }
-
-// rarity is how many others have loaded its pages.
-func rarity(c *evidence) float32 {
-	if c.t.known < 6 {
-		return nan
-	}
-	return c.t.rarity
-}
-
-func alone(c *evidence) float32 {
-	if c.t.known < 6 {
-		return nan
-	}
-	return float32(c.t.moves[moveFirst]) / float32(c.t.known)
-}
-
-// doors is how odd the pages are by which it has come in: on average, or all together.
-func doors(sum bool) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		switch n := float32(c.s.nDoors); {
-		case n == 0:
-			return nan
-		case sum:
-			return float32(c.s.doors) / oddUnit * min(n, mostDoors)
-		}
-		return float32(c.s.doors) / oddUnit
-	}
-}
-
-// siteShare is its share of the service's known pages.
-func siteShare(c *evidence) float32 {
-	if c.pages == 0 || c.t.loads < 6 {
-		return nan
-	}
-	return min(1, c.t.distinctPages()/c.pages)
-}
 
 // fan is the number of page loads per page that any of them comes from.
 func fan(t *trail) float32 {
@@ -172,21 +110,4 @@ func steps(c *evidence) float32 {
 		return nan
 	}
 	return float32(c.t.moves[moveStep]) / float32(c.t.nNumbers)
-}
-
-// partsAgain is how many parts it loads once more with each page, beyond those that people do, for each part that people's pages have.
-// Behind a balancer nobody knows which of them it got.
-func partsAgain(c *evidence) float32 {
-	if c.t.loads == 0 || c.e.Advised {
-		return nan
-	}
-	return max(0, float32(c.t.again)/float32(c.t.loads)-c.again) / c.usual
-}
-
-// hourOdds is how odd the hours are at which it has come in, all together.
-func hourOdds(c *evidence) float32 {
-	if c.t.cameAt == 0 {
-		return nan
-	}
-	return c.t.hourOdds
 }

@@ -1,16 +1,12 @@
 package processor
 
 import (
-	"math"
-	"time"
-
 	"antirobot/identity"
 	"antirobot/verdict"
-	"antirobot/verdict/client"
 )
 
 // follow adds an event to the trail of its subject, if the subject has a session already.
-func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, now whereabouts) {
+func (p *Processor) follow(e *verdict.Event, r *rates, s *session, now whereabouts) {
 	if s.pages < 2 || e.Partner || now.framed {
 		return
 	}
@@ -19,24 +15,12 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, known bool, n
 		p.count(e)
 	}
 	if now.moved {
-		p.shows(e, r, known, now.again)
+		p.shows(e, r)
 	}
 	if !load {
 		return
 	}
-	known = known || p.keeper.Returns(e)
-	settled := r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	x, told, fresh := p.walk(e, r, manner{here: now.here, learn: known || !settled})
-	if told {
-		r.people.others.vote(e, &x, normOthers)
-	}
-	switch {
-	case !fresh:
-	case known:
-		r.people.tastes.Note(e)
-	case !settled:
-		r.people.tastes.NoteAnybody(e)
-	}
+	p.walk(e, r, now.here)
 }
 
 // count is follow for a call with a number: who counts through numbers may do so without opening pages.
@@ -48,39 +32,24 @@ func (p *Processor) count(e *verdict.Event) {
 	}
 }
 
-// manner is what is known of a page load beside its event.
-type manner struct {
-	here  bool // its subject may still be on its last page, so that the same one again is a reload
-	learn bool // others are compared with the links that its subject follows
-}
-
-// walk is follow for a page load. It returns what the subject is like when that is due to be told, and whether it has got a page that is
-// new to it.
-func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, fresh bool) {
+// walk is follow for a page load; here says that its subject may still be on its last page, so that the same one again is a reload.
+func (p *Processor) walk(e *verdict.Event, r *rates, here bool) {
 	stopped := e.Stopped()
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
-	announced := t.announced(e)
-	if t.reloads(e, m.here) {
+	t.announced(e)
+	if t.reloads(e, here) {
 		t.reload(e)
-		return x, false, false
+		return
 	}
 	turned := t.turnsPage(e)
 	if !stopped {
 		t.step(e, turned)
 	}
 	got := !stopped && e.Status < 400 // a page, to stay on
-	unseen, others := !t.has(uint32(e.Path)), float32(-1)
-	rarity := others
-	switch fresh = unseen && got; {
-	case fresh && announced: // its rarity is known since
-		others = r.people.entrances.Readers(uint32(e.Path), e.At)
-	case fresh:
-		others = r.people.entrances.Read(uint32(e.Path), e.At)
-		rarity = others
-	}
-	if stayed := t.load(e, unseen, turned, rarity); stayed == stayed {
+	unseen := !t.has(uint32(e.Path))
+	if stayed := t.load(e, unseen, turned); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	var kind uint64
@@ -88,25 +57,6 @@ func (p *Processor) walk(e *verdict.Event, r *rates, m manner) (x traits, told, 
 		kind = e.PathShape
 	}
 	t.dwell.Open(kind)
-	if fresh && e.Referer == client.RefererSame {
-		t.choices.Follow(&r.people.links, e.RefererPath, uint32(e.Path), m.learn)
-	}
-	if e.FromOutside() && got {
-		t.comes(e.At, r.people.entrances.OddHour(e.At))
-	}
-	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
-		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
-	}
-	if !stopped && t.tells() {
-		return t.traits(), true, fresh
-	}
-	return x, false, fresh
-}
-
-// tells reports whether what the subject is like is due to be told: now and then, once enough is known.
-func (t *trail) tells() bool {
-	n := t.loads
-	return t.sums.n >= enoughStays && (n < 64 && n%8 == 0 || n&(n-1) == 0)
 }
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.
@@ -117,35 +67,4 @@ func (p *Processor) trailOf(sub identity.Subject) (t trail) {
 		t = *known
 	}
 	return t
-}
-
-// voteOnNorms lets an established subject contribute to what the people of the service are like.
-func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
-	sh, h := p.trails.lock(e.Subjects[0])
-	t := sh.find(h, e.Subjects[0])
-	enough := t != nil && t.sums.n >= enoughVoteStays
-	var x traits
-	if enough {
-		x = t.traits()
-	}
-	sh.mu.Unlock()
-	if enough {
-		r.people.norms.vote(e, &x, normNetwork)
-	}
-}
-
-// enoughVoteStays is how many stays of a subject must be known for it to vote.
-const enoughVoteStays = 10
-
-// mostRhythm is what the log-odds of hours add up to, either way.
-const mostRhythm = 12
-
-// comes records an hour at which the subject has come in, and how odd it is. Pages opened within two hours are one visit.
-func (t *trail) comes(at time.Time, odd float32) {
-	hours := uint8(at.Unix()/3600) | 1
-	if odd != odd || hours == t.cameAt {
-		return
-	}
-	t.cameAt = hours
-	t.hourOdds = min(max(t.hourOdds+odd, -mostRhythm), mostRhythm)
 }

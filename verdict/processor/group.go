@@ -16,17 +16,13 @@ type role uint8
 
 const (
 	roleSubject role = iota // for a pace: one subject
-	roleCrowd               // an address, over all requests that brought cookies
+	roleCrowd               // for a pace: an address, over all requests that brought cookies
 	roleNetwork             // a /24 or /48
 	roleAgent               // a User-Agent
 	roleShape               // which fields are present, in which order, from which browser
-	roleHello               // a TLS handshake
-	roleHelloBy             // its User-Agents
-	roleService             // all requests to a service
-	roleAll
 )
 
-// groupKey names a group. Only roleService belongs to one service.
+// groupKey names a group.
 type groupKey struct {
 	role role
 	id   [16]byte
@@ -42,18 +38,14 @@ const (
 type group struct {
 	at       int64 // unix milliseconds to which the counts have faded
 	minute   float32
-	hour     float32 // pages
-	loads    float32 // pages that were loaded, as opposed to called by scripts
-	parts    float32 // sub-resources, over the hour, like the next ones
-	offered  float32 // pages of browsers without our cookie
-	fields   float32 // pages whose fields are known
-	noRefs   float32 // pages without referer
-	shown    float32 // at the captcha, over the day, like the next ones
-	solved   float32
-	failed   float32
-	bans     float32
-	herald   float32   // log-odds that who opens pages here is followed, see entrances.Credit
-	members  [4]uint64 // a bit for each member of this hour: addresses, or the subjects of an address
+	hour     float32   // pages
+	loads    float32   // pages that were loaded, as opposed to called by scripts
+	parts    float32   // sub-resources, over the hour, like the next ones
+	offered  float32   // pages of browsers without our cookie
+	fields   float32   // pages whose fields are known
+	noRefs   float32   // pages without referer
+	bans     float32   // over the day
+	members  [4]uint64 // a bit for each address of this hour
 	hourNo   uint32
 	previous uint32 // members in the hour before
 }
@@ -83,7 +75,7 @@ func (g *group) fade(at time.Time) {
 	h := tally.Fading(gap, groupHour)
 	g.hour, g.loads, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.loads*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
 	d := tally.Fading(gap, groupDay)
-	g.shown, g.solved, g.failed, g.bans, g.herald = g.shown*d, g.solved*d, g.failed*d, g.bans*d, g.herald*d
+	g.bans *= d
 }
 
 // size estimates the members of this hour.
@@ -135,45 +127,22 @@ func (g *group) part(e *verdict.Event, w float32) {
 	g.parts += w
 }
 
-// captcha adds what happened at the captcha.
-func (g *group) captcha(e *verdict.Event) {
-	g.fade(e.At)
-	switch e.Kind {
-	case verdict.EventShown:
-		g.shown++
-	case verdict.EventSolved:
-		g.solved++
-	case verdict.EventFailed:
-		g.failed++
-	}
-}
-
 // groups are the groups that one event belongs to.
 type groups struct {
-	keys [8]groupKey
+	keys [3]groupKey
 	n    int
 }
 
-// groupsOf lists the groups of an event: its address if that is not the subject itself, its network, its User-Agent, its
-// TLS handshake, header shape, the service's, and everybody.
+// groupsOf lists the groups of an event: its network, its User-Agent and its header's shape.
 func groupsOf(e *verdict.Event) (g groups) {
 	add := func(k groupKey) {
 		g.keys[g.n] = k
 		g.n++
 	}
 	addr := e.Subjects[e.N-1]
-	add(groupKey{role: roleAll})
-	add(groupKey{role: roleService, id: idOf(uint64(e.Service), 0)})
 	add(groupKey{role: roleNetwork, id: identity.NetworkOf(addr.ID)})
-	if e.N > 1 {
-		add(groupKey{role: roleCrowd, id: addr.ID})
-	}
 	if e.Agent != 0 {
 		add(groupKey{role: roleAgent, id: idOf(e.Agent, 0)})
-	}
-	if e.JA4 != 0 {
-		add(groupKey{role: roleHello, id: idOf(e.JA4, 0)})
-		add(groupKey{role: roleHelloBy, id: idOf(e.JA4, 0)})
 	}
 	if e.Shape != 0 && e.Page && !e.Partial {
 		add(groupKey{role: roleShape, id: idOf(e.Shape, uint64(e.Claim.Family)<<32|uint64(e.Language))})
@@ -187,16 +156,4 @@ func idOf(a, b uint64) (id [16]byte) {
 		id[i], id[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
 	}
 	return id
-}
-
-// memberOf is what a group counts as its members: an address counts its subjects, a handshake's second group User-Agents,
-// all other groups addresses, whose hash is given.
-func memberOf(k groupKey, e *verdict.Event, addr uint64) uint64 {
-	switch k.role {
-	case roleCrowd:
-		return tally.Hash(e.Subjects[0].ID)
-	case roleHelloBy:
-		return e.Agent
-	}
-	return addr
 }

@@ -23,9 +23,6 @@ type habit struct {
 	pages  float32 // all that it has read, likewise …
 	loaded float32 // … and for how many its parts were enough
 	stops  float32 // what counts like such for having been stopped
-	odds   float32 // that it reads what nobody else wants, as a logarithm, see glean
-
-	gleaner bool
 }
 
 const (
@@ -59,30 +56,23 @@ func (p *Processor) habit(b *budget, e *verdict.Event, r *rates, ch *charge) {
 	defer unlock()
 	if answered {
 		if x.stops = 0; x.listed != 0 {
-			p.list(b, x, e, ch.settled)
+			p.list(b, x, e)
 		}
 		return
 	}
 	ch.pays = x.debt < 0
-	was, read := x.debt, x.pages
+	was := x.debt
 	if page {
 		x.debt += ch.base
 		x.pages += ch.base
-		if chance, wanted, known := r.people.tastes.Wanted(e, ch.settled); known && e.Status < 400 {
-			x.glean(float32(p.cfg.Budget.Overlap)*chance, wanted)
-		}
 	} else {
 		x.loaded += ch.cover
 		x.debt = max(x.debt-ch.cover, -habitMost)
 	}
-	if p.list(b, x, e, ch.settled) {
+	if p.list(b, x, e) {
 		ch.turned, ch.owed, ch.from = max(was, 0), max(was, 0), x.since(b)
-		if x.gleaner {
-			ch.turned, ch.from = read, int64(x.from)
-		}
 	}
 	ch.listed, ch.owes = int64(x.listed) > e.At.Unix(), x.debt > habitMost
-	ch.aside = ch.listed && x.gleaner && !ch.settled
 }
 
 // stopped notes that a client was stopped, and came again without an answer.
@@ -104,7 +94,7 @@ func (p *Processor) stopped(e *verdict.Event, r *rates) {
 	if b.loaders.crowd() {
 		stop = habitCrowd
 	}
-	if x.stops += stop; p.list(b, x, e, r.people.settled(e.At, p.cfg.Budget.KnownFrom)) && x.debt > 0 {
+	if x.stops += stop; p.list(b, x, e) && x.debt > 0 {
 		b.list(&charge{at: e.At.UnixMilli(), client: e.Client, turned: x.debt, owed: x.debt, from: int64(x.from), bare: float32(p.cfg.Budget.Bare), weight: 1})
 	}
 }
@@ -138,17 +128,17 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 
 // list lists a client, or takes that back, and reports whether it is listed only now. The caller holds the locks of its habit and of the budget
 // of its address.
-func (p *Processor) list(b *budget, x *habit, e *verdict.Event, settled bool) (news bool) {
+func (p *Processor) list(b *budget, x *habit, e *verdict.Event) (news bool) {
 	left := time.Duration(int64(x.listed)-e.At.Unix()) * time.Second
-	debt, gleans := x.debt+x.stops, x.gleans(b, settled)
+	debt := x.debt + x.stops
 	if x.cached() && (int64(b.heavy.until) <= e.At.Unix() || debt < habitBeside) {
 		debt = x.stops
 	}
 	switch {
-	case left > 0 && debt <= 0 && !gleans:
+	case left > 0 && debt <= 0:
 		x.listed = 0
 		p.keeper.ListBare(e.Client, e.At)
-	case left < habitRenew && (debt > habitBare || gleans):
+	case left < habitRenew && debt > habitBare:
 		until := e.At.Add(habitList)
 		x.listed = uint32(until.Unix()) //nolint:gosec // until 2106
 		p.keeper.ListBare(e.Client, until)

@@ -49,7 +49,7 @@ func TestHands(t *testing.T) {
 			}
 			at = at.Add(20 * time.Second)
 			e.At, e.Path = at, uint64(i)*0x9e3779b97f4a7c15
-			tr.load(e, !c.again, false, 3)
+			tr.load(e, !c.again, false)
 		}
 		got := func(m, of move) float64 { return float64(ofThese(m, of)(&evidence{t: *tr})) }
 		is := func(name string, got, want float64) {

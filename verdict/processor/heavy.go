@@ -70,10 +70,6 @@ func (b *budget) list(ch *charge) {
 	w := ch.turned * ch.bare
 	b.debt = max(b.debt-ch.owed, min(b.debt, 0))
 	h := &b.heavy
-	if ch.aside {
-		h.listed(w)
-		return
-	}
 	b.add(w-ch.turned*ch.weight, ch.known)
 	if int64(h.until) > ch.at/1000 && ch.from > int64(h.since) {
 		for i := range h.bare {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -60,57 +59,5 @@ func TestStayByKind(t *testing.T) {
 	}
 	if gone, known := of(goes(p, rng, 5, at, 24, 15, 15, 404)); !known || gone < -0.1 {
 		t.Errorf("with lists alone it is %v (%v)", gone, known)
-	}
-}
-
-// TestLinksUnusual: who follows links that others seldom follow is told from who follows those that most do; links to pages that are not there, and calls from
-// elsewhere, are none.
-func TestLinksUnusual(t *testing.T) {
-	p, _ := newProcessor(t, nil)
-	rng := rand.New(rand.NewPCG(3, 4))
-	at := time.Unix(1.8e9, 0)
-	goes := func(n, pages int, liked float64, from client.Referer, status uint16) (is float32, known bool) {
-		var e *verdict.Event
-		for i := range pages {
-			e = event(at, n<<8, cookie(n))
-			page, link := i%40, rng.IntN(20)
-			if rng.Float64() < liked {
-				link = page % 3
-			}
-			e.Claim, e.Page, e.Type, e.Method, e.Status = client.ParseClaim([]byte(firefox)), true, verdict.TypeHTML, 'G', status
-			e.Path = hashPath(fmt.Sprint("/page/", page, "/", link))
-			e.Target, e.Referer, e.RefererPath = e.Path, from, uint32(hashPath(fmt.Sprint("/page/", page))) //nolint:gosec // part of a hash
-			p.Process(e)
-			at = at.Add(time.Duration(5+rng.IntN(20)) * time.Second)
-		}
-		v, _ := p.Session(e.Subjects[0], at)
-		for _, f := range v.Factors {
-			if f.Name == "links_unusual" {
-				return f.Value, true
-			}
-		}
-		return 0, false
-	}
-	for n := range 60 {
-		goes(100+n, 20, 0.8, client.RefererSame, 200)
-	}
-	middle := func(first int, liked float64) float32 {
-		var all []float32
-		for n := range 9 {
-			if is, known := goes(first+n, 30, liked, client.RefererSame, 200); known {
-				all = append(all, is)
-			}
-		}
-		slices.Sort(all)
-		return all[len(all)/2]
-	}
-	if as, random := middle(1000, 0.8), middle(2000, 0); as > 0.5 || random < 1.7 {
-		t.Errorf("in the middle as others: %.2f, at random: %.2f", as, random)
-	}
-	if gone, known := goes(3, 30, 0, client.RefererSame, 404); known {
-		t.Errorf("with pages that are not there it is %v", gone)
-	}
-	if other, known := goes(4, 30, 0, client.RefererForeign, 200); known {
-		t.Errorf("from elsewhere it is %v", other)
 	}
 }

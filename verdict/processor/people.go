@@ -10,13 +10,9 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
-	"antirobot/verdict/choices"
 	"antirobot/verdict/dwell"
-	"antirobot/verdict/entrances"
-	"antirobot/verdict/likeness"
 	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
-	"antirobot/verdict/tastes"
 )
 
 // people is what is known about a service's own people. Large numbers of clients cannot distort it: each network has
@@ -31,25 +27,16 @@ type people struct {
 	noneFrom  int64                // since when hardly any of the known networks load parts, likewise; 0: some do
 	median    atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
 	callsOf   [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
-	repeats   [peopleVotes]vote    // parts that are loaded once more with a page, see fetched …
-	repeatsOf atomic.Uint64        // … hundredths of the median, plus one; 0: unknown
 	frames    [peopleVotes]vote    // what fills frames of their pages, for each page …
 	framesOf  framesOf             // … the median
 	met0      [peopleBits]uint64
 	met1      [peopleBits]uint64 // of the previous half day
 	half      int64
-	campaigns campaigns
 	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay  atomic.Int64
-	norms     norms             // what they are like
-	others    norms             // what everybody is like, of whatever side
-	entrances entrances.Service // how they come in
-	kinds     dwell.Kinds       // on which kinds of pages everybody stays longer
-	links     choices.Links     // which links everybody follows
+	kinds     dwell.Kinds // on which kinds of pages everybody stays longer
 	newcomers newcomers.Service
 	appetite  appetite
-	tastes    tastes.Service // what they read in common
-	alike     *likeness.Visitors
 }
 
 const (
@@ -250,6 +237,40 @@ func settle(to *atomic.Uint64, list []float32) {
 	to.Store(uint64(list[len(list)/2]*100) + 1)
 }
 
+// voteMedian records something that a network's visitors do with a page, as how many frames it fills, and how much of it is usual: the median of the
+// established visitors if there are enough, otherwise that of everybody. Robots only make what they do look usual.
+func (p *people) voteMedian(votes *[peopleVotes]vote, of *atomic.Uint64, v vote) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v.value = min(v.value, mostParts)
+	if !p.seat(votes, &v) {
+		return
+	}
+	var all, ours [peopleVotes]float32
+	n, m := 0, 0
+	for i := range votes {
+		o := &votes[i]
+		if p.free(o, v.at) {
+			continue
+		}
+		all[n] = o.value
+		n++
+		if o.established {
+			ours[m] = o.value
+			m++
+		}
+	}
+	list := all[:n]
+	if m >= fewVotes {
+		list = ours[:m]
+	}
+	if len(list) < fewVotes {
+		of.Store(0)
+		return
+	}
+	settle(of, list)
+}
+
 // met records an established visitor's network.
 func (p *people) met(network uint64, at time.Time) {
 	h := network * 0x9e3779b97f4a7c15 >> 40
@@ -298,10 +319,6 @@ func (p *Processor) votes(e *verdict.Event, r *rates, s *session, established bo
 	v := vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads}
 	r.people.vote(v)
 	r.people.voteMedian(&r.people.frames, &r.people.framesOf.Uint64, v.of(s.framesEach()))
-	if t := p.trailOf(e.Subjects[0]); t.loads >= voteLoads && v.value >= fewParts {
-		v.value = float32(t.again) / float32(t.loads)
-		r.people.voteMedian(&r.people.repeats, &r.people.repeatsOf, v)
-	}
 }
 
 const (
@@ -387,7 +404,7 @@ const (
 // weight is the weight of an event in a group: in the company of strangers each address is heard only so often.
 func (k groupKey) weight(voice float32) float32 {
 	switch k.role {
-	case roleAgent, roleShape, roleHello, roleHelloBy, roleService, roleAll:
+	case roleAgent, roleShape:
 		return voice
 	}
 	return 1

@@ -78,15 +78,10 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	p.renew(e, r)
 	s, due, now := p.turn(e, r, is, known)
-	now.again = rep.again
-	deep := p.enter(e, r, &s, known)
-	p.arrive(e, r, known, deep)
-	p.follow(e, r, &s, known, now)
+	p.arrive(e, r, known)
+	p.follow(e, r, &s, now)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
-		if known {
-			p.voteOnNorms(e, r)
-		}
 	}
 	p.trust(e, r, &s)
 	if (rep.counts || !calls) && !e.Program() { // how often a program may ask is bounded elsewhere
@@ -126,9 +121,6 @@ func (p *Processor) fields(e *verdict.Event, r *rates, known bool) {
 		return
 	}
 	r.fieldsOf(e).See(e, known)
-	if known {
-		p.hellos.See(e)
-	}
 }
 
 // pricedAs is what an event costs as: a script that nobody has loaded before may be data, and is a call.
@@ -164,14 +156,13 @@ func judged(e *verdict.Event) bool {
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
 func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known bool) (c session, due bool, now whereabouts) {
-	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
 	fills := load && s.fills(e)
 	framed := fills && s.frames(e, r.people.framesOf.most())
 	load = load && !framed
-	now = s.turn(e, load, night >= 1 && night < 5)
+	now = s.turn(e, load)
 	now.framed, now.moved = framed, is == verdict.CountCall && s.moves(e)
 	s.count(shareFills, fills)
 	s.count(shareFramed, framed)
@@ -182,15 +173,11 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 	if due {
 		s.plan(e)
 	}
-	a, any := s.forStore(e, fresh, due, p.keeper.Forgot())
+	recall := s.mayBeBanned(e, fresh, p.keeper.Forgot())
 	c = *s
 	sh.mu.Unlock()
-	if e.Again {
-		a.pages = 0 // the store has them
-	}
-	if any {
-		a.service = r.Name
-		p.send(a, e.Past)
+	if recall {
+		p.recallBan(e, r)
 	}
 	p.turnGroups(e, load, known)
 	return c, due, now
@@ -199,22 +186,20 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 // turnGroups counts a page in the groups of its event.
 func (p *Processor) turnGroups(e *verdict.Event, load, known bool) {
 	w, addr := p.voice(e, false, known), addressHash(e)
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, memberOf(k, e, addr), k.weight(w)) })
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, addr, k.weight(w)) })
 }
 
 // load counts a part of a page; called says that it counts as a call, too.
 func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 	s, moved := p.part(e, known)
 	if moved {
-		p.shows(e, r, known, false) // it has asked for that page itself
+		p.shows(e, r) // it has asked for that page itself
 	}
-	p.again(e)
 	if called {
 		s.pages = max(s.pages, r.from+2) // scripts are no pages: they are counted from the first on
 		p.pace(e, r, &s, true)
 	}
 	p.loads(e, r)
-	p.credit(e, r.people.entrances.Part(e))
 }
 
 // part counts a sub-resource, and returns a copy of its subject's session, and whether it shows that the subject is on another page.
@@ -232,17 +217,9 @@ func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
 // captcha counts what happened at the captcha, and re-evaluates subjects that ignore or fail it.
 func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	c, due := p.challenged(e, r)
-	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
 	p.price(e, r)
 	if e.Kind == verdict.EventSolved && (!e.Again || e.Past) {
 		p.answer(e, r)
-	}
-	switch {
-	case e.Again:
-	case e.Kind == verdict.EventSolved:
-		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1}, false)
-	case e.Kind == verdict.EventFailed:
-		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1}, false)
 	}
 	if due {
 		c.fade(e.At)
@@ -262,7 +239,7 @@ func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool)
 	return *s, e.Kind != verdict.EventSolved && s.pages > 2
 }
 
-// inGroups calls f with each group of the event, including its service's.
+// inGroups calls f with each group of the event.
 func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
 	list := groupsOf(e)
 	for _, k := range list.keys[:list.n] {
@@ -289,7 +266,6 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	}
 	if !e.Again {
 		p.bans.Inc()
-		p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1}, false)
 	}
 	p.misbehaved(e)
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })

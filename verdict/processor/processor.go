@@ -3,9 +3,8 @@
 //
 // It reads the verdict's events, and its conclusions are bans. An event goes through session (what is known of one
 // subject, over all services), group (of those it belongs to) and pace (what the limits of a service count), and, when
-// an evaluation is due, through the factors to the formula. All factors are in one table: factors_table.go. What is
-// kept across restarts is in the store's counters (history.go), handled by a goroutine of its own. What is learnt of a service's visitors
-// as a whole is in rooms beside this one: how newcomers arrive (newcomers), how people come in (entrances), what they read in common (tastes),
+// an evaluation is due, through the factors to the formula. All factors are in one table: factors_table.go. What is learnt of a service's visitors
+// as a whole is in rooms beside this one: how newcomers arrive (newcomers)
 // and what their browsers send (browsers).
 //
 // Invariants:
@@ -24,7 +23,7 @@
 //  6. Process uses no clock but the event's time and waits for nothing: replaying the same events makes the same bans,
 //     as long as no table is full.
 //  7. What is not known is NaN and weighs nothing: fields of a recorded line or of a partner's server, fields that
-//     nobody at the service sends, counts that the store has not returned yet.
+//     nobody at the service sends.
 package processor
 
 import (
@@ -51,49 +50,43 @@ import (
 
 // Processor is the slow half. It is a verdict.Sink and a verdict.Scorer. Safe for concurrent use.
 type Processor struct {
-	cfg        Config
-	keeper     BanKeeper
-	log        zerolog.Logger
-	queues     []*queue
-	clock      *atomic.Uint32 // the second of the latest event
-	sessions   *table[identity.Subject, session]
-	companies  companies
-	trails     *table[identity.Subject, trail]
-	paces      paces
-	groups     *table[groupKey, group]
-	budgets    *table[identity.Prefix, budget]
-	voices     *table[identity.Prefix, voice]
-	portions   *table[portionKey, portion]
-	circles    *table[circleKey, circle]
-	youths     *table[identity.Prefix, youth]
-	habits     *table[uint32, habit] // by verdict.Event.Client
-	polls      polls
-	scripts    scripts
-	fetched    fetched
-	renewals   renewals
-	hellos     browsers.Hellos
-	secret     uint64
-	training   *training.Log // nil: no training log is kept
-	labels     *label.Table
-	formula    *formula.Live
-	observer   Observer
-	vectors    sync.Pool
-	counters   CounterStore
-	storeTasks chan storeTask
-	running    atomic.Bool // store tasks are being run
-	zone       *time.Location
-	hosting    *ranges
-	services   atomic.Pointer[[]*rates]
-	exempt     []netip.Prefix
-	warned     atomic.Int64 // unix seconds of the last warning about an exempt address
+	cfg      Config
+	keeper   BanKeeper
+	log      zerolog.Logger
+	queues   []*queue
+	clock    *atomic.Uint32 // the second of the latest event
+	sessions *table[identity.Subject, session]
+	trails   *table[identity.Subject, trail]
+	paces    paces
+	groups   *table[groupKey, group]
+	budgets  *table[identity.Prefix, budget]
+	voices   *table[identity.Prefix, voice]
+	portions *table[portionKey, portion]
+	youths   *table[identity.Prefix, youth]
+	habits   *table[uint32, habit] // by verdict.Event.Client
+	polls    polls
+	scripts  scripts
+	renewals renewals
+	secret   uint64
+	training *training.Log // nil: no training log is kept
+	labels   *label.Table
+	formula  *formula.Live
+	observer Observer
+	vectors  sync.Pool
+	recalls  chan recallTask
+	running  atomic.Bool // recalls are being made
+	hosting  *ranges
+	services atomic.Pointer[[]*rates]
+	exempt   []netip.Prefix
+	warned   atomic.Int64 // unix seconds of the last warning about an exempt address
 
 	offered, shed, unknown, bans, banErrors, spared, evaluations, dropped, recalled, askErrors *metrics.Counter
 
-	life               atomic.Int32 // made, started, closed
-	stop, stopErrands  chan struct{}
-	ready              chan struct{} // closed when the workers may begin
-	judged             func(e *verdict.Event)
-	wg, storeTasksDone sync.WaitGroup
+	life              atomic.Int32 // made, started, closed
+	stop, stopErrands chan struct{}
+	ready             chan struct{} // closed when the workers may begin
+	judged            func(e *verdict.Event)
+	wg, recallsDone   sync.WaitGroup
 }
 
 // Observer is told about each evaluation. The factors are valid during the call only.
@@ -103,7 +96,6 @@ type Observer func(sub identity.Subject, service uint16, at time.Time, factors [
 type Deps struct {
 	Keeper   BanKeeper
 	Formula  *formula.Live          // loaded with FactorNames, the model may be replaced at any time; nil: only the limits ban
-	Counters CounterStore           // where counts are kept across restarts and between nodes; nil: those factors are unknown
 	Training string                 // directory of the training log; empty: none is kept
 	Labels   *label.Table           // what operators and services say of subjects; nil: nothing
 	Observer Observer               // nil: nobody
@@ -149,24 +141,17 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
 	}
-	zone, err := time.LoadLocation(cfg.TimeZone)
-	if err != nil {
-		return nil, fmt.Errorf("processor: time_zone: %w", err)
-	}
 	set, places, clock := d.Metrics, newSeed(), new(atomic.Uint32)
 	p := &Processor{
-		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		cfg: cfg, keeper: d.Keeper, formula: d.Formula, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}),
 		ready: make(chan struct{}), judged: d.Judged, clock: clock,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject).by(clock),
-		companies: newCompanies(cfg.MaxSessions),
-		fetched:   newFetched(cfg.MaxSessions),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject).by(clock),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace, clock),
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group).by(clock),
 		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix).by(clock),
 		voices:    newTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix).by(clock),
 		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion).by(clock),
-		circles:   newTable[circleKey, circle](max(tableShards, cfg.Budget.MaxNetworks/circlesPart), places.circle).by(clock),
 		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix).by(clock),
 		habits:    newTable[uint32, habit](max(tableShards, cfg.Budget.MaxNetworks/habitsPart), places.client).by(clock),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
@@ -177,12 +162,13 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		spared:    set.NewCounter("antirobot_processor_spared_total"),
 
 		evaluations: set.NewCounter("antirobot_evaluations_total"),
-		dropped:     set.NewCounter("antirobot_processor_store_tasks_dropped_total"),
+		dropped:     set.NewCounter("antirobot_processor_recalls_dropped_total"),
 		recalled:    set.NewCounter("antirobot_bans_recalled_total"),
 		askErrors:   set.NewCounter("antirobot_processor_store_errors_total"),
-		storeTasks:  make(chan storeTask, storeTaskQueue),
+		recalls:     make(chan recallTask, recallQueue),
 	}
 	p.vectors.New = func() any { return new(vector) }
+	var err error
 	if p.hosting, err = readRanges(cfg.Hosting); err != nil {
 		return nil, fmt.Errorf("processor: hosting: %w", err)
 	}
@@ -239,7 +225,7 @@ func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err er
 			return nil, fmt.Errorf("processor: settings of %s and of %s have one index", other.Name, s.Name)
 		}
 		if of[s.Group] == nil {
-			of[s.Group] = &people{secret: p.secret, alike: p.likenesses()}
+			of[s.Group] = &people{secret: p.secret}
 		}
 		r := &rates{Settings: s, sent: new([2]browsers.Fields), people: of[s.Group]}
 		if old := p.service(s.Index); old != nil {
@@ -297,7 +283,7 @@ func (p *Processor) Start(context.Context) error {
 	}
 	p.wg.Go(p.sweep)
 	p.running.Store(true)
-	p.storeTasksDone.Go(p.runStoreTasks)
+	p.recallsDone.Go(p.runRecalls)
 	return nil
 }
 
@@ -319,7 +305,7 @@ func (p *Processor) Close() error {
 	close(p.stop)
 	p.wg.Wait()
 	close(p.stopErrands)
-	p.storeTasksDone.Wait()
+	p.recallsDone.Wait()
 	p.running.Store(false)
 	if p.training != nil {
 		return p.training.Close()
@@ -355,7 +341,6 @@ func (p *Processor) Sweep(at time.Time) {
 	})
 	p.voices.sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
-	p.circles.sweep(func(_ circleKey, c *circle) bool { return now-c.at > circleIdle })
 	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
 	p.habits.sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })

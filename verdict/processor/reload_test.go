@@ -2,7 +2,6 @@ package processor
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,15 +44,15 @@ func TestReloads(t *testing.T) {
 	for n, from := range []func(string) string{func(page string) string { return page }, func(string) string { return "" }} {
 		open, polls := reader(2+n, from, false), reader(4+n, from, true)
 		for _, name := range []string{
-			"awake", "days", "hours_active", "hours_in_row", "hours_per_day", "visits", "return_typical", "visit_hours", "visit_longest",
-			"stay_typical", "stay_spread", "stay_longest", "stay_long_share", "stay_short_share", "gap_typical", "gap_spread", "gap_least",
-			"back_share", "chain_share", "branch_share", "jump_share", "entry_share", "entry_within", "fan", "down_share", "depth_spread", "count_share",
+			"awake", "visits", "return_typical", "visit_hours", "visit_longest",
+			"stay_typical", "stay_spread", "stay_longest", "stay_long_share", "gap_spread", "gap_least",
+			"branch_share", "jump_share", "entry_share", "entry_within", "fan", "count_share",
 		} {
 			want, known := quiet[name]
 			if got, also := open[name]; known != also || math.Abs(float64(got-want)) > 1e-4 {
 				t.Errorf("%d: %s is %v (%v), and %v (%v) on pages that don't reload themselves", n, name, got, also, want, known)
 			}
-			if strings.HasPrefix(name, "hours_") || name == "count_share" { // calls are no reading, but something is awake
+			if name == "count_share" { // calls are no reading, but something is awake
 				continue
 			}
 			if got, also := polls[name]; known != also || math.Abs(float64(got-want)) > 1e-4 {
@@ -77,8 +76,8 @@ func TestReloads(t *testing.T) {
 			board.call("/news", "/item")
 		}
 	}
-	if of := again.factors(); of["visits"] < 19 || of["awake"] < 17 || of["hours_active"] < 19 {
-		t.Errorf("the same page each hour: %v visits, awake for %v hours, active in %v", of["visits"], of["awake"], of["hours_active"])
+	if of := again.factors(); of["visits"] < 19 || of["awake"] < 17 {
+		t.Errorf("the same page each hour: %v visits, awake for %v hours", of["visits"], of["awake"])
 	}
 	if of := board.factors(); of["visits"] > 1 || of["awake"] > 1 {
 		t.Errorf("a board whose page loads itself each hour: %v visits, awake for %v hours", of["visits"], of["awake"])

@@ -20,39 +20,30 @@ type share uint8
 
 // The shares.
 const (
-	shareRepeat share = iota // the same target as one of the last eight
-	shareRefererNone
+	shareRefererNone share = iota
 	shareRefererSame
 	shareRefererKnown // page loads, from a page that the subject was seen on
 	shareRefererForeign
 	share4xx
 	shareNotFound
-	share5xx
-	shareRedirect
 	shareNotModified
 	shareAnswered // pages whose status is known
 	shareData
 	shareHead
 	sharePost
-	shareOther // methods
 	shareFeed
 	shareProbe // probes that found nothing
 	shareStep
 	shareNumbered // pages with a number
-	shareQuery
-	shareStopped
-	shareMisfit
 	shareFields   // pages whose fields are known
 	shareOffered  // browsers loading a page without our cookie
 	shareCookie   // with our cookie
 	shareNavigate // navigations
-	shareNight
-	shareLoad       // page loads: not asked for by scripts, not answered with data
-	shareLoadRefers // with a Referer
-	shareTyped      // loads that no page has led to, as the browser says …
-	shareSited      // … of those of which it says anything
-	shareFills      // what fills a frame of the page that the subject is on …
-	shareFramed     // … and is not seen as a page load
+	shareLoad     // page loads: not asked for by scripts, not answered with data
+	shareTyped    // loads that no page has led to, as the browser says …
+	shareSited    // … of those of which it says anything
+	shareFills    // what fills a frame of the page that the subject is on …
+	shareFramed   // … and is not seen as a page load
 	shareCount
 )
 
@@ -74,25 +65,16 @@ type session struct {
 	pages       uint32
 	parts       uint32 // sub-resources
 	faded       [len(spans)]float32
-	burst       float32 // most pages within about a second
 	gapMean     float32 // of the logarithm of the gaps between page loads, in seconds
 	gapVar      float32
-	gapMin      float32
-	depth       float32
-	bytes       float32
-	took        float32 // milliseconds
 	number      uint32
 	series      uint32
 	hour        uint32 // to which agents, browsers and hours belong
-	hours       uint32 // one bit for each of the last 24 hours with a page, the current one lowest
-	addresses   uint32
 	headers     client.Headers
 	iAge        int32
 	shownAt     uint32
 	nextEval    uint32 // pages
 	evalAt      uint32
-	counted     uint32 // pages that the store's counters were told about
-	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
 	weight      float32 // log-odds accumulated over the visit …
 	span        float32 // … of this many pages, those before long absences counting less
@@ -105,20 +87,14 @@ type session struct {
 	on          uint16 // the page that it is on: the last one that it has loaded, or that a call has named, see moves
 	fetches     uint8  // pages in fetched, modulo 256
 	fetched     [fetchedPages]uint16
-	networks    uint16
-	languages   uint16
-	shapes      uint16
 	misfits     client.Misfits
 	claim       client.Claim
-	doors       int16  // mean of how odd the pages are by which it has come in, in units of 1/oddUnit, see entrances.Service.Come
-	solveTime   uint16 // seconds from the challenge to the answer
 	documents   uint16 // pages and whatever else was read
 	shares      [shareCount]uint8
 	sharesOf    uint8 // pages in shares
 	windowPages uint8
 	windowShare uint8 // how many of the 128 targets before were different, plus one; 0: there were none before
 	stable      uint8 // gaps in gapMean
-	depthMax    uint8
 	agentsPrev  uint8 // of the previous hour
 	browsersPrv uint8
 	bans        uint8
@@ -126,12 +102,9 @@ type session struct {
 	solved      uint8
 	failed      uint8
 	ignored     uint8 // challenges that were shown and not tried
-	nDoors      uint8 // pages in doors
-	door        uint8 // the page by which it has come in, until it goes on; 0: none
 	flags       sessionFlags
 	testimony   testimony
 	software    client.Software // of that handshake
-	history     history
 }
 
 type sessionFlags uint8
@@ -142,7 +115,6 @@ const (
 	flagForged                            // brought a cookie whose seal does not open
 	flagLed                               // a part of a page named a page of the site as its Referer
 	flagRecalled                          // the store was asked for a ban
-	flagIcon                              // asked for the site's icon
 	flagDoubted                           // is in doubt
 	flagHello                             // its last page's handshake is known
 )
@@ -170,11 +142,6 @@ func inc[T uint8 | uint16 | uint32](n *T) {
 	}
 }
 
-// ease moves a mean towards a value, as fast as the first values require and never slower than 1/32.
-func ease(mean *float32, v float32, n uint32) {
-	*mean += (v - *mean) / float32(min(max(n, 1), 32))
-}
-
 // seen adds an event of the subject that is not a page: a part of one, or what happened at the captcha.
 func (s *session) seen(e *verdict.Event) {
 	now := uint32(e.At.Unix())
@@ -183,15 +150,10 @@ func (s *session) seen(e *verdict.Event) {
 		s.iAge = -1
 	}
 	s.last = max(s.last, now)
-	if e.PathKind == client.PathIcon {
-		s.flags |= flagIcon
-	}
 	s.roll(now / 3600)
 	if e.Agent != 0 {
 		s.agents |= bit(e.Agent, 64)
 	}
-	s.addresses |= uint32(bit(addressHash(e), 32))
-	s.networks |= uint16(bit(tally.Network(e.Subjects[e.N-1].ID), 16))
 }
 
 // roll advances what is counted by the hour to the current hour.
@@ -203,11 +165,6 @@ func (s *session) roll(hour uint32) {
 		s.agentsPrev, s.browsersPrv = uint8(bits.OnesCount64(s.agents)), uint8(bits.OnesCount64(s.browsers))
 	} else {
 		s.agentsPrev, s.browsersPrv = 0, 0
-	}
-	if by := hour - s.hour; by < 24 {
-		s.hours = s.hours << by & (1<<24 - 1)
-	} else {
-		s.hours = 0
 	}
 	s.agents, s.browsers, s.hour = 0, 0, hour
 	s.flags &^= flagRecalled
@@ -234,7 +191,7 @@ func (s *session) part(e *verdict.Event) (moved bool) {
 }
 
 // turn adds a page, or a call that is not a page load, and returns what it shows of where the subject is.
-func (s *session) turn(e *verdict.Event, load, night bool) (now whereabouts) {
+func (s *session) turn(e *verdict.Event, load bool) (now whereabouts) {
 	s.seen(e)
 	if load && e.Browser != 0 { // a cookie is somebody once it comes back for a page: the calls of the page that it came with show nothing
 		s.browsers |= bit(uint64(e.Browser), 64)
@@ -249,14 +206,11 @@ func (s *session) turn(e *verdict.Event, load, night bool) (now whereabouts) {
 	s.sharesOf++
 	now.here = s.here(e.At)
 	s.pace(e.At)
-	still := load && s.loaded(e, now.here)
+	if load {
+		s.loaded(e, now.here)
+	}
 	s.course(e, load)
 	s.client(e)
-	s.count(shareStopped, e.Verdict == verdict.Robot)
-	s.count(shareNight, night)
-	if !still {
-		s.hours |= 1
-	}
 	s.answer(e)
 	s.methods(e)
 	if load {
@@ -287,18 +241,16 @@ func (s *session) pace(at time.Time) {
 	for i := range s.faded {
 		s.faded[i] = s.faded[i]*tally.Fading(gap, spans[i]) + 1
 	}
-	s.burst = max(s.burst, s.faded[0])
 	s.page = max(s.page, ms)
 }
 
-// loaded counts a page load, and reports whether the subject is still on the page of that before, where it may be here: a page may reload itself.
-func (s *session) loaded(e *verdict.Event, here bool) (still bool) {
+// loaded counts a page load. The subject is still on the page of that before, where it may be here: a page may reload itself.
+func (s *session) loaded(e *verdict.Event, here bool) {
 	of := loadOf(e)
 	again := s.loadOf == of && (e.Series == 0 || e.Number == s.number && e.Series == s.series)
 	s.loadOf = of
-	still = again && here && e.Method == 'G'
+	still := again && here && e.Method == 'G'
 	s.shares[shareLoad]++
-	s.count(shareLoadRefers, e.Referer != client.RefererNone)
 	s.count(shareSited, e.Site != client.SiteUnknown)
 	s.count(shareTyped, e.Site == client.SiteNone)
 	turned := turns(e, s.series, s.number) && s.comes(e)
@@ -310,7 +262,7 @@ func (s *session) loaded(e *verdict.Event, here bool) (still bool) {
 		s.number, s.series = e.Number, e.Series
 	}
 	if still {
-		return true
+		return
 	}
 	ms := e.At.UnixMilli()
 	gap := max(float64(ms-s.load)/1000, 0)
@@ -319,10 +271,7 @@ func (s *session) loaded(e *verdict.Event, here bool) (still bool) {
 	// The gap between two loads, by its logarithm, from a millisecond to an hour: a later load is another visit. Who loads a page again
 	// has not left it, a page that reloads itself does so by the clock, whoever reads it, and who turns pages goes on with what it reads.
 	if first || again || turned || gap > 3600 {
-		return false
-	}
-	if g := float32(gap); s.stable == 0 || g < s.gapMin {
-		s.gapMin = g
+		return
 	}
 	inc(&s.stable)
 	l := float32(math.Log(max(gap, 0.001)))
@@ -330,7 +279,6 @@ func (s *session) loaded(e *verdict.Event, here bool) (still bool) {
 	n := float32(min(max(uint32(s.stable), 1), 32))
 	s.gapMean += d / n
 	s.gapVar += (d*(l-s.gapMean) - s.gapVar) / n
-	return false
 }
 
 // loadOf is a part of the hash of what a page load is of: its path and its target, as a page of a list may be one that only the query names. Never 0.
@@ -357,12 +305,8 @@ func (s *session) comes(e *verdict.Event) bool {
 // course counts what the subject requests.
 func (s *session) course(e *verdict.Event, load bool) {
 	short := shortPath(e)
-	known, same := s.comes(e), false
-	for _, p := range s.recent {
-		same = same || p == short && s.targets&bit(e.Target, 64) != 0
-	}
+	known := s.comes(e)
 	s.recent[s.pages%recentPages] = short
-	s.count(shareRepeat, same)
 	s.targets |= bit(e.Target, 64)
 	if s.windowPages == windowMost {
 		s.windowShare = uint8(min(distinct(s.window, 64), windowMost)) + 1
@@ -374,13 +318,10 @@ func (s *session) course(e *verdict.Event, load bool) {
 	s.count(shareRefererSame, e.Referer == client.RefererSame)
 	s.count(shareRefererForeign, e.Referer == client.RefererForeign || e.Referer == client.RefererMalformed)
 	s.count(shareRefererKnown, known && load)
-	s.count(shareQuery, e.Query)
 	s.count(shareFeed, e.PathKind == client.PathFeed || e.Type == verdict.TypeFeed)
 	if e.PathKind == client.PathRobots {
 		s.flags |= flagRobots
 	}
-	ease(&s.depth, float32(e.Depth), s.pages)
-	s.depthMax = max(s.depthMax, e.Depth)
 }
 
 // targetShare is the share of different targets among the last pages.

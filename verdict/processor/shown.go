@@ -14,9 +14,8 @@ import (
 // page as their Referer, by which it is known where its visitor is, and for how long. They stay calls for limits and budgets. Others ask for whole pages, and put
 // them in the place of the one that is open (Turbo, pjax), or browsers do so ahead of their visitors: then the parts of such a page name it.
 
-// whereabouts is what an event shows of where its subject is: it may still be on its last page, that page fills a frame, or a call names another page as its own;
-// again says that the call was made before.
-type whereabouts struct{ here, framed, moved, again bool }
+// whereabouts is what an event shows of where its subject is: it may still be on its last page, that page fills a frame, or a call names another page as its own.
+type whereabouts struct{ here, framed, moved bool }
 
 // here reports whether the subject may still be on its last page at the given time: it has loaded that within half an hour, or a script of the page
 // has called since.
@@ -97,43 +96,20 @@ func (s *session) moves(e *verdict.Event) (moved bool) {
 	return true
 }
 
-// shows adds a page to the trail of its subject that the Referer of an event has shown it to be on. Others learn of it from whom the site knows, or, while it knows
-// few, from calls that were not made before: who invents pages has to make as many calls.
-func (p *Processor) shows(e *verdict.Event, r *rates, known, again bool) {
-	learn := known || p.keeper.Returns(e) || !again && !r.people.settled(e.At, p.cfg.Budget.KnownFrom)
-	if x, told := p.shown(e, r, learn); told {
-		r.people.others.vote(e, &x, normOthers)
-	}
-}
-
-// shown is shows for the trail alone. It returns what the subject is like when that is due to be told.
-func (p *Processor) shown(e *verdict.Event, r *rates, learn bool) (x traits, told bool) {
+// shows adds a page to the trail of its subject that the Referer of an event has shown it to be on.
+func (p *Processor) shows(e *verdict.Event, r *rates) {
 	page := e.RefererPath
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])
 	last := t.pages[(t.turn-1)%trailPages]
 	if page == last || t.among(page) && (t.shown&shownNew == 0 || e.Method != 'G') { // in another tab, or left just now
-		return x, false
+		return
 	}
-	fresh, others := !t.has(page), float32(-1)
-	switch {
-	case fresh && learn:
-		others = r.people.entrances.Read(page, e.At)
-	case fresh:
-		others = r.people.entrances.Readers(page, e.At)
-	}
-	if stayed := t.show(e, page, fresh, others); stayed == stayed {
+	if stayed := t.show(e, page, !t.has(page)); stayed == stayed {
 		t.dwell.Stay(&r.people.kinds, stayed)
 	}
 	t.dwell.Open(0)
-	if fresh && t.loads > 1 {
-		t.choices.Follow(&r.people.links, last, page, learn)
-	}
-	if t.tells() {
-		return t.traits(), true
-	}
-	return x, false
 }
 
 // byScript says of the last page of a trail that a script has shown it. 0: it was loaded.
@@ -146,7 +122,7 @@ const (
 )
 
 // show adds a page that a script has shown, and returns how long the subject was on the one before, as load does.
-func (t *trail) show(e *verdict.Event, page uint32, fresh bool, others float32) (stayed float32) {
+func (t *trail) show(e *verdict.Event, page uint32, fresh bool) (stayed float32) {
 	gap := t.opens(e)
 	stayed = nan
 	if t.loads > 0 && gap <= visitGap {
@@ -161,21 +137,20 @@ func (t *trail) show(e *verdict.Event, page uint32, fresh bool, others float32) 
 	if fresh {
 		t.shown |= shownFresh
 	}
-	t.read(e, page, fresh, others)
+	t.read(e, page)
 	t.target = page
 	return stayed
 }
 
-// announced forgets that a script has shown a page which is loaded now, and reports whether it was new to the subject: what a load shows is known of it, and
-// is not to be hidden by a call that names its page before.
-func (t *trail) announced(e *verdict.Event) (fresh bool) {
+// announced forgets that a script has shown a page which is loaded now: what a load shows is known of it, and is not to be hidden by a call
+// that names its page before.
+func (t *trail) announced(e *verdict.Event) {
 	if t.shown == 0 || t.pages[(t.turn-1)%trailPages] != uint32(e.Path) {
-		return false
+		return
 	}
-	fresh = t.shown&shownFresh != 0
 	t.turn--
 	switch page := uint32(e.Path); {
-	case fresh:
+	case t.shown&shownFresh != 0:
 		t.seen[page>>6%4] &^= 1 << (page % 64)
 	case page == t.pages[(t.turn-2)%trailPages]:
 		dec(&t.moves[moveBack])
@@ -190,7 +165,6 @@ func (t *trail) announced(e *verdict.Event) (fresh bool) {
 		dec(&t.visits)
 	}
 	t.shown, t.target = 0, 0
-	return fresh
 }
 
 func dec[T uint8 | uint32](n *T) {

@@ -45,7 +45,6 @@ func TestPagesThatScriptsShow(t *testing.T) {
 	of := on.factors()
 	near("from page to page", of, "stay_typical", 14, 4)
 	near("from page to page", of, "stay_spread", 0, 0.1)
-	near("from page to page", of, "back_share", 0, 0)
 
 	list := begin(3)
 	for i := range 20 {
@@ -56,7 +55,6 @@ func TestPagesThatScriptsShow(t *testing.T) {
 	}
 	of = list.factors()
 	near("from a list", of, "stay_typical", 14, 4)
-	near("from a list", of, "back_share", 0.48, 0.1)
 
 	still := begin(4)
 	for range 40 {

@@ -31,10 +31,6 @@ func (s *seed) prefix(k identity.Prefix) uint64 {
 	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
 }
 
-func (s *seed) circle(k circleKey) uint64 {
-	return s.spread(&k.home.ID, uint64(k.home.Group)<<11|uint64(k.home.Bits)<<3|uint64(k.who))
-}
-
 func (s *seed) client(k uint32) uint64 { return tally.Fold(uint64(k)^s[0], s[1]|1) }
 
 func (s *seed) pace(k paceKey) uint64 {

@@ -143,7 +143,7 @@ func TestFadedCounts(t *testing.T) {
 	at := time.Unix(1.8e9, 0)
 	for range 20_000 {
 		at = at.Add(200 * time.Millisecond)
-		s.turn(&verdict.Event{At: at, N: 1, Method: 'G'}, false, false)
+		s.turn(&verdict.Event{At: at, N: 1, Method: 'G'}, false)
 	}
 	for i, want := range []float64{0: 5.5, 1: 50, 2: 300, 3: 3000 * (1 - math.Exp(-4000.0/600))} {
 		if got := float64(s.faded[i]); got < want*0.98 || got > want*1.02 {
@@ -187,7 +187,7 @@ func TestSharesFade(t *testing.T) {
 		if n >= 1000 {
 			e.Referer = client.RefererSame
 		}
-		s.turn(e, false, false)
+		s.turn(e, false)
 		for i, c := range s.shares {
 			if c > s.sharesOf {
 				t.Fatalf("page %d: share %d is %d of %d", n, i, c, s.sharesOf)

@@ -2,11 +2,9 @@ package processor
 
 import (
 	"math"
-	"math/bits"
 	"slices"
 
 	"antirobot/verdict"
-	"antirobot/verdict/choices"
 	"antirobot/verdict/client"
 	"antirobot/verdict/dwell"
 )
@@ -29,32 +27,17 @@ type trail struct {
 	still            uint8 // reloads, which fade with moves
 	turn             uint8 // loads without reloads, modulo 256: where in pages the next one goes
 	visits           uint8
-	days             uint8
-	cameAt           uint8  // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
-	again            uint16 // parts that it has loaded once more, see fetched
-	told             bool   // it has said at least once where it comes from
 	shown            byScript
-	alike            resemblance
 	nNumbers         uint8   // targets with a number, the base of moveStep
-	known            uint8   // loads of pages in rarity
 	sums             moments // of the logarithm of the seconds
-	fit              fit     // of that against the logarithm of the page's bytes
 	dwell            dwell.Visitor
-	choices          choices.Visitor
 	longest          float32 // seconds
-	size             float32 // logarithm of the bytes of the last page; 0: unknown
-	depth            moments
 	returns          moments // of the logarithm of the hours between visits
-	hourOdds         float32 // of the hours at which it has come in, see entrances.Service.OddHour
 	hub              uint32  // the page that the last load came from
-	rarity           float32 // mean of the binary logarithm of how many others have loaded its pages
 	loads            uint32
 	target           uint32 // of the last load
 	visit            uint32 // loads of this visit, without reloads
 	most             uint32 // … of the longest visit
-	hour             uint32 // of the last load that was no reload
-	hours            uint16 // hours with one
-	day              uint16
 	number, series   uint32 // of the last target with one
 	picture, gallery uint32 // … of the last page load with one, whatever its scripts have asked for since
 }
@@ -80,28 +63,17 @@ const (
 	moveEntry              // without a referer, or from another site
 	moveWithin             // … in the middle of a visit
 	moveKept               // from a page of the site that the referer does not name
-	moveDown               // deeper into the site
-	moveUp
-	moveFirst // nobody else has loaded the page
-	moveRead  // stayed about as long as it takes to read the page
-	moveSized // … out of the stays on pages whose size is known
-	moveAnew  // a page that is new to it, by a browser whose fields are known …
-	moveForce // … that wants nothing from a cache
-	moveLed   // … that a page of the site has led to, by a browser that says whether somebody has opened it …
-	moveAlone // … of which it says that nobody has
-	moveStep  // to the number adjacent to the last one of its series
+	moveAnew               // a page that is new to it, by a browser whose fields are known …
+	moveForce              // … that wants nothing from a cache
+	moveLed                // … that a page of the site has led to, by a browser that says whether somebody has opened it …
+	moveAlone              // … of which it says that nobody has
+	moveStep               // to the number adjacent to the last one of its series
 	moveCount
 )
 
-// What it takes to read a page: seconds per kilobyte, markup included, and the factor by which it may vary either way.
-const (
-	readSecondsPerKB = 0.7
-	readWithin       = 4
-)
-
-// load adds a page load that is no reload. others is how many others have loaded the page; fresh says that this subject has not.
+// load adds a page load that is no reload; fresh says that the page is new to this subject.
 // It returns how long it was on the page before, as stay does; NaN if it has not left that for this one.
-func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stayed float32) {
+func (t *trail) load(e *verdict.Event, fresh, turned bool) (stayed float32) {
 	page := uint32(e.Path)
 	gap := t.opens(e)
 	stayed = nan
@@ -112,11 +84,8 @@ func (t *trail) load(e *verdict.Event, fresh, turned bool, others float32) (stay
 		t.hand(e)
 	}
 	t.move(e, page)
-	t.read(e, page, fresh, others)
+	t.read(e, page)
 	t.target, t.shown = uint32(e.Target), 0
-	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
-		t.size = float32(math.Log(float64(e.BytesOut)))
-	}
 	return stayed
 }
 
@@ -136,21 +105,13 @@ func (t *trail) opens(e *verdict.Event) (gap float64) {
 	return gap
 }
 
-// read counts how many others have read a page, and puts the subject on it.
-func (t *trail) read(e *verdict.Event, page uint32, fresh bool, others float32) {
-	if fresh && others >= 0 {
-		inc(&t.known)
-		ease(&t.rarity, float32(math.Log2(1+float64(others))), uint32(t.known))
-		if others == 0 {
-			t.moves[moveFirst]++
-		}
-	}
+// read puts the subject on a page.
+func (t *trail) read(e *verdict.Event, page uint32) {
 	t.pages[t.turn%trailPages] = page
 	t.turn++
 	inc(&t.loads)
 	ms := e.At.UnixMilli()
 	t.at, t.came = max(t.at, ms), max(t.came, ms)
-	t.size = 0
 }
 
 // reloads reports whether a load is one of the last page again. A page may reload itself, whether or not anybody is there: nobody has gone
@@ -225,7 +186,7 @@ func (t *trail) turnsPage(e *verdict.Event) bool {
 	return turned
 }
 
-// clock counts visits, hours, days and rests.
+// clock counts visits and rests.
 func (t *trail) clock(ms int64, gap float64) {
 	if t.loads == 0 {
 		t.rested = ms
@@ -242,14 +203,6 @@ func (t *trail) clock(ms int64, gap float64) {
 	}
 	t.visit++
 	t.most = max(t.most, t.visit)
-	if hour := uint32(ms / 3600_000); hour != t.hour {
-		t.hour = hour
-		inc(&t.hours)
-	}
-	if day := uint16(ms / 86400_000); day != t.day {
-		t.day = day
-		inc(&t.days)
-	}
 }
 
 // stay adds how long the last page was viewed, and returns the logarithm of that.
@@ -269,14 +222,6 @@ func (t *trail) stay(s float32) float32 {
 	l := float32(math.Log(float64(max(s, 0.05))))
 	t.sums.add(l)
 	t.longest = max(t.longest, s)
-	if t.size == 0 {
-		return l
-	}
-	t.fit.add(t.size, l)
-	t.moves[moveSized]++
-	if needs := float32(math.Exp(float64(t.size))) / 1000 * readSecondsPerKB; s >= needs/readWithin && s <= needs*readWithin {
-		t.moves[moveRead]++
-	}
 	return l
 }
 
@@ -299,7 +244,6 @@ func (t *trail) passes(page uint32) {
 func (t *trail) move(e *verdict.Event, page uint32) {
 	last := t.pages[(t.turn-1)%trailPages]
 	t.passes(page)
-	t.told = t.told || e.Referer != client.RefererNone || e.Site != client.SiteUnknown
 	switch {
 	case e.Referer == client.RefererNone && e.Site == client.SiteSame:
 		t.moves[moveKept]++
@@ -319,16 +263,6 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 		t.hub = e.RefererPath
 		t.leads |= 1 << (e.RefererPath % 64)
 	}
-	d := float32(e.Depth)
-	if t.depth.n > 0 {
-		switch mean := t.depth.mean; {
-		case d > mean+0.5:
-			t.moves[moveDown]++
-		case d < mean-0.5:
-			t.moves[moveUp]++
-		}
-	}
-	t.depth.add(d)
 }
 
 // hand counts by what a page is opened that is new to the subject. Going back and loading again are left out: browsers differ in what they say of them.
@@ -355,18 +289,6 @@ func (t *trail) among(page uint32) bool {
 
 // has reports whether the subject has loaded a page, as far as is known.
 func (t *trail) has(page uint32) bool { return t.seen[page>>6%4]&(1<<(page%64)) != 0 }
-
-// distinctPages estimates how many different pages it has loaded.
-func (t *trail) distinctPages() float32 {
-	n := 0
-	for _, w := range t.seen {
-		n += bits.OnesCount64(w)
-	}
-	return filled(n, 64*len(t.seen))
-}
-
-// enoughLinks is the number of links that others follow, too, from which on they mean something.
-const enoughLinks = 6
 
 // enoughStays is the number of stays from which on they mean something, unless there are more than mostTurned loads for each: who turns pages most of the
 // time, or opens them beside each other, is as quick with the others, as they lead to those.

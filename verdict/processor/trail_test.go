@@ -2,8 +2,6 @@ package processor
 
 import (
 	"math"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -122,10 +120,8 @@ func TestWay(t *testing.T) {
 		tabs.load(page(i), page(i-i%5), time.Second)
 	}
 	of := hub.factors()
-	near(of, "back_share", 0.48)
 	near(of, "revisit_share", 0.48)
 	near(of, "stay_spread", 0)
-	near(of, "stay_middle_share", 1)
 	near(of, "fan", 30)
 	if tabs := tabs.factors(); tabs["branch_share"] < 0.5 {
 		t.Errorf("tabs: branch_share %v", tabs["branch_share"])
@@ -135,89 +131,4 @@ func TestWay(t *testing.T) {
 	if of := chain.factors(); of["revisit_share"] > 0.1 || of["stay_typical"] < 8 || of["stay_typical"] > 16 {
 		t.Errorf("chain: %v", of)
 	}
-}
-
-// TestNorms: nothing is reported before enough people are known; then a visitor who reads evenly stands out, robots
-// among the voters don't hide that, and one network has few seats.
-func TestNorms(t *testing.T) {
-	rng := rand.New(rand.NewPCG(3, 4))
-	var n norms
-	reader := func(spread float64) *trail {
-		tr := new(trail)
-		at := time.Unix(1.8e9, 0)
-		for i := range 40 {
-			at = at.Add(time.Duration(float64(15*time.Second) * math.Exp(spread*rng.NormFloat64())))
-			e := &verdict.Event{At: at, Type: verdict.TypeHTML, BytesOut: 10000}
-			e.Path = uint64(i) * 0x9e3779b97f4a7c15
-			tr.load(e, true, false, float32(rng.IntN(9)))
-		}
-		return tr
-	}
-	voter := func(i int) *verdict.Event {
-		e := event(time.Unix(1.8e9, 0), i*256, cookie(i))
-		e.Claim = client.ParseClaim([]byte(firefox))
-		return e
-	}
-	even, person := reader(0.2), reader(1.3)
-	for i := range normEnough - 1 {
-		n.vote(voter(i), traitsOf(reader(1.3)), normNetwork)
-	}
-	if s := n.compare(voter(1), even, traitsOf(even)); s.even == s.even {
-		t.Fatalf("%d people are enough", normEnough-1)
-	}
-	for i := range 200 {
-		spread := 1.3
-		if i%6 == 0 {
-			spread = 0.2 // a robot among them
-		}
-		n.vote(voter(100+i), traitsOf(reader(spread)), normNetwork)
-	}
-	if s := n.compare(voter(1), even, traitsOf(even)); s.even < 0.8 || s.far < 0.8 {
-		t.Errorf("who reads evenly: %+v", s)
-	}
-	if s := n.compare(voter(1), person, traitsOf(person)); s.even > 0.95 || s.far > 0.95 {
-		t.Errorf("a person: %+v", s)
-	}
-	before := n.of[normBrowser].n
-	for i := range 300 { // a farm in one network
-		e := voter(1000 + i)
-		e.Subjects[e.N-1] = voter(5000).Subjects[1]
-		n.vote(e, traitsOf(reader(0.2)), normNetwork)
-	}
-	if took := n.of[normBrowser].n - before; took > normNetwork {
-		t.Errorf("one network has %d seats", took)
-	}
-	app := voter(2)
-	app.Claim = client.ParseClaim([]byte("okhttp/4.12.0"))
-	if s := n.compare(app, even, traitsOf(even)); s.even == s.even {
-		t.Error("an app is compared with browsers")
-	}
-}
-
-// TestRank compares ranks with counting.
-func TestRank(t *testing.T) {
-	list := make([]float32, 100)
-	for i := range list {
-		list[i] = float32(i / 3)
-	}
-	slices.Sort(list)
-	for _, x := range []float32{-1, 0, 5, 5.5, 33, 40} {
-		var below float32
-		for _, v := range list {
-			switch {
-			case v < x:
-				below++
-			case v == x:
-				below += 0.5
-			}
-		}
-		if got, want := rank(list, x), (below+0.5)/101; math.Abs(float64(got-want)) > 1e-6 {
-			t.Errorf("rank of %v is %v, want %v", x, got, want)
-		}
-	}
-}
-
-func traitsOf(t *trail) *traits {
-	x := t.traits()
-	return &x
 }

@@ -30,14 +30,13 @@ func (p *Processor) learn(e *verdict.Event, r *rates) {
 	if !p.training.Has(sub) {
 		return
 	}
-	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(sub)
 	s, _ := p.sessions.open(sh, h, sub)
 	due := false
 	if e.Static && !e.Document {
 		s.part(e)
 	} else {
-		s.turn(e, e.Page && !e.Type.Data(), night >= 1 && night < 5)
+		s.turn(e, e.Page && !e.Type.Data())
 		if due = s.due(e, false); due {
 			s.plan(e)
 		}

@@ -1,16 +1,13 @@
 package processor
 
 import (
-	"context"
 	"math"
-	"net/netip"
 	"strings"
 	"time"
 
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
-	"antirobot/verdict/counter"
 )
 
 // SessionView is a session as JSON shows it.
@@ -28,50 +25,7 @@ type SessionView struct {
 	LastBan    *time.Time   `json:"last_ban_until,omitempty"`
 	Repeated   int          `json:"repeated,omitempty"` // consecutive bans, by which the next one grows
 	Challenges Challenges   `json:"challenges"`
-	Counters   *CountsView  `json:"counters,omitempty"` // of the store; absent if it does not answer
-	Factors    []FactorView `json:"factors"`            // the known ones, without the company of its User-Agent, shape and handshake
-	Company    []FactorView `json:"company,omitempty"`  // how large that was when the subject was evaluated
-}
-
-// CountsView is what the store's counters know of a subject, across restarts and all nodes: pages up to the last
-// evaluation, and for an address also the scored bans and correct answers there.
-type CountsView struct {
-	PagesDay        uint64 `json:"pages_1d"`
-	PagesFortnight  uint64 `json:"pages_14d"`
-	BansFortnight   uint64 `json:"address_bans_14d,omitempty"`
-	SolvedFortnight uint64 `json:"address_solved_14d,omitempty"`
-}
-
-// viewTime is how long the store may take to answer a query about one subject.
-const viewTime = time.Second
-
-// viewCounts queries the counters about a subject.
-func (p *Processor) viewCounts(sub identity.Subject, at time.Time) *CountsView {
-	if p.counters == nil {
-		return nil
-	}
-	address := "0.0.0.0"
-	if sub.Kind == identity.KindIP {
-		address = netip.AddrFrom16(sub.ID).Unmap().String()
-	}
-	of, err := counter.Shingles(nil, []counter.Piece{
-		{Type: counter.TypeSession, Text: sub.String()}, {Type: counter.TypeAddress, Text: address}, {Type: counter.TypeNetwork, Text: address},
-	})
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), viewTime)
-	defer cancel()
-	q := appendHistory(nil, of, at)
-	n := make([]uint64, len(q))
-	if err := p.counters.Read(ctx, n, q); err != nil {
-		return nil
-	}
-	view := &CountsView{PagesDay: n[historyPagesDay], PagesFortnight: n[historyPagesFortnight]}
-	if sub.Kind == identity.KindIP {
-		view.BansFortnight, view.SolvedFortnight = n[historyAddressBad], n[historyAddressGood]
-	}
-	return view
+	Factors    []FactorView `json:"factors"` // the known ones, without the company of its User-Agent, shape and handshake
 }
 
 // Challenges is what happened at the captcha.
@@ -115,9 +69,7 @@ func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bo
 		Evaluated: unix(s.evalAt), Score: s.score, Bans: int(s.bans), LastBan: unix(s.lastBan.until), Repeated: int(s.lastBan.offences),
 		Challenges: Challenges{Shown: int(s.shown), Solved: int(s.solved), Failed: int(s.failed), Ignored: int(s.ignored)},
 	}
-	view.Counters = p.viewCounts(sub, at)
 	p.viewFactors(&view, sub, &s, at)
-	view.Company = p.companies.of(sub).view()
 	return view, true
 }
 
@@ -135,12 +87,11 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	}
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
-	v.scene = evidence{e: e, s: *s, usual: nan, job: noCampaign}
+	v.scene = evidence{e: e, s: *s, usual: nan}
 	v.scene.t = p.trailOf(sub)
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {
 		v.scene.network = p.group(groupKey{role: roleNetwork, id: identity.NetworkOf(sub.ID)}, at)
-		v.scene.address = p.group(groupKey{role: roleCrowd, id: sub.ID}, at)
 		v.scene.settled = p.keeper.EstablishedAt(sub.ID)
 		v.scene.hosting = p.hosting.has(sub.ID)
 	}
@@ -148,7 +99,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	v.scene.e = nil
 	for i := range factors {
 		name := factors[i].Name
-		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_") || strings.HasPrefix(name, "hello_") && factors[i].Group != Client
+		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_")
 		place := strings.HasPrefix(name, "address_") || strings.HasPrefix(name, "network_") || name == "hosting"
 		if company || place && !isAddress {
 			x[i] = nan
@@ -178,5 +129,4 @@ func (p *Processor) Forget(sub identity.Subject) {
 	p.trails.sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
 	p.portions.sweep(func(k portionKey, _ *portion) bool { return k.subject == sub })
 	p.paces.table.sweep(func(k paceKey, _ *pace) bool { return k.kind == sub.Kind && k.id == sub.ID })
-	p.companies.put(sub, company{})
 }

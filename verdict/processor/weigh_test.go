@@ -2,7 +2,6 @@ package processor
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -63,47 +62,5 @@ func TestVisitAddsUp(t *testing.T) {
 	late, span := s.weigh(&p.cfg.Visit, calm, 3, at.Add(96*time.Hour))
 	if fresh := float32(-4 + 7*(1-math.Exp(-1/1.5))); soon != 3 || late > fresh+0.01 || span > 1.1 {
 		t.Errorf("after a minute %v, after four days %v of %v pages", soon, late, span)
-	}
-}
-
-// TestAReasonToAskIsOfTheMoment: what asks is counted at once, however long the visit was without, leaves nothing behind, and never
-// comes to a ban; what adds up counts beside it.
-func TestAReasonToAskIsOfTheMoment(t *testing.T) {
-	card := func(asks string) *formula.Model {
-		m, err := formula.Load([]byte("version: t\nbias: -4\ngroups: [{name: asks, most: 8, asks: -0.3}]\nfactors:\n"+
-			"  - {name: session_pages, group: asks, bins: [{from: 1, weight: "+asks+"}]}\n"), FactorNames())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
-	}
-	x := make([]float32, len(FactorNames()))
-	for i := range x {
-		x[i] = nan
-	}
-	x[slices.Index(FactorNames(), "session_pages")] = 40
-	cfg := defaultVisitConfig()
-	at := time.Unix(1.8e9, 0)
-	visit := session{weight: -4, span: 40, judgedAt: 40, weighedAt: uint32(at.Unix())}
-	score := func(m *formula.Model) float64 {
-		raw, ask := m.Judge(x)
-		at = at.Add(time.Minute)
-		visit.pages = visit.judgedAt + 1
-		weight, span := visit.weigh(&cfg, m, raw, at)
-		visit.add(weight, span, at)
-		share := float64(m.Share(ask.Lift(weight)))
-		return math.Log(share / (1 - share))
-	}
-	for _, s := range []struct {
-		asks string
-		want float64
-	}{{"0", -4}, {"3", -1}, {"0", -4}, {"7", -0.3}, {"-2", -4}, {"3", -1}} {
-		if got := score(card(s.asks)); math.Abs(got-s.want) > 1e-3 {
-			t.Errorf("%s that ask: %.2f, want %.2f", s.asks, got, s.want)
-		}
-	}
-	visit.weight = 1
-	if got := score(card("7")); got < 0.5 || got > 1 {
-		t.Errorf("a visit at 1 with a reason to ask: %.2f", got)
 	}
 }

@@ -1,8 +1,6 @@
 package processor
 
 import (
-	"math"
-
 	"antirobot/request"
 	"antirobot/verdict"
 )
@@ -10,20 +8,9 @@ import (
 // testimony is what pages have said of the browser of a subject, see request.Evidence. The zero value is that of a
 // subject whose pages have said nothing: without a script, that is, or not yet.
 type testimony struct {
-	actions uint16 // of all kinds
-	probes  request.Probes
-	flags   testimonyFlags
-	spread  uint8 // in sixteenths, plus one; 0: unknown
+	probes request.Probes
+	known  bool
 }
-
-// testimonyFlags has a bit for each kind of action in its lower five.
-type testimonyFlags uint8
-
-const (
-	testimonyKinds    testimonyFlags = 1<<5 - 1
-	testimonyKnown    testimonyFlags = 1 << 5
-	testimonyLanguage testimonyFlags = 1 << 6
-)
 
 // witness takes what a page says of its browser. It counts as nothing else: it is no page and no call.
 func (p *Processor) witness(e *verdict.Event, r *rates) {
@@ -39,27 +26,15 @@ func (p *Processor) witness(e *verdict.Event, r *rates) {
 
 // take adds evidence of one more page. What a probe has found once stays.
 func (t *testimony) take(e *request.Evidence) {
-	t.flags |= testimonyKnown
-	if e.Language {
-		t.flags |= testimonyLanguage
-	}
+	t.known = true
 	t.probes |= e.Probes
-	for i, n := range e.Counts {
-		t.actions = uint16(min(int(t.actions)+int(n), math.MaxUint16))
-		if n > 0 {
-			t.flags |= 1 << i
-		}
-	}
-	if e.Spread >= 0 {
-		t.spread = uint8(min(e.Spread*16, 254)) + 1
-	}
 }
 
 // witnessed makes factors unknown where no page has said anything, and at an address of several clients, of which one
 // has.
 func witnessed(f func(t *testimony) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
-		if t := &c.s.testimony; t.flags&testimonyKnown != 0 && c.s.agentCount() <= 1 {
+		if t := &c.s.testimony; t.known && c.s.agentCount() <= 1 {
 			return f(t)
 		}
 		return nan

@@ -27,16 +27,6 @@ const (
 // fewYoung is how many of those who have not read for long may belong to an address, like a family, without sharing a budget.
 const fewYoung = 8
 
-func (ch *charge) level() level {
-	switch {
-	case ch.young:
-		return askYoung
-	case ch.known || ch.votes:
-		return askEverybody
-	}
-	return askStrangers
-}
-
 // youth is what those have read at an address who have not read for long. Safe for use under its table's lock.
 type youth struct {
 	at    int64      // unix milliseconds to which the counts have faded
@@ -49,8 +39,8 @@ type youth struct {
 }
 
 const (
-	youthFrom  = circleFrom // documents of an address in a day, from which on it is noted what is shown there
-	youthsPart = circlesPart
+	youthFrom  = 48 // documents of an address in a day, from which on it is noted what is shown there
+	youthsPart = 48
 	youthIdle  = 4 * 86400 // seconds for which what was shown is kept: over a weekend
 )
 

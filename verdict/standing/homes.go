@@ -68,12 +68,6 @@ func (t *Table) Ban(s identity.Subject, at time.Time) {
 	}
 }
 
-// Doubt takes away what one page of an earlier day is worth at an address: its clients share nothing of what they read, as the
-// cookies of one robot do. It comes back within days.
-func (t *Table) Doubt(addr [16]byte, at time.Time) {
-	t.lose(addr, 2*t.perAddress, dayOf(at))
-}
-
 // ReturnedAt returns how many subjects of the address are established, or count because they were seen on an earlier day; see
 // Counts.
 func (t *Table) ReturnedAt(addr [16]byte, at time.Time) int {

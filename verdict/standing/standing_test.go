@@ -171,7 +171,6 @@ func TestMostlyRobots(t *testing.T) {
 			all.Forget(sub(identity.KindI, n))
 		}
 	})
-	f("they share nothing of what they read", false, func(all *Table) { all.Doubt(home, day0.Add(time.Hour)) })
 
 	all := table(nil)
 	for n := range 30 {
@@ -184,7 +183,7 @@ func TestMostlyRobots(t *testing.T) {
 	known := sub(identity.KindI, 28)
 	all.Observe(known, home, day0.Add(5*oneDay))
 	ban(25)(all)
-	if all.Doubt(home, day0.Add(5*oneDay)); !all.Counts(known, day0.Add(5*oneDay)) {
+	if !all.Counts(known, day0.Add(5*oneDay)) {
 		t.Error("who is established does not count because of others")
 	}
 }

@@ -14,15 +14,14 @@ func TestFactor(t *testing.T) {
 	}{
 		{English, "client_loads_1m", 33, "33 page loads in a minute"},
 		{English, "targets", 30.1, "30 different pages"},
-		{English, "answer_bytes", 123456, "mean size of its answers: 123456 bytes"},
+		{English, "return_typical", 123456, "typical time between visits: 123456 h"},
 		{English, "not_found_share", 0.5, "asks for what is not there: 50 % of its answers"},
-		{English, "people_even", 0.998, "more even in its reading than the site's people: 99.8 % of them"},
+		{English, "revisit_share", 0.998, "comes back to pages that it has seen: 99.8 %"},
 		{English, "agent_library", 1, "says that it is an HTTP library or a command line tool"},
-		{English, "cookies", 0, "brings no cookies"},
+		{English, "cookies_forged", 0, "brings no forged cookies"},
 		{English, "of_tomorrow", 2, "of_tomorrow = 2"},
 		{English, "clients", 1, "1 client behind it"},
 		{English, "clients", 1.5, "1.5 clients behind it"},
-		{English, "campaign_addresses", 1, "1 address that does as it does"},
 		{Russian, "client_loads_1m", 33, "33 открытые страницы за минуту"},
 		{Russian, "clients", 1, "1 клиент за ним"},
 		{Russian, "clients", 2, "2 клиента за ним"},
@@ -32,7 +31,7 @@ func TestFactor(t *testing.T) {
 		{Russian, "clients", 1.5, "1.5 клиента за ним"},
 		{Russian, "clients", 1e6, "1000000 клиентов за ним"},
 		{Russian, "clients", 1e-5, "1e-05 клиента за ним"},
-		{"tlh", "days", 1, "1 day with a page"},
+		{"tlh", "clients", 1, "1 client behind it"},
 	} {
 		if got := Factor(tt.l, tt.name, tt.value); got != tt.want {
 			t.Errorf("%s in %s is told as %q, want %q", tt.name, tt.l, got, tt.want)
