@@ -238,7 +238,7 @@ func printDemo(out io.Writer, a *gateway.Server, traffic time.Duration) {
     the API's token                %[3]s/admin.token
 
   Try: open the site, turn into a robot on the play page, solve the captcha, and go on as a human.
-  From a shell, ban yourself for a minute and ask again:
+  From a shell, ban yourself for a minute and ask again. A program can solve no captcha, so curl gets a 403:
 
     curl -H "Authorization: Bearer $(cat %[3]s/admin.token)" -H 'Content-Type: application/json' \
       -d '{"subject":"ip:127.0.0.1","ttl":"1m","reason":"try"}' http://%[2]s/api/bans

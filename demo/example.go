@@ -46,6 +46,9 @@ const playField = "X-Demo-Play"
 // shownBody is how much of a body the page shows.
 const shownBody = 1500
 
+// linkingAgent is another browser's, which was served no page a moment ago: the images of such a page pass.
+const linkingAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:139.0) Gecko/20100101 Firefox/139.0"
+
 const browserAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
 // examples are the kinds of request that a site gets, each with the headers by which a browser marks it.
@@ -73,7 +76,8 @@ func (s *site) examples() []example {
 		{Kind: "xml", Method: "GET", Target: xmlTarget, Header: []pair{{"Accept", "text/xml, application/xml"}}},
 		{
 			Kind: "image", Method: "GET", Target: "/pictures/fjord.png",
-			Header: append(fetch("image", "no-cors", "same-origin"), pair{"Accept", "image/avif,image/webp,image/png,*/*;q=0.8"}),
+			Header: append(fetch("image", "no-cors", "same-origin"), pair{"Accept", "image/avif,image/webp,image/png,*/*;q=0.8"},
+				pair{"User-Agent", linkingAgent}),
 		},
 		{
 			Kind: "preflight", Method: "OPTIONS", Target: "/api/list",
@@ -106,10 +110,10 @@ func (s *site) try(ctx context.Context, e example, as netip.Addr) outcome {
 	if e.Body == "" {
 		req.Body, req.ContentLength = http.NoBody, 0
 	}
+	req.Header.Set("User-Agent", browserAgent)
 	for _, h := range e.Header {
 		req.Header.Set(h.Name, h.Value)
 	}
-	req.Header.Set("User-Agent", browserAgent)
 	req.Header.Set("Accept-Language", "en")
 	req.Header.Set("X-Forwarded-For", as.String())
 	req.Header.Set("X-Real-Ip", as.String())

@@ -55,7 +55,7 @@ func (s *site) scrape(ctx context.Context, as netip.Addr) {
 		if err != nil {
 			return
 		}
-		req.Header.Set("User-Agent", "python-requests/2.32.3")
+		req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/140.0.0.0 Safari/537.36")
 		req.Header.Set("Accept", "*/*")
 		req.Header.Set("X-Forwarded-For", as.String())
 		req.Header.Set("X-Real-Ip", as.String())

@@ -34,10 +34,10 @@ services:
 	}
 	f(0, []string{"ban", "203.0.113.7", "--for", "1h", "--reason", "copies prices"}, "ip:203.0.113.7 is banned until", "service blog is in mode observe: it stops nobody yet")
 	person := from(t, "203.0.113.7")
-	stopped := person.get(g.url+"/goods?secret=1", "Accept", "text/html", "User-Agent", "Mozilla/5.0 (test)", "Referer", "https://search.example/?q=x").must(t, 302, "")
+	stopped := person.get(g.url+"/goods?secret=1", "Accept", "text/html", "User-Agent", "Mozilla/5.0 (test) Firefox/140.0", "Referer", "https://search.example/?q=x").must(t, 302, "")
 	number := stopped.Header.Get("X-Request-Id")
 	line := g.logs.find(func(s string) bool { return strings.Contains(s, `"message":"decision"`) && strings.Contains(s, number) })
-	for _, want := range []string{`"client":"203.0.113.7"`, `"path":"/goods"`, `"user_agent":"Mozilla/5.0 (test)"`, `"referer":"https://search.example/"`, `"reason":"copies prices"`} {
+	for _, want := range []string{`"client":"203.0.113.7"`, `"path":"/goods"`, `"user_agent":"Mozilla/5.0 (test) Firefox/140.0"`, `"referer":"https://search.example/"`, `"reason":"copies prices"`} {
 		if !strings.Contains(line, want) {
 			t.Errorf("the decision's line has no %s: %s", want, line)
 		}

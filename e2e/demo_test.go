@@ -40,7 +40,7 @@ func TestDemoPrintsWhatToTry(t *testing.T) {
 	}
 	visitor(t).get(g.url+"/").must(t, 200, "Antirobot")
 	out, err := exec.CommandContext(t.Context(), "bash", "-c", strings.Join(script, "\n")).CombinedOutput()
-	if err != nil || !regexp.MustCompile(`HTTP/1.1 302 Found\s`).Match(out) || !strings.Contains(string(out), "/showcaptcha?") {
+	if err != nil || !regexp.MustCompile(`HTTP/1.1 403 Forbidden\s`).Match(out) {
 		t.Errorf("%q: %v\n%s", script, err, out)
 	}
 	visitor(t).get(g.url+"/").must(t, 302, "")

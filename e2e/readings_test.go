@@ -174,7 +174,7 @@ services:
 		if target == "/a%0" {
 			want = 302
 		}
-		if r := g.wire("GET " + target + " HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n"); r.StatusCode != want {
+		if r := g.wire("GET " + target + " HTTP/1.1\r\nHost: site.example\r\n" + browserLines + "Connection: close\r\n\r\n"); r.StatusCode != want {
 			t.Errorf("%s: %d %.200s", target, r.StatusCode, r.body)
 		}
 	}
@@ -196,7 +196,7 @@ services:
 		"/": 200, "/login": 200, "/Login": 200, "/caf%c3%a9": 200, "/a//b": 200, "/a;x/../b": 200, "/login;jsessionid=1": 200, "/index.php/login": 200,
 		"/%6cogin": 400, "//login": 400, "/x/../login": 400, "/login/../x": 400, `/x\..\login`: 400, "/x/..;/login": 400,
 	} {
-		if r := g.wire("GET " + target + " HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n"); r.StatusCode != want {
+		if r := g.wire("GET " + target + " HTTP/1.1\r\nHost: site.example\r\n" + browserLines + "Connection: close\r\n\r\n"); r.StatusCode != want {
 			t.Errorf("%s: %d, wanted %d: %.200s", target, r.StatusCode, want, r.body)
 		}
 	}

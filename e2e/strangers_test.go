@@ -41,7 +41,7 @@ func TestWhatStrangersWriteIsOnlyShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := answer.Header.Get("X-Request-Id")
-	if answer.StatusCode != http.StatusFound || id == "" {
+	if answer.StatusCode != http.StatusForbidden || id == "" {
 		t.Fatalf("%d, number %q", answer.StatusCode, id)
 	}
 	bin, err := binary()

@@ -275,7 +275,7 @@ func TestPitfall21FormTooLarge(t *testing.T) {
 	}
 
 	// a form whose length is not said is kept or told to be lost all the same
-	head := "POST /post HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+	head := "POST /post HTTP/1.1\r\nHost: a\r\n" + browserLines + "Content-Type: application/x-www-form-urlencoded\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
 	g.wire(head+"5\r\na=b&c\r\n0\r\n\r\n").must(t, 200, "is kept")
 	big := strings.Repeat("y", 70_000)
 	g.wire(head+fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(big), big)).must(t, 200, "cannot be kept")
