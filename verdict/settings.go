@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,11 @@ func DefaultServiceConfig() ServiceConfig {
 			{Window: 10 * time.Minute, Requests: 1500, Ban: 30 * time.Minute},
 		},
 	}
+}
+
+// DefaultLimits reports whether the limits are the default ones: those are meant for people, and bind no program.
+func (s *Settings) DefaultLimits() bool {
+	return slices.Equal(s.Limits, DefaultServiceConfig().Limits)
 }
 
 // Validate returns every problem at once.

@@ -43,7 +43,6 @@ const (
 	HasBody    // a body comes with it, of any method
 )
 
-
 // Misfits are bits for what does not match what the client claims to be. What browsers send is taken from captures of
 // Chrome 98 to 150, Edge, Firefox 133 to 144, Safari 15 to 26 and Tor (lexiforest/curl-impersonate, tests/signatures,
 // MIT, and apify/fingerprint-suite, Apache-2.0); testdata/browsers.txt has the order of their fields.

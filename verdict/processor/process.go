@@ -84,7 +84,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
 	}
 	p.trust(e, r, &s)
-	if (rep.counts || !calls) && !e.Program() { // how often a program may ask is bounded elsewhere
+	if (rep.counts || !calls) && (!e.Program() || r.programs) { // by default it is bounded elsewhere how often a program may ask
 		p.pace(e, r, &s, calls)
 	}
 	if due {

@@ -1,0 +1,39 @@
+package processor
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"antirobot/verdict"
+)
+
+// TestProgramsAreNotBannedForPace: a program that says what it is may work through its backlog, by reading and by writing; the limits
+// that an operator has set hold for what it reads, and a browser's name excuses nothing.
+func TestProgramsAreNotBannedForPace(t *testing.T) {
+	own := func(c *verdict.ServiceConfig) {
+		c.Limits = []verdict.Limit{{Window: 10 * time.Second, Requests: 20, Ban: time.Minute}}
+	}
+	write := func(e *verdict.Event) { e.Method = 'P' }
+	for _, c := range []struct {
+		name, agent string
+		cfg         func(*verdict.ServiceConfig)
+		edit        func(*verdict.Event)
+		banned      bool
+	}{
+		{"reads", "npm/10.2 node/v20", nil, nil, false},
+		{"writes", "Stripe/1.0", nil, write, false},
+		{"reads beyond an operator's limit", "npm/10.2 node/v20", own, nil, true},
+		{"writes beyond it", "Stripe/1.0", own, write, false},
+		{"reads as a browser", firefoxAgent, nil, nil, true},
+		{"writes as a browser", firefoxAgent, nil, write, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGateway(t, c.cfg)
+			defer g.end()
+			if took, banned := g.until(visitor{addr: "192.0.2.1", agent: c.agent}, 20*time.Millisecond, 5*time.Second, c.edit); banned != c.banned {
+				t.Errorf("%s: banned %t after %v", c.name, banned, took)
+			}
+		})
+	}
+}
