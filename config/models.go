@@ -35,14 +35,6 @@ func LoadModel(name string) (*formula.Model, error) {
 	return m, nil
 }
 
-// modelText returns the file of a model, built in or not.
-func modelText(name string) ([]byte, error) {
-	if data, ok := formula.Builtin(name); ok {
-		return data, nil
-	}
-	return readModel(name)
-}
-
 // readModel reads the file of a model, but for one byte no more than a model may have: Load says so of longer ones.
 func readModel(name string) ([]byte, error) {
 	f, err := os.Open(name)

@@ -54,4 +54,3 @@ func (x *Indexes) trim(judged []*verdict.Settings) {
 	x.used = used
 }
 
-func (x *Indexes) clone() *Indexes { return &Indexes{maps.Clone(x.of), maps.Clone(x.used), x.next} }

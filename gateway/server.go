@@ -112,7 +112,6 @@ type Server struct {
 	envoyBare   *proxy.Check
 	envoy       *extauthz.Server
 
-	rehearsal sync.Mutex // one at a time
 
 	cfg         atomic.Pointer[config.Config] // replaced under mu, and read by whoever asks
 	mu          sync.Mutex                    // serialises reloads

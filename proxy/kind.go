@@ -23,9 +23,6 @@ const (
 	kindProgram               // everyone else: 403 or 429, in the form that it accepts
 )
 
-// challenged reports whether somebody who gets this form can answer a challenge.
-func (k kind) challenged() bool { return k <= kindXML }
-
 // page reports whether the answer is shown to a person as a page.
 func (k kind) page() bool { return k == kindPage || k == kindForm }
 
