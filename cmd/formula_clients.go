@@ -33,7 +33,6 @@ var clientKinds = [...]struct{ factor, name string }{
 	{"agent_headless", "headless browser"},
 	{"agent_library", "library"},
 	{"agent_app", "app"},
-	{"agent_mobile", "mobile browser"},
 	{"agent_browser", "browser"},
 	{"agent_other", "something else"},
 }

@@ -1,6 +1,9 @@
 package replay
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +42,8 @@ func ownAnswer(r *captcha.Response) OwnAnswer {
 			a.Cookies = append(a.Cookies, pair)
 		case "Location":
 			a.To = f.Value
+		case "Content-Encoding":
+			a.Body = unzipped(r.Body)
 		case "Retry-After":
 			if n, err := strconv.Atoi(f.Value); err == nil {
 				a.After = time.Duration(n) * time.Second
@@ -46,4 +51,14 @@ func ownAnswer(r *captcha.Response) OwnAnswer {
 		}
 	}
 	return a
+}
+
+// unzipped returns a page of ours as a browser shows it.
+func unzipped(body []byte) []byte {
+	z, err := gzip.NewReader(bytes.NewReader(body))
+	if err != nil {
+		return nil
+	}
+	body, _ = io.ReadAll(z) // it is ours, and whole
+	return body
 }

@@ -84,7 +84,7 @@ func TestReloads(t *testing.T) {
 	}
 }
 
-// TestReloadingRobot: who asks for one page all day is found by how much that is.
+// TestReloadingRobot: who asks for one page all day, without the fields that browsers send, is found by how much that is.
 func TestReloadingRobot(t *testing.T) {
 	for _, as := range []struct{ every, most time.Duration }{
 		{200 * time.Millisecond, 15 * time.Second},
@@ -102,7 +102,7 @@ func TestReloadingRobot(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGateway(t, nil)
 				defer g.end()
-				took, found := g.until(visitor{addr: "192.0.2.1", agent: firefox, subs: subs}, as.every, 24*time.Hour, func(e *verdict.Event) {
+				took, found := g.until(visitor{addr: "192.0.2.1", agent: firefox, subs: subs, bare: true}, as.every, 24*time.Hour, func(e *verdict.Event) {
 					e.Page, e.Type, e.Document, e.BytesOut = true, verdict.TypeHTML, true, 20000
 					e.Referer, e.RefererPath = client.RefererSame, uint32(e.Path)
 				})

@@ -129,6 +129,7 @@ type visitor struct {
 	addr  string
 	subs  []identity.Subject
 	agent string
+	bare  bool // it sends no field but its name
 }
 
 func (g *gateway) send(cl visitor, edit func(*verdict.Event)) verdict.Verdict {
@@ -139,6 +140,9 @@ func (g *gateway) send(cl visitor, edit func(*verdict.Event)) verdict.Verdict {
 		{"User-Agent", cmp.Or(cl.agent, chromeAgent)}, {"Accept", "text/html,*/*;q=0.8"}, {"Accept-Language", "en"}, {"Accept-Encoding", "gzip"},
 	} {
 		v.Fields = append(v.Fields, request.Field{Name: []byte(f[0]), Value: []byte(f[1])})
+		if cl.bare {
+			break
+		}
 	}
 	id := &identity.Identity{Addr: a, Net: identity.NetOf(a)}
 	for _, s := range append(append([]identity.Subject(nil), cl.subs...), identity.AddrSubject(a)) {
