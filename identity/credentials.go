@@ -14,10 +14,10 @@ import (
 // An Authorization is an identity once the service has shown that it honours it. The gateway can't verify a
 // credential, so it compares the service's answers:
 //
-//  1. A request without Authorization was refused with 401 or 403, and no such request to its path was answered 2xx.
+//  1. A request without Authorization was refused with 401, and no such request to its path was answered 2xx. A 403 proves nothing:
+//     services give it for an address, an agent or a pace, too.
 //  2. Within a day, a request with one is answered 2xx. Otherwise the two are equal: method, host, path, query, and
-//     every field that could be a credential itself, cookies included. After a 403, which services also give for an
-//     address, an agent or a pace, all fields must be equal.
+//     every field that could be a credential itself, cookies included.
 //  3. The scheme sends the same value again: Basic, Bearer, Token or ApiKey. Digest and signatures do not.
 //
 // An invented Authorization is therefore not an identity where the service ignores it. Only a hash with the gateways'
@@ -146,7 +146,7 @@ func (r *Resolver) authorized(id *Identity, v *request.View, s *CookieSettings, 
 // client's fields that the service does not get.
 func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop func(name []byte) bool) {
 	c := r.credentials
-	refused, ok := status == 401 || status == 403, status >= 200 && status < 300
+	refused, ok := status == 401, status >= 200 && status < 300
 	if !refused && (!ok || !c.refused.Load()) {
 		return
 	}
@@ -162,7 +162,7 @@ func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop
 			return
 		}
 		c.refuse(path, at)
-		c.refuse(c.requestOf(v, s, drop, status == 403), at)
+		c.refuse(c.requestOf(v, s, drop), at)
 	case len(token) == 0:
 	case status == 401:
 		c.revoke(c.id(s.service, scheme, token))
@@ -198,12 +198,8 @@ func (c *credentials) proved(v *request.View, s *CookieSettings, drop func([]byt
 	if path == nil || !fresh(path.at.Load()) || fresh(path.ok.Load()) {
 		return false
 	}
-	for _, whole := range [...]bool{false, true} {
-		if x := c.refusal(c.requestOf(v, s, drop, whole)); x != nil && fresh(x.at.Load()) {
-			return true
-		}
-	}
-	return false
+	x := c.refusal(c.requestOf(v, s, drop))
+	return x != nil && fresh(x.at.Load())
 }
 
 // pathOf is the key of a path with its method.
@@ -211,20 +207,16 @@ func (c *credentials) pathOf(v *request.View, s *CookieSettings) uint64 {
 	return c.hash('p', s.service, v.Method, v.Host, v.Path)
 }
 
-// requestOf is the key of a request without its Authorization. With whole, all fields count, otherwise only those
-// that could be a credential. The order of fields does not matter.
-func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]byte) bool, whole bool) uint64 {
-	kind := byte('c')
-	if whole {
-		kind = 'w'
-	}
-	key := c.hash(kind, s.service, v.Method, v.Host, v.Target) + c.hash('t', 0, v.Client)
+// requestOf is the key of a request without its Authorization. Of its fields those count that could be a credential. Their order
+// does not matter.
+func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]byte) bool) uint64 {
+	key := c.hash('c', s.service, v.Method, v.Host, v.Target) + c.hash('t', 0, v.Client)
 	for i := range v.Fields {
 		f := &v.Fields[i]
 		switch {
 		case request.EqualFold(f.Name, nameAuthorization), request.EqualFold(f.Name, "Host"),
 			request.EqualFold(f.Name, "Cookie"), drop(f.Name):
-		case whole || !harmless(f.Name):
+		case !harmless(f.Name):
 			key += c.hash('f', 0, f.Name, f.Value)
 		}
 	}

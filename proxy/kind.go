@@ -104,12 +104,29 @@ var textBrowsers = [...]string{"Lynx/", "w3m/", "Links (", "ELinks/", "Dillo/", 
 // record that keeps some fields only is taken at its name, and so is a browser whose other fields a proxy has taken out, but
 // for those with which it says what it is doing.
 func (f *fields) isBrowser(v *request.View) bool {
+	if f.isText() {
+		return true
+	}
 	if !v.Partial && !(f.language && f.encoding) && len(f.mode) == 0 {
 		return false
 	}
-	if claim := client.ParseClaim(f.agent); !claim.Program() { // one without a screen can answer, too
-		return true
+	claim := client.ParseClaim(f.agent)
+	if claim.Family != client.FamilyOther {
+		return !claim.Program() // one without a screen can answer, too
 	}
+	for _, engine := range engines {
+		if bytes.Contains(f.agent, engine) {
+			return true
+		}
+	}
+	return false
+}
+
+// engines are named by browsers whose own names are not known here: those of consoles, readers and old telephones.
+var engines = [...][]byte{[]byte("AppleWebKit/"), []byte("Gecko/"), []byte("Presto/"), []byte("KHTML/"), []byte("Goanna/")}
+
+// isText reports whether the client says that it is a text browser.
+func (f *fields) isText() bool {
 	for _, name := range textBrowsers {
 		if len(f.agent) > len(name) && string(f.agent[:len(name)]) == name {
 			return true
@@ -124,7 +141,11 @@ func (f *fields) navigates() bool {
 		return string(f.mode) == "navigate" && string(f.dest) != "object" && string(f.dest) != "embed" ||
 			len(f.mode) == 0 && string(f.dest) == "document"
 	}
-	return !f.socket && (!f.hasAccept || bytes.Contains(f.accept, []byte("text/html")) || bytes.Contains(f.accept, []byte("application/xhtml+xml")))
+	if f.socket {
+		return false
+	}
+	return !f.hasAccept || bytes.Contains(f.accept, []byte("text/html")) || bytes.Contains(f.accept, []byte("application/xhtml+xml")) ||
+		bytes.Contains(f.accept, []byte("*/*")) && (f.isText() || client.ParseClaim(f.agent).Family == client.FamilyOld)
 }
 
 // isScript reports whether a script may have made the request: what the browser says of it is cors or same-origin, for no

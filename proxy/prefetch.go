@@ -34,10 +34,12 @@ func (j *journey) decideAll() (declined bool) {
 	d := &j.decision
 	switch {
 	case d.Verdict == verdict.Blocked || !d.Judged():
+		j.decide()
 		return false
 	case d.Verdict != verdict.Human, d.Paid, d.Excused.Kind == identity.KindSpravka: // the last is a spent pass that stands in
 	case j.core.deps.Decider.IsNear(&j.id, j.svc.Verdict, j.view.At):
-	default:
+	default: // it passes, and counts as any other
+		j.decide()
 		return false
 	}
 	j.ownPage = true // the answer is the gateway's, and no event

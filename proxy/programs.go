@@ -29,22 +29,45 @@ func newPrograms() programs {
 	return programs{clients: pace(1), networks: pace(programNetwork)}
 }
 
-// limitProgram stops a request that would pass if its program asks too often. With watch nothing is counted.
+// writes reports whether the request has a method that no page is read by.
+func (c *Case) writes() bool {
+	switch string(c.view.Method) {
+	case "GET", "HEAD", "OPTIONS":
+		return false
+	}
+	return true
+}
+
+// limitProgram stops a request that would pass if its program asks too often, or if whoever it is writes too often. With watch nothing
+// is counted.
 func (c *Case) limitProgram(watch bool) {
 	d := &c.decision
-	if d.Verdict != verdict.Human || !d.Judged() || d.Waived == verdict.WaivedWellKnown || c.id.N == 0 || c.id.Partner || !d.Program(c.view, &c.id) {
+	if d.Verdict != verdict.Human || !d.Judged() || d.Waived == verdict.WaivedWellKnown || c.id.N == 0 || c.id.Partner {
+		return
+	}
+	program := d.Program(c.view, &c.id)
+	if !program && !c.writes() {
 		return
 	}
 	if spared := c.core.deps.Spared; spared != nil && spared(c.id.Addr) {
 		return
 	}
 	p, at := &c.core.programs, c.view.At
-	client, network := p.clients.Key(c.id.Subjects[0].ID[:]), p.networks.AddrKey(identity.NetOf(c.id.Addr).Addr(), 0)
+	var who [17]byte // a browser at the address of a program is somebody else
+	copy(who[1:], c.id.Subjects[0].ID[:])
+	if program {
+		who[0] = 1
+	}
+	client, network := p.clients.Key(who[:]), p.networks.AddrKey(identity.NetOf(c.id.Addr).Addr(), 0)
 	take := (*limits.Pace).Take
 	if watch {
 		take = (*limits.Pace).Peek
 	}
-	if wait := max(take(p.clients, client, at), take(p.networks, network, at)); wait > 0 {
+	wait := take(p.clients, client, at)
+	if wait == 0 { // what one client is refused is not its neighbours'
+		wait = take(p.networks, network, at)
+	}
+	if wait > 0 {
 		d.Limit(wait)
 	}
 }

@@ -69,11 +69,10 @@ func (j *journey) servedTo() servedTo {
 
 // servedPage notes a page whose answer begins.
 func (j *journey) servedPage(r h1.Result) {
-	if j.part || j.partner != nil {
+	if j.part || j.partner != nil || j.decision.Waived != verdict.NotWaived {
 		return
 	}
-	isPage := verdict.IsHTML(r.ContentType) && r.Status >= 200 && r.Status < 300
-	if isPage || r.Status == 304 && j.kind().page() {
+	if verdict.IsHTML(r.ContentType) && r.Status >= 200 && r.Status < 300 {
 		j.core.served.page(j.servedTo(), j.view.At)
 	}
 }

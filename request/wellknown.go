@@ -21,6 +21,9 @@ func (v *View) IsWellKnown() bool {
 	if v.WellKnown {
 		return true
 	}
+	if len(v.Query) > 0 {
+		return false
+	}
 	for _, name := range wellKnownNames {
 		if string(v.Path) == name {
 			return true
@@ -32,7 +35,7 @@ func (v *View) IsWellKnown() bool {
 // IsACMEChallenge reports whether v is the question of a certificate's issuer (RFC 8555, 8.3).
 func (v *View) IsACMEChallenge() bool {
 	token, ok := bytes.CutPrefix(v.Path, acmePrefix)
-	if !ok || !v.reads() {
+	if !ok || !v.reads() || len(v.Query) > 0 || len(token) > longestToken {
 		return false
 	}
 	for _, c := range token {
@@ -43,9 +46,12 @@ func (v *View) IsACMEChallenge() bool {
 	return len(token) > 0
 }
 
-// reads reports whether v is a GET or a HEAD of the path that it names.
+// longestToken bounds the token of a certificate's issuer, in bytes: those in use have 43.
+const longestToken = 128
+
+// reads reports whether v is a GET or a HEAD, without a body, of the path that it names.
 func (v *View) reads() bool {
-	return (string(v.Method) == "GET" || string(v.Method) == "HEAD") && len(v.Named) == 0
+	return !v.Body && (string(v.Method) == "GET" || string(v.Method) == "HEAD") && len(v.Named) == 0
 }
 
 // isUnambiguous reports whether a path has letters, digits, hyphens, underscores, single slashes and no segment that begins with a dot,

@@ -31,6 +31,16 @@ func TestWellKnownFiles(t *testing.T) {
 	f("GET", "/.well-known/acme-challenge/", true, false)
 	f("GET", "/.well-known/acme-challenge/a/b", true, false)
 
+	for _, v := range []*View{
+		{Method: []byte("GET"), Path: []byte("/robots.txt"), Query: []byte("p=12")},
+		{Method: []byte("GET"), Path: []byte("/robots.txt"), Body: true},
+		{Method: []byte("GET"), Path: []byte("/.well-known/acme-challenge/a"), Query: []byte("q=node/1")},
+		{Method: []byte("GET"), Path: append([]byte("/.well-known/acme-challenge/"), make([]byte, 200)...)},
+	} {
+		if v.IsWellKnown() || v.IsACMEChallenge() {
+			t.Errorf("%s?%s passes, with a body: %t", v.Path, v.Query, v.Body)
+		}
+	}
 	named := &View{Method: []byte("GET"), Path: []byte("/robots.txt"), Named: []byte("/shop")}
 	if named.IsWellKnown() {
 		t.Error("a field names another path than that of the well-known file")

@@ -182,7 +182,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		d.Cause = CauseOff
 		return
 	}
-	if v.IsACMEChallenge() { // whatever anybody wants of its sender, or the service loses its certificate
+	if v.IsACMEChallenge() && c.mayAskACME(v, id) { // whatever anybody wants of its sender, or the service loses its certificate
 		d.Waived = WaivedWellKnown
 		return
 	}

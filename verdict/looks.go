@@ -29,9 +29,16 @@ const (
 
 // sparedOf is an address, an identity.KindIP, and what of it is counted.
 type sparedOf struct {
-	addr  identity.Subject
-	files bool // well-known files, not parts of pages
+	addr identity.Subject
+	what byte
 }
+
+// What is counted of an address.
+const (
+	sparedParts byte = iota
+	sparedFiles      // well-known files
+	sparedACME       // questions of issuers of certificates
+)
 
 // take reports whether an address may have one more of at most so many.
 func (s *spared) take(of sparedOf, at time.Time, most int) bool {
@@ -69,8 +76,14 @@ func (c *Cacher) looksRight(v *request.View, id *identity.Identity, s *Settings)
 // for a flood.
 const wellKnownFiles = 120
 
+// mayAskACME reports whether an address asks no more of the questions of issuers than issuers do: they ask for each name some five
+// times. Beyond that it is judged as any visitor.
+func (c *Cacher) mayAskACME(v *request.View, id *identity.Identity) bool {
+	return id.N == 0 || c.spared.take(sparedOf{id.Subjects[id.N-1], sparedACME}, v.At, wellKnownFiles)
+}
+
 // wellKnown reports whether the request, which would be stopped, is for a file that programs look for at a fixed place. A captcha in
 // place of robots.txt would tell a polite robot that it may read everything (RFC 9309, 2.3.1).
 func (c *Cacher) wellKnown(v *request.View, id *identity.Identity) bool {
-	return v.IsWellKnown() && id.N > 0 && c.spared.take(sparedOf{id.Subjects[id.N-1], true}, v.At, wellKnownFiles)
+	return v.IsWellKnown() && id.N > 0 && c.spared.take(sparedOf{id.Subjects[id.N-1], sparedFiles}, v.At, wellKnownFiles)
 }

@@ -168,7 +168,8 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 		return false
 	}
 	at := v.At.UnixNano()
-	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func(young, both bool) bool { return c.spares(id, v.At, young, both) }, func(only uint32) bool { return c.isClient(only, v, id) }) {
+	reads := id.Subjects[0].Kind == identity.KindAuth && c.paths.proved(c.pathKey(s, v)) == readingDocument // pages that anybody may read
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func(young, both bool) bool { return !reads && c.spares(id, v.At, young, both) }, func(only uint32) bool { return c.isClient(only, v, id) }) {
 		return false
 	}
 	if c.paths.read(c.pathKey(s, v)) == readingPart {

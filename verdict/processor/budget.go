@@ -159,14 +159,20 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 }
 
 // What is written weighs nothing. The answer to it is free up to freeAnswer bytes, and each further freeAnswer of it weighs a document,
-// up to mostAnswer: a query by POST reads as one by GET does.
+// up to mostAnswer: a query by POST reads as one by GET does. A page in HTML of more than an acknowledgement is one that was read,
+// whatever the method: services answer methods that they do not know like GET.
 const (
-	freeAnswer = 16 << 10
-	mostAnswer = 16
+	freeAnswer     = 16 << 10
+	mostAnswer     = 16
+	acknowledgment = 2 << 10
 )
 
 // chargeWrite counts what is read of the answer to a request that writes.
 func (p *Processor) chargeWrite(e *verdict.Event, r *rates, who charged) {
+	if e.Type == verdict.TypeHTML && e.BytesOut > acknowledgment && e.Status/100 == 2 {
+		p.charge(e, r, verdict.CountDocument, who)
+		return
+	}
 	addr := e.Subjects[e.N-1]
 	if !p.cfg.Budget.Enabled || e.Partner || e.Paid || e.BytesOut <= freeAnswer || addr.Kind != identity.KindIP || p.spares(addr.ID) {
 		return
