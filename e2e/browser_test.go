@@ -76,7 +76,7 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 // shell is browser with options of the headless shell, started for the test.
 func shell(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
 	t.Helper()
-	return tabOf(t, headlessShell, options...)
+	return tabOf(t, headlessShell, append([]chromedp.ExecAllocatorOption{chromedp.Flag("accept-lang", "en")}, options...)...) // else it says none
 }
 
 // tabOf starts Debian's Chromium, or its headless shell.

@@ -28,7 +28,7 @@ func TestBudgetOfDocuments(t *testing.T) {
 	}
 	g := startWith(t, "serve", "--config", file)
 	const chrome = "User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36\r\n" +
-		"Accept-Encoding: gzip, deflate, br\r\nAccept-Language: en-GB,en;q=0.9\r\n"
+		"Accept-Encoding: deflate\r\nAccept-Language: en-GB,en;q=0.9\r\n"
 	ask := func(addr, path, fields string) string {
 		t.Helper()
 		c, err := net.Dial("tcp", balanced)

@@ -31,7 +31,7 @@ func TestSolvedQuestionIsOver(t *testing.T) {
 	for _, settings := range []string{"", silentSettings} {
 		g := configuredFront(t, site(t).URL, settings)
 		g.ban("ip:127.0.0.1", "10m")
-		one := tabOf(t, headlessShell)
+		one := shell(t)
 		if settings == "" {
 			two, three := tab(t, one), tab(t, one)
 			for name, ctx := range map[string]context.Context{"two": two, "three": three} {
@@ -74,7 +74,7 @@ func TestDownloadBehindAQuestion(t *testing.T) {
 	for name, settings := range map[string]string{"digits": "", "silent": silentSettings, "form": ""} {
 		g := configuredFront(t, s.URL, settings)
 		dir := t.TempDir()
-		ctx := tabOf(t, headlessShell)
+		ctx := shell(t)
 		run(t, ctx, "downloads are kept", cdbrowser.SetDownloadBehavior(cdbrowser.SetDownloadBehaviorBehaviorAllow).WithDownloadPath(dir))
 		want := "GET"
 		if name == "form" {

@@ -63,9 +63,9 @@ func robots(net int) []robot {
 		return map[string]string{"User-Agent": strings.Replace(chrome, "126", fmt.Sprint(100+i%25), 1), "Accept": "text/html", "Accept-Language": "en"}
 	}
 	return []robot{
-		{kind: "library, by its score", address: at("203.0.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), under: "/articles"},
+		{kind: "library, by the budget", address: at("203.0.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), under: "/articles"},
 		{kind: "without cookies, by its score", address: at("198.51.%d.1"), header: browser, under: "/articles"},
-		{kind: "library with cookies, by its score", address: at("198.18.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), cookies: true, under: "/articles"},
+		{kind: "library with cookies, by the budget", address: at("198.18.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), cookies: true, under: "/articles"},
 		{kind: "without cookies, by its pace", address: at("198.52.%d.1"), header: browser, under: "/pace"},
 		{kind: "with cookies and parts, by its pace", address: at("198.19.%d.1"), header: browser, cookies: true, parts: true, under: "/pace"},
 		{kind: "without cookies, by the budget", address: at("100.65.%d.1"), header: browser, under: "/free"},

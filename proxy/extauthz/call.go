@@ -43,6 +43,9 @@ var (
 	nameHost    = []byte("host")
 	namePartial = []byte("x-envoy-auth-partial-body")
 	nameLength  = []byte("content-length")
+
+	nameEncoding     = []byte("accept-encoding")
+	identityEncoding = []byte("identity")
 )
 
 // leftOut are fields that belong to the visitor's connection or to the body, and those that Envoy writes.
@@ -71,6 +74,8 @@ func (k *call) ask(from netip.Addr, secret request.Field) int {
 			}
 		case strings.HasPrefix(string(f.Name), ":"), strings.HasPrefix(string(f.Name), "x-envoy-"),
 			slices.Contains(leftOut, string(f.Name)), bytes.Equal(f.Name, secret.Name):
+		case bytes.Equal(f.Name, nameEncoding): // an answer is a text
+			k.head.Fields = append(k.head.Fields, request.Field{Name: f.Name, Value: identityEncoding})
 		default:
 			k.head.Fields = append(k.head.Fields, f)
 		}
