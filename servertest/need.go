@@ -23,7 +23,9 @@ func Need(t testing.TB, names ...string) string {
 	for _, name := range names {
 		for _, p := range []string{name, "/usr/sbin/" + name} {
 			if found, err := exec.LookPath(p); err == nil {
-				return found
+				if found, err = filepath.Abs(found); err == nil { // tests run it in other folders
+					return found
+				}
 			}
 		}
 	}
