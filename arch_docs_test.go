@@ -8,11 +8,13 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 var update = flag.Bool("update", false, "redraw the picture of the rooms in docs/architecture.md")
@@ -245,4 +247,66 @@ func TestArchCitedDocuments(t *testing.T) {
 			t.Errorf("%s cites %s, which is not in this repository", name, word)
 		}
 	})
+}
+
+// TestArchLinks: what the documents link to in this repository exists, headings included.
+func TestArchLinks(t *testing.T) {
+	docs := []string{"README.md", "CHANGELOG.md"}
+	err := filepath.WalkDir("docs", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && strings.HasSuffix(name, ".md") {
+			docs = append(docs, filepath.ToSlash(name))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)\s:#]*)(?:#([^)\s:]*))?\)`)
+	n := 0
+	for _, doc := range docs {
+		data, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
+			n++
+			to := doc
+			if m[1] != "" {
+				to = path.Join(path.Dir(doc), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s, which does not exist", doc, to)
+			} else if m[2] != "" && !slices.Contains(headings(t, to), m[2]) {
+				t.Errorf("%s links to %s#%s; there is no such heading", doc, to, m[2])
+			}
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d links were found", n)
+	}
+}
+
+// headings returns the anchors of a document's headings, as code hosts make them. A heading that is there twice counts once.
+func headings(t *testing.T, doc string) (all []string) {
+	t.Helper()
+	data, err := os.ReadFile(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code := false
+	for line := range strings.Lines(string(data)) {
+		if code = code != strings.HasPrefix(line, "```"); code || !strings.HasPrefix(line, "#") {
+			continue
+		}
+		all = append(all, strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, strings.TrimSpace(strings.TrimLeft(line, "#"))))
+	}
+	return all
 }

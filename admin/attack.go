@@ -12,7 +12,8 @@ type AttackState struct {
 	On    bool      `json:"under-attack"`
 	Until time.Time `json:"until,omitzero"`
 	// Share of the visitors whom the site does not know that is asked at present, 0 to 1: it grows and falls smoothly.
-	Share float64 `json:"share"`
+	Share  float64 `json:"share"`
+	Easing bool    `json:"easing,omitempty"` // it falls until then
 }
 
 func (s *Server) attackState(*call) (any, error) {
@@ -20,7 +21,7 @@ func (s *Server) attackState(*call) (any, error) {
 		return nil, absentPart("the switch")
 	}
 	a := s.deps.Attack.UnderAttack()
-	return AttackState{On: !a.Until.IsZero(), Until: a.Until.Truncate(time.Second), Share: share(a.Share)}, nil
+	return AttackState{On: !a.Until.IsZero(), Until: a.Until.Truncate(time.Second), Share: share(a.Share), Easing: a.Easing}, nil
 }
 
 func share(x float64) float64 { return math.Round(x*100) / 100 }
@@ -55,5 +56,5 @@ func (s *Server) turn(c *call, until time.Time, on bool) (any, error) {
 		return nil, changed(err, "the switch")
 	}
 	s.log.Warn().Bool("on", on).Time("until", over).Msg("under attack, over the api")
-	return AttackState{On: over.After(s.now()), Until: over.Truncate(time.Second), Share: share(s.deps.Attack.UnderAttack().Share)}, nil
+	return s.attackState(c)
 }

@@ -83,6 +83,10 @@ func statusCommand() *cobra.Command {
 			for i := range s.Others {
 				printState(w, on, &s.Others[i])
 			}
+			var attack admin.AttackState
+			if answer, err := o.get(cmd, "/api/attack"); err == nil && readAnswer(answer, &attack) == nil && attack.On {
+				fmt.Fprintf(w, "attack   %s\n", paint(on, yellow, attackWords(&attack)))
+			}
 			o.printHour(cmd, w, on)
 			var is watched
 			if answer, err := o.get(cmd, "/api/alarms"+everywhere); err == nil && readAnswer(answer, &is) == nil {

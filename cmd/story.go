@@ -220,6 +220,12 @@ func answerWords(s *verdict.Story) string {
 		return "unsure, and let through"
 	case s.Verdict != verdict.Human.String() && s.Mode == verdict.Observe.String():
 		return s.Verdict + ", but let through (mode observe)"
+	case s.Answered != 0 && s.Verdict != verdict.Human.String():
+		text := fmt.Sprintf("%s, refused with a %d", s.Verdict, s.Answered)
+		if s.RetryAfter > 0 {
+			text += fmt.Sprintf(", Retry-After %d", s.RetryAfter)
+		}
+		return text
 	case s.Verdict == verdict.Robot.String() && s.Mode == verdict.Enforce.String():
 		return "robot, asked for a captcha"
 	case s.Verdict == verdict.Unsure.String() && s.Mode == verdict.Enforce.String():

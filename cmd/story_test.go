@@ -182,7 +182,9 @@ func TestStoryOfRules(t *testing.T) {
 	}}, "blocked with a 409", "FLOOD on POST /guestbook, action "+quarantine+", score 2", "a captcha had been solved for it")
 	f(verdict.Story{Verdict: "blocked", Cause: "rule", Rules: &verdict.StoryRules{Action: quarantine, Error: "the store is away"}},
 		"blocked with a 409", "no decision: the store is away")
-	f(verdict.Story{Verdict: "robot", Cause: "budget"}, "robot, asked for a captcha: more is read where it comes from than")
+	f(verdict.Story{Verdict: "robot", Cause: "ban", Answered: 429, RetryAfter: 60}, "robot, refused with a 429, Retry-After 60: a live ban")
+	f(verdict.Story{Verdict: "robot", Cause: "ban", Answered: 403}, "robot, refused with a 403: a live ban")
+	f(verdict.Story{Verdict: "robot", Cause: "budget"}, "robot, asked for a captcha: its address or network has read too much")
 }
 
 // TestStoryOfHandshake: the fingerprints are told, and a contradiction in words.

@@ -90,7 +90,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	if s.Session != nil {
 		tellSession(row, s.Session, at)
 	} else {
-		row("seen", "not of late: there is no session")
+		row("seen", "nothing that counts of late: what is written is not counted")
 	}
 	if len(s.Bans) > 0 {
 		row("set right", "antirobot unban %s", s.Subject)

@@ -82,7 +82,7 @@ func (s *standing) company(queries map[string]string) []groupSize {
 				}
 			}
 		}
-		if line.Size = float32(math.Round(float64(line.Size))); line.Size > 0 { // they are estimates
+		if line.Size = float32(math.Round(float64(line.Size))); line.Size > 1 { // they are estimates, and it counts itself
 			all = append(all, line)
 		}
 	}

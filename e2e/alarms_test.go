@@ -44,7 +44,7 @@ services: [{name: shop, upstream: {urls: ["http://127.0.0.1:1"]}}]
 	if text := <-told; !strings.Contains(text, "this is a test") {
 		t.Errorf("the test was %s", text)
 	}
-	if line := g.logs.find(func(s string) bool { return strings.Contains(s, `"message":"calls"`) }); !strings.Contains(line, strings.TrimPrefix(hook.URL, "http://")) {
+	if line := g.logs.find(func(s string) bool { return strings.Contains(s, `"message":"hosts that the gateway calls"`) }); !strings.Contains(line, strings.TrimPrefix(hook.URL, "http://")) {
 		t.Errorf("the webhook is not among the hosts that are called: %s", line)
 	}
 }

@@ -50,7 +50,7 @@ func TestDomain(t *testing.T) {
 	}
 	args := []string{"serve", "--domain", host, "--upstream", site(t).URL, "--store", "redis://" + redistest.Start(t).Addr, "--secret-file", secretFile(t)}
 	g := startWith(t, args...)
-	if calls := g.logs.find(func(s string) bool { return strings.Contains(s, `"message":"calls"`) }); !strings.Contains(calls, strings.TrimSuffix(strings.TrimPrefix(directory, "https://"), "/dir")) {
+	if calls := g.logs.find(func(s string) bool { return strings.Contains(s, `"message":"hosts that the gateway calls"`) }); !strings.Contains(calls, strings.TrimSuffix(strings.TrimPrefix(directory, "https://"), "/dir")) {
 		t.Errorf("it does not say that it calls the authority: %s", calls)
 	}
 	serial := obtained(t, g, "127.0.0.1:443", host, "")

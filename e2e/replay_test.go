@@ -49,7 +49,7 @@ services: [{name: shop, hosts: [shop.example], upstream: {urls: ["http://127.0.0
 			}
 		}
 	}
-	const stopped = "3 of 3 requests would have been stopped (100.0 %): 0 by a captcha, 3 blocked"
+	const stopped = "3 of 3 requests would have been stopped (100.0 %): 0 by a captcha (programs: 403 or 429), 3 blocked"
 
 	t.Run("HAProxy", func(t *testing.T) {
 		syslog, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -66,6 +67,13 @@ services:
 		if !strings.Contains(out, want) {
 			t.Errorf("nothing says %q in\n%s", want, out)
 		}
+	}
+	program := from(t, "203.0.113.77")
+	program.header = http.Header{"X-Forwarded-For": {"203.0.113.77"}, "User-Agent": {"curl/8.5.0"}}
+	limited := program.get(g.url+"/goods").must(t, 429, "")
+	want := "robot, refused with a 429, Retry-After " + limited.Header.Get("Retry-After") + ": a live ban"
+	if _, out := command(t, "why", limited.Header.Get("X-Request-Id"), "--admin", g.admin, "--data-dir", g.dir); !strings.Contains(out, want) {
+		t.Errorf("nothing says %q in\n%s", want, out)
 	}
 	code, out = command(t, append(ask, "--json")...)
 	var story struct {

@@ -133,7 +133,7 @@ func (a *Server) listen() error {
 	if a.peers != nil {
 		a.peers.Start()
 	}
-	a.log.Info().Strs("hosts", a.Config().Calls()).Msg("calls")
+	a.log.Info().Strs("hosts", a.Config().Calls()).Msg("hosts that the gateway calls")
 	a.logs.Flush()
 	if a.acme != nil && a.Config().Role != config.RoleProcessor {
 		a.acme.Start()

@@ -68,6 +68,9 @@ func TextSubject(k Kind, text []byte) Subject {
 //	L:alice   fuid:5f1e2d3c4b5a6978   service:NAME=VALUE   or, by its hash, L:#<32 hex digits>
 //	auth:#<32 hex digits> (only by its hash: the gateway never shows a credential, and nobody should write one down)
 func ParseSubject(s string) (Subject, error) {
+	if s != "" && strings.Trim(s, "0123456789.:") == "" {
+		return Subject{}, fmt.Errorf("%q is no address", cut(s))
+	}
 	name, rest, ok := strings.Cut(s, ":")
 	if !ok {
 		return Subject{}, fmt.Errorf("subject %q: must be kind:id", cut(s))

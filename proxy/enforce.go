@@ -127,6 +127,7 @@ func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 // answer sends an answer of the gateway itself. Its fields are complete except for those common to all own answers.
 func (j *journey) answer(a captcha.Response) {
 	j.status = a.Status
+	j.noteRefusal()
 	j.fields = appendFields(j.fields[:0], a.Header)
 	if a.Get("Cache-Control") == "" {
 		j.fields = append(j.fields, request.Field{Name: nameCacheControl, Value: noStore})

@@ -108,6 +108,7 @@ func (j *journey) remember() {
 	d := &j.decision
 	d.Trace = j.traced.ID()
 	j.core.deps.Decider.Decisions().Record(j.requestID, d, j.view, &j.id, j.svc.Verdict)
+	j.noteRefusal()
 	if d.Verdict == verdict.Human && !d.Paid {
 		return
 	}
@@ -162,6 +163,14 @@ func (j *journey) describe(e *zerolog.Event) *zerolog.Event {
 		e = e.Bytes("factors", j.scratch)
 	}
 	return e
+}
+
+// noteRefusal adds to the remembered decision with which status a client was refused that can't be asked. A balancer has its answer
+// before the decision is remembered, others after that.
+func (j *journey) noteRefusal() {
+	if (j.status == 403 || j.status == 429) && !j.ownPage && j.Stopped() && (j.kind() == kindProgram || j.kind() == kindPart) {
+		j.core.deps.Decider.Decisions().Answered(j.requestID, &j.decision, j.status)
+	}
 }
 
 // lineKey is what lines are counted by: the client's network, and the subject of the line.

@@ -171,7 +171,7 @@ func TestPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"With strict, 23 of 223 requests would have been stopped (10.3 %): 20 by a captcha, 3 blocked.", "ip:203.0.113.1 (eve)",
+		"With strict, 23 of 223 requests would have been stopped (10.3 %): 20 by a captcha (programs: 403 or 429), 3 blocked.", "ip:203.0.113.1 (eve)",
 		"goodbot  3 / 63", "Of 2 people who were signed in, 1 would have been stopped.", "From strict to lax: 0 subjects (0 requests) newly stopped, 1 (20) newly free, 1 stopped by both.",
 		"224 lines: 1 could not be read", "test.log:223 has no time that can be read",
 	} {

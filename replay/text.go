@@ -67,7 +67,7 @@ func (p *printer) log(res *Result) {
 }
 
 func (p *printer) report(r *Report) {
-	p.line("With %s, %s of %s {request|requests} would have been stopped (%s): %s by a captcha, %s blocked.", r.Config,
+	p.line("With %s, %s of %s {request|requests} would have been stopped (%s): %s by a captcha (programs: 403 or 429), %s blocked.", r.Config,
 		thousands(r.Stopped), thousands(r.Requests), percent(r.Stopped, r.Requests), thousands(r.Captcha), thousands(r.Blocked))
 	p.line("That is %s of %s {subject|subjects}, %s of the pages, %s of the bytes; %s of these subjects {says that it is a robot|say that they are robots}.",
 		thousands(uint64(r.StoppedSubjects)), thousands(uint64(r.Subjects)), percent(r.StoppedPages, r.Pages), //nolint:gosec // counts

@@ -64,18 +64,21 @@ func (a *attack) strength(at int64, ease time.Duration) float64 {
 
 // AttackState is what is known of the switch.
 type AttackState struct {
-	Until time.Time // zero: it is off
-	Share float64   // of the unknown that are asked now, 0 to 1
+	Until  time.Time // zero: it is off
+	Share  float64   // of the unknown that are asked now, 0 to 1
+	Easing bool      // the share falls until then
 }
 
 // UnderAttack returns the state of the switch.
 func (c *Cacher) UnderAttack() AttackState {
 	at := c.now().UnixNano()
-	until := c.attack.until.Load()
+	from, until, ease := c.attack.from.Load(), c.attack.until.Load(), c.cfg.Attack.Ease
 	if at >= until {
 		return AttackState{}
 	}
-	return AttackState{Until: time.Unix(0, until).UTC(), Share: c.attack.strength(at, c.cfg.Attack.Ease)}
+	return AttackState{
+		Until: time.Unix(0, until).UTC(), Share: c.attack.strength(at, ease), Easing: until-at <= min(at-from, int64(ease)),
+	}
 }
 
 // Attack switches on until a time, which may be the present: then it eases off from where it is. A zero time stands for the

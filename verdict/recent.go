@@ -63,6 +63,8 @@ type record struct {
 	count    Count
 	why      CountWhy
 	required string // the step that the service asked for; a constant
+	answered uint16 // see Story
+	retry    uint16
 	ja4N     uint8
 	framesN  uint8
 	trace    Trace
@@ -136,6 +138,7 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 	p.verdict, p.cause, p.mode, p.degraded = d.Verdict, d.Cause, d.Mode, d.Degraded
 	p.trace = d.Trace
 	p.count, p.why, p.required = CountDocument, WhyUncounted, ""
+	p.answered, p.retry = 0, 0
 	p.methodN = uint8(copy(p.method[:], v.Method))
 	p.ja4N, p.framesN = uint8(copy(p.ja4[:], v.JA4)), uint8(copy(p.frames[:], v.Frames))
 	p.software, p.belies = client.Handshake(v)
@@ -150,6 +153,20 @@ type keptAt int32
 // counted records what a kept request was counted as.
 func (r *Recent) counted(rid request.ID, d *Decision, is Count, why CountWhy) {
 	r.amend(rid, d, func(p *record) { p.count, p.why = is, why })
+}
+
+// Answered records with which status a stopped client was refused that can't be asked.
+func (r *Recent) Answered(rid request.ID, d *Decision, status int) {
+	r.amend(rid, d, func(p *record) {
+		if p.answered, p.retry = uint16(status), 0; status != 429 { //nolint:gosec // an HTTP status
+			return
+		}
+		wait := d.RetryAfter(time.Unix(0, p.at))
+		if t := d.Throttle(); t != nil {
+			wait = t.Wait
+		}
+		p.retry = uint16(min((wait+time.Second-1)/time.Second, math.MaxUint16)) //nolint:gosec // bounded
+	})
 }
 
 // amend changes what is kept of a request, if it still is.
@@ -181,28 +198,30 @@ type Story struct {
 	Path       string      `json:"path"` // without the query; cut after 72 bytes, and then it ends in "…"
 	Verdict    string      `json:"verdict"`
 	Cause      string      `json:"cause"`
-	Subject    string      `json:"subject"`              // whom the request was charged to
-	Considered []string    `json:"considered"`           // all verified identities, the strongest first
-	Refused    []Refusal   `json:"refused,omitempty"`    // identities that were presented and not accepted
-	Place      *StoryPlace `json:"place,omitempty"`      // where the address is, as far as a file says it
-	Handshake  *StoryHello `json:"handshake,omitempty"`  // how the client began its connection, as far as that is known
-	Waived     string      `json:"waived,omitempty"`     // why the cause has no consequence
-	Excused    string      `json:"excused,omitempty"`    // the identity that a ban on the address did not stop
-	Entry      *StoryEntry `json:"entry,omitempty"`      // the list entry that decided
-	Rule       string      `json:"rule,omitempty"`       // the line of the rules that decided
-	Score      float32     `json:"score,omitempty"`      // of the judge
-	Ban        *bans.Story `json:"ban,omitempty"`        // the ban that decided
-	Question   *StoryAsked `json:"question,omitempty"`   // what was read in the network that is asked
-	Doubt      *StoryDoubt `json:"doubt,omitempty"`      // why it may be a robot
-	Campaign   *StoryAlike `json:"campaign,omitempty"`   // who else arrives as it does
-	Pass       *StoryPass  `json:"pass,omitempty"`       // the pass that paid
-	Rules      *StoryRules `json:"rules,omitempty"`      // what the service's rules said
-	Message    *StoryRules `json:"message,omitempty"`    // what the rules of a message route said
-	Required   string      `json:"required,omitempty"`   // the step that the service asked for: its answer was withheld
-	Counted    *StoryCount `json:"counted,omitempty"`    // what it was counted as; absent if it is not, or not yet
-	Degraded   bool        `json:"degraded,omitempty"`   // the store was failing
-	Trace      string      `json:"trace,omitempty"`      // the ID of the trace that it is part of; empty: it is not traced
-	TracePage  string      `json:"trace_page,omitempty"` // where people look at that trace; whoever answers for the gateway sets it
+	Subject    string      `json:"subject"`               // whom the request was charged to
+	Considered []string    `json:"considered"`            // all verified identities, the strongest first
+	Refused    []Refusal   `json:"refused,omitempty"`     // identities that were presented and not accepted
+	Place      *StoryPlace `json:"place,omitempty"`       // where the address is, as far as a file says it
+	Handshake  *StoryHello `json:"handshake,omitempty"`   // how the client began its connection, as far as that is known
+	Waived     string      `json:"waived,omitempty"`      // why the cause has no consequence
+	Excused    string      `json:"excused,omitempty"`     // the identity that a ban on the address did not stop
+	Entry      *StoryEntry `json:"entry,omitempty"`       // the list entry that decided
+	Rule       string      `json:"rule,omitempty"`        // the line of the rules that decided
+	Score      float32     `json:"score,omitempty"`       // of the judge
+	Ban        *bans.Story `json:"ban,omitempty"`         // the ban that decided
+	Question   *StoryAsked `json:"question,omitempty"`    // what was read in the network that is asked
+	Doubt      *StoryDoubt `json:"doubt,omitempty"`       // why it may be a robot
+	Campaign   *StoryAlike `json:"campaign,omitempty"`    // who else arrives as it does
+	Pass       *StoryPass  `json:"pass,omitempty"`        // the pass that paid
+	Rules      *StoryRules `json:"rules,omitempty"`       // what the service's rules said
+	Message    *StoryRules `json:"message,omitempty"`     // what the rules of a message route said
+	Required   string      `json:"required,omitempty"`    // the step that the service asked for: its answer was withheld
+	Answered   int         `json:"answered,omitempty"`    // the status with which a stopped client was refused that can't be asked: a program, or for a part
+	RetryAfter int         `json:"retry_after,omitempty"` // with 429: the seconds that it was told to wait
+	Counted    *StoryCount `json:"counted,omitempty"`     // what it was counted as; absent if it is not, or not yet
+	Degraded   bool        `json:"degraded,omitempty"`    // the store was failing
+	Trace      string      `json:"trace,omitempty"`       // the ID of the trace that it is part of; empty: it is not traced
+	TracePage  string      `json:"trace_page,omitempty"`  // where people look at that trace; whoever answers for the gateway sets it
 }
 
 // StoryCount is what a request was counted as, for limits, budgets and factors.
@@ -335,7 +354,7 @@ func (p *record) story() Story {
 	if p.excused.Kind != identity.KindNone {
 		s.Excused = p.excused.String()
 	}
-	s.Required = p.required
+	s.Required, s.Answered, s.RetryAfter = p.required, int(p.answered), int(p.retry)
 	if p.why != WhyUncounted {
 		s.Counted = &StoryCount{p.count.String(), p.why.String()}
 	}

@@ -101,7 +101,7 @@ func (c Cause) String() string {
 var causeWords = [...]string{
 	"nothing spoke against it", "the operator's own block entry", "a white list, or a verified crawler", "a block list", "a rule of the service",
 	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
-	"the rules of a message route", "more is read where it comes from than the people of the site explain, or it is asked in place of a ban",
+	"the rules of a message route", "its address or network has read too much",
 	"it may be a robot, but that is not certain", "the gateway is under attack, and asks whom the site does not know",
 	"it is new, and arrives as many robots from other addresses do", "a program asks more often than programs may",
 }
