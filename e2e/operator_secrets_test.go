@@ -177,7 +177,7 @@ services:
 	secrets["inline key"] = c.Captcha.Key
 	v.get(c.Captcha.Img)
 	v.get(g.url + "/checkcaptcha?rep=" + testAnswer + "&key=" + c.Captcha.Key)
-	page := from(t, addr).do("POST", g.url+"/post", "text=formsecret789", "Content-Type", "application/x-www-form-urlencoded").must(t, 200, `name="rep"`)
+	page := from(t, addr).speaks("fr").do("POST", g.url+"/post", "text=formsecret789", "Content-Type", "application/x-www-form-urlencoded").must(t, 200, `name="rep"`)
 	secrets["sealed form"] = formOf(t, page.body).Get("saved")
 	from(t, addr).get(g.url + "/xml?key=partner-key-0123456789&query=x")
 	from(t, addr).get(g.url + "/xcheckcaptcha?key=bad&rep=" + testAnswer)

@@ -146,7 +146,7 @@ func TestPitfall11PassesShrink(t *testing.T) {
 		t.Errorf("%d passes at once, then 429", len(bought))
 	}
 	for i, n := range bought {
-		if want := max(1, int(100*math.Exp2(-float64(i)))); n != want {
+		if want := max(10, int(100*math.Exp2(-float64(i)))); n != want {
 			t.Errorf("pass %d bought %d, wanted %d: %v", i+1, n, want, bought)
 		}
 	}

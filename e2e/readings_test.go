@@ -47,7 +47,9 @@ func askers(t *testing.T, settings string, args ...any) (*gateway, map[string]as
 				t.Fatal(err)
 			}
 			req.Host, req.URL.Opaque = "site.example", "//site.example"+target
-			req.Header.Set("User-Agent", "t")
+			req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
+			req.Header.Set("Accept-Language", "en")
+			req.Header.Set("Accept-Encoding", "gzip")
 			req.Header.Set("X-Forwarded-For", from)
 			req.Header.Set("Content-Type", form)
 			res, err := dial().RoundTrip(req)
@@ -61,7 +63,7 @@ func askers(t *testing.T, settings string, args ...any) (*gateway, map[string]as
 	}
 	return g, map[string]asker{
 		"HTTP/1.1": func(method, target, from, body string) int {
-			return g.wire(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: site.example\r\nUser-Agent: t\r\nX-Forwarded-For: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+			return g.wire(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: site.example\r\nX-Forwarded-For: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 				method, target, from, form, len(body), body)).StatusCode
 		},
 		"HTTP/2": over(func() http.RoundTripper { return plainHTTP2(t) }, "http", plain),

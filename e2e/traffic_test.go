@@ -40,6 +40,9 @@ func write(t *testing.T, file, text string) {
 // wire sends text unchanged over its own connection, and returns the answer with its body read.
 func (g *gateway) wire(text string) *response {
 	g.t.Helper()
+	if head, rest, ok := strings.Cut(text, "\r\n"); ok && !strings.Contains(text, "User-Agent:") { // a browser's, unless it says what it is
+		text = head + "\r\n" + browserLines + rest
+	}
 	r, err := http.ReadResponse(g.dial(text), &http.Request{Method: strings.Fields(text)[0], URL: &url.URL{Path: "/(raw)"}})
 	if err != nil {
 		g.t.Fatalf("%q: %v", text, err)

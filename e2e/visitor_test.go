@@ -56,7 +56,7 @@ func visitor(t *testing.T) *client {
 
 // browserLines are the fields of a browser in a request that a test writes itself.
 const browserLines = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0\r\n" +
-	"Accept: text/html\r\nAccept-Language: en\r\nAccept-Encoding: gzip\r\n"
+	"Accept: text/html\r\nAccept-Language: en\r\nAccept-Encoding: deflate\r\n"
 
 // response is an answer whose body was read.
 type response struct {
@@ -74,7 +74,9 @@ func (c *client) do(method, url, body string, header ...string) *response {
 		req.Header[k] = v
 	}
 	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+		if req.Header.Set(header[i], header[i+1]); header[i+1] == "" {
+			req.Header.Del(header[i])
+		}
 	}
 	if (req.Header.Get("X-Requested-With") != "" || req.Header.Get("Sec-Fetch-Mode") == "cors") && req.Header.Get("Referer") == "" && req.Header.Get("Origin") == "" {
 		req.Header.Set("Referer", "http://"+req.Host+"/page") // a script calls from a page

@@ -21,12 +21,9 @@ func (v *View) IsWellKnown() bool {
 	if v.WellKnown {
 		return true
 	}
-	if len(v.Query) > 0 {
-		return false
-	}
 	for _, name := range wellKnownNames {
 		if string(v.Path) == name {
-			return true
+			return len(v.Query) == 0
 		}
 	}
 	return bytes.HasPrefix(v.Path, wellKnownPrefix) && isUnambiguous(v.Path)
