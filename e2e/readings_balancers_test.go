@@ -35,7 +35,10 @@ func rawly(t *testing.T, addr, line, fields string) int {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: site.example\r\nUser-Agent: t\r\nConnection: close\r\n%s\r\n", line, fields)
+	if !strings.Contains(fields, "User-Agent:") {
+		fields += "User-Agent: t\r\n"
+	}
+	fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n%s\r\n", line, fields)
 	r, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: strings.Fields(line)[0]})
 	if err != nil {
 		return 0

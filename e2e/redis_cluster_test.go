@@ -58,6 +58,7 @@ services: [{name: default, hosts: ["*"]}]
 						t.Error(err)
 						return
 					}
+					asBrowser(req)
 					req.Header.Set("X-Forwarded-For", addr)
 					began := time.Now()
 					res, err := client.Do(req)

@@ -40,6 +40,7 @@ services:
 			t.Fatal(err)
 		}
 		req.Host = host
+		asBrowser(req)
 		req.Header.Set("Cookie", "spravka="+pass)
 		res, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
@@ -57,7 +58,9 @@ services:
 				t.Fatal(err)
 			}
 			req.Host = host
+			asBrowser(req)
 			req.Header.Set("Accept", "text/html")
+			req.Header.Set("Accept-Encoding", "identity")
 			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 			res, err := http.DefaultTransport.RoundTrip(req)
 			if err != nil {

@@ -34,9 +34,9 @@ func TestRulesThatFailAsk(t *testing.T) {
 	v := visitor(t)
 	v.get(g.url+"/").must(t, 200, "site got")
 	v.get(g.url+"/", "User-Agent", "a bot").must(t, 403, "")
-	long := "Mozilla/5.0 " + strings.Repeat("a b ", 12<<10)
+	long := "Mozilla/5.0 Firefox/133.0 " + strings.Repeat("a b ", 12<<10)
 	r := v.get(g.url+"/", "User-Agent", long).must(t, 302, "")
-	if s := g.why(r); s.Cause != "rule" || !strings.Contains(s.Rules.Error, "the attribute ua has 49163 bytes, more than the limit of 8192") {
+	if s := g.why(r); s.Cause != "rule" || !strings.Contains(s.Rules.Error, "the attribute ua has 49177 bytes, more than the limit of 8192") {
 		t.Errorf("%+v", s.Rules)
 	}
 	r = v.get(g.url+"/slow", "User-Agent", long).must(t, 302, "")

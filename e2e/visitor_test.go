@@ -58,6 +58,12 @@ func visitor(t *testing.T) *client {
 const browserLines = "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0\r\n" +
 	"Accept: text/html\r\nAccept-Language: en\r\nAccept-Encoding: deflate\r\n"
 
+// asBrowser gives a request the fields of a browser; Go itself adds Accept-Encoding.
+func asBrowser(r *http.Request) {
+	r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
+	r.Header.Set("Accept-Language", "en")
+}
+
 // response is an answer whose body was read.
 type response struct {
 	*http.Response
