@@ -122,7 +122,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"Lists": listsView{}, "ListSource": source{}, "ListEntry": entry{}, "ListBadLine": cbb.BadLine{}, "CrawlerStats": cbb.CrawlerStats{},
 		"Label": LabelStory{}, "Allowance": Allowance{}, "Session": processor.SessionView{}, "SessionChallenges": processor.Challenges{},
 		"SessionFactor": processor.FactorView{},
-		"JournalPage": journalPage{}, "JournalStory": toldBody{}, "JournalFigurePage": figuresBody{}, "GatewayState": GatewayState{}, "JournalEntry": journal.Entry{}, "JournalCount": journal.Count{}, "JournalFigures": journal.Figures{},
+		"JournalPage":   journalPage{}, "JournalStory": toldBody{}, "JournalFigurePage": figuresBody{}, "GatewayState": GatewayState{}, "JournalEntry": journal.Entry{}, "JournalCount": journal.Count{}, "JournalFigures": journal.Figures{},
 		"JournalTop": topBody{}, "JournalTopOf": topItems{}, "ErasedSubject": erased{},
 		"Status": statusBody{}, "StatusElsewhere": statusOf{},
 

@@ -30,9 +30,11 @@ func TestPagesAreCompressed(t *testing.T) {
 	silent := asking(t, "silent")
 	sent := silent.c.Redirect(silent.request("GET", "https://example.com/page"))
 	for name, show := range map[string]func(...opt) Response{
-		"digits":  func(o ...opt) Response { a, _ := e.visit("https://example.com/a?b=c", o...); return a },
-		"form":    func(o ...opt) Response { return e.c.ChallengeForm(e.request("POST", "https://example.com/a", o...)) },
-		"blocked": func(o ...opt) Response { return e.c.Blocked(e.request("GET", "https://example.com/a", o...), ReadsPage) },
+		"digits": func(o ...opt) Response { a, _ := e.visit("https://example.com/a?b=c", o...); return a },
+		"form":   func(o ...opt) Response { return e.c.ChallengeForm(e.request("POST", "https://example.com/a", o...)) },
+		"blocked": func(o ...opt) Response {
+			return e.c.Blocked(e.request("GET", "https://example.com/a", o...), ReadsPage)
+		},
 		"check": func(o ...opt) Response {
 			return silent.c.Page(silent.request("GET", sent.Get("Location"), append(o, keeping(&sent))...))
 		},

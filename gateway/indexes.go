@@ -53,4 +53,3 @@ func (x *Indexes) trim(judged []*verdict.Settings) {
 	maps.DeleteFunc(x.of, func(_ string, i uint16) bool { return !used[i] })
 	x.used = used
 }
-

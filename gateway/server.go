@@ -112,7 +112,6 @@ type Server struct {
 	envoyBare   *proxy.Check
 	envoy       *extauthz.Server
 
-
 	cfg         atomic.Pointer[config.Config] // replaced under mu, and read by whoever asks
 	mu          sync.Mutex                    // serialises reloads
 	groups      map[string]*upstream.Group    // by service, kept over a reload that does not change them
