@@ -154,3 +154,12 @@ func FuzzParseSubject(f *testing.F) {
 		}
 	})
 }
+
+// TestNoAddress: of a mistyped address it is said that it is none.
+func TestNoAddress(t *testing.T) {
+	for _, in := range []string{"203.0.113", "203.0.113.777", "2001:::1", "7"} {
+		if _, err := ParseSubject(in); err == nil || !strings.HasSuffix(err.Error(), "is no address") {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
