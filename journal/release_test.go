@@ -88,6 +88,10 @@ func everyFieldIsSet(t *testing.T, all []Told) {
 		}
 	}
 	for f := range reflect.TypeFor[verdict.Story]().NumField() {
+		switch reflect.TypeFor[verdict.Story]().Field(f).Name {
+		case "Answered", "RetryAfter":
+			continue // of recent decisions alone: an entry has its status
+		}
 		if !some(func(told *Told) bool {
 			return told.Story != nil && !reflect.ValueOf(told.Story).Elem().Field(f).IsZero()
 		}) {
