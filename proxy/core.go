@@ -173,25 +173,19 @@ func (c *Case) identifyPartner() {
 func (c *Case) Own() captcha.Endpoint { return c.svc.Captcha.Route(c.view.Path) }
 
 // Decide asks the fast half.
-func (c *Case) Decide() {
-	if c.svc.isHealthCheck(c.view) {
-		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
-		return
-	}
-	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
-	c.judge(false)
-	c.limitProgram(false)
-}
+func (c *Case) Decide() { c.conclude(false) }
 
 // watch asks for the verdict without spending anything: the request is judged a second time.
-func (c *Case) watch() {
+func (c *Case) watch() { c.conclude(true) }
+
+func (c *Case) conclude(watch bool) {
 	if c.svc.isHealthCheck(c.view) {
 		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
 		return
 	}
 	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
-	c.judge(true)
-	c.limitProgram(true)
+	c.judge(watch)
+	c.limitProgram(watch)
 }
 
 // Visit asks for the verdict on a visit to one of the gateway's own pages, as in mode observe: it costs nothing and stops
