@@ -110,8 +110,7 @@ func (x *rig) visit(n int, g *gateway) {
 			return
 		}
 		req.Header.Set("X-Forwarded-For", addr)
-		req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
-		req.Header.Set("Accept-Language", "en")
+		asBrowser(req)
 		began := time.Now()
 		res, err := client.Do(req)
 		took := int64(time.Since(began))

@@ -65,8 +65,7 @@ func TestHTTP2Clients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
-		req.Header.Set("Accept-Language", "en")
+		asBrowser(req)
 		req.Header.Set("Referer", "https://"+secure+"/page")
 		for i := 0; i < len(header); i += 2 {
 			req.Header.Add(header[i], header[i+1])

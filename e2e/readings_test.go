@@ -47,8 +47,7 @@ func askers(t *testing.T, settings string, args ...any) (*gateway, map[string]as
 				t.Fatal(err)
 			}
 			req.Host, req.URL.Opaque = "site.example", "//site.example"+target
-			req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
-			req.Header.Set("Accept-Language", "en")
+			asBrowser(req)
 			req.Header.Set("Accept-Encoding", "gzip")
 			req.Header.Set("X-Forwarded-For", from)
 			req.Header.Set("Content-Type", form)
