@@ -28,7 +28,7 @@ func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, tr
 
 func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (o Outcome, err error) {
 	o.Decision = rules.Unknown
-	err = s.run(ctx, d, f.program(), m, trace, nil, func(_ *rules.Program, r *rules.Run, _ *float64, err error) {
+	err = s.run(ctx, d, f.program(), []*Message{m}, trace, func(_ *rules.Program, r *rules.Run, _ *float64, err error) {
 		o.Log = r.Log()
 		if err == nil {
 			o.Decision, o.Score, o.Tags = r.Decision(), r.Score(), r.AppendTags(nil)
@@ -43,9 +43,9 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 // tookFunc takes the state of a run of the rules, and what the model said that they asked last; nil: they asked none.
 type tookFunc = func(p *rules.Program, r *rules.Run, score *float64, err error)
 
-// run runs the rules p over m and hands the state of the run to took, which keeps nothing of it. Without rules took
-// is not called.
-func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, m *Message, trace bool, shared *counted, took tookFunc) error {
+// run runs the rules p over each reading of a message until one fails, and hands the state of each run to took, which
+// keeps nothing of it. Without rules took is not called.
+func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, readings []*Message, trace bool, took tookFunc) error {
 	if p == nil {
 		return nil
 	}
@@ -54,25 +54,29 @@ func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, m *Messag
 		panic("BUG: the pool holds something else")
 	}
 	defer func() {
-		j.domain, j.message, j.counted, j.asked = nil, nil, nil, asked{}
+		j.domain, j.message, j.asked = nil, nil, asked{}
 		s.judgements.Put(j)
 	}()
-	j.domain, j.message, j.counted, j.run.Trace = d, m, shared, trace
-	err := p.Run(ctx, &j.env, &j.run)
-	var score *float64
-	if j.asked.model != nil {
-		score = &j.asked.score
+	j.domain, j.run.Trace = d, trace
+	j.once.Begin(len(readings) > 1)
+	for _, m := range readings {
+		j.message, j.asked = m, asked{}
+		err := p.Run(ctx, &j.env, &j.run)
+		var score *float64
+		if j.asked.model != nil {
+			score = &j.asked.score
+		}
+		if took(p, &j.run, score, err); err != nil {
+			s.slow(d, err)
+			return err
+		}
+		j.once.Again()
 	}
-	took(p, &j.run, score, err)
-	s.slow(d, err)
-	return err
+	return nil
 }
 
 // slow names the rule that took too long, if that is what err says.
 func (s *System) slow(d *Domain, err error) {
-	if err == nil {
-		return
-	}
 	var f *rules.Fault
 	if !errors.As(err, &f) || !f.Slow {
 		return
@@ -106,21 +110,11 @@ func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[stri
 	if p == nil {
 		p = s.startOf(d)
 	}
-	var shared *counted
-	if len(readings) > 1 {
-		shared = &counted{numbers: make(map[string]int64)}
-	}
+	messages := make([]*Message, len(readings))
 	for i, values := range readings {
-		m, err := kind.read(values)
-		if err != nil {
-			return err
-		}
-		if i > 0 {
-			shared.again = true
-		}
-		if err := s.run(ctx, d, p, m, trace, shared, took); err != nil {
+		if messages[i], err = kind.read(values); err != nil {
 			return err
 		}
 	}
-	return nil
+	return s.run(ctx, d, p, messages, trace, took)
 }

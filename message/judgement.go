@@ -2,10 +2,10 @@ package message
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"antirobot/rules"
+	"antirobot/rules/sources"
 )
 
 // Outcome is what the rules made of a message.
@@ -21,30 +21,18 @@ type judgement struct {
 	system  *System
 	domain  *Domain
 	message *Message
-	counted *counted // nil: the message has one reading
+	once    sources.Once
 	asked   asked
 	run     rules.Run
 	env     rules.Env
 }
 
-// counted is what the readings of one message have counted.
-type counted struct {
-	again   bool // the first reading is done
-	numbers map[string]int64
-}
-
-// first says whether key was not yet counted for this message; of what kind it is, is part of it.
-func (c *counted) first(key string) bool {
-	if _, ok := c.numbers[key]; ok {
-		return false
-	}
-	c.numbers[key] = 0
-	return true
-}
-
 func newJudgement(s *System) *judgement {
 	j := &judgement{system: s}
-	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists, Places: s.deps.Places}
+	j.once = sources.Once{Storages: j, Counters: j}
+	j.env = rules.Env{
+		Attributes: j, Storages: &j.once, Models: j, Logs: j, Counters: &j.once, Lists: s.deps.Lists, Places: s.deps.Places,
+	}
 	return j
 }
 
@@ -105,7 +93,7 @@ func (s *System) mayExplain() bool {
 }
 
 func (j *judgement) Train(ctx context.Context, model, text string, good bool) error {
-	if j.counted != nil && j.counted.again {
+	if !j.once.First() {
 		return nil
 	}
 	m, err := j.domain.Model(model)
@@ -116,7 +104,7 @@ func (j *judgement) Train(ctx context.Context, model, text string, good bool) er
 }
 
 func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) error {
-	if j.counted != nil && j.counted.again {
+	if !j.once.First() {
 		return nil
 	}
 	l, err := j.domain.messageLog(log)
@@ -180,9 +168,6 @@ func (j *judgement) Add(ctx context.Context, c rules.Counter, n uint64) error {
 	if err != nil {
 		return err
 	}
-	if j.counted != nil && !j.counted.first(fmt.Sprint("add", c.Prefix, c.Type, c.Value)) {
-		return nil
-	}
 	return j.system.deps.Counters.Add(ctx, c, n)
 }
 
@@ -190,9 +175,6 @@ func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.V
 	c, err := j.own(c)
 	if err != nil {
 		return err
-	}
-	if j.counted != nil && !j.counted.first(fmt.Sprint("pair", c.Prefix, c.Type, c.Value, unique)) {
-		return nil
 	}
 	return j.system.deps.Counters.AddPair(ctx, c, unique)
 }
@@ -203,48 +185,23 @@ func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) 
 	if err != nil {
 		return err
 	}
-	if j.counted != nil && !j.counted.first(fmt.Sprint("mark", as, c.Prefix, c.Type, c.Value)) {
-		return nil
-	}
 	return j.system.deps.Counters.Mark(ctx, c, as)
 }
 
-// Frequency is rules.Storages.
+// Frequency implements rules.Storages.
 func (j *judgement) Frequency(ctx context.Context, name string, key []byte, n int64, window time.Duration) (int64, error) {
 	s, err := j.domain.storage(name)
 	if err != nil {
 		return 0, err
 	}
-	if j.counted == nil || n == 0 {
-		return s.Incr(ctx, key, n, window)
-	}
-	return j.counted.once(name+"\x00"+string(key), func() (int64, error) { return s.Incr(ctx, key, n, window) })
+	return s.Incr(ctx, key, n, window)
 }
 
-// Draw is rules.Storages.
+// Draw implements rules.Storages.
 func (j *judgement) Draw(ctx context.Context, name string, key []byte, b rules.Bucket) (time.Duration, error) {
 	s, err := j.domain.storage(name)
 	if err != nil {
 		return 0, err
 	}
-	if j.counted == nil {
-		return s.Draw(ctx, key, b, true)
-	}
-	wait, err := j.counted.once(name+"\x00"+string(key), func() (int64, error) {
-		wait, err := s.Draw(ctx, key, b, true)
-		return int64(wait), err
-	})
-	return time.Duration(wait), err
-}
-
-// once returns what f gave for key when it was first asked.
-func (c *counted) once(key string, f func() (int64, error)) (int64, error) {
-	if n, ok := c.numbers[key]; ok {
-		return n, nil
-	}
-	n, err := f()
-	if err == nil {
-		c.numbers[key] = n
-	}
-	return n, err
+	return s.Draw(ctx, key, b, true)
 }

@@ -42,7 +42,8 @@ func (s *Ruleset) judgeClaims(ctx context.Context, r *verdict.Ruling, j *run) {
 		}
 	}
 	for _, m := range j.view.Claims {
-		j.as(m)
+		j.method = m
+		j.once.Again()
 		err := s.program.Run(ctx, &j.env, &j.run)
 		other.Take(s.program, &j.run)
 		keep(err)
@@ -50,44 +51,4 @@ func (s *Ruleset) judgeClaims(ctx context.Context, r *verdict.Ruling, j *run) {
 	if j.view.Overclaims {
 		keep(errClaims)
 	}
-}
-
-// counted is what the runs over one request added to counters, and read there. The zero value is ready for use.
-type counted struct {
-	run  int // the present one
-	seen map[string]reading
-}
-
-// reading is what a run was told of a counter: one number or two.
-type reading struct {
-	run  int
-	a, b uint64
-}
-
-// as begins another run over the same request, as if it had this method.
-func (r *run) as(method []byte) {
-	r.method = method
-	r.counted.run++
-}
-
-// once asks for a counter, unless an earlier run over the same request has asked the same: then it has the same answer. key
-// says what is asked. A request that claims no method has one run, for which nothing is kept.
-func (r *run) once(key func() string, ask func() (reading, error)) (reading, error) {
-	if len(r.view.Claims) == 0 {
-		return ask()
-	}
-	c, k := &r.counted, key()
-	if had, ok := c.seen[k]; ok && had.run < c.run {
-		return had, nil
-	}
-	now, err := ask()
-	if err != nil {
-		return now, err
-	}
-	if c.seen == nil {
-		c.seen = make(map[string]reading)
-	}
-	now.run = c.run
-	c.seen[k] = now
-	return now, nil
 }

@@ -213,7 +213,8 @@ func (s *Ruleset) Answered(v *request.View, id *identity.Identity, vs *verdict.S
 	err := s.after.Run(ctx, &j.env, &j.run)
 	if s.afterByMethod {
 		for _, m := range v.Claims {
-			j.as(m)
+			j.method = m
+			j.once.Again()
 			err = errors.Join(err, s.after.Run(ctx, &j.env, &j.run))
 		}
 	}

@@ -2,7 +2,6 @@ package requestrules
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +30,7 @@ type run struct {
 	watch   bool
 	answer  *verdict.Answer // for rules over answers
 	method  []byte          // that it is judged as: its own, or one that it claims
-	counted counted
+	once    sources.Once
 
 	run rules.Run
 	env rules.Env
@@ -43,7 +42,8 @@ type run struct {
 
 func newRun(e *Engine) *run {
 	r := &run{engine: e}
-	r.env = rules.Env{Attributes: r, Storages: r, Counters: r, Lists: r, Places: e.deps.Places}
+	r.once = sources.Once{Storages: r, Counters: r}
+	r.env = rules.Env{Attributes: r, Storages: &r.once, Counters: &r.once, Lists: r, Places: e.deps.Places}
 	return r
 }
 
@@ -53,7 +53,8 @@ func (s *Ruleset) run(v *request.View, id *identity.Identity, vs *verdict.Settin
 		panic("BUG: the pool holds something else")
 	}
 	r.service, r.view, r.id, r.so, r.watch = vs.Name, v, id, so, vs.Watch
-	r.method, r.counted = v.Method, counted{}
+	r.method = v.Method
+	r.once.Begin(len(v.Claims) > 0)
 	r.subject, r.path, r.joined = r.subject[:0], r.path[:0], r.joined[:0]
 	r.run.Trace, r.env.MaxText = trace, s.maxInput
 	return r
@@ -209,35 +210,30 @@ func (r *run) cookie(name string) (rules.Value, bool) {
 	return rules.Value{Kind: rules.Text, Text: request.Borrow(value)}, ok
 }
 
-// Frequency is rules.Storages. Each service counts on its own.
+// Frequency implements rules.Storages. Each service counts on its own.
 func (r *run) Frequency(ctx context.Context, storage string, key []byte, n int64, window time.Duration) (int64, error) {
 	s, err := r.storage(storage)
 	if err != nil {
 		return 0, err
 	}
-	r.key = append(append(append(r.key[:0], r.service...), 0), key...)
 	if r.watch {
-		n = 0 // it was counted when the same request was looked at first; and a look at our own pages is not a request
+		n = 0
 	}
-	got, err := r.once(func() string { return fmt.Sprintf("frequency %d %s %s", n, storage, r.key) }, func() (reading, error) {
-		a, err := s.Incr(ctx, r.key, n, window)
-		return reading{a: uint64(a)}, err
-	})
-	return int64(got.a), err
+	return s.Incr(ctx, r.ofService(key), n, window)
 }
 
-// Draw is rules.Storages. A second look takes no token.
+// Draw implements rules.Storages.
 func (r *run) Draw(ctx context.Context, storage string, key []byte, b rules.Bucket) (time.Duration, error) {
 	s, err := r.storage(storage)
 	if err != nil {
 		return 0, err
 	}
+	return s.Draw(ctx, r.ofService(key), b, !r.watch)
+}
+
+func (r *run) ofService(key []byte) []byte {
 	r.key = append(append(append(r.key[:0], r.service...), 0), key...)
-	got, err := r.once(func() string { return fmt.Sprintf("draw %s %s", storage, r.key) }, func() (reading, error) {
-		wait, err := s.Draw(ctx, r.key, b, !r.watch)
-		return reading{a: uint64(wait)}, err
-	})
-	return time.Duration(got.a), err
+	return r.key
 }
 
 func (r *run) storage(name string) (sources.Storage, error) {
@@ -247,53 +243,48 @@ func (r *run) storage(name string) (sources.Storage, error) {
 	case storageKept:
 		return r.engine.kept, nil
 	}
-	return nil, rules.Faultf(rules.CodeProperty, "requests have no storage %.64q: %s is in memory, %s in the store", name, storageMemory, storageKept)
+	return nil, rules.Faultf(rules.CodeProperty, "requests have no storage %.64q: %s is in memory, %s in the store",
+		name, storageMemory, storageKept)
 }
 
-// Listed and Texts are rules.ListSource.
+// Listed implements rules.ListSource.
 func (r *run) Listed(_ context.Context, list string, v rules.Value) (bool, error) {
 	return sources.Listed(r.engine.deps.Lists, list, v, r.service, r.view.At), nil
 }
 
+// Texts implements rules.ListSource.
 func (r *run) Texts(list string) *texts.Set { return r.engine.deps.Lists.Texts(list, r.service) }
 
-// Count, Share, Add, AddPair and Mark are rules.Counters; a second look counts nothing.
-
+// Count implements rules.CounterSource.
 func (r *run) Count(ctx context.Context, c rules.Counter) (uint64, error) {
-	got, err := r.once(func() string { return fmt.Sprintf("count %+v", c) }, func() (reading, error) {
-		n, err := r.engine.deps.Counters.Count(ctx, c)
-		return reading{a: n}, err
-	})
-	return got.a, err
+	return r.engine.deps.Counters.Count(ctx, c)
 }
 
+// Share implements rules.CounterSource.
 func (r *run) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
-	got, err := r.once(func() string { return fmt.Sprintf("share %+v", c) }, func() (reading, error) {
-		bad, judged, err := r.engine.deps.Counters.Share(ctx, c)
-		return reading{a: bad, b: judged}, err
-	})
-	return got.a, got.b, err
+	return r.engine.deps.Counters.Share(ctx, c)
 }
 
+// Add implements rules.CounterSource.
 func (r *run) Add(ctx context.Context, c rules.Counter, n uint64) error {
-	return r.note(func() string { return fmt.Sprintf("add %d %+v", n, c) }, func() error { return r.engine.deps.Counters.Add(ctx, c, n) })
-}
-
-func (r *run) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
-	return r.note(func() string { return fmt.Sprintf("pair %+v %+v", c, unique) }, func() error {
-		return r.engine.deps.Counters.AddPair(ctx, c, unique)
-	})
-}
-
-func (r *run) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
-	return r.note(func() string { return fmt.Sprintf("mark %d %+v", as, c) }, func() error { return r.engine.deps.Counters.Mark(ctx, c, as) })
-}
-
-// note counts, unless an earlier run over the same request counted the same.
-func (r *run) note(key func() string, count func() error) error {
 	if r.watch {
 		return nil
 	}
-	_, err := r.once(key, func() (reading, error) { return reading{}, count() })
-	return err
+	return r.engine.deps.Counters.Add(ctx, c, n)
+}
+
+// AddPair implements rules.CounterSource.
+func (r *run) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
+	if r.watch {
+		return nil
+	}
+	return r.engine.deps.Counters.AddPair(ctx, c, unique)
+}
+
+// Mark implements rules.CounterSource.
+func (r *run) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	if r.watch {
+		return nil
+	}
+	return r.engine.deps.Counters.Mark(ctx, c, as)
 }

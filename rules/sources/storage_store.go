@@ -2,128 +2,166 @@ package sources
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
-	"strconv"
+	"math/rand/v2"
+	"sync"
 	"time"
 
+	"antirobot/rules"
 	"antirobot/store"
 )
 
-// StoreStorage is a Storage in the store: it survives a restart, and several gateways share it.
+const (
+	maxDraws = 64 // tries to take tokens while other gateways take some
+	drawTime = time.Second
+	maxEmpty = 1 << 16 // empty buckets that are remembered
+)
+
+// StoreStorage is a Storage in the store: it survives a restart, and several gateways share it. Counts and tokens wait for no
+// disk.
 type StoreStorage struct {
 	store  store.Store
-	quick  store.Store // the same; counts and tokens need no disk
 	prefix []byte
 	now    func() time.Time
-	empty  *MemoryStorage // until when buckets are known to be empty: a flood does not reach the store
-	draws  draws
+	empty  *MemoryStorage // until when buckets are known to be empty, so that a flood does not reach the store
+
+	mu    sync.Mutex
+	lines map[string][]*drawer // by bucket; present while a goroutine draws from it
 }
 
-// maxEmpty bounds how many empty buckets are remembered.
-const maxEmpty = 1 << 16
+// drawer is a caller that waits for a token. wait and err are valid once done is closed.
+type drawer struct {
+	bucket rules.Bucket
+	wait   time.Duration
+	err    error
+	done   chan struct{}
+}
 
-// NewStoreStorage returns a storage whose keys in st begin with prefix. Buckets read the time from now (nil: time.Now).
+// NewStoreStorage returns a storage whose keys in st begin with prefix. now is for the buckets (nil: time.Now).
 func NewStoreStorage(st store.Store, prefix string, now func() time.Time) *StoreStorage {
 	if now == nil {
 		now = time.Now
 	}
-	return &StoreStorage{store: st, quick: store.Hasten(st), prefix: []byte(prefix), now: now, empty: NewMemoryStorage(now, maxEmpty)}
+	return &StoreStorage{
+		store: store.Hasten(st), prefix: []byte(prefix), now: now,
+		empty: NewMemoryStorage(now, maxEmpty), lines: make(map[string][]*drawer),
+	}
 }
-
-// maxSwaps bounds the tries of a change that others disturb.
-const maxSwaps = 100
-
-var errBusy = errors.New("the value changes too fast")
 
 func (d *StoreStorage) key(key []byte) []byte {
 	return append(append(make([]byte, 0, len(d.prefix)+len(key)), d.prefix...), key...)
 }
 
-// Get reads what Set wrote; a counter is read with Incr of 0.
-func (d *StoreStorage) Get(ctx context.Context, key []byte) ([]byte, bool, error) {
-	v, err := d.store.Get(ctx, nil, d.key(key))
-	if err == nil {
-		return v, true, nil
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		return nil, false, err
-	}
-	n, err := d.store.Incr(ctx, d.key(key), 0, 0)
-	if err != nil || n == 0 {
-		return nil, false, err
-	}
-	return strconv.AppendInt(nil, n, 10), true, nil
-}
-
-// Set is Storage.
-func (d *StoreStorage) Set(ctx context.Context, key, value []byte, expire time.Duration) error {
-	if err := d.zero(ctx, key); err != nil {
-		return err
-	}
-	return d.store.Put(ctx, d.key(key), value, expire)
-}
-
-// zero empties the counter of key.
-func (d *StoreStorage) zero(ctx context.Context, key []byte) error {
-	n, err := d.store.Incr(ctx, d.key(key), 0, 0)
-	if err != nil || n == 0 {
-		return err
-	}
-	_, err = d.store.Incr(ctx, d.key(key), -n, 0)
-	return err
-}
-
-// Add is Storage.
-func (d *StoreStorage) Add(ctx context.Context, key, value []byte, expire time.Duration) (bool, error) {
-	n, err := d.store.Incr(ctx, d.key(key), 0, 0)
-	if err != nil || n != 0 {
-		return false, err
-	}
-	return d.store.Swap(ctx, d.key(key), nil, value, expire)
-}
-
-// Append is Storage.
-func (d *StoreStorage) Append(ctx context.Context, key, value []byte) (bool, error) {
-	for range maxSwaps {
-		var old []byte
-		var left time.Duration
-		found := false
-		err := d.store.Scan(ctx, d.key(key), func(k, v []byte, ttl time.Duration) error {
-			if len(k) == len(d.prefix)+len(key) {
-				old, left, found = append([]byte{}, v...), ttl, true
-				return errFound
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errFound) {
-			return false, err
-		}
-		if !found {
-			return false, nil
-		}
-		if len(old)+len(value) > maxStored {
-			return false, errTooLong
-		}
-		swapped, err := d.store.Swap(ctx, d.key(key), old, append(old[:len(old):len(old)], value...), left)
-		if err != nil || swapped {
-			return swapped, err
-		}
-	}
-	return false, errBusy
-}
-
-// errFound ends a scan early.
-var errFound = errors.New("found")
-
-// Incr counts with the store's quota; it does not see values that were Set, and never falls below zero.
+// Incr implements Storage.
 func (d *StoreStorage) Incr(ctx context.Context, key []byte, n int64, expire time.Duration) (int64, error) {
-	return d.quick.Incr(ctx, d.key(key), n, expire)
+	return d.store.Incr(ctx, d.key(key), n, expire)
 }
 
-// Delete is Storage.
-func (d *StoreStorage) Delete(ctx context.Context, key []byte) error {
-	if err := d.zero(ctx, key); err != nil {
-		return err
+// clock returns the time of the store's servers, which gateways share.
+func (d *StoreStorage) clock() int64 { return store.Time(d.store, d.now()).UnixNano() }
+
+// Draw implements Storage. Callers that draw from one bucket at the same time share one change of its value in the store:
+// otherwise all but one of them would have to try again.
+func (d *StoreStorage) Draw(ctx context.Context, key []byte, b rules.Bucket, take bool) (time.Duration, error) {
+	at := d.clock()
+	if until, err := d.empty.Incr(ctx, key, 0, 0); err == nil && until > at {
+		return time.Duration(until - at), nil
 	}
-	return d.store.Delete(ctx, d.key(key))
+	if !take {
+		full, _, err := d.full(ctx, d.key(key))
+		_, wait := drawn(full, at, b)
+		return wait, err
+	}
+	one := &drawer{bucket: b, done: make(chan struct{})}
+	d.mu.Lock()
+	line, drawing := d.lines[string(key)]
+	d.lines[string(key)] = append(line, one)
+	d.mu.Unlock()
+	if !drawing {
+		go d.serve(string(key))
+	}
+	select {
+	case <-one.done:
+		return one.wait, one.err
+	case <-ctx.Done(): // the token may be lost
+		return 0, ctx.Err()
+	}
+}
+
+// serve draws for the callers of a bucket until none is left.
+func (d *StoreStorage) serve(key string) {
+	for {
+		d.mu.Lock()
+		line := d.lines[key]
+		if len(line) == 0 {
+			delete(d.lines, key)
+			d.mu.Unlock()
+			return
+		}
+		d.lines[key] = nil
+		d.mu.Unlock()
+		ctx, cancel := context.WithTimeout(context.Background(), drawTime)
+		err := d.draw(ctx, []byte(key), line)
+		cancel()
+		for _, x := range line {
+			if err != nil {
+				x.wait, x.err = 0, err
+			}
+			close(x.done)
+		}
+	}
+}
+
+// full returns when a bucket is full again, and its value in the store (nil: none).
+func (d *StoreStorage) full(ctx context.Context, key []byte) (int64, []byte, error) {
+	old, err := d.store.Get(ctx, nil, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil, nil
+	}
+	if err != nil || len(old) != 8 {
+		return 0, old, err
+	}
+	return int64(binary.BigEndian.Uint64(old)), old, nil
+}
+
+// draw takes a token for each of line, in order, as far as there are tokens.
+func (d *StoreStorage) draw(ctx context.Context, key []byte, line []*drawer) error {
+	stored := d.key(key)
+	for try := range maxDraws {
+		if try > 0 {
+			time.Sleep(rand.N(time.Duration(try) * 50 * time.Microsecond)) //nolint:gosec // jitter
+		}
+		at := d.clock()
+		full, old, err := d.full(ctx, stored)
+		if err != nil {
+			return err
+		}
+		got, last := false, time.Duration(0)
+		for _, x := range line {
+			var next int64
+			if next, x.wait = drawn(full, at, x.bucket); x.wait == 0 {
+				full, got = next, true
+			}
+			last = max(last, x.wait)
+		}
+		if got {
+			value := binary.BigEndian.AppendUint64(nil, uint64(full))
+			swapped, err := d.store.Swap(ctx, stored, old, value, time.Duration(full-at)+time.Second)
+			if err != nil {
+				return err
+			}
+			if !swapped {
+				continue
+			}
+		}
+		if last > 0 {
+			d.empty.set(key, at+int64(last))
+		}
+		return nil
+	}
+	for _, x := range line {
+		x.wait = x.bucket.Every // under this much contention the bucket counts as empty
+	}
+	return nil
 }

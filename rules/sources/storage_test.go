@@ -3,14 +3,17 @@ package sources
 import (
 	"context"
 	"fmt"
+	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"antirobot/rules"
 	"antirobot/store"
 )
 
-// clock is a clock that stands until it is moved. Storages read it in goroutines of their own.
+// clock is a clock that stands until it is moved.
 type clock struct{ at atomic.Int64 } // unix nanoseconds
 
 func newClock() *clock {
@@ -22,87 +25,190 @@ func newClock() *clock {
 func (c *clock) now() time.Time          { return time.Unix(0, c.at.Load()) }
 func (c *clock) advance(d time.Duration) { c.at.Add(int64(d)) }
 
-// TestStorages runs the same calls over both kinds.
 func TestStorages(t *testing.T) {
 	c := newClock()
 	st := store.NewMemory(c.now)
 	defer st.Close()
-	for name, s := range map[string]Storage{
-		"memory": NewMemoryStorage(c.now, 1000),
-		"store":  NewStoreStorage(st, "p/", c.now),
-	} {
+	for name, s := range map[string]Storage{"memory": NewMemoryStorage(c.now, 1000), "store": NewStoreStorage(st, "p/", c.now)} {
 		t.Run(name, func(t *testing.T) {
-			ctx := context.Background()
-			get := func(key, want string) {
-				t.Helper()
-				v, ok, err := s.Get(ctx, []byte(key))
-				if got := string(v); err != nil || ok != (want != "") || got != want {
-					t.Errorf("get %s: %q %v %v, want %q", key, got, ok, err, want)
-				}
-			}
-			yes := func(ok bool, err error, want bool) {
-				t.Helper()
-				if err != nil || ok != want {
-					t.Errorf("%v, %v, want %v", ok, err, want)
-				}
-			}
 			incr := func(key string, n, want int64, expire time.Duration) {
 				t.Helper()
-				if got, err := s.Incr(ctx, []byte(key), n, expire); got != want || err != nil {
+				if got, err := s.Incr(context.Background(), []byte(key), n, expire); got != want || err != nil {
 					t.Errorf("incr %s: %d, %v, want %d", key, got, err, want)
 				}
 			}
-			get("a", "")
-			_ = s.Set(ctx, []byte("a"), []byte("1"), 0)
-			get("a", "1")
-			ok, err := s.Add(ctx, []byte("a"), []byte("2"), 0)
-			yes(ok, err, false)
-			ok, err = s.Append(ctx, []byte("a"), []byte("x"))
-			yes(ok, err, true)
-			get("a", "1x")
-			ok, err = s.Append(ctx, []byte("no"), []byte("x"))
-			yes(ok, err, false)
-			_ = s.Delete(ctx, []byte("a"))
-			get("a", "")
-			ok, err = s.Add(ctx, []byte("b"), []byte("2"), time.Minute)
-			yes(ok, err, true)
-			ok, err = s.Append(ctx, []byte("b"), []byte("3"))
-			yes(ok, err, true)
+			incr("n", 0, 0, 0)
+			incr("n", -1, 0, 0)
 			incr("n", 1, 1, time.Minute)
 			incr("n", 2, 3, time.Hour) // the expiry stays
-			get("n", "3")
 			c.advance(time.Minute - time.Millisecond)
-			get("b", "23")
 			incr("n", 0, 3, 0)
 			c.advance(time.Millisecond)
-			get("b", "") // gone at t ≥ start + timeout
-			incr("n", 5, 5, time.Minute)
+			incr("n", 5, 5, time.Minute) // gone at t ≥ start + timeout
 			incr("n", -9, 0, 0)
 			incr("ever", 1, 1, 0)
 			c.advance(10000 * time.Hour)
 			incr("ever", 1, 2, 0)
-			if _, err := s.Incr(ctx, []byte("ever"), 1, -1); err == nil {
+			if _, err := s.Incr(context.Background(), []byte("ever"), 1, -1); err == nil {
 				t.Error("a negative expiry")
 			}
-			_ = s.Delete(ctx, []byte("ever"))
-			get("ever", "")
 		})
 	}
 }
 
+// TestStorageBound: a full storage keeps its bound, and expired entries give their memory back.
 func TestStorageBound(t *testing.T) {
 	c := newClock()
-	s := NewMemoryStorage(c.now, 640)
-	for i := range 100_000 {
-		if _, err := s.Incr(context.Background(), fmt.Appendf(nil, "k%d", i), 1, time.Minute); err != nil {
-			t.Fatal(err)
+	used := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := used()
+	const many = 200_000
+	s := NewMemoryStorage(c.now, many/2)
+	for i := range many {
+		_, _ = s.Incr(context.Background(), fmt.Appendf(nil, "a key of some length, as they are: %d", i), 1, time.Minute)
+	}
+	full := used() - before
+	if full > many/2*150 {
+		t.Errorf("%d bytes for each counter", full/(many/2))
+	}
+	c.advance(time.Minute)
+	s.sweep()
+	if after := used() - before; after > full/10 {
+		t.Errorf("%d bytes are still in use, of %d", after, full)
+	}
+	runtime.KeepAlive(s)
+}
+
+// TestBuckets: two gateways share the buckets of a store, and share none in memory.
+func TestBuckets(t *testing.T) {
+	ctx, c := context.Background(), newClock()
+	st := store.NewMemory(c.now)
+	defer st.Close()
+	b := rules.Bucket{Every: 10 * time.Second, Burst: 3}
+	draw := func(s Storage, want time.Duration) {
+		t.Helper()
+		for range 2 { // a look takes nothing
+			if wait, err := s.Draw(ctx, []byte("k"), b, false); err != nil || wait != want {
+				t.Errorf("would wait %s, %v, want %s", wait, err, want)
+			}
+		}
+		if wait, err := s.Draw(ctx, []byte("k"), b, true); err != nil || wait != want {
+			t.Errorf("wait %s, %v, want %s", wait, err, want)
 		}
 	}
-	n := 0
-	for i := range s.shards {
-		n += len(s.shards[i].entries)
+	memory := NewMemoryStorage(c.now, 1000)
+	for _, pair := range [][2]Storage{{memory, memory}, {NewStoreStorage(st, "p/", c.now), NewStoreStorage(st, "p/", c.now)}} {
+		one, other := pair[0], pair[1]
+		draw(one, 0)
+		draw(other, 0)
+		draw(one, 0)
+		draw(other, 10*time.Second)
+		draw(one, 10*time.Second)
+		c.advance(9 * time.Second)
+		draw(other, time.Second)
+		c.advance(time.Second)
+		draw(one, 0)
+		draw(other, 10*time.Second)
+		c.advance(time.Hour)
+		draw(other, 0)
+		draw(one, 0)
+		draw(other, 0)
+		draw(one, 10*time.Second)
 	}
-	if n > 640 || s.evicted.Load() == 0 {
-		t.Errorf("%d entries, %d evicted", n, s.evicted.Load())
+}
+
+// crowded is a store that lets others run between a look and a change.
+type crowded struct {
+	store.Store
+	swaps atomic.Int64
+}
+
+func (c *crowded) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
+	c.swaps.Add(1)
+	for range 100 {
+		runtime.Gosched()
+	}
+	return c.Store.Swap(ctx, key, old, val, ttl)
+}
+
+// TestDrawsTogether: callers that draw at the same time get all tokens and no more, at three gateways.
+func TestDrawsTogether(t *testing.T) {
+	c := newClock()
+	st := &crowded{Store: store.NewMemory(c.now)}
+	defer st.Close()
+	gateways := []*StoreStorage{NewStoreStorage(st, "p/", c.now), NewStoreStorage(st, "p/", c.now), NewStoreStorage(st, "p/", c.now)}
+	b := rules.Bucket{Every: time.Hour, Burst: 500}
+	const many = 600
+	var got, empty atomic.Int64
+	var all sync.WaitGroup
+	begin := make(chan struct{})
+	for i := range many {
+		all.Go(func() {
+			<-begin
+			wait, err := gateways[i%len(gateways)].Draw(context.Background(), []byte("k"), b, true)
+			switch {
+			case err != nil:
+				t.Error(err)
+			case wait == 0:
+				got.Add(1)
+			case wait == time.Hour:
+				empty.Add(1)
+			default:
+				t.Errorf("wait %s", wait)
+			}
+		})
+	}
+	close(begin)
+	all.Wait()
+	if got.Load() != b.Burst || empty.Load() != many-b.Burst {
+		t.Errorf("%d tokens of %d, and %d times none", got.Load(), b.Burst, empty.Load())
+	}
+	if n := st.swaps.Load(); n > many/2 {
+		t.Errorf("%d changes of the value for %d callers", n, many)
+	}
+}
+
+// stuck is a store whose first change waits.
+type stuck struct {
+	store.Store
+	free, in chan struct{}
+}
+
+func (s *stuck) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
+	s.in <- struct{}{}
+	<-s.free
+	return s.Store.Swap(ctx, key, old, val, ttl)
+}
+
+// TestDrawGivesUp: a caller leaves the line when its time is over, and the others get their tokens.
+func TestDrawGivesUp(t *testing.T) {
+	c := newClock()
+	st := &stuck{Store: store.NewMemory(c.now), free: make(chan struct{}), in: make(chan struct{}, 10)}
+	defer st.Close()
+	s := NewStoreStorage(st, "p/", c.now)
+	b := rules.Bucket{Every: time.Hour, Burst: 3}
+	first, third := make(chan time.Duration, 1), make(chan time.Duration, 1)
+	draw := func(ctx context.Context, to chan time.Duration) {
+		wait, err := s.Draw(ctx, []byte("k"), b, true)
+		if err != nil {
+			t.Error(err)
+		}
+		to <- wait
+	}
+	go draw(context.Background(), first)
+	<-st.in
+	ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+	defer cancel()
+	if _, err := s.Draw(ctx, []byte("k"), b, true); err == nil {
+		t.Error("drew from a store that hangs")
+	}
+	go draw(context.Background(), third)
+	close(st.free)
+	if a, b := <-first, <-third; a != 0 || b != 0 {
+		t.Errorf("waits of %s and %s", a, b)
 	}
 }

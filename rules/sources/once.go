@@ -1,0 +1,121 @@
+package sources
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"antirobot/rules"
+)
+
+// Once lets several runs of rules over one request or message count as one: what an earlier run has asked, a later one is
+// answered in the same way, and adds nothing. It is for one goroutine at a time; the zero value passes everything on.
+type Once struct {
+	Storages rules.Storages
+	Counters rules.CounterSource
+
+	runs int
+	seen map[string]reading // nil: there is one run
+}
+
+// reading is the answer of a storage or a counter: one number or two.
+type reading struct {
+	run  int
+	a, b uint64
+}
+
+// Begin starts the first run; several is whether others may follow.
+func (o *Once) Begin(several bool) {
+	if o.runs, o.seen = 0, nil; several {
+		o.seen = make(map[string]reading)
+	}
+}
+
+// Again starts another run over the same.
+func (o *Once) Again() { o.runs++ }
+
+// First reports whether the first run is not over yet.
+func (o *Once) First() bool { return o.runs == 0 }
+
+func (o *Once) ask(key string, f func() (a, b uint64, err error)) (a, b uint64, err error) {
+	if had, ok := o.seen[key]; ok && had.run < o.runs {
+		return had.a, had.b, nil
+	}
+	if a, b, err = f(); err == nil {
+		o.seen[key] = reading{o.runs, a, b}
+	}
+	return a, b, err
+}
+
+// Frequency implements rules.Storages.
+func (o *Once) Frequency(ctx context.Context, name string, key []byte, n int64, window time.Duration) (int64, error) {
+	if o.seen == nil {
+		return o.Storages.Frequency(ctx, name, key, n, window)
+	}
+	got, _, err := o.ask(fmt.Sprintf("frequency %d %s %s", n, name, key), func() (uint64, uint64, error) {
+		got, err := o.Storages.Frequency(ctx, name, key, n, window)
+		return uint64(got), 0, err
+	})
+	return int64(got), err
+}
+
+// Draw implements rules.Storages.
+func (o *Once) Draw(ctx context.Context, name string, key []byte, b rules.Bucket) (time.Duration, error) {
+	if o.seen == nil {
+		return o.Storages.Draw(ctx, name, key, b)
+	}
+	wait, _, err := o.ask(fmt.Sprintf("draw %s %s", name, key), func() (uint64, uint64, error) {
+		wait, err := o.Storages.Draw(ctx, name, key, b)
+		return uint64(wait), 0, err
+	})
+	return time.Duration(wait), err
+}
+
+// Count implements rules.CounterSource.
+func (o *Once) Count(ctx context.Context, c rules.Counter) (uint64, error) {
+	if o.seen == nil {
+		return o.Counters.Count(ctx, c)
+	}
+	n, _, err := o.ask(fmt.Sprintf("count %+v", c), func() (uint64, uint64, error) {
+		n, err := o.Counters.Count(ctx, c)
+		return n, 0, err
+	})
+	return n, err
+}
+
+// Share implements rules.CounterSource.
+func (o *Once) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
+	if o.seen == nil {
+		return o.Counters.Share(ctx, c)
+	}
+	return o.ask(fmt.Sprintf("share %+v", c), func() (uint64, uint64, error) { return o.Counters.Share(ctx, c) })
+}
+
+// Add implements rules.CounterSource.
+func (o *Once) Add(ctx context.Context, c rules.Counter, n uint64) error {
+	if o.seen == nil {
+		return o.Counters.Add(ctx, c, n)
+	}
+	return o.add(fmt.Sprintf("add %d %+v", n, c), func() error { return o.Counters.Add(ctx, c, n) })
+}
+
+// AddPair implements rules.CounterSource.
+func (o *Once) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
+	if o.seen == nil {
+		return o.Counters.AddPair(ctx, c, unique)
+	}
+	return o.add(fmt.Sprintf("pair %+v %+v", c, unique), func() error { return o.Counters.AddPair(ctx, c, unique) })
+}
+
+// Mark implements rules.CounterSource.
+func (o *Once) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	if o.seen == nil {
+		return o.Counters.Mark(ctx, c, as)
+	}
+	return o.add(fmt.Sprintf("mark %d %+v", as, c), func() error { return o.Counters.Mark(ctx, c, as) })
+}
+
+func (o *Once) add(key string, f func() error) error {
+	_, _, err := o.ask(key, func() (uint64, uint64, error) { return 0, 0, f() })
+	return err
+}
