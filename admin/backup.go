@@ -2,8 +2,6 @@ package admin
 
 import (
 	"path/filepath"
-
-	"antirobot/settings"
 )
 
 // backup writes a copy of the data directory into a new directory of the gateway's machine.
@@ -21,7 +19,7 @@ func (s *Server) backup(c *call) (any, error) {
 		return nil, absentPart("a data directory")
 	}
 	if err := s.deps.Gateway.Backup(q.Dir); err != nil {
-		return nil, badField("dir", "%s: no backup was made: %v", settings.Clip(q.Dir), err)
+		return nil, badField("dir", "%.60s: no backup was made: %v", q.Dir, err)
 	}
 	return map[string]string{"dir": q.Dir}, nil
 }

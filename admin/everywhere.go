@@ -3,12 +3,12 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/valyala/fasthttp"
 
 	"antirobot/admin/peers"
-	"antirobot/settings"
 )
 
 // What one gateway alone remembers can be asked of all that share its store: with gateways=all, this one asks the others, and puts
@@ -130,7 +130,7 @@ func (s *Server) gather(own any, err error, others []peers.Answer) *gathered {
 		case o.Status == fasthttp.StatusUnauthorized:
 			add(o.Peer, nil, "it does not know this gateway: have both the same keys, and the same time?")
 		default:
-			add(o.Peer, nil, "it answers "+settings.Clip(string(o.Body)))
+			add(o.Peer, nil, fmt.Sprintf("it answers %.60s", o.Body))
 		}
 	}
 	return g

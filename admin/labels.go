@@ -7,7 +7,6 @@ import (
 	"antirobot/identity"
 	"antirobot/journal"
 	"antirobot/request"
-	"antirobot/settings"
 	"antirobot/verdict/label"
 )
 
@@ -64,7 +63,7 @@ func (s *Server) setLabel(c *call) (any, error) {
 	}
 	var ok bool
 	if e.Label, ok = label.Parse(in.Label); !ok {
-		return nil, badField("label", "%q is neither human nor robot", settings.Clip(in.Label))
+		return nil, badField("label", "%.60q is neither human nor robot", in.Label)
 	}
 	if err := checkReason(in.Reason); err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func (s *Server) labelledSubject(subject, rid string) (identity.Subject, error) 
 	}
 	id, ok := request.ParseID(rid)
 	if !ok {
-		return identity.Subject{}, badField("request", "%q is no request ID: it has 26 letters and digits", settings.Clip(rid))
+		return identity.Subject{}, badField("request", "%.60q is no request ID: it has 26 letters and digits", rid)
 	}
 	if s.deps.Decisions == nil {
 		return identity.Subject{}, absentPart("the memory of decisions")

@@ -12,7 +12,7 @@ import (
 
 	"antirobot/journal"
 	"antirobot/message/rpc"
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // call is one request of the API: the handler reads it and returns a value to be shown as JSON with status 200, or an
@@ -243,7 +243,7 @@ func checkParameters(ctx *fasthttp.RequestCtx, takes []string) error {
 			continue
 		}
 		said := "this call takes no parameters in its query"
-		if best := settings.Nearest(name, takes); best != "" {
+		if best := spelling.Nearest(name, takes); best != "" {
 			said = fmt.Sprintf("there is no parameter %q; did you mean %s?", clipped(name), best)
 		} else if len(takes) > 0 {
 			said = fmt.Sprintf("there is no parameter %q; there are: %s", clipped(name), strings.Join(takes, ", "))

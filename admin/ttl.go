@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/duration"
 )
 
 // minTTL is the shortest life that a ban or an entry may be given.
@@ -13,9 +13,9 @@ const minTTL = time.Second
 
 // parseTTL parses a duration such as 90s, 7d or 1d12h. It must be positive.
 func parseTTL(s string) (time.Duration, error) {
-	d, err := settings.ParseDuration(s)
+	d, err := duration.Parse(s)
 	if err == nil && (d <= 0 || s[0] == '+') {
-		err = fmt.Errorf("%q is not a positive duration", settings.Clip(s))
+		err = fmt.Errorf("%.60q is not a positive duration", s)
 	}
 	if err != nil {
 		return 0, err

@@ -9,7 +9,7 @@ import (
 	"antirobot/captcha/limits"
 	"antirobot/captcha/steps"
 	"antirobot/captcha/style"
-	"antirobot/settings"
+	"antirobot/problem"
 	"antirobot/spravka"
 )
 
@@ -168,7 +168,7 @@ func (c *Config) Validate() error {
 	if c.StrangeHouseholds != 0 && !(c.StrangeHouseholds >= 1 && c.StrangeHouseholds <= 1e6) {
 		bad("strange_households: %v is neither 0 nor in 1 to 1000000", c.StrangeHouseholds)
 	}
-	errs = append(errs, settings.At("pass", c.Pass.Validate()))
+	errs = append(errs, problem.At("pass", c.Pass.Validate()))
 	c.Work.validate(bad)
 	c.Steps.Check(bad)
 	number("alarm.solved", c.Alarm.Solved, 1, 1_000_000)

@@ -10,8 +10,8 @@ import (
 	"antirobot/captcha/location"
 	"antirobot/captcha/steps"
 	"antirobot/identity"
+	"antirobot/problem"
 	"antirobot/request"
-	"antirobot/settings"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
@@ -120,7 +120,7 @@ func (c *ServiceConfig) Validate() error {
 	if c.OnStoreFailure != "open" && c.OnStoreFailure != "closed" {
 		bad("on_store_failure: %q is neither open nor closed", c.OnStoreFailure)
 	}
-	errs = append(errs, settings.At("steps", c.Steps.Validate()), settings.At("branding", c.Branding.Validate()))
+	errs = append(errs, problem.At("steps", c.Steps.Validate()), problem.At("branding", c.Branding.Validate()))
 	return errors.Join(errs...)
 }
 
@@ -143,7 +143,7 @@ func (c *ServiceConfig) validatePartners() (errs []error) {
 			bad("%s.key: shorter than %d characters", at, minPartnerKey)
 		}
 		for j, a := range p.Addresses {
-			if _, err := settings.ParseNetwork(a); err != nil {
+			if _, err := request.ParseNetwork(a); err != nil {
 				bad("%s.addresses[%d]: %w", at, j, err)
 			}
 		}
@@ -235,11 +235,11 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	}
 	own, err := d.Pages.For(&cfg.Branding)
 	if err != nil {
-		return nil, settings.At("branding", err)
+		return nil, problem.At("branding", err)
 	}
 	brand, err := own.Brand(cfg.Branding, cfg.CORSOrigins...)
 	if err != nil {
-		return nil, settings.At("branding", err)
+		return nil, problem.At("branding", err)
 	}
 	s := &Settings{
 		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: steps.New(cfg.Steps), require: cfg.Require, bind: cfg.Bind, yandex: cfg.CompatYandex,
@@ -265,7 +265,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	for _, p := range cfg.Partners {
 		partner := Partner{Name: p.Name, key: p.Key}
 		for _, a := range p.Addresses {
-			n, _ := settings.ParseNetwork(a) // validated
+			n, _ := request.ParseNetwork(a) // validated
 			partner.networks = append(partner.networks, n)
 		}
 		s.partners = append(s.partners, partner)

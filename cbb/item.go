@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"antirobot/identity"
-	"antirobot/settings"
+	"antirobot/request"
 )
 
 // item is what one entry names: a range of addresses or a subject.
@@ -23,19 +23,19 @@ func parseItem(s string) (item, error) {
 		return item{}, fmt.Errorf("empty entry")
 	}
 	if i := strings.IndexByte(s, '/'); i > 0 {
-		if p, err := settings.ParseNetwork(s); err == nil {
+		if p, err := request.ParseNetwork(s); err == nil {
 			return item{lo: p.Addr(), hi: lastOf(p), prefix: p}, nil
 		} else if !strings.Contains(s[:i], ":") || looksNumeric(s[:i]) {
 			return item{}, reason(err)
 		}
 	}
-	a, aerr := settings.ParseAddr(s)
+	a, aerr := request.ParseAddr(s)
 	if aerr == nil {
 		return item{lo: a, hi: a, prefix: netip.PrefixFrom(a, a.BitLen())}, nil
 	}
 	if from, to, ok := strings.Cut(s, "-"); ok {
-		lo, err1 := settings.ParseAddr(strings.TrimSpace(from))
-		hi, err2 := settings.ParseAddr(strings.TrimSpace(to))
+		lo, err1 := request.ParseAddr(strings.TrimSpace(from))
+		hi, err2 := request.ParseAddr(strings.TrimSpace(to))
 		switch {
 		case err1 == nil && err2 == nil && lo.BitLen() != hi.BitLen():
 			return item{}, fmt.Errorf("a range from IPv4 to IPv6")
@@ -60,7 +60,7 @@ func parseItem(s string) (item, error) {
 // reason says what is wrong with an entry that was meant as an address or a network, without the entry itself, which
 // the caller adds.
 func reason(err error) error {
-	for _, known := range []error{settings.ErrZone, settings.ErrMapped} {
+	for _, known := range []error{request.ErrZone, request.ErrMapped} {
 		if errors.Is(err, known) {
 			return known
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
-	"antirobot/settings"
+	"antirobot/problem"
 	"antirobot/verdict/words"
 )
 
@@ -59,7 +59,7 @@ func checkConfig(cmd *cobra.Command, sources *config.Sources) error {
 		name = "the configuration"
 	}
 	if err := cfg.CheckFiles(); err != nil {
-		return &config.Error{File: name, Problems: settings.Problems(err)}
+		return &config.Error{File: name, Problems: problem.Lines(err)}
 	}
 	out := cmd.OutOrStdout()
 	for _, w := range cfg.Warnings() {

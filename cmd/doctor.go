@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"antirobot/config"
+	"antirobot/problem"
 	"antirobot/proxy/h1/hello"
-	"antirobot/settings"
 	"antirobot/verdict/words"
 )
 
@@ -84,7 +84,7 @@ func (d *doctor) examine(sources *config.Sources) {
 		cfg, err = here, nil
 	}
 	if err != nil {
-		d.say(bad, "configuration", "mend it; until then nothing else can be looked at", "%s: %s", name, strings.Join(settings.Problems(err), "; "))
+		d.say(bad, "configuration", "mend it; until then nothing else can be looked at", "%s: %s", name, strings.Join(problem.Lines(err), "; "))
 		return
 	}
 	d.cfg = cfg
@@ -93,7 +93,7 @@ func (d *doctor) examine(sources *config.Sources) {
 		d.api.admin = "https://" + d.api.admin
 	}
 	if err := cfg.CheckFiles(); err != nil {
-		d.say(bad, "configuration", "mend what it names", "%s: %s", name, strings.Join(settings.Problems(err), "; "))
+		d.say(bad, "configuration", "mend what it names", "%s: %s", name, strings.Join(problem.Lines(err), "; "))
 	} else if len(cfg.Resolved) > 0 {
 		d.say(healthy, "configuration", "", "%s, %s", name, words.Sprintf(words.English, "%d {service|services}", len(cfg.Resolved)))
 	}

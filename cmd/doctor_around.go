@@ -19,7 +19,7 @@ import (
 	"antirobot/gateway"
 	"antirobot/journal"
 	"antirobot/proxy/h3"
-	"antirobot/settings"
+	"antirobot/request"
 )
 
 // kernel looks at the limits that a busy gateway meets.
@@ -299,7 +299,7 @@ func (d *doctor) trusted(address string) string {
 		return ""
 	}
 	for _, p := range d.cfg.Identity.TrustedProxies {
-		if n, err := settings.ParseNetwork(p); err == nil && n.Contains(a) {
+		if n, err := request.ParseNetwork(p); err == nil && n.Contains(a) {
 			return "; it is there already, so let it send the field identity.client_address_header"
 		}
 	}

@@ -21,7 +21,6 @@ import (
 	"antirobot/config"
 	"antirobot/replay"
 	"antirobot/request"
-	"antirobot/settings"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/words"
 )
@@ -106,7 +105,7 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	runner := replay.Runner{}
 	if f.host != "" {
 		if runner.Host = request.HostName([]byte(f.host)); runner.Host == nil {
-			return misused("--host %s: no host", settings.Clip(f.host))
+			return misused("--host %.60s: no host", f.host)
 		}
 	}
 	inputs, err := openInputs(files, cmd.InOrStdin())
@@ -224,7 +223,7 @@ func (f *replayFlags) rehearse(file string, cfg *config.Config, observer process
 	for _, r := range f.ranges {
 		crawler, path, ok := strings.Cut(r, "=")
 		if !ok {
-			return nil, misused("--ranges %s: write NAME=FILE", settings.Clip(r))
+			return nil, misused("--ranges %.60s: write NAME=FILE", r)
 		}
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)

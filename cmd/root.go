@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // Main runs the command line of the process and returns its exit status.
@@ -120,7 +120,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		best := settings.Nearest(unknown.GetSpecifiedName(), names)
+		best := spelling.Nearest(unknown.GetSpecifiedName(), names)
 		if best != "" && unknown.GetSpecifiedShortnames() == "" {
 			return misused("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())
 		}
@@ -128,7 +128,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		if kind := flagKinds[invalid.GetFlag().Value.Type()]; kind != "" {
-			err = fmt.Errorf("--%s: %q is %s", invalid.GetFlag().Name, settings.Clip(invalid.GetValue()), kind)
+			err = fmt.Errorf("--%s: %.60q is %s", invalid.GetFlag().Name, invalid.GetValue(), kind)
 		}
 	}
 	return &usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}

@@ -18,7 +18,6 @@ import (
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
-	"antirobot/settings"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/words"
 )
@@ -177,7 +176,7 @@ func formulaFiles(files []string) (*sources.Formulas, error) {
 	for _, f := range files {
 		name, file, ok := strings.Cut(f, "=")
 		if !ok {
-			return nil, misused("--formula %s: write NAME=FILE", settings.Clip(f))
+			return nil, misused("--formula %.60s: write NAME=FILE", f)
 		}
 		named = append(named, formula.NamedConfig{Name: name, File: file})
 	}
@@ -224,7 +223,7 @@ func messageValues(fields []string) (map[string]any, error) {
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, "=")
 		if !ok {
-			return nil, misused("--message %s: write NAME=VALUE", settings.Clip(f))
+			return nil, misused("--message %.60s: write NAME=VALUE", f)
 		}
 		switch name {
 		case "text":
@@ -232,17 +231,17 @@ func messageValues(fields []string) (map[string]any, error) {
 		case "from":
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return nil, misused("--message from: %q is not a whole number", settings.Clip(value))
+				return nil, misused("--message from: %.60q is not a whole number", value)
 			}
 			values[name] = n
 		case "ip":
 			a, err := netip.ParseAddr(value)
 			if err != nil {
-				return nil, misused("--message ip: %q is not an address", settings.Clip(value))
+				return nil, misused("--message ip: %.60q is not an address", value)
 			}
 			values[name] = a
 		default:
-			return nil, misused("--message %s: the attributes are text, from and ip", settings.Clip(name))
+			return nil, misused("--message %.60s: the attributes are text, from and ip", name)
 		}
 	}
 	return values, nil

@@ -18,7 +18,6 @@ import (
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
-	"antirobot/settings"
 	"antirobot/store"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
@@ -92,7 +91,7 @@ type triedRequest struct {
 func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	method, target, ok := strings.Cut(r.line, " ")
 	if !ok || !strings.HasPrefix(target, "/") {
-		return nil, nil, misused("--request %s: write 'METHOD /path?query'", settings.Clip(r.line))
+		return nil, nil, misused("--request %.60s: write 'METHOD /path?query'", r.line)
 	}
 	path, query, _ := strings.Cut(target, "?")
 	v := &request.View{
@@ -102,14 +101,14 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	for _, h := range r.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || name == "" {
-			return nil, nil, misused("--header %s: write 'Name: value'", settings.Clip(h))
+			return nil, nil, misused("--header %.60s: write 'Name: value'", h)
 		}
 		v.Fields = append(v.Fields, request.Field{Name: []byte(name), Value: []byte(strings.TrimSpace(value))})
 	}
 	proxy.ReadClaims(v)
 	addr, err := netip.ParseAddr(r.ip)
 	if err != nil {
-		return nil, nil, misused("--ip: %q is not an address", settings.Clip(r.ip))
+		return nil, nil, misused("--ip: %.60q is not an address", r.ip)
 	}
 	id := &identity.Identity{Addr: addr.Unmap(), Net: identity.NetOf(addr.Unmap()), N: 1}
 	id.Subjects[0] = identity.AddrSubject(id.Addr)
@@ -135,7 +134,7 @@ func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rul
 	case "robot":
 		so = verdict.Robot
 	default:
-		return o, misused("--verdict: %q is neither human nor robot", settings.Clip(r.verdict))
+		return o, misused("--verdict: %.60q is neither human nor robot", r.verdict)
 	}
 	around, err := newSurroundings()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"antirobot/settings"
+	"antirobot/duration"
 )
 
 // timeValue is the value of a flag that is a time, which is written as in a configuration: 90s, 12h or 7d.
@@ -21,7 +21,7 @@ func timeVar(p *pflag.FlagSet, at *time.Duration, name string, usual time.Durati
 
 // Set implements pflag.Value.
 func (v *timeValue) Set(s string) error {
-	d, err := settings.ParseDuration(s)
+	d, err := duration.Parse(s)
 	if err == nil {
 		*v = timeValue(d)
 	}

@@ -12,7 +12,6 @@ import (
 
 	"antirobot/admin"
 	"antirobot/request"
-	"antirobot/settings"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
 )
@@ -37,7 +36,7 @@ share a store are all asked.`,
 				return errors.New("which request? antirobot why REQUEST-ID")
 			}
 			if _, ok := request.ParseID(strings.TrimSpace(args[0])); !ok {
-				return fmt.Errorf("%q is not a request id: it has 26 letters and digits, as the captcha page and X-Request-Id show them", settings.Clip(args[0]))
+				return fmt.Errorf("%.60q is not a request id: it has 26 letters and digits, as the captcha page and X-Request-Id show them", args[0])
 			}
 			return nil
 		},

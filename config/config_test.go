@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/problem"
 	"antirobot/rules/requestrules"
-	"antirobot/settings"
 )
 
 // TestBadFiles: each file of testdata/bad begins with the problems that must be named.
@@ -169,7 +169,7 @@ func TestEveryKeyIsReadStrictly(t *testing.T) {
 			if section == serviceType && slices.Contains([]string{"name", "hosts", "prefixes", "paths"}, k.name) {
 				continue
 			}
-			at := settings.Below(path, k.name)
+			at := problem.Below(path, k.name)
 			n++
 			_, problems := Parse([]byte(nested(at, wrong(k.typ))), nil)
 			if !slices.ContainsFunc(problems, func(p string) bool {

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // TestDocumentedYAML loads every YAML block of the documentation. A block may be a part of a configuration: the section
@@ -60,7 +60,7 @@ func loadFragment(t *testing.T, text string) []string {
 	}
 	override := func(c *Config) { c.OverrideUpstreams([]string{"http://127.0.0.1:3000"}) }
 	if _, err := decode(values.(map[string]any), override); err != nil {
-		return settings.Problems(err)
+		return problem.Lines(err)
 	}
 	return nil
 }
@@ -79,7 +79,7 @@ func findSection(section reflect.Type, path string, fragment map[string]any) str
 		if !isSection(k.typ) {
 			continue
 		}
-		at := settings.Below(path, k.name)
+		at := problem.Below(path, k.name)
 		if hasKeys(k.typ, fragment) {
 			return at
 		}

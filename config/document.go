@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // Bounds of a configuration file. Lists of millions of entries belong in files of their own.
@@ -112,11 +112,11 @@ func (d *document) tidyMapping(n *yaml.Node, path string, depth int) error {
 			d.note(path, "line %d: a key must be a name", n.Content[i].Line)
 			continue
 		case first[name] != 0:
-			d.note(settings.Below(path, name), "given twice, on the lines %d and %d", first[name], k.Line)
+			d.note(problem.Below(path, name), "given twice, on the lines %d and %d", first[name], k.Line)
 			continue
 		default:
 			first[name] = k.Line
-			if err := d.tidy(v, settings.Below(path, name), depth+1); err != nil {
+			if err := d.tidy(v, problem.Below(path, name), depth+1); err != nil {
 				return err
 			}
 		}
@@ -148,9 +148,9 @@ func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
 			if name == "<<" {
 				d.findNulls(v, t, path)
 			} else if vt := typeOf(t, name); vt != nil {
-				d.findNulls(v, vt, settings.Below(path, name))
+				d.findNulls(v, vt, problem.Below(path, name))
 			} else if isEmpty(v) {
-				d.note(settings.Below(path, name), "%s", unknownKey(t, path, name))
+				d.note(problem.Below(path, name), "%s", unknownKey(t, path, name))
 			}
 		}
 	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:

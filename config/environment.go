@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // readTexts reads what is in variables and flags as text into what their keys take. What can't be read is taken out
@@ -116,8 +116,8 @@ func (c *Config) unknownVariables() []string {
 		if !strings.HasPrefix(name, variablePrefix+"_") || slices.Contains(known, name) || slices.Contains(named, name) {
 			continue
 		}
-		line := "the environment has " + settings.Clip(name) + ", which belongs to no key"
-		if near := settings.Nearest(name, known); near != "" {
+		line := fmt.Sprintf("the environment has %.60s, which belongs to no key", name)
+		if near := spelling.Nearest(name, known); near != "" {
 			line += "; did you mean " + near + "?"
 		}
 		w = append(w, line)

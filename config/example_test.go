@@ -11,7 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // exampleParts returns the first part of config.example.yaml, and the larger example of its end without the #.
@@ -98,7 +98,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 func schemaKeys(section reflect.Type, path string) []string {
 	var keys []string
 	for _, k := range keysOf(section) {
-		at := settings.Below(path, k.name)
+		at := problem.Below(path, k.name)
 		if section == serviceType {
 			ofService := slices.Contains([]string{"name", "hosts", "prefixes", "paths"}, k.name)
 			if ofService != (path == "services[]") {
@@ -130,7 +130,7 @@ func collectKeys(t *testing.T, data []byte, into map[string]bool) {
 		switch n.Kind {
 		case yaml.MappingNode:
 			for i := 0; i < len(n.Content); i += 2 {
-				at := settings.Below(path, n.Content[i].Value)
+				at := problem.Below(path, n.Content[i].Value)
 				into[oneKeyRef.ReplaceAllString(at, "keys[].")] = true
 				for _, of := range []string{"services[].paths[].", "services[]."} {
 					if rest, ok := strings.CutPrefix(at, of); ok {

@@ -12,14 +12,15 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
+	"antirobot/problem"
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h1/hello"
 	"antirobot/proxy/upstream"
+	"antirobot/request"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
-	"antirobot/settings"
 	"antirobot/templates"
 )
 
@@ -34,7 +35,7 @@ func (c *Config) Warnings() []string {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
 	}
 	for i, p := range c.Identity.TrustedProxies {
-		if n, err := settings.ParseNetwork(p); err == nil && n.Bits() == 0 {
+		if n, err := request.ParseNetwork(p); err == nil && n.Bits() == 0 {
 			warn("identity.trusted_proxies[%d]: %s is everybody: any client can say that it is another", i, p)
 		}
 	}
@@ -142,7 +143,7 @@ func (c *Config) CheckFiles() error {
 		}
 	}
 	if _, err := proxy.NewCheckRules(c.Check); err != nil {
-		errs = append(errs, settings.At("check", err))
+		errs = append(errs, problem.At("check", err))
 	}
 	if _, err := LoadModels(c.Formula); err != nil {
 		errs = append(errs, err)
@@ -157,18 +158,18 @@ func (c *Config) CheckFiles() error {
 	}
 	pages, err := templates.New(override)
 	if err != nil {
-		return errors.Join(append(errs, settings.At("captcha.templates", err))...)
+		return errors.Join(append(errs, problem.At("captcha.templates", err))...)
 	}
 	names, err := c.RuleNames()
 	if err != nil {
-		return errors.Join(append(errs, settings.At("formula", err))...)
+		return errors.Join(append(errs, problem.At("formula", err))...)
 	}
-	errs = append(errs, settings.At("message", c.Message.CheckRules(names.Formulas)))
-	inherited := settings.Problems(c.inherited.checkFiles(pages, names))
+	errs = append(errs, problem.At("message", c.Message.CheckRules(names.Formulas)))
+	inherited := problem.Lines(c.inherited.checkFiles(pages, names))
 	errs = append(errs, problemsAt("defaults", inherited))
 	for i := range c.Resolved {
 		s := &c.Resolved[i]
-		own := without(errors.Join(settings.At("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages, names)), inherited)
+		own := without(errors.Join(problem.At("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages, names)), inherited)
 		errs = append(errs, problemsAt(s.Path, own))
 		known := slices.Concat(inherited, own)
 		for k := range s.Resolved {
@@ -196,8 +197,8 @@ func (s *Service) checkFiles(pages *templates.Set, names *requestrules.Names) er
 	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
 		_, keys = identity.NewCookieSettings(s.Cookies)
 	}
-	return errors.Join(settings.At("cookies", keys), settings.At("captcha.branding", pages.Check(&s.Captcha.Branding)),
-		settings.At("rules", s.Rules.Check(names)))
+	return errors.Join(problem.At("cookies", keys), problem.At("captcha.branding", pages.Check(&s.Captcha.Branding)),
+		problem.At("rules", s.Rules.Check(names)))
 }
 
 // RuleNames are what rules may call by name.

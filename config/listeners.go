@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // claimed is an address on which the gateway listens itself.
@@ -83,7 +83,7 @@ func (c *Config) validateListeners() []error {
 	}
 	var errs []error
 	for i := range c.Listen {
-		errs = append(errs, settings.At(fmt.Sprintf("listen[%d]", i), c.Listen[i].Validate()))
+		errs = append(errs, problem.At(fmt.Sprintf("listen[%d]", i), c.Listen[i].Validate()))
 	}
 	all := c.claims()
 	for i := range all {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-viper/mapstructure/v2"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // Read reads the file alone, without environment and flags, or only the defaults if there is none, applies overrides, and returns the whole
@@ -45,7 +45,7 @@ func readBounded(file string) ([]byte, error) {
 func Parse(data []byte, override func(*Config)) (*Config, []string) {
 	d, err := parseDocument(data)
 	if err != nil {
-		return nil, settings.Problems(err)
+		return nil, problem.Lines(err)
 	}
 	return new(Sources).assemble(d, override)
 }
@@ -63,8 +63,8 @@ func decode(values map[string]any, override func(*Config)) (*Config, error) {
 	if len(cfg.TLS.ACME.Hosts) > 0 && reflect.DeepEqual(cfg.Listen, Default().Listen) { // a whole site on one machine
 		cfg.Listen = []Listener{{Address: ":443", ACME: true}, {Address: ":80", RedirectHTTPS: true}}
 	}
-	unread := settings.Problems(errors.Join(err, cfg.resolveServices()))
-	problems := oneOfEach(append(unread, withoutBelow(settings.Problems(cfg.Validate()), unread)...))
+	unread := problem.Lines(errors.Join(err, cfg.resolveServices()))
+	problems := oneOfEach(append(unread, withoutBelow(problem.Lines(cfg.Validate()), unread)...))
 	return &cfg, problemsAt("", redacted(problems))
 }
 
@@ -121,9 +121,9 @@ func decodeProblems(path string, root reflect.Type, err error) error {
 	}
 	var errs []error
 	add := func(at, text string) {
-		errs = append(errs, errors.New(settings.Below(path, at)+": "+text))
+		errs = append(errs, errors.New(problem.Below(path, at)+": "+text))
 	}
-	for _, line := range settings.Problems(err) {
+	for _, line := range problem.Lines(err) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "* ")
 		m := decodeProblem.FindStringSubmatch(line)
 		if m == nil {
@@ -143,7 +143,7 @@ func decodeProblems(path string, root reflect.Type, err error) error {
 		}
 		section := sectionAt(root, name)
 		for key := range strings.SplitSeq(keys, ", ") {
-			add(settings.Below(name, key), unknownKey(section, settings.Below(path, name), key))
+			add(problem.Below(name, key), unknownKey(section, problem.Below(path, name), key))
 		}
 	}
 	return errors.Join(errs...)

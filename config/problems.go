@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"antirobot/settings"
+	"antirobot/problem"
 	"antirobot/verdict/words"
 )
 
@@ -54,7 +54,7 @@ func redacted(problems []string) []string {
 
 // without returns the problems of err that are not among known.
 func without(err error, known []string) []string {
-	return slices.DeleteFunc(settings.Problems(err), func(p string) bool { return slices.Contains(known, p) })
+	return slices.DeleteFunc(problem.Lines(err), func(p string) bool { return slices.Contains(known, p) })
 }
 
 // withoutBelow returns the problems that do not concern the same keys as known: what can't be read can't be valid.
@@ -127,5 +127,5 @@ func problemsAt(path string, problems []string) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return settings.At(path, errors.New(strings.Join(problems, "\n")))
+	return problem.At(path, errors.New(strings.Join(problems, "\n")))
 }

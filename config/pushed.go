@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // ownKeys are what each gateway says for itself, beside what is read at start only.
@@ -19,7 +19,7 @@ func CheckPushed(values map[string]any) error {
 	var look func(values map[string]any, path string)
 	look = func(values map[string]any, path string) {
 		for name, v := range values {
-			at := settings.Below(path, strings.ToLower(name))
+			at := problem.Below(path, strings.ToLower(name))
 			if len(below([]string{at}, slices.Concat(restartKeys, ownKeys))) > 0 {
 				errs = append(errs, fmt.Errorf("%s: is of each gateway's own file, and can't be pushed", at))
 			} else if section, ok := v.(map[string]any); ok && at != "defaults" {

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/problem"
 	"antirobot/proxy/h1/hello"
-	"antirobot/settings"
 )
 
 // liveKeys are what a reload takes over. With restartKeys they are everything: a new key has to be put on one side.
@@ -25,7 +25,7 @@ func TestEveryKeyIsLiveOrNeedsARestart(t *testing.T) {
 	var walk func(section reflect.Type, path string, index []int)
 	walk = func(section reflect.Type, path string, index []int) {
 		for _, k := range keysOf(section) {
-			at, own := settings.Below(path, k.name), append(slices.Clone(index), k.index)
+			at, own := problem.Below(path, k.name), append(slices.Clone(index), k.index)
 			if isSection(k.typ) && k.typ != serviceType {
 				walk(k.typ, at, own)
 				continue

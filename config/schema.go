@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/problem"
+	"antirobot/spelling"
 )
 
 // key is one key of a section, as its struct declares it.
@@ -135,7 +136,7 @@ func suggest(section reflect.Type, name string) string {
 	for _, k := range keysOf(section) {
 		own = append(own, k.name)
 	}
-	return settings.Nearest(name, own)
+	return spelling.Nearest(name, own)
 }
 
 // findBelow collects the paths of sections' keys called name, nearest first. Lists are not looked into.
@@ -158,7 +159,7 @@ func findBelow(section reflect.Type, name, path string, found *[]string) {
 func changedKeys(a, b reflect.Value, path string) []string {
 	var changed []string
 	for _, k := range keysOf(a.Type()) {
-		x, y, at := a.Field(k.index), b.Field(k.index), settings.Below(path, k.name)
+		x, y, at := a.Field(k.index), b.Field(k.index), problem.Below(path, k.name)
 		switch {
 		case x.Kind() == reflect.Struct:
 			changed = append(changed, changedKeys(x, y, at)...)
@@ -173,7 +174,7 @@ func changedKeys(a, b reflect.Value, path string) []string {
 // copyKeys copies the keys that are one of roots, or lie below one, from one struct to another of its type.
 func copyKeys(from, to reflect.Value, path string, roots []string) {
 	for _, k := range keysOf(from.Type()) {
-		at := settings.Below(path, k.name)
+		at := problem.Below(path, k.name)
 		if len(below([]string{at}, roots)) > 0 {
 			to.Field(k.index).Set(from.Field(k.index))
 		} else if isSection(k.typ) && k.typ != serviceType {

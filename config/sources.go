@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // Sources says where a configuration comes from. A flag overrides an environment variable, which overrides the
@@ -88,7 +88,7 @@ func (s *Sources) Read() (*Config, error) {
 			return nil, fmt.Errorf("configuration: %w", err)
 		}
 		if d, err = parseDocument(data); err != nil {
-			return nil, &Error{File: s.File, Problems: settings.Problems(err)}
+			return nil, &Error{File: s.File, Problems: problem.Lines(err)}
 		}
 	}
 	cfg, problems := s.assemble(d, nil)
@@ -115,14 +115,14 @@ func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []stri
 	v := viper.NewWithOptions(viper.KeyDelimiter(keyDelimiter), viper.EnvKeyReplacer(strings.NewReplacer(keyDelimiter, "_")))
 	v.SetEnvPrefix(variablePrefix)
 	if err := v.MergeConfigMap(d.settings); err != nil {
-		return nil, settings.Problems(err)
+		return nil, problem.Lines(err)
 	}
 	if err := v.MergeConfigMap(withoutNulls(s.Pushed)); err != nil {
-		return nil, settings.Problems(err)
+		return nil, problem.Lines(err)
 	}
 	origins, err := s.bind(v)
 	if err != nil {
-		return nil, settings.Problems(err)
+		return nil, problem.Lines(err)
 	}
 	values := v.AllSettings()
 	unread := readTexts(values, origins)
@@ -132,8 +132,8 @@ func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []stri
 		}
 		s.replaceOthers(c)
 	})
-	problems := settings.Problems(errors.Join(errors.Join(d.problems...), unread))
-	problems = append(problems, withoutBelow(settings.Problems(err), settings.Problems(unread))...)
+	problems := problem.Lines(errors.Join(errors.Join(d.problems...), unread))
+	problems = append(problems, withoutBelow(problem.Lines(err), problem.Lines(unread))...)
 	if len(problems) > 0 {
 		return nil, d.inOrder(problems, origins)
 	}
@@ -177,7 +177,7 @@ func (s *Sources) bind(v *viper.Viper) ([]Origin, error) {
 func leaves(section reflect.Type, path string) []key {
 	var out []key
 	for _, k := range keysOf(section) {
-		k.name = settings.Below(path, k.name)
+		k.name = problem.Below(path, k.name)
 		if isSection(k.typ) {
 			out = append(out, leaves(k.typ, k.name)...)
 		} else if !slices.Contains([]string{"defaults.name", "defaults.hosts", "defaults.prefixes"}, k.name) {

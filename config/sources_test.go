@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // TestEveryKeyHasAVariable sets each key alone to what can't be read: it is said of the key and of its variable, which
@@ -39,7 +39,7 @@ func TestEveryKeyHasAVariable(t *testing.T) {
 		t.Setenv(name, wrong)
 		s := Sources{Environment: true, Values: map[string]any{}}
 		_, err := s.Read()
-		if !slices.ContainsFunc(settings.Problems(err), func(p string) bool {
+		if !slices.ContainsFunc(problem.Lines(err), func(p string) bool {
 			return strings.HasPrefix(p, k.name+": ") && strings.HasSuffix(p, " ("+name+")")
 		}) {
 			t.Errorf("%s=%s: got %v", name, wrong, err)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/problem"
 	"antirobot/store/backlog"
 	"antirobot/store/pebblestore"
 	"antirobot/store/redisstore"
@@ -69,7 +69,7 @@ func (c *Store) Servers() (addresses []string) {
 
 // Validate returns every error of c.
 func (c *Store) Validate() error {
-	errs := []error{c.Embedded().Validate(), settings.At("counter_queue", c.Queue.Validate()), settings.At("redis", c.Redis.Validate())}
+	errs := []error{c.Embedded().Validate(), problem.At("counter_queue", c.Queue.Validate()), problem.At("redis", c.Redis.Validate())}
 	if c.Shared() {
 		if _, err := redisstore.ParseURL(c.URL); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store", err))

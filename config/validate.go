@@ -13,14 +13,14 @@ import (
 	"golang.org/x/net/idna"
 
 	"antirobot/message"
+	"antirobot/problem"
 	"antirobot/request"
-	"antirobot/settings"
 )
 
 // Validate returns every error of c, each beginning with its path.
 func (c *Config) Validate() error {
 	var errs []error
-	add := func(path string, err error) { errs = append(errs, settings.At(path, err)) }
+	add := func(path string, err error) { errs = append(errs, problem.At(path, err)) }
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	if c.Version < 1 {
@@ -151,8 +151,8 @@ func (c *Config) validateServices() []error {
 		if len(base.Upstream.URLs) == 0 {
 			base.Upstream.URLs = anyURL // each service may have its own
 		}
-		inherited = settings.Problems(base.validateSettings(c))
-		errs = append(errs, settings.At("defaults", base.validateSettings(c)))
+		inherited = problem.Lines(base.validateSettings(c))
+		errs = append(errs, problem.At("defaults", base.validateSettings(c)))
 	}
 	if alone := &c.Resolved[0]; len(c.Services) == 0 && len(alone.Upstream.URLs) == 0 {
 		alone.Upstream.URLs = anyURL
@@ -162,7 +162,7 @@ func (c *Config) validateServices() []error {
 	for i := range c.Resolved {
 		s := &c.Resolved[i]
 		own := without(s.validateSettings(c), inherited)
-		errs = append(errs, problemsAt(s.Path, own), settings.At(s.Path, s.validateNames()))
+		errs = append(errs, problemsAt(s.Path, own), problem.At(s.Path, s.validateNames()))
 		if first, taken := names[s.Name]; taken && s.Name != "" {
 			errs = append(errs, fmt.Errorf("%s.name: %q is the name of %s already", s.Path, s.Name, first))
 		}
@@ -219,7 +219,7 @@ func (c *Config) validateReferences(names map[string]string) []error {
 	var errs []error
 	check := func(path, service string) {
 		if _, ok := names[service]; !ok && service != "" {
-			errs = append(errs, fmt.Errorf("%s: there is no service called %q", path, settings.Clip(service)))
+			errs = append(errs, fmt.Errorf("%s: there is no service called %.60q", path, service))
 		}
 	}
 	for i := range c.Lists.Lists {
@@ -238,7 +238,7 @@ func (s *Service) validateNames() error {
 	case s.Name == "":
 		errs = append(errs, errors.New("name: every service needs a name"))
 	case !plainName(s.Name):
-		errs = append(errs, fmt.Errorf("name: %q may have up to 64 letters, digits, - and _ only", settings.Clip(s.Name)))
+		errs = append(errs, fmt.Errorf("name: %.60q may have up to 64 letters, digits, - and _ only", s.Name))
 	}
 	for i, h := range s.Hosts {
 		if err := validHost(h); err != nil {
@@ -247,7 +247,7 @@ func (s *Service) validateNames() error {
 	}
 	for i, p := range s.Prefixes {
 		if !strings.HasPrefix(p, "/") {
-			errs = append(errs, fmt.Errorf("prefixes[%d]: %q must begin with /", i, settings.Clip(p)))
+			errs = append(errs, fmt.Errorf("prefixes[%d]: %.60q must begin with /", i, p))
 		}
 	}
 	return errors.Join(errs...)
@@ -255,13 +255,13 @@ func (s *Service) validateNames() error {
 
 func (s *Service) validateSettings(c *Config) error {
 	return errors.Join(
-		settings.At("upstream", s.Upstream.Validate()),
-		settings.At("cookies", s.Cookies.Validate()),
-		settings.At("captcha", s.Captcha.Validate()),
-		settings.At("verdict", errors.Join(s.Verdict.Validate(), s.Verdict.When.CheckLists(c.Lists.Networks()))),
-		settings.At("requests", s.Requests.Validate()),
-		settings.At("rules", s.Rules.Validate()),
-		settings.At("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(&c.Message))),
+		problem.At("upstream", s.Upstream.Validate()),
+		problem.At("cookies", s.Cookies.Validate()),
+		problem.At("captcha", s.Captcha.Validate()),
+		problem.At("verdict", errors.Join(s.Verdict.Validate(), s.Verdict.When.CheckLists(c.Lists.Networks()))),
+		problem.At("requests", s.Requests.Validate()),
+		problem.At("rules", s.Rules.Validate()),
+		problem.At("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(&c.Message))),
 	)
 }
 
@@ -270,7 +270,7 @@ func (s *Service) checkRoutes(m *message.Config) error {
 	var errs []error
 	for i := range s.Messages.Routes {
 		r := &s.Messages.Routes[i]
-		errs = append(errs, settings.At(fmt.Sprintf("routes[%d]", i), errors.Join(m.CheckSources(r.Partner, r.Domain, r.Attributes()), m.CheckOpinions(r.Grey.Ask))))
+		errs = append(errs, problem.At(fmt.Sprintf("routes[%d]", i), errors.Join(m.CheckSources(r.Partner, r.Domain, r.Attributes()), m.CheckOpinions(r.Grey.Ask))))
 	}
 	return errors.Join(errs...)
 }
@@ -287,11 +287,11 @@ func validHost(h string) error {
 	case h == "*":
 		return nil
 	case strings.Contains(h, "://"):
-		return fmt.Errorf("%q: a host has no scheme", settings.Clip(h))
+		return fmt.Errorf("%.60q: a host has no scheme", h)
 	case ok && port != nil:
-		return fmt.Errorf("%q: a host has no port here; all listeners serve it", settings.Clip(h))
+		return fmt.Errorf("%.60q: a host has no port here; all listeners serve it", h)
 	case len(name) > 253:
-		return fmt.Errorf("%q is too long for a host", settings.Clip(h))
+		return fmt.Errorf("%.60q is too long for a host", h)
 	}
 	sent := name // what browsers make of it
 	if ok && name[0] == '[' {
@@ -303,10 +303,10 @@ func validHost(h string) error {
 		sent = ascii
 	}
 	if !request.EqualFold(sent, name) {
-		return fmt.Errorf("%q: browsers send this name as %s; write that", settings.Clip(h), strings.TrimSuffix(h, name)+sent)
+		return fmt.Errorf("%.60q: browsers send this name as %s; write that", h, strings.TrimSuffix(h, name)+sent)
 	}
 	if !request.PlainHost(name) || below && name[0] == '[' {
-		return fmt.Errorf("%q is not a host such as www.example.com, *.example.com or *", settings.Clip(h))
+		return fmt.Errorf("%.60q is not a host such as www.example.com, *.example.com or *", h)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/duration"
 )
 
 // readValue reads one value of the file into the type of its key, or says in an operator's words why it can't. Values
@@ -65,10 +65,10 @@ func readDuration(data any) (time.Duration, error) {
 	case time.Duration:
 		return v, nil
 	case string:
-		return settings.ParseDuration(strings.TrimSpace(v))
+		return duration.Parse(strings.TrimSpace(v))
 	case int, int64, uint64, float64:
 		if s := fmt.Sprint(v); s != "0" {
-			return 0, settings.NoUnit(s)
+			return 0, duration.NoUnit(s)
 		}
 		return 0, nil
 	}
@@ -94,7 +94,7 @@ func readInteger(data any) (any, error) {
 // readSize reads a whole number, or "64KiB", "10MB" and the like as bytes.
 func readSize(data any) (any, error) {
 	if text, ok := data.(string); ok {
-		return settings.ParseSize(text)
+		return parseSize(text)
 	}
 	return readInteger(data)
 }

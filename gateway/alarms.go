@@ -6,14 +6,14 @@ import (
 
 	"antirobot/alarm"
 	"antirobot/journal"
-	"antirobot/settings"
+	"antirobot/problem"
 )
 
 // openAlarms begins to watch over what the other parts say of themselves.
 func (a *Server) openAlarms() (err error) {
 	a.alarms, err = alarm.New(a.Config().Alarms, alarm.Deps{Look: a.sight, Log: a.Logger("alarms"), Metrics: a.set})
 	if err != nil {
-		return settings.At("alarms", err)
+		return problem.At("alarms", err)
 	}
 	a.alarms.Start()
 	return nil

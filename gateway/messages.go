@@ -9,16 +9,16 @@ import (
 	"antirobot/message/queue"
 	"antirobot/message/rpc"
 	"antirobot/message/second"
+	"antirobot/problem"
 	"antirobot/rules"
 	"antirobot/rules/sources"
-	"antirobot/settings"
 )
 
 // openMessages starts the message firewall, with the rules, models and logs that the store has.
 func (a *Server) openMessages() error {
 	names, err := a.Config().RuleNames()
 	if err != nil {
-		return settings.At("formula", err)
+		return problem.At("formula", err)
 	}
 	a.messages, err = message.NewKeeper(a.Config().Message, message.Deps{
 		Store: a.store, Log: a.Logger("message"), Metrics: a.set,

@@ -7,9 +7,9 @@ import (
 	"reflect"
 
 	"antirobot/config"
+	"antirobot/problem"
 	"antirobot/proxy"
 	"antirobot/proxy/extauthz"
-	"antirobot/settings"
 )
 
 // Reload reads the configuration, the keys, the models and the certificates again. All is prepared and checked before
@@ -63,7 +63,7 @@ func (a *Server) changes() []change {
 func at(section string) func(commit func(), err error) (func(), error) {
 	return func(commit func(), err error) (func(), error) {
 		if err != nil {
-			return nil, settings.At(section, err)
+			return nil, problem.At(section, err)
 		}
 		return commit, nil
 	}
@@ -122,7 +122,7 @@ func (a *Server) prepareModels(next *config.Config) (func(), error) {
 func (a *Server) prepareMessages(next *config.Config) (func(), error) {
 	names, err := next.RuleNames()
 	if err != nil {
-		return nil, settings.At("formula", err)
+		return nil, problem.At("formula", err)
 	}
 	return a.messages.Prepare(names.Formulas)
 }
@@ -132,7 +132,7 @@ func (a *Server) prepareServices(next *config.Config) (_ func(), err error) {
 	pages, captcha := a.pages, a.captcha
 	if !reflect.DeepEqual(next.Captcha, a.Config().Captcha) || next.Captcha.Templates != "" {
 		if pages, captcha, err = a.newCaptcha(next); err != nil {
-			return nil, settings.At("captcha", err)
+			return nil, problem.At("captcha", err)
 		}
 	}
 	s, err := a.newServices(next, pages)

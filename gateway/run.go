@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"antirobot/config"
+	"antirobot/problem"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h3"
-	"antirobot/settings"
 )
 
 // Run serves until ctx ends or a listener fails. It reloads whenever hup delivers SIGHUP; SIGUSR1 says that the site is under
@@ -45,7 +45,7 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 				continue
 			}
 			if _, err := a.reload("SIGHUP"); err != nil {
-				a.log.Error().Strs("problems", settings.Problems(err)).Msg("reload refused: nothing has changed")
+				a.log.Error().Strs("problems", problem.Lines(err)).Msg("reload refused: nothing has changed")
 			}
 		case err := <-a.failed:
 			a.drain()

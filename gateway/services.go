@@ -9,10 +9,10 @@ import (
 	"antirobot/captcha"
 	"antirobot/config"
 	"antirobot/identity"
+	"antirobot/problem"
 	"antirobot/proxy"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
-	"antirobot/settings"
 	"antirobot/templates"
 	"antirobot/verdict"
 )
@@ -40,7 +40,7 @@ type ServiceDeps struct {
 func NewServices(cfg *config.Config, d ServiceDeps) (*Services, error) {
 	names, err := cfg.RuleNames()
 	if err != nil {
-		return nil, settings.At("formula", err)
+		return nil, problem.At("formula", err)
 	}
 	b := builder{ServiceDeps: d, names: names, groups: map[string]*upstream.Group{}}
 	var services []*proxy.Service
@@ -56,11 +56,11 @@ func NewServices(cfg *config.Config, d ServiceDeps) (*Services, error) {
 	}
 	who, err := identity.NewCookieSettings(cfg.Inherited().Cookies)
 	if err != nil {
-		return nil, settings.At("defaults.cookies", err)
+		return nil, problem.At("defaults.cookies", err)
 	}
 	unserved, err := captcha.NewSettings(cfg.Inherited().Captcha, captcha.SettingsDeps{Hosts: cfg.Inherited(), Cookies: who, Pages: d.Pages})
 	if err != nil {
-		return nil, settings.At("defaults.captcha", err)
+		return nil, problem.At("defaults.captcha", err)
 	}
 	return &Services{Router: router, Judged: b.judged, Unserved: unserved, groups: b.groups}, nil
 }
@@ -87,7 +87,7 @@ func (b *builder) service(s *config.Service) *proxy.Service {
 // settings builds the settings of a whole service or of a path below it.
 func (b *builder) settings(whole, s *config.Service, prefix string, group *upstream.Group) *proxy.Service {
 	fail := func(section string, err error) {
-		b.errs = append(b.errs, settings.At(s.Path+"."+section, err))
+		b.errs = append(b.errs, problem.At(s.Path+"."+section, err))
 	}
 	who, err := identity.NewCookieSettings(s.Cookies)
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *builder) group(s *config.Service) *upstream.Group {
 	cfg.Service = s.Name
 	g, err := b.Upstreams(cfg)
 	if err != nil {
-		b.errs = append(b.errs, settings.At(s.Path+".upstream", err))
+		b.errs = append(b.errs, problem.At(s.Path+".upstream", err))
 		return nil
 	}
 	b.groups[s.Name] = g

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -51,7 +51,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var errs []error
 	for i, s := range c.TrustedProxies {
-		if _, err := settings.ParseNetwork(s); err != nil {
+		if _, err := request.ParseNetwork(s); err != nil {
 			errs = append(errs, fmt.Errorf("trusted_proxies[%d]: %w", i, err))
 		}
 	}

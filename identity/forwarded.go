@@ -8,7 +8,6 @@ import (
 	"github.com/gaissmai/bart"
 
 	"antirobot/request"
-	"antirobot/settings"
 )
 
 // maxHops bounds how many elements of a forwarding header are examined, from the right.
@@ -25,7 +24,7 @@ type trust struct {
 func newTrust(c Config) (*trust, error) {
 	t := &trust{header: c.ClientAddressHeader, forwarded: strings.EqualFold(c.ClientAddressHeader, "Forwarded"), ja4: c.JA4Header, http2: c.HTTP2Header}
 	for _, s := range c.TrustedProxies {
-		p, err := settings.ParseNetwork(s)
+		p, err := request.ParseNetwork(s)
 		if err != nil {
 			return nil, err
 		}

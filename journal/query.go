@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/settings"
 	"antirobot/verdict"
 )
 
@@ -65,7 +64,7 @@ func ParseQuery(text string, now time.Time) (Query, error) {
 		if key == "since" || key == "until" {
 			at, err := parseTime(value, now)
 			if err != nil || not {
-				return q, fmt.Errorf("%s: %q is neither a time before now such as 2h or 1d, nor one such as 2026-01-02T15:04:05Z", key, settings.Clip(value))
+				return q, fmt.Errorf("%s: %.60q is neither a time before now such as 2h or 1d, nor one such as 2026-01-02T15:04:05Z", key, value)
 			}
 			if key == "since" {
 				q.Since = at
@@ -172,7 +171,7 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	if days, rest, ok := strings.Cut(s, "d"); ok {
 		n, err := strconv.Atoi(days)
 		if err != nil || n < 0 || n > 4000 {
-			return now, fmt.Errorf("%q is no number of days", settings.Clip(days))
+			return now, fmt.Errorf("%.60q is no number of days", days)
 		}
 		if now = now.Add(-time.Duration(n) * day); rest == "" {
 			return now, nil
@@ -233,7 +232,7 @@ func single(key, value string) (func(r *row) bool, error) {
 	case "trace":
 		id, ok := verdict.ParseTrace(value)
 		if !ok {
-			return nil, fmt.Errorf("trace: %q is no ID of a trace: it has 32 hexadecimal digits", settings.Clip(value))
+			return nil, fmt.Errorf("trace: %.60q is no ID of a trace: it has 32 hexadecimal digits", value)
 		}
 		return func(r *row) bool { return bytes.Equal(r.texts[colTrace], id[:]) }, nil
 	case "ip":
@@ -241,7 +240,7 @@ func single(key, value string) (func(r *row) bool, error) {
 	}
 	column, ok := columnOf[key]
 	if !ok {
-		return nil, fmt.Errorf("%q is no key of a query; there are: %s", settings.Clip(key), Keys)
+		return nil, fmt.Errorf("%.60q is no key of a query; there are: %s", key, Keys)
 	}
 	want := []byte(value)
 	switch column {
@@ -273,7 +272,7 @@ func number(key, value string, names []string) (int, error) {
 	if i := slices.Index(names, value); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("%s: %q is none of %s", key, settings.Clip(value), strings.Join(names, ", "))
+	return 0, fmt.Errorf("%s: %.60q is none of %s", key, value, strings.Join(names, ", "))
 }
 
 func statusIs(value string) (func(r *row) bool, error) {
@@ -283,7 +282,7 @@ func statusIs(value string) (func(r *row) bool, error) {
 	}
 	n, err := strconv.ParseUint(value, 10, 16)
 	if err != nil {
-		return nil, fmt.Errorf("status: %q is neither a number nor a class such as 4xx", settings.Clip(value))
+		return nil, fmt.Errorf("status: %.60q is neither a number nor a class such as 4xx", value)
 	}
 	return func(r *row) bool { return uint64(r.status) == n }, nil
 }
@@ -291,7 +290,7 @@ func statusIs(value string) (func(r *row) bool, error) {
 func addressIn(value string) (func(r *row) bool, error) {
 	n, ok := network(value)
 	if !ok {
-		return nil, fmt.Errorf("ip: %q is neither an address nor a network such as 203.0.113.0/24", settings.Clip(value))
+		return nil, fmt.Errorf("ip: %.60q is neither an address nor a network such as 203.0.113.0/24", value)
 	}
 	if n.IsSingleIP() {
 		want := []byte(n.Addr().String())

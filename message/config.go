@@ -10,8 +10,8 @@ import (
 	"antirobot/message/learn"
 	"antirobot/message/queue"
 	"antirobot/message/second"
+	"antirobot/problem"
 	"antirobot/rules"
-	"antirobot/settings"
 )
 
 // Config declares the partners, their domains and the limits.
@@ -166,7 +166,7 @@ func (c Config) Validate() error {
 		}
 	}
 	if err := c.Queue.Validate(); err != nil {
-		v.errs = append(v.errs, settings.At("queue", err))
+		v.errs = append(v.errs, problem.At("queue", err))
 	}
 	v.opinions(c.SecondOpinions)
 	seen := make(map[string]bool)

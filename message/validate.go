@@ -8,8 +8,8 @@ import (
 
 	"antirobot/message/learn"
 	"antirobot/message/second"
+	"antirobot/problem"
 	"antirobot/rules"
-	"antirobot/settings"
 )
 
 type validator struct{ errs []error }
@@ -35,7 +35,7 @@ func (v *validator) opinions(all []second.Config) {
 	for i, c := range all {
 		at := fmt.Sprintf("second_opinions[%d]", i)
 		if err := c.Validate(); err != nil {
-			v.errs = append(v.errs, settings.At(at, err))
+			v.errs = append(v.errs, problem.At(at, err))
 		}
 		if seen[c.Name] {
 			v.addf("%s.name: %q occurs twice", at, c.Name)

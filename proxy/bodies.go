@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"antirobot/message/inline"
+	"antirobot/problem"
 	"antirobot/proxy/h1"
 	"antirobot/request"
-	"antirobot/settings"
 )
 
 // BodyConfig names the fields of a body that rules over requests see, as body.NAME. Zero fields get the defaults of
@@ -61,7 +61,7 @@ func newBodyRoute(c BodyConfig) (*bodyRoute, error) {
 func validBodies(list []BodyConfig) (errs []error) {
 	for i := range list {
 		if _, err := newBodyRoute(list[i]); err != nil {
-			errs = append(errs, settings.At(fmt.Sprintf("bodies[%d]", i), err))
+			errs = append(errs, problem.At(fmt.Sprintf("bodies[%d]", i), err))
 		}
 	}
 	return errs

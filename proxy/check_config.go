@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"antirobot/proxy/h1/wire"
-	"antirobot/settings"
+	"antirobot/request"
 )
 
 // CheckConfig is check mode: the gateway next to a balancer that asks before it passes a request on itself.
@@ -107,7 +107,7 @@ func (c *CheckConfig) Validate() error {
 		bad("path: %q is not a path such as /check", c.Path)
 	}
 	for i, a := range c.Allowed {
-		if _, err := settings.ParseNetwork(a); err != nil {
+		if _, err := request.ParseNetwork(a); err != nil {
 			bad("allowed[%d]: %w", i, err)
 		}
 	}
@@ -139,7 +139,7 @@ func (c *CheckConfig) Warnings() []string {
 	}
 	var w []string
 	for i, a := range c.Allowed {
-		if n, err := settings.ParseNetwork(a); err == nil && n.Bits() == 0 {
+		if n, err := request.ParseNetwork(a); err == nil && n.Bits() == 0 {
 			w = append(w, fmt.Sprintf("allowed[%d]: %s is everybody: who reaches the listener can say that it is anybody", i, a))
 		}
 	}
@@ -182,7 +182,7 @@ func NewCheckRules(c CheckConfig) (*CheckRules, error) {
 		r.sender = passedOn
 	}
 	for _, a := range c.Allowed {
-		n, _ := settings.ParseNetwork(a) // validated
+		n, _ := request.ParseNetwork(a) // validated
 		r.networks = append(r.networks, n)
 	}
 	if c.SecretFile != "" {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"antirobot/message/inline"
+	"antirobot/problem"
 	"antirobot/request"
-	"antirobot/settings"
 	"antirobot/verdict"
 )
 
@@ -86,7 +86,7 @@ func (c *MessagesConfig) Validate() error {
 	seen := map[string]bool{}
 	for i := range c.Routes {
 		if _, err := newMessageRoute(c.Routes[i]); err != nil {
-			errs = append(errs, settings.At(fmt.Sprintf("routes[%d]", i), err))
+			errs = append(errs, problem.At(fmt.Sprintf("routes[%d]", i), err))
 		}
 		if seen[c.Routes[i].Route] {
 			errs = append(errs, fmt.Errorf("routes[%d].route: %q occurs twice", i, c.Routes[i].Route))

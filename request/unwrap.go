@@ -38,9 +38,9 @@ func reachable(a netip.Addr) bool {
 	return b[0] != 0 && b[0] < 224 && !shared && !a.IsPrivate() && !a.IsLoopback() && !a.IsLinkLocalUnicast()
 }
 
-// UnwrapNetwork returns the network in which Unwrap finds the addresses of p, a network of IPv6. false: p was written for visitors from
+// unwrapNetwork returns the network in which Unwrap finds the addresses of p, a network of IPv6. false: p was written for visitors from
 // NAT64 and would not match them, since as many of them are in no network of IPv4 that anybody would write down.
-func UnwrapNetwork(p netip.Prefix) (netip.Prefix, bool) {
+func unwrapNetwork(p netip.Prefix) (netip.Prefix, bool) {
 	const (
 		before = 96 // bits before the IPv4 address
 		widest = 8  // bits of a network of IPv4

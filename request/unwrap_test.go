@@ -37,7 +37,7 @@ func TestUnwrap(t *testing.T) {
 
 	network := func(in, want string) {
 		t.Helper()
-		got, ok := UnwrapNetwork(netip.MustParsePrefix(in))
+		got, ok := unwrapNetwork(netip.MustParsePrefix(in))
 		if ok != (want != "") || ok && got.Masked() != netip.MustParsePrefix(want) {
 			t.Errorf("%s: got %v, %v, wanted %q", in, got, ok, want)
 		}

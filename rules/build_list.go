@@ -6,7 +6,7 @@ import (
 
 	"antirobot/request"
 	"antirobot/rules/texts"
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // List is a list that rules may name.
@@ -31,7 +31,7 @@ func (c *compiler) lookList(l Literal) error {
 		return nil
 	}
 	if c.options.LooseLists {
-		c.warn(l.Pos, "there is no list "+short(l.Text), settings.Nearest(l.Text, listNames(lists)))
+		c.warn(l.Pos, "there is no list "+short(l.Text), spelling.Nearest(l.Text, listNames(lists)))
 		return nil
 	}
 	return c.known("list", l, listNames(lists))

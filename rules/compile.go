@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // Options say what a Program is compiled for.
@@ -105,7 +105,7 @@ func (c *compiler) statement(st *Statement, in *instruction) (err error) {
 	}
 	def, ok := c.table[st.Rule.Text]
 	if !ok {
-		return &SyntaxError{st.Rule.Pos, "there is no rule " + short(st.Rule.Text), settings.Nearest(st.Rule.Text, ruleNames())}
+		return &SyntaxError{st.Rule.Pos, "there is no rule " + short(st.Rule.Text), spelling.Nearest(st.Rule.Text, ruleNames())}
 	}
 	if lacks := def.needs &^ c.options.Parts; lacks != 0 {
 		return &SyntaxError{Pos: st.Rule.Pos, Text: def.name + " can't be used here: there are no " + lacks.String()}
@@ -180,7 +180,7 @@ func (c *compiler) arguments(def *rule, st *Statement) (*arguments, error) {
 			for j, d := range def.params {
 				known[j] = d.name
 			}
-			return nil, &SyntaxError{p.Name.Pos, def.name + " has no parameter " + short(p.Name.Text), settings.Nearest(p.Name.Text, known)}
+			return nil, &SyntaxError{p.Name.Pos, def.name + " has no parameter " + short(p.Name.Text), spelling.Nearest(p.Name.Text, known)}
 		}
 		if _, twice := a.literals[p.Name.Text]; twice {
 			return nil, &SyntaxError{Pos: p.Name.Pos, Text: "the parameter " + p.Name.Text + " occurs twice"}
@@ -265,7 +265,7 @@ func (c *compiler) known(what string, l Literal, names []string) error {
 	if names == nil || slices.Contains(names, l.Text) {
 		return nil
 	}
-	return &SyntaxError{l.Pos, "there is no " + what + " " + short(l.Text), settings.Nearest(l.Text, names)}
+	return &SyntaxError{l.Pos, "there is no " + what + " " + short(l.Text), spelling.Nearest(l.Text, names)}
 }
 
 // text returns a text, or its default.

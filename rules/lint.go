@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // Warnings returns what is allowed but probably not intended, in the order of the text.
@@ -38,7 +38,7 @@ func (c *compiler) look(d *param, l Literal) error {
 		known = o.Logs
 	}
 	if known != nil && !slices.Contains(known, l.Text) {
-		c.warn(l.Pos, "there is no "+d.name+" "+short(l.Text), settings.Nearest(l.Text, known))
+		c.warn(l.Pos, "there is no "+d.name+" "+short(l.Text), spelling.Nearest(l.Text, known))
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func (c *compiler) lintTags(s *Script) {
 					known = append(known, name)
 				}
 				slices.Sort(known)
-				c.warn(t.Pos, "no rule above sets the tag "+short(t.Text), settings.Nearest(t.Text, known))
+				c.warn(t.Pos, "no rule above sets the tag "+short(t.Text), spelling.Nearest(t.Text, known))
 			}
 		}
 		for _, t := range st.Mark {

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // Parse parses rules and checks only their syntax. Errors are *SyntaxError.
@@ -104,7 +104,7 @@ func (p *parser) expected(what string, candidates ...string) error {
 	}
 	hint := ""
 	if word != "" {
-		hint = settings.Nearest(word, candidates)
+		hint = spelling.Nearest(word, candidates)
 	}
 	return p.failAt(p.at, "expected "+what+", "+found, hint)
 }

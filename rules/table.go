@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/request"
 )
 
 // paramKind is the type of a parameter.
@@ -148,7 +148,7 @@ func networkFields(s string) []string {
 // badNetwork returns the first field that is no network, and its place.
 func badNetwork(s string) (string, int) {
 	for _, f := range networkFields(s) {
-		if _, err := settings.ParseNetwork(f); err != nil {
+		if _, err := request.ParseNetwork(f); err != nil {
 			return f, strings.Index(s, f)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
-	"antirobot/settings"
+	"antirobot/request"
 )
 
 // requestRules are additional rules: mainly for requests, but no rule depends on what it judges.
@@ -211,7 +211,7 @@ func (c Counter) of(v Value) Counter {
 func buildNetworkCheck(a *arguments) (check, error) {
 	var networks []netip.Prefix
 	for _, f := range networkFields(a.text("networks")) {
-		p, err := settings.ParseNetwork(f)
+		p, err := request.ParseNetwork(f)
 		if err != nil {
 			return nil, &SyntaxError{Pos: a.at, Text: err.Error()}
 		}

@@ -11,7 +11,6 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
-	"antirobot/settings"
 	"antirobot/verdict/bans"
 )
 
@@ -47,7 +46,7 @@ func (c *WhenConfig) validate() error {
 		errs = append(errs, fmt.Errorf("when.networks: %d are too many, the limit is %d", len(c.Networks), maxWhenNetworks))
 	}
 	for i, n := range c.Networks {
-		if _, err := settings.ParseNetwork(n); err != nil && !namesList(n) {
+		if _, err := request.ParseNetwork(n); err != nil && !namesList(n) {
 			errs = append(errs, fmt.Errorf("when.networks[%d]: %w", i, err))
 		}
 	}
@@ -68,9 +67,9 @@ func (c *WhenConfig) CheckLists(names []string) error {
 	}
 	var errs []error
 	for i, n := range c.Networks {
-		if _, err := settings.ParseNetwork(n); err != nil && namesList(n) && !slices.Contains(names, n) {
-			errs = append(errs, fmt.Errorf("when.networks[%d]: %q is neither a network such as 10.0.0.0/8 nor a list of networks that is in use; "+
-				"the lists are %s", i, settings.Clip(n), shown))
+		if _, err := request.ParseNetwork(n); err != nil && namesList(n) && !slices.Contains(names, n) {
+			errs = append(errs, fmt.Errorf("when.networks[%d]: %.60q is neither a network such as 10.0.0.0/8 nor a list of networks that is in use; "+
+				"the lists are %s", i, n, shown))
 		}
 	}
 	return errors.Join(errs...)
@@ -92,7 +91,7 @@ func (w *when) busy() bool { return w.Slow != 0 || w.Queue != 0 }
 func (c *WhenConfig) prepare() *when {
 	w := &when{LoadConfig: c.Load, path: c.Path, anywhere: len(c.Networks) == 0}
 	for _, n := range c.Networks {
-		if p, err := settings.ParseNetwork(n); err == nil {
+		if p, err := request.ParseNetwork(n); err == nil {
 			w.networks = append(w.networks, p)
 		} else {
 			w.lists = append(w.lists, n)

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"antirobot/clienttls"
 	"antirobot/proxy/socket"
-	"antirobot/settings"
 )
 
 // dial opens a connection to a, which has been reserved. If the context ended, its error is returned as such, and does not
@@ -169,7 +169,7 @@ func (r *resolver) order() []netip.Addr {
 
 // clientTLS builds the configuration that https addresses share; each adds its own name.
 func clientTLS(c TLSConfig, protocol string) (*tls.Config, error) {
-	of := settings.ClientTLS{
+	of := clienttls.Config{
 		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify,
 	}
 	t, err := of.Load()

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/clienttls"
 )
 
 // Config is what an operator may set besides the address.
@@ -38,7 +38,7 @@ type Config struct {
 
 	Sentinel SentinelConfig `mapstructure:"sentinel"`
 	// TLS is for addresses that begin with rediss, and for their sentinels.
-	TLS settings.ClientTLS `mapstructure:"tls"`
+	TLS clienttls.Config `mapstructure:"tls"`
 }
 
 // SentinelConfig is how to authenticate to the sentinels.

@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
-
-	"antirobot/settings"
 )
 
 // maxCardErrors is how many errors of a score card are reported at once.
@@ -86,7 +84,7 @@ func (r *cardReader) fields(n *yaml.Node, what string, known map[string]field) m
 				keys = append(keys, name)
 			}
 			slices.Sort(keys)
-			r.fail(k, "%s has no key %q; it may have %s", what, settings.Clip(k.Value), strings.Join(keys, ", "))
+			r.fail(k, "%s has no key %.60q; it may have %s", what, k.Value, strings.Join(keys, ", "))
 		case have[k.Value]:
 			r.fail(k, "%s occurs twice", k.Value)
 		default:
@@ -122,7 +120,7 @@ func (r *cardReader) text(n *yaml.Node, what string) string {
 func (r *cardReader) number(n *yaml.Node, what string) float32 {
 	v, err := strconv.ParseFloat(n.Value, 32)
 	if n.Kind != yaml.ScalarNode || err != nil || isBad(float32(v)) {
-		r.fail(n, "%s: %q is not a number", what, settings.Clip(n.Value))
+		r.fail(n, "%s: %.60q is not a number", what, n.Value)
 		return 0
 	}
 	return float32(v)
@@ -138,7 +136,7 @@ func (r *cardReader) weight(n *yaml.Node, what string) float32 {
 
 func (r *cardReader) truth(n *yaml.Node, what string) bool {
 	if n.Kind != yaml.ScalarNode || n.Value != "true" && n.Value != "false" {
-		r.fail(n, "%s: %q is neither true nor false", what, settings.Clip(n.Value))
+		r.fail(n, "%s: %.60q is neither true nor false", what, n.Value)
 	}
 	return n.Value == "true"
 }
@@ -161,7 +159,7 @@ func (r *cardReader) document(n *yaml.Node) (version string) {
 		"groups": func(*yaml.Node) {}, // already read
 		"version": func(v *yaml.Node) {
 			if version = r.text(v, "version"); !cardVersion.MatchString(version) {
-				r.fail(v, "version: up to 32 letters, digits and . _ - are expected here, not %q", settings.Clip(version))
+				r.fail(v, "version: up to 32 letters, digits and . _ - are expected here, not %.60q", version)
 			}
 		},
 		"bias": func(v *yaml.Node) { r.card.bias = float64(r.weight(v, "bias")) },
@@ -201,7 +199,7 @@ func (r *cardReader) groups(n *yaml.Node) {
 				r.fail(n, "a group needs name and most")
 			}
 			if r.group[name] != 0 {
-				r.fail(n, "group %q stands twice", settings.Clip(name))
+				r.fail(n, "group %.60q stands twice", name)
 			}
 			r.group[name] = len(r.card.most)
 			r.card.most, r.card.family = append(r.card.most, most), append(r.card.family, family)
@@ -227,7 +225,7 @@ func (r *cardReader) family(v *yaml.Node) uint8 {
 func (r *cardReader) member(v *yaml.Node) int {
 	g, ok := r.group[r.text(v, "group")]
 	if !ok {
-		r.fail(v, "group: there is no group %q", settings.Clip(v.Value))
+		r.fail(v, "group: there is no group %.60q", v.Value)
 	}
 	return g
 }

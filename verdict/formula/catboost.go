@@ -7,8 +7,6 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
-
-	"antirobot/settings"
 )
 
 // oblivious is an ensemble of trees that ask the same question at every node of a level. A tree's answers are the bits
@@ -162,7 +160,7 @@ func (t *catTree) check() error {
 	}
 	for i, s := range t.Splits {
 		if s.Type != "FloatFeature" && s.Type != "" {
-			return fmt.Errorf("splits[%d] is a %s; train with numbers only", i, settings.Clip(s.Type))
+			return fmt.Errorf("splits[%d] is a %.60s; train with numbers only", i, s.Type)
 		}
 	}
 	return nil
@@ -226,7 +224,7 @@ func (p *catParams) link() (link, error) {
 	case "":
 		return 0, errors.New("model_info.params.loss_function is missing, so what the leaves mean is not known")
 	}
-	return 0, fmt.Errorf("the loss function is %q; train with Logloss", settings.Clip(p.loss))
+	return 0, fmt.Errorf("the loss function is %.60q; train with Logloss", p.loss)
 }
 
 func (m *Model) loadCatBoost(data []byte) (err error) {
@@ -306,7 +304,7 @@ func (f *catModel) features(names []string) (factorOf []int, missing []uint8, er
 		case "AsTrue":
 			missing = append(missing, 1)
 		default:
-			return nil, nil, fmt.Errorf("float_features[%d].nan_value_treatment: %q is not known", i, settings.Clip(c.NaN))
+			return nil, nil, fmt.Errorf("float_features[%d].nan_value_treatment: %.60q is not known", i, c.NaN)
 		}
 	}
 	var ids []string

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"antirobot/settings"
 )
 
 // The columns of labelled factors, as `antirobot events export` writes them; all others are factors. They may be in any
@@ -96,7 +94,7 @@ func readHeader(head, names []string) (h header, lacks, extra []string, err erro
 	for i, name := range head {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if _, twice := h.at[name]; twice {
-			return h, nil, nil, fmt.Errorf("column %q occurs twice", settings.Clip(name))
+			return h, nil, nil, fmt.Errorf("column %.60q occurs twice", name)
 		}
 		h.at[name] = i
 		if !slices.Contains(names, name) && !slices.Contains(Columns(), name) {
@@ -149,7 +147,7 @@ func parseLabel(s string) (Label, error) {
 	case "1":
 		return Robot, nil
 	}
-	return 0, fmt.Errorf("label: %q is neither 0 (human) nor 1 (robot) nor empty", settings.Clip(s))
+	return 0, fmt.Errorf("label: %.60q is neither 0 (human) nor 1 (robot) nor empty", s)
 }
 
 func parseFactor(record []string, column int) (float32, error) {
@@ -158,7 +156,7 @@ func parseFactor(record []string, column int) (float32, error) {
 	}
 	v, err := strconv.ParseFloat(record[column], 32)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a number", settings.Clip(record[column]))
+		return 0, fmt.Errorf("%.60q is not a number", record[column])
 	}
 	return float32(v), nil
 }

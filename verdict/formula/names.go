@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"antirobot/settings"
+	"antirobot/spelling"
 )
 
 // matchNames maps the features of a model to positions in names: by name if the model has names, otherwise by position.
@@ -69,8 +69,8 @@ func (u *unknown) err() error {
 
 // noFactor is the error for a name that no factor has.
 func noFactor(name string, names []string) error {
-	if near := settings.Nearest(name, names); near != "" {
-		return fmt.Errorf("there is no factor %q; did you mean %q?", settings.Clip(name), near)
+	if near := spelling.Nearest(name, names); near != "" {
+		return fmt.Errorf("there is no factor %.60q; did you mean %q?", name, near)
 	}
-	return fmt.Errorf("there is no factor %q", settings.Clip(name))
+	return fmt.Errorf("there is no factor %.60q", name)
 }

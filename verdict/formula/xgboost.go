@@ -8,8 +8,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"antirobot/settings"
 )
 
 // xgbModel is the part that we read of https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html (versions 1
@@ -71,7 +69,7 @@ func (f *flag) UnmarshalJSON(b []byte) error {
 	case "0", "false":
 		*f = false
 	default:
-		return fmt.Errorf("default_left: %s is neither 0 nor 1", settings.Clip(string(b)))
+		return fmt.Errorf("default_left: %.60s is neither 0 nor 1", b)
 	}
 	return nil
 }
@@ -180,7 +178,7 @@ func (m *Model) loadXGBoost(data []byte) error {
 	}
 	count, err := strconv.Atoi(l.Param.NumFeature)
 	if err != nil || count < 1 || count > MaxFactors {
-		return fmt.Errorf("learner_model_param.num_feature: %q is not between 1 and %d", settings.Clip(l.Param.NumFeature), MaxFactors)
+		return fmt.Errorf("learner_model_param.num_feature: %.60q is not between 1 and %d", l.Param.NumFeature, MaxFactors)
 	}
 	booster, err := l.Booster.trees()
 	if err != nil {
@@ -222,10 +220,10 @@ func (f *xgbModel) checkHead() error {
 		return fmt.Errorf("version %v: those from 1 to 3 are known", f.Version)
 	}
 	if l.Param.NumClass != "" && l.Param.NumClass != "0" && l.Param.NumClass != "1" {
-		return fmt.Errorf("it has %s classes; train with two, objective binary:logistic", settings.Clip(l.Param.NumClass))
+		return fmt.Errorf("it has %.60s classes; train with two, objective binary:logistic", l.Param.NumClass)
 	}
 	if l.Param.NumTarget != "" && l.Param.NumTarget != "0" && l.Param.NumTarget != "1" {
-		return fmt.Errorf("it has %s targets; train one model for one label", settings.Clip(l.Param.NumTarget))
+		return fmt.Errorf("it has %.60s targets; train one model for one label", l.Param.NumTarget)
 	}
 	return nil
 }
@@ -240,7 +238,7 @@ func (b *xgbBooster) trees() (*xgbBooster, error) {
 			return nil, fmt.Errorf("weight_drop has %d entries for %d trees", len(b.Drop), len(in.Model.Trees))
 		}
 	case b.Name != "gbtree":
-		return nil, fmt.Errorf("the booster is %q; train with gbtree or dart", settings.Clip(b.Name))
+		return nil, fmt.Errorf("the booster is %.60q; train with gbtree or dart", b.Name)
 	default:
 		b.Drop = nil
 	}
@@ -280,11 +278,11 @@ func (l *xgbLearner) margin() (float32, error) {
 	v, err := strconv.ParseFloat(text, 32)
 	base := float32(v)
 	if err != nil || isBad(base) {
-		return 0, fmt.Errorf("learner_model_param.base_score: %q is not a number", settings.Clip(l.Param.BaseScore))
+		return 0, fmt.Errorf("learner_model_param.base_score: %.60q is not a number", l.Param.BaseScore)
 	}
 	k, ok := xgbLink(l.Objective.Name)
 	if !ok {
-		return 0, fmt.Errorf("the objective is %q; train with binary:logistic", settings.Clip(l.Objective.Name))
+		return 0, fmt.Errorf("the objective is %.60q; train with binary:logistic", l.Objective.Name)
 	}
 	if k == clamp {
 		return base, nil

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"antirobot/settings"
+	"antirobot/request"
 	"antirobot/verdict/training"
 )
 
@@ -80,7 +80,7 @@ func (c *Config) Validate() error {
 	}
 	errs = append(errs, c.Visit.Validate(), c.Budget.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {
-		if _, err := settings.ParseNetwork(n); err != nil {
+		if _, err := request.ParseNetwork(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))
 		}
 	}

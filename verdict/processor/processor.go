@@ -40,7 +40,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
-	"antirobot/settings"
+	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/browsers"
 	"antirobot/verdict/formula"
@@ -175,7 +175,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		return nil, fmt.Errorf("processor: hosting: %w", err)
 	}
 	for _, n := range cfg.Exempt {
-		network, _ := settings.ParseNetwork(n) // validated
+		network, _ := request.ParseNetwork(n) // validated
 		p.exempt = append(p.exempt, network)
 	}
 	if !d.Waits {

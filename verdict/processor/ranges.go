@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"antirobot/settings"
+	"antirobot/request"
 )
 
 // maxRanges bounds what is read from the lists of hosting companies.
@@ -60,7 +60,7 @@ func readNetworks(dst []netip.Prefix, name string) ([]netip.Prefix, error) {
 		if len(words) == 0 {
 			continue
 		}
-		network, err := settings.ParseNetwork(words[0])
+		network, err := request.ParseNetwork(words[0])
 		if err != nil {
 			return nil, fmt.Errorf("%s, line %d: %w", name, n, err)
 		}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"antirobot/identity"
-	"antirobot/settings"
 	"antirobot/verdict/formula"
 )
 
@@ -126,5 +125,5 @@ func ownLabel(s string) (formula.Label, error) {
 	case "robot", "1":
 		return formula.Robot, nil
 	}
-	return 0, fmt.Errorf("label: %q is neither human (0) nor robot (1)", settings.Clip(s))
+	return 0, fmt.Errorf("label: %.60q is neither human (0) nor robot (1)", s)
 }

@@ -1,4 +1,5 @@
-package settings
+// Package clienttls secures the connections that the gateway opens.
+package clienttls
 
 import (
 	"crypto/tls"
@@ -7,8 +8,8 @@ import (
 	"os"
 )
 
-// ClientTLS is how a connection that the gateway opens is secured.
-type ClientTLS struct {
+// Config names the certificates of a client.
+type Config struct {
 	CAFile             string `mapstructure:"ca_file"` // PEM; empty: the system's
 	CertFile           string `mapstructure:"cert_file"`
 	KeyFile            string `mapstructure:"key_file"`
@@ -17,8 +18,11 @@ type ClientTLS struct {
 }
 
 // Load reads the certificates.
-func (c *ClientTLS) Load() (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify} //nolint:gosec // the operator's choice, off by default
+func (c *Config) Load() (*tls.Config, error) {
+	t := &tls.Config{
+		MinVersion: tls.VersionTLS12, ServerName: c.ServerName,
+		InsecureSkipVerify: c.InsecureSkipVerify, //nolint:gosec // the operator's choice, off by default
+	}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {

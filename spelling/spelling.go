@@ -1,4 +1,5 @@
-package settings
+// Package spelling suggests the name that a misspelt word probably means.
+package spelling
 
 import "strings"
 

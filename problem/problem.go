@@ -1,22 +1,24 @@
-package settings
+// Package problem names the keys that a configuration gets wrong. A problem is a line such as
+//
+//	services[0].hosts[1]: "x y" is not a host
+//
+// the path of a key and its mistake. A section names its own keys; the holder of the section prefixes its path.
+package problem
 
 import (
 	"errors"
 	"strings"
 )
 
-// A problem is a line such as `services[0].hosts[1]: "x y" is not a host`: the path of a key and what is wrong with it. A
-// section names its own keys, and the holder of the section prefixes its path.
-
-// Problems returns one line for each problem in err.
-func Problems(err error) []string {
+// Lines returns one line for each problem in err.
+func Lines(err error) []string {
 	if err == nil {
 		return nil
 	}
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
 		for _, e := range joined.Unwrap() {
-			lines = append(lines, Problems(e)...)
+			lines = append(lines, Lines(e)...)
 		}
 		return lines
 	}
@@ -29,7 +31,7 @@ func At(path string, err error) error {
 		return nil
 	}
 	var errs []error
-	for _, line := range Problems(err) {
+	for _, line := range Lines(err) {
 		errs = append(errs, errors.New(Below(path, strings.TrimSpace(line))))
 	}
 	return errors.Join(errs...)
@@ -44,12 +46,4 @@ func Below(path, rest string) string {
 		return path + rest
 	}
 	return path + "." + rest
-}
-
-// Clip shortens what is repeated in an error.
-func Clip(s string) string {
-	if len(s) > 60 {
-		return strings.ToValidUTF8(s[:60], "") + "…"
-	}
-	return s
 }

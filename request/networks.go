@@ -1,12 +1,10 @@
-package settings
+package request
 
 import (
 	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
-
-	"antirobot/request"
 )
 
 // What addresses and networks of a configuration may not be.
@@ -22,12 +20,12 @@ func ParseAddr(s string) (netip.Addr, error) {
 	s = strings.TrimSpace(s)
 	a, err := netip.ParseAddr(s)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%q is not an address", Clip(s))
+		return netip.Addr{}, fmt.Errorf("%.60q is not an address", s)
 	}
 	if a.Zone() != "" {
-		return netip.Addr{}, fmt.Errorf("%q: %w", Clip(s), ErrZone)
+		return netip.Addr{}, fmt.Errorf("%.60q: %w", s, ErrZone)
 	}
-	return request.Unwrap(a), nil
+	return Unwrap(a), nil
 }
 
 // ParseNetwork reads a network such as 10.0.0.0/8, or an address, which is the network of itself alone. Bits of the
@@ -48,25 +46,25 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
 		if strings.Contains(s, "%") {
-			return netip.Prefix{}, fmt.Errorf("%q: %w", Clip(s), ErrZone)
+			return netip.Prefix{}, fmt.Errorf("%.60q: %w", s, ErrZone)
 		}
 		return netip.Prefix{}, noNetwork(s)
 	}
 	if p.Addr().Is4In6() {
 		if p.Bits() < 96 {
-			return netip.Prefix{}, fmt.Errorf("%q: %w", Clip(s), ErrMapped)
+			return netip.Prefix{}, fmt.Errorf("%.60q: %w", s, ErrMapped)
 		}
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 	}
 	if p.Addr().Is6() {
 		var ok bool
-		if p, ok = request.UnwrapNetwork(p); !ok {
-			return netip.Prefix{}, fmt.Errorf("%q: %w", Clip(s), errTranslated)
+		if p, ok = unwrapNetwork(p); !ok {
+			return netip.Prefix{}, fmt.Errorf("%.60q: %w", s, errTranslated)
 		}
 	}
 	return p.Masked(), nil
 }
 
 func noNetwork(s string) error {
-	return fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an address", Clip(s))
+	return fmt.Errorf("%.60q is neither a network such as 10.0.0.0/8 nor an address", s)
 }
