@@ -31,9 +31,9 @@ func TestDocumentedExamples(t *testing.T) {
 	addr := netip.MustParseAddr("198.51.100.4")
 	ban := bans.Ban{
 		Subject: identity.AddrSubject(addr), Until: time.Now().Add(10 * time.Minute), Source: bans.SourceProcessor,
-		Score: 0.73, Threshold: 0.5, Reason: "formula: agent_library, client_loads_1m, session_pages", Model: "default-3cad8aa2",
+		Score: 0.73, Threshold: 0.5, Reason: "formula: parts_missing, client_loads_1m, session_pages", Model: "default-3cad8aa2",
 		Factors: [bans.MaxFactors]bans.Factor{
-			{Name: "agent_library", Value: 1, Amount: 2.5},
+			{Name: "parts_missing", Value: 1, Amount: 2.5},
 			{Name: "client_loads_1m", Value: 33, Amount: 1},
 			{Name: "session_pages", Value: 34, Amount: 0.67},
 		},

@@ -53,7 +53,7 @@ func (g *gateway) note(rid request.ID, d *verdict.Decision, addr netip.Addr, pat
 	g.t.Helper()
 	view := request.View{
 		At: time.Now(), Method: []byte("GET"), Path: []byte(path), Peer: addr,
-		Fields: []request.Field{{Name: []byte("User-Agent"), Value: []byte("python-requests/2.32")}},
+		Fields: []request.Field{{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0 Safari/537.36")}},
 	}
 	id := identity.Identity{Addr: addr, N: 1}
 	id.Subjects[0] = identity.AddrSubject(addr)

@@ -117,10 +117,10 @@ func startGateway(t *testing.T) *gateway {
 			}
 			at := time.Now().UTC()
 			return processor.SessionView{
-				First: at.Add(-time.Minute), Last: at, Pages: 34, Claim: "library", Evaluated: &at, Score: 0.73, Model: "default-3cad8aa2",
+				First: at.Add(-time.Minute), Last: at, Pages: 34, Claim: "chrome", Evaluated: &at, Score: 0.73, Model: "default-3cad8aa2",
 				Bans: 1, LastBan: &at, Repeated: 1, Factors: []processor.FactorView{
 					{Name: "client_loads_1m", Group: processor.Pace, Value: 33, Amount: 1},
-					{Name: "agent_library", Group: processor.Client, Value: 1, Amount: 2.5},
+					{Name: "parts_missing", Group: processor.Course, Value: 1, Amount: 2.5},
 				},
 			}, true
 		}),

@@ -318,6 +318,14 @@ func (c *Captcha) SubResource(q *Request, blocked bool) Response {
 	return a
 }
 
+// CrossSite refuses a page to a page of another site, which did not open it.
+func (c *Captcha) CrossSite(q *Request) Response {
+	a := c.own(q, 403, "text/plain; charset=utf-8", verdictBlocked)
+	a.add("Vary", "*")
+	a.Body = []byte("cross-site request for a page\n")
+	return a
+}
+
 func (c *Captcha) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Response {
 	return c.messagePage(q, p, status, verdict, &templates.MessagePage{Message: m, Retry: retry, Sent: m == templates.FormSent})
 }

@@ -32,7 +32,7 @@ func TestHarvestBesideABalancer(t *testing.T) {
 			}{
 				{"preflights", "OPTIONS", preflight, false, 100, 500, "/product/%d"}, // as many calls are in order as nothing says that they are pages
 				{"preflights of who is banned", "OPTIONS", preflight, true, 20, 20, "/product/%d"},
-				{"those of a page of who is banned", "OPTIONS", preflight, true, 600, 600, "/api/item?id=1"},
+				{"those of a page of who is banned", "OPTIONS", preflight, true, 120, 150, "/api/item?id=1"},
 				{"heads, as images", "HEAD", image, false, 2, 150, "/product/%d"},
 			} {
 				t.Run(make.name, func(t *testing.T) {

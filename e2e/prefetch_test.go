@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 )
 
@@ -29,6 +30,11 @@ func TestPrefetchesCostNothing(t *testing.T) {
 	g.ban("ip:127.0.0.1", "10m")
 	prefetch("/stopped", 503)
 	v.get(g.url+"/", "Sec-Purpose", "prefetched").must(t, 302, "") // no prefetch
+	program := visitor(t)
+	program.header = http.Header{"User-Agent": {"curl/8.5.0"}}
+	if r := program.get(g.url+"/stopped", "Purpose", "prefetch"); r.StatusCode != 403 || r.Header.Get("X-Antirobot-Verdict") == "" {
+		t.Errorf("a program that calls its request a prefetch: %d %v", r.StatusCode, r.Header)
+	}
 	g.solve(v, "/")
 	for i := range 40 {
 		prefetch(fmt.Sprint("/next/", i), 503)

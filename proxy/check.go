@@ -246,6 +246,9 @@ func (k *checkCall) check() {
 		k.checkOwn()
 		return
 	}
+	if k.refusesEmbed() {
+		return
+	}
 	k.decide()
 	k.ask.Tight = k.style == styleVerdict
 	switch {
@@ -294,6 +297,9 @@ func (k *checkCall) challenge() {
 		k.serveOwn(e)
 		return
 	}
+	if k.refusesEmbed() {
+		return
+	}
 	k.watch()
 	if k.stops(false) {
 		k.c.round.end()
@@ -320,6 +326,9 @@ func (k *checkCall) full() {
 		k.answered = answerOwn
 		k.ask.Beside = true
 		k.serveOwn(e)
+		return
+	}
+	if k.refusesEmbed() {
 		return
 	}
 	k.decide()
@@ -353,6 +362,10 @@ func (k *checkCall) report() {
 
 func (k *checkCall) learn(took time.Duration) {
 	if k.answered == answerOwn && k.style == styleVerdict {
+		return
+	}
+	if k.declined {
+		k.count(took)
 		return
 	}
 	k.remember() // first, so that the decision can be found

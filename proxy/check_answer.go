@@ -75,6 +75,15 @@ func (k *checkCall) reasoned(a captcha.Response) captcha.Response {
 	return a
 }
 
+// refusesEmbed is journey.refusesEmbed, after which no balancer forwards the request.
+func (k *checkCall) refusesEmbed() bool {
+	refused := k.journey.refusesEmbed()
+	if refused {
+		k.answered = answerBlocked
+	}
+	return refused
+}
+
 // unknown answers for a host that no service has.
 func (k *checkCall) unknown(status int, problem string) {
 	if k.style == styleChallenge {

@@ -36,6 +36,7 @@ func (k *checkCall) learnAnswer(call *request.View) {
 		return
 	}
 	k.core.deps.Resolver.Answered(k.view, k.svc.Identity, status, k.svc.drop)
+	k.core.pages.note(k.svc.Name, k.view, status, bytes.TrimSpace(contentType))
 	k.core.deps.Decider.Answered(k.view, k.svc.Verdict, status, bytes.TrimSpace(contentType))
 	if r, ok := k.svc.Verdict.Rules.(verdict.AnswerRules); ok {
 		r.Answered(k.view, &k.id, k.svc.Verdict, &verdict.Answer{Status: status, ContentType: bytes.TrimSpace(contentType), Bytes: -1})

@@ -30,6 +30,7 @@ type Core struct {
 	underWay            underWay
 	served              served
 	programs            programs
+	pages               pages
 }
 
 // NewCore returns a Core that judges by s.
@@ -43,7 +44,7 @@ func NewCore(s *Snapshot, d Deps) (*Core, error) {
 		decisions: newLines(d.DecisionLines, m.leftOut("decision")), accesses: newLines(d.AccessLines, m.leftOut("access")),
 	}
 	c.programs = newPrograms()
-	c.served.seed = maphash.MakeSeed()
+	c.served.seed, c.pages.seed = maphash.MakeSeed(), maphash.MakeSeed()
 	commit, err := c.Prepare(s)
 	if err != nil {
 		return nil, err
@@ -76,6 +77,7 @@ type Case struct {
 	read     bool             // asks is known
 	asked    kind             // the kind of answer, once classified
 	sorted   bool             // asked is known
+	flood    bool             // one preflight too many of a stopped client
 	partner  *captcha.Partner // the XML partner that acts for a user, or nil
 	decision verdict.Decision
 	event    verdict.Event
@@ -92,7 +94,7 @@ type Case struct {
 func (c *Case) Open(core *Core, v *request.View) {
 	c.core, c.snap, c.view = core, core.snap.Load(), v
 	v.Posted, v.Claims, v.Overclaims = nil, nil, false
-	c.read, c.sorted = false, false
+	c.read, c.sorted, c.flood = false, false, false
 	c.id.Addr = v.Peer // until the client is identified
 }
 
@@ -186,6 +188,7 @@ func (c *Case) conclude(watch bool) {
 	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
 	c.judge(watch)
 	c.limitProgram(watch)
+	c.limitPreflight(watch)
 }
 
 // Visit asks for the verdict on a visit to one of the gateway's own pages, as in mode observe: it costs nothing and stops
@@ -211,9 +214,9 @@ func (c *Case) goOn() {
 }
 
 // WouldStop reports whether the request would end here in mode enforce. A preflight is never challenged, but it can be
-// blocked.
+// blocked, and a flood of them is stopped.
 func (c *Case) WouldStop() bool {
-	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked)
+	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked || c.flood)
 }
 
 // Refusal is the answer to a stopped request of recorded traffic; unread says that its client reads none, so that hardly any is made. A form
@@ -369,6 +372,7 @@ type Facts struct {
 	Mark        label.Mark // what the service says of its visitor
 	Evidence    request.Evidence
 	Work        bool // the captcha was answered by work of the browser
+	Uncounted   bool // the slow half is not told
 	Advised     bool // a balancer forwards the request itself: nothing is known about the answer
 }
 
@@ -376,7 +380,7 @@ type Facts struct {
 // whether the slow half had to be told.
 func (c *Case) Tell(f *Facts) bool {
 	d := &c.core.deps
-	told := d.Sink != nil && (c.decision.Judged() || d.Crawlers && c.decision.Crawler())
+	told := d.Sink != nil && !f.Uncounted && (c.decision.Judged() || d.Crawlers && c.decision.Crawler())
 	settles := (c.decision.Cost > 0 || c.decision.Stood) && !f.Advised
 	if !told && !settles {
 		return false

@@ -114,11 +114,17 @@ func (j *journey) forward(a *captcha.Response) {
 	j.goingOn(o)
 	j.inserting(o)
 	j.sparing(o)
-	if j.part {
+	switch {
+	case j.part:
 		if j.onlyPart == nil {
 			j.onlyPart = j.onlyParts
 		}
 		o.HoldHead = j.onlyPart
+	case j.embed && j.decision.Judged():
+		if j.noPage == nil {
+			j.noPage = j.holdsPage
+		}
+		o.HoldHead = j.noPage
 	}
 	robots := j.readingRobots(o)
 	if j.resent = a != nil; j.resent {
@@ -132,6 +138,10 @@ func (j *journey) forward(a *captcha.Response) {
 	j.status = j.result.Status
 	if j.result.Held && j.part {
 		j.enforce()
+		return
+	}
+	if j.result.Held && j.declined {
+		j.answer(j.crossSite())
 		return
 	}
 	if j.result.Held {

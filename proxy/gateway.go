@@ -109,24 +109,27 @@ type journey struct {
 	result    h1.Result
 	outcome   captcha.Outcome
 	evidence  request.Evidence
-	work      bool                   // the captcha was answered by work of the browser
-	ownPage   bool                   // one of the gateway's own pages was requested
-	failure   error                  // why there was no proper answer
-	message   captcha.Message        // the fingerprint of the judged message
-	written   string                 // what people wrote into it
-	taken     captcha.HeaderField    // removes the grant that was spent
-	required  captcha.Step           // what the service's withheld answer asks for
-	traced    traced                 // for its spans
-	resent    bool                   // the request that goes to the service was carried through a captcha
-	hold      func([]byte) bool      // withholds, made once
-	head      func(h1.Result)        // looks at what the service answers, made once
-	onlyPart  func(int, []byte) bool // onlyParts, made once
-	part      bool                   // stopped, but for what may be a subresource of the last page
-	stopped   verdict.Verdict        // with part: the verdict that stops anything else
-	unblocked func() bool            // looks whether the visitor is blocked meanwhile, made once
-	under     *atomic.Int32          // counts the documents under way; nil: this is none of them
-	early     bool                   // the slow half was told when the answer began
-	insertion *insert.Insertion      // into the page that the service answers with, made once if there is ever one
+	work      bool                            // the captcha was answered by work of the browser
+	ownPage   bool                            // one of the gateway's own pages was requested
+	failure   error                           // why there was no proper answer
+	message   captcha.Message                 // the fingerprint of the judged message
+	written   string                          // what people wrote into it
+	taken     captcha.HeaderField             // removes the grant that was spent
+	required  captcha.Step                    // what the service's withheld answer asks for
+	traced    traced                          // for its spans
+	resent    bool                            // the request that goes to the service was carried through a captcha
+	hold      func([]byte) bool               // withholds, made once
+	head      func(h1.Result)                 // looks at what the service answers, made once
+	onlyPart  func(int, []request.Field) bool // onlyParts, made once
+	part      bool                            // stopped, but for what may be a subresource of the last page
+	embed     bool                            // a page of another site asks, and does not navigate
+	declined  bool                            // no page was given ahead of time or to another site's page: the request counts for no visitor
+	noPage    func(int, []request.Field) bool // holdsPage, made once
+	stopped   verdict.Verdict                 // with part: the verdict that stops anything else
+	unblocked func() bool                     // looks whether the visitor is blocked meanwhile, made once
+	under     *atomic.Int32                   // counts the documents under way; nil: this is none of them
+	early     bool                            // the slow half was told when the answer began
+	insertion *insert.Insertion               // into the page that the service answers with, made once if there is ever one
 
 	options h1.ForwardOptions // kept here, as it would be allocated for each request
 	noted   verdict.Note
@@ -173,7 +176,7 @@ func (j *journey) serve() {
 	if j.comesBack() {
 		return
 	}
-	if j.decideAll() {
+	if j.refusesEmbed() || j.decideAll() {
 		return
 	}
 	j.await()
@@ -211,7 +214,7 @@ func (j *journey) end() {
 		j.insertion.Page = insert.Page{}
 	}
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
-	j.under, j.early, j.part = nil, false, false
+	j.under, j.early, j.part, j.embed, j.declined = nil, false, false, false, false
 	j.evidence, j.traced = request.Evidence{}, traced{}
 	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""
 }

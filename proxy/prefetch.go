@@ -24,9 +24,9 @@ func isPrefetch(v *request.View) bool {
 
 // decideAll gives the verdict, and reports whether the request was a prefetch that is declined: of a visitor who would be
 // challenged, would pay with a pass, or is near a limit. Such a prefetch costs nothing: no unit of a pass, no count in a
-// session. Browsers load the page again when it is opened.
+// session. Browsers load the page again when it is opened; a program is refused as for any other request.
 func (j *journey) decideAll() (declined bool) {
-	if j.svc.Verdict.Mode != verdict.Enforce || !isPrefetch(j.view) {
+	if j.svc.Verdict.Mode != verdict.Enforce || !isPrefetch(j.view) || j.kind() == kindProgram {
 		j.decide()
 		return false
 	}
@@ -42,7 +42,7 @@ func (j *journey) decideAll() (declined bool) {
 		j.decide()
 		return false
 	}
-	j.ownPage = true // the answer is the gateway's, and no event
+	j.declined, j.ownPage = true, true // the answer is the gateway's, and no event
 	j.answer(j.snap.Captcha.Failed(j.request(), 503, captcha.ReadsNothing))
 	return true
 }

@@ -19,14 +19,22 @@ const (
 	programsTracked = 1 << 14          // clients, and as many networks; 16 bytes each
 )
 
-// programs limits how often programs ask. Safe for concurrent use.
-type programs struct{ clients, networks *limits.Pace }
+// A preflight of a stopped client goes on to the service, as often as the pages that people have open ask.
+const (
+	preflightEvery = time.Second / 2
+	preflightBurst = 120
+)
+
+// programs limits how often programs ask, and how often preflights of stopped clients go on. Safe for concurrent use.
+type programs struct{ clients, networks, preflights *limits.Pace }
 
 func newPrograms() programs {
 	pace := func(times int) *limits.Pace {
 		return limits.NewPace(time.Second/time.Duration(times*programRate), times*programBurst, programsTracked)
 	}
-	return programs{clients: pace(1), networks: pace(programNetwork)}
+	return programs{
+		clients: pace(1), networks: pace(programNetwork), preflights: limits.NewPace(preflightEvery, preflightBurst, programsTracked),
+	}
 }
 
 // writes reports whether the request has a method that no page is read by.
@@ -59,15 +67,27 @@ func (c *Case) limitProgram(watch bool) {
 		who[0] = 1
 	}
 	client, network := p.clients.Key(who[:]), p.networks.AddrKey(identity.NetOf(c.id.Addr).Addr(), 0)
-	take := (*limits.Pace).Take
-	if watch {
-		take = (*limits.Pace).Peek
-	}
+	take := taking(watch)
 	wait := take(p.clients, client, at)
 	if wait == 0 { // what one client is refused is not its neighbours'
 		wait = take(p.networks, network, at)
 	}
 	if wait > 0 {
 		d.Limit(wait)
+	}
+}
+
+func taking(watch bool) func(*limits.Pace, uint64, time.Time) time.Duration {
+	if watch {
+		return (*limits.Pace).Peek
+	}
+	return (*limits.Pace).Take
+}
+
+// limitPreflight stops a preflight of a stopped client that sends too many.
+func (c *Case) limitPreflight(watch bool) {
+	if c.decision.Stops() && c.decision.Verdict != verdict.Blocked && c.kind() == kindPreflight {
+		p := c.core.programs.preflights
+		c.flood = taking(watch)(p, p.AddrKey(c.id.Addr, 0), c.view.At) > 0
 	}
 }

@@ -50,7 +50,7 @@ func (j *journey) learnLoad() {
 // as with the rules over requests.
 func (j *journey) countAnswer(took time.Duration) {
 	d := &j.decision
-	if j.ownPage || j.status == 0 || d.Cause == verdict.CauseOff || d.Cause == verdict.CauseWhite {
+	if j.ownPage || j.declined || j.status == 0 || d.Cause == verdict.CauseOff || d.Cause == verdict.CauseWhite {
 		return
 	}
 	if r, ok := j.svc.Verdict.Rules.(verdict.AnswerRules); ok {
@@ -65,8 +65,11 @@ func (j *journey) tell(took time.Duration) {
 	if j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
 	}
+	if j.embed && j.decision.Stops() {
+		j.declined = true
+	}
 	f := Facts{
-		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work, Evidence: j.evidence,
+		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work, Evidence: j.evidence, Uncounted: j.declined,
 	}
 	if len(j.result.Read) > 0 {
 		var ok bool

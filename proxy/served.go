@@ -109,8 +109,8 @@ func (j *journey) forwardPart() {
 }
 
 // onlyParts withholds any answer but a subresource.
-func (j *journey) onlyParts(status int, contentType []byte) bool {
-	held := status != 304 && !verdict.IsPart(contentType)
+func (j *journey) onlyParts(status int, fields []request.Field) bool {
+	held := status != 304 && !verdict.IsPart(valueOf(fields, "Content-Type"))
 	if held {
 		j.decision.Verdict, j.decision.Waived = j.stopped, verdict.NotWaived
 	}

@@ -49,6 +49,7 @@ func (j *journey) watching(o *h1.ForwardOptions) {
 // begun counts a document whose answer begins, and tells of it at once if others of its network are under way.
 func (j *journey) begun(r h1.Result) {
 	j.servedPage(r)
+	j.core.pages.note(j.svc.Name, j.view, r.Status, r.ContentType)
 	if !j.resent && j.partner == nil {
 		j.core.deps.Resolver.Answered(j.view, j.svc.Identity, r.Status, j.svc.drop)
 	}

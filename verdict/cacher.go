@@ -204,7 +204,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 			return
 		}
 		if s.Rules != nil {
-			if action = c.ask(d, v, id, s); action >= RuleThrottle {
+			if action = c.ask(d, v, id, s); action >= RuleThrottle && !(action == RuleThrottle && c.wellKnown(v, id)) {
 				d.say(Blocked, CauseRule, nil)
 				return
 			}

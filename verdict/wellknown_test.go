@@ -35,6 +35,7 @@ func TestWellKnownFilesPass(t *testing.T) {
 			}
 			w.clock.advance(2 * time.Minute)
 		}, Human},
+		"a throttling rule":   {func(_ *testing.T, _ *world, s *Settings) { s.Rules = ruleSays(RuleThrottle) }, Human},
 		"an operator's entry": {func(_ *testing.T, w *world, _ *Settings) { w.lists.OwnBlock = &cbb.Entry{List: "block"} }, Blocked},
 		"a blocking rule":     {func(_ *testing.T, _ *world, s *Settings) { s.Rules = ruleSays(RuleBlock) }, Blocked},
 	} {

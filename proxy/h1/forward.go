@@ -30,8 +30,8 @@ type ForwardOptions struct {
 	// of it is sent, Forward returns with Result.Held, and the handler may Reply. Empty: none is.
 	HoldField string
 	Hold      func(value []byte) bool
-	// HoldHead says the same of an answer's status and Content-Type; nil: none is withheld for these.
-	HoldHead func(status int, contentType []byte) bool
+	// HoldHead says the same of an answer's head; nil: none is withheld for it.
+	HoldHead func(status int, fields []request.Field) bool
 
 	// Head is called when the head of the final answer is there, before anything of it is sent; nil: nothing is. It is not called
 	// for an answer that is withheld or becomes a tunnel. What Result has then is status, times and what the head says.
@@ -287,7 +287,7 @@ func note(h *wire.Head, o *ForwardOptions, res *Result) {
 			res.Held = h.Status != 101 && o.Hold(f.Value)
 		}
 	}
-	if o.HoldHead != nil && h.Status != 101 && o.HoldHead(h.Status, res.ContentType) {
+	if o.HoldHead != nil && h.Status != 101 && o.HoldHead(h.Status, h.Fields) {
 		res.Held = true
 	}
 }
