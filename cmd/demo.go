@@ -185,7 +185,7 @@ func runDemo(ctx context.Context, out io.Writer, flags map[string]*pflag.Flag, t
 		go func() {
 			served <- demo.Serve(ctx, site, demo.Options{
 				GatewayURL: func() string { return "http://" + a.VisitorAddr() },
-				AdminURL:   func() string { return "http://" + a.AdminAddr },
+				AdminURL:   func() string { return "http://" + a.AdminAddr() },
 				Token:      a.Token,
 				XMLQuery:   "key=" + demoPartnerKey,
 				CookieName: demoCookie,
@@ -246,7 +246,7 @@ func printDemo(out io.Writer, a *gateway.Server, traffic time.Duration) {
 
   Stop it with Ctrl-C.
 
-`, a.VisitorAddr(), a.AdminAddr, a.Config().DataDir, a.ConsoleLink())
+`, a.VisitorAddr(), a.AdminAddr(), a.Config().DataDir, a.ConsoleLink())
 	if traffic > 0 {
 		length := shortTime(traffic)
 		if traffic == time.Minute {

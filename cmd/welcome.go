@@ -16,10 +16,10 @@ import (
 func welcome(w io.Writer, a *gateway.Server, observe bool) {
 	fmt.Fprintf(w, "antirobot: protects %s\n", protected(a.Config()))
 	fmt.Fprintf(w, "  %s; %s\n", arrivals(a), modes(a.Config()))
-	if a.AdminAddr == "" {
+	if a.AdminAddr() == "" {
 		fmt.Fprintln(w, "  there is no private listener (--admin ADDR): no API, no metrics")
 	} else {
-		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr, tokenFile(a.Config()))
+		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr(), tokenFile(a.Config()))
 	}
 	fmt.Fprintln(w, "  "+advice(a.Config(), observe))
 	fmt.Fprintln(w, "  SIGHUP reloads the configuration; Ctrl-C or SIGTERM lets what is under way finish, and stops")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"antirobot/store/pebblestore"
@@ -41,7 +42,7 @@ func (a *Server) Backup(dir string) (err error) {
 			_ = os.RemoveAll(dir) // it was made here
 		}
 	}()
-	if s, ok := a.store.Store.(*pebblestore.Store); ok {
+	if s, ok := a.storage.store.Store.(*pebblestore.Store); ok {
 		if !sameFileSystem(dir, a.Config().DataDir) {
 			return fmt.Errorf("%s is not in the file system of the data directory %s; name a directory there, and copy it away afterwards", dir, a.Config().DataDir)
 		}
@@ -49,8 +50,8 @@ func (a *Server) Backup(dir string) (err error) {
 			return err
 		}
 	}
-	if a.journal != nil {
-		if err := a.journal.Backup(filepath.Join(dir, journalName)); err != nil {
+	if a.figures.journal != nil {
+		if err := a.figures.journal.Backup(filepath.Join(dir, journalName)); err != nil {
 			return err
 		}
 	}
@@ -156,4 +157,16 @@ func copyFile(to, from string) (err error) {
 	}
 	_, err = io.Copy(out, in)
 	return errors.Join(err, out.Sync(), out.Close())
+}
+
+// sameFileSystem reports whether a file can be linked from one path to the other.
+func sameFileSystem(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	if errX != nil || errY != nil {
+		return false
+	}
+	sx, okX := x.Sys().(*syscall.Stat_t)
+	sy, okY := y.Sys().(*syscall.Stat_t)
+	return okX && okY && sx.Dev == sy.Dev
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"antirobot/config"
-	"antirobot/proxy"
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h1/hello"
@@ -16,8 +15,18 @@ import (
 	"antirobot/store"
 )
 
-// certificates are those of one listener. All listeners have theirs read here, at the start and with every reload.
-type certificates struct {
+// certs are the certificates of all listeners: from files, which every reload reads again, or obtained by ACME.
+type certs struct {
+	*base
+	files   []listenerCerts
+	clients map[int]*h1.ClientCAs // by listener, of those that ask for certificates
+	keys    *spravka.Keys         // of session tickets
+	tickets []*tls.Config         // of the listeners for visitors
+	acme    *acme.Keeper          // nil: no certificate is obtained
+}
+
+// listenerCerts are the certificates of one listener.
+type listenerCerts struct {
 	*hello.Certificates
 	listener int // of config.Listen; adminListener: the private one
 }
@@ -27,74 +36,74 @@ const adminListener = -1
 
 // filesOf returns the files that next names for a listener, and the key of its section. A listener whose address
 // changes continues unchanged until the restart, with its current files.
-func (a *Server) filesOf(listener int, next *config.Config) (key string, files []hello.CertificateFiles) {
+func (c *certs) filesOf(listener int, next *config.Config) (key string, files []hello.CertificateFiles) {
 	if listener == adminListener {
-		if a.Config().Admin.TLSCert == "" {
+		if c.Config().Admin.TLSCert == "" {
 			return "admin", nil
 		}
-		return "admin", []hello.CertificateFiles{{CertFile: a.Config().Admin.TLSCert, KeyFile: a.Config().Admin.TLSKey}}
+		return "admin", []hello.CertificateFiles{{CertFile: c.Config().Admin.TLSCert, KeyFile: c.Config().Admin.TLSKey}}
 	}
-	l := a.Config().Listen[listener]
+	l := c.Config().Listen[listener]
 	if listener < len(next.Listen) && next.Listen[listener].Address == l.Address && next.Listen[listener].TLSCert != "" {
 		l = next.Listen[listener]
 	}
 	return fmt.Sprintf("listen[%d]", listener), l.Files()
 }
 
-func (a *Server) openCertificates() error {
-	for i := adminListener; i < len(a.Config().Listen); i++ {
-		key, files := a.filesOf(i, a.Config())
+func (c *certs) open() error {
+	for i := adminListener; i < len(c.Config().Listen); i++ {
+		key, files := c.filesOf(i, c.Config())
 		if len(files) == 0 {
 			continue
 		}
-		c, err := hello.LoadCertificates(files)
+		found, err := hello.LoadCertificates(files)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		a.certs = append(a.certs, &certificates{c, i})
+		c.files = append(c.files, listenerCerts{found, i})
 	}
-	return a.openClientCAs()
+	return c.openClientCAs()
 }
 
-// openClientCAs reads who signs the certificates of clients.
-func (a *Server) openClientCAs() (err error) {
-	a.clients = make(map[int]*h1.ClientCAs)
-	for i := range a.Config().Listen {
-		l := &a.Config().Listen[i]
+// openClientCAs reads the authorities that sign the certificates of clients.
+func (c *certs) openClientCAs() (err error) {
+	c.clients = make(map[int]*h1.ClientCAs)
+	for i := range c.Config().Listen {
+		l := &c.Config().Listen[i]
 		if l.ClientCA == "" {
 			continue
 		}
-		if a.clients[i], err = h1.LoadClientCAs(l.ClientCA, l.ClientRequired); err != nil {
+		if c.clients[i], err = h1.LoadClientCAs(l.ClientCA, l.ClientRequired); err != nil {
 			return fmt.Errorf("listen[%d].%w", i, err)
 		}
 	}
 	return nil
 }
 
-// tlsOf returns what a listener speaks TLS with; nil: it does not.
-func (a *Server) tlsOf(listener int) *tls.Config {
+// tlsOf returns the TLS configuration of a listener; nil: it speaks no TLS.
+func (c *certs) tlsOf(listener int) *tls.Config {
 	var own *hello.Certificates
-	for _, c := range a.certs {
-		if c.listener == listener {
-			own = c.Certificates
+	for _, f := range c.files {
+		if f.listener == listener {
+			own = f.Certificates
 		}
 	}
-	obtains := listener != adminListener && a.Config().Listen[listener].ACME
+	obtains := listener != adminListener && c.Config().Listen[listener].ACME
 	if obtains {
-		own = own.WithOthers(a.acme.GetCertificate)
+		own = own.WithOthers(c.acme.GetCertificate)
 	}
 	if own == nil {
 		return nil
 	}
 	cfg := own.Config()
-	if listener != adminListener && a.clients[listener] != nil {
-		a.clients[listener].Apply(cfg, acme.Protocol)
-	}
-	if listener != adminListener && a.http2 != nil {
-		cfg.NextProtos = []string{"h2", "http/1.1"}
-	}
 	if listener != adminListener {
-		a.sealTickets(cfg)
+		if c.clients[listener] != nil {
+			c.clients[listener].Apply(cfg, acme.Protocol)
+		}
+		if c.Config().HTTP2.Enabled {
+			cfg.NextProtos = []string{"h2", "http/1.1"}
+		}
+		c.sealTickets(cfg)
 	}
 	if obtains {
 		cfg.NextProtos = append(cfg.NextProtos, acme.Protocol)
@@ -102,37 +111,37 @@ func (a *Server) tlsOf(listener int) *tls.Config {
 	return cfg
 }
 
-// sealTickets gives a listener these keys, now and as they change.
-func (a *Server) sealTickets(cfg *tls.Config) {
-	a.tickets = append(a.tickets, cfg)
-	a.shareTickets(time.Now())
+// sealTickets gives a listener the keys of session tickets, now and as they change.
+func (c *certs) sealTickets(cfg *tls.Config) {
+	c.tickets = append(c.tickets, cfg)
+	c.shareTickets(time.Now())
 }
 
-// shareTickets gives all listeners the keys of session tickets, from the ring: gateways that share it resume each other's
-// sessions.
-func (a *Server) shareTickets(at time.Time) {
-	keys := a.keys.Ring().TicketKeys(at)
-	for _, cfg := range a.tickets {
+// shareTickets gives all listeners keys from the ring, so that gateways that share it resume each other's sessions.
+func (c *certs) shareTickets(at time.Time) {
+	keys := c.keys.Ring().TicketKeys(at)
+	for _, cfg := range c.tickets {
 		cfg.SetSessionTicketKeys(keys)
 	}
 }
 
-// ticketTurn is how often the keys of session tickets are looked at; they change every day, or with the ring.
+// ticketTurn is the interval of key checks; keys change every day, or with the ring.
 const ticketTurn = time.Hour
 
 // turnTickets keeps these keys up to date until ctx ends.
-func (a *Server) turnTickets(ctx context.Context) {
-	store.Every(ctx, ticketTurn, func() { a.shareTickets(time.Now()) })
+func (c *certs) turnTickets(ctx context.Context) {
+	store.Every(ctx, ticketTurn, func() { c.shareTickets(time.Now()) })
 }
 
 // openACME makes the keeper of obtained certificates; they are obtained once the listeners are open.
-func (a *Server) openACME() (err error) {
-	if len(a.Config().TLS.ACME.Hosts) == 0 {
+func (c *certs) openACME(s *storage) (err error) {
+	c.keys = s.keys
+	if len(c.Config().TLS.ACME.Hosts) == 0 {
 		return nil
 	}
-	d := acme.Deps{Store: a.store, Seal: ringSealer{a.keys}, Log: a.Logger("acme"), Metrics: a.set}
-	for i := range a.Config().Listen {
-		l := &a.Config().Listen[i]
+	d := acme.Deps{Store: s.store, Seal: ringSealer{s.keys}, Log: c.Logger("acme"), Metrics: c.set}
+	for i := range c.Config().Listen {
+		l := &c.Config().Listen[i]
 		_, port, _ := net.SplitHostPort(l.Address)
 		n, _ := net.LookupPort("tcp", port)
 		switch {
@@ -142,58 +151,29 @@ func (a *Server) openACME() (err error) {
 			d.HTTPPort = n
 		}
 	}
-	a.acme, err = acme.New(a.Config().TLS.ACME, d)
+	c.acme, err = acme.New(c.Config().TLS.ACME, d)
 	return err
 }
 
-// Certificates implements admin.Gateway.
-func (a *Server) Certificates() []string {
-	if a.acme == nil {
+// problems says for which hosts no certificate could be obtained, and why.
+func (c *certs) problems() []string {
+	if c.acme == nil {
 		return nil
 	}
-	return a.acme.Problems()
+	return c.acme.Problems()
 }
 
-func (a *Server) closeACME() error {
-	if a.acme == nil {
+func (c *certs) closeACME() error {
+	if c.acme == nil {
 		return nil
 	}
-	return a.acme.Close()
-}
-
-// plainHandler serves a listener without TLS; nil: as all others.
-func (a *Server) plainHandler(l *config.Listener) h1.Handler {
-	if l.Secure() {
-		return nil
-	}
-	var h h1.Handler
-	if l.RedirectHTTPS {
-		h = a.redirect()
-	}
-	if a.acme == nil {
-		return h
-	}
-	if h == nil {
-		h = a.gateway
-	}
-	return &acme.Challenges{Keeper: a.acme, Next: h}
-}
-
-// redirect sends visitors to the first listener with TLS.
-func (a *Server) redirect() h1.Handler {
-	for i := range a.Config().Listen {
-		if a.Config().Listen[i].Secure() {
-			_, port, _ := net.SplitHostPort(a.Config().Listen[i].Address)
-			return proxy.Redirect{Port: port}
-		}
-	}
-	return proxy.Redirect{Port: "443"} // something else ends TLS there
+	return c.acme.Close()
 }
 
 // ringSealer seals what ACME stores with the keys of the ring.
 type ringSealer struct{ keys *spravka.Keys }
 
-// forever is when these seals expire: certificates have an end of their own.
+// forever is the expiry of these seals: certificates have an expiry of their own.
 var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (s ringSealer) Seal(name string, plain []byte) []byte {
@@ -204,31 +184,27 @@ func (s ringSealer) Open(name string, sealed []byte) ([]byte, error) {
 	return s.keys.Ring().OpenSecret(nil, spravka.PurposeCertificate, []byte(name), sealed, time.Unix(0, 0))
 }
 
-// prepareCertificates reads the files of all listeners again.
-func (a *Server) prepareCertificates(next *config.Config) (commit func(), err error) {
+// prepare reads the files of all listeners again.
+func (c *certs) prepare(next *config.Config) (commit func(), err error) {
 	var commits []func()
-	for _, c := range a.certs {
-		key, files := a.filesOf(c.listener, next)
-		use, err := c.Prepare(files)
+	for _, f := range c.files {
+		key, files := c.filesOf(f.listener, next)
+		use, err := f.Prepare(files)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}
 		commits = append(commits, use)
 	}
-	for i, c := range a.clients {
-		l := &a.Config().Listen[i]
+	for i, ca := range c.clients {
+		l := &c.Config().Listen[i]
 		if i < len(next.Listen) && next.Listen[i].Address == l.Address && next.Listen[i].ClientCA != "" {
 			l = &next.Listen[i]
 		}
-		use, err := c.Prepare(l.ClientCA)
+		use, err := ca.Prepare(l.ClientCA)
 		if err != nil {
 			return nil, fmt.Errorf("listen[%d].%w", i, err)
 		}
 		commits = append(commits, use)
 	}
-	return func() {
-		for _, use := range commits {
-			use()
-		}
-	}, nil
+	return commitAll(commits), nil
 }

@@ -25,7 +25,7 @@ func another(n int) string {
 // in vain: all of them leave what sixty-four did.
 func TestReloadsLeaveNothing(t *testing.T) {
 	a, read := newReloadable(t)
-	a.retireAfter = 0
+	a.judge.retireAfter = 0
 	turn, began := 0, 0
 	broken := change{"test", func(*config.Config) (func(), error) { return nil, errors.New("a fault of the test's") }}
 	type held struct{ objects, metrics, indexes int }
@@ -44,7 +44,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			v.Name = fmt.Sprintf("extra%d", turn)
-			a.cacher.Took(&request.View{At: time.Now()}, v, time.Second, 0)
+			a.judge.Cacher.Took(&request.View{At: time.Now()}, v, time.Second, 0)
 		}
 		for i := 0; began > 0 && runtime.NumGoroutine() > began; i++ {
 			if i == 1000 {
@@ -56,7 +56,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return held{int(m.HeapObjects), len(a.set.ListMetricNames()), len(a.indexes.of)}
+		return held{int(m.HeapObjects), len(a.set.ListMetricNames()), len(a.judge.indexes.numbers)}
 	}
 	reload(keptGone)
 	began = runtime.NumGoroutine() + 2
@@ -78,7 +78,7 @@ func TestReloadsLeaveNothing(t *testing.T) {
 // of it.
 func TestGoneServicesComeBack(t *testing.T) {
 	a, read := newReloadable(t)
-	a.retireAfter = 0
+	a.judge.retireAfter = 0
 	apply := func(text string) {
 		t.Helper()
 		if err := a.applied(read(text), a.changes()); err != nil {
@@ -90,41 +90,41 @@ func TestGoneServicesComeBack(t *testing.T) {
 	a.set.GetOrCreateCounter(name).Add(7)
 	apply(another(1))
 	apply(another(0))
-	if n := a.set.GetOrCreateCounter(name).Get(); n != 7 || a.counts()["failures"] != 7 {
-		t.Errorf("one that was away for a reload has counted %d, all %v, wanted 7", n, a.counts()["failures"])
+	if n := a.set.GetOrCreateCounter(name).Get(); n != 7 || a.figures.counts()["failures"] != 7 {
+		t.Errorf("one that was away for a reload has counted %d, all %v, wanted 7", n, a.figures.counts()["failures"])
 	}
 	for n := range 2 * keptGone {
 		apply(another(1 + n))
 	}
-	if n := a.counts()["failures"]; n != 7 {
+	if n := a.figures.counts()["failures"]; n != 7 {
 		t.Errorf("the figures have %v of one that is forgotten, wanted 7", n)
 	}
 	apply(another(0))
-	if n := a.set.GetOrCreateCounter(name).Get(); n != 0 || a.counts()["failures"] != 7 {
-		t.Errorf("one that was forgotten has counted %d, all %v, wanted 0 and 7", n, a.counts()["failures"])
+	if n := a.set.GetOrCreateCounter(name).Get(); n != 0 || a.figures.counts()["failures"] != 7 {
+		t.Errorf("one that was forgotten has counted %d, all %v, wanted 0 and 7", n, a.figures.counts()["failures"])
 	}
 }
 
 // TestIndexes: numbers stay while a service is away, are bounded, and are not given to others soon.
 func TestIndexes(t *testing.T) {
-	var x Indexes
-	stays := &verdict.Settings{Index: x.Of("stays", "")}
+	var x indexes
+	stays := &verdict.Settings{Index: x.of("stays", "")}
 	given := map[uint16]int{stays.Index: -1}
 	for n := range 70_000 {
-		now := &verdict.Settings{Index: x.Of("comes", fmt.Sprint("/", n))}
+		now := &verdict.Settings{Index: x.of("comes", fmt.Sprint("/", n))}
 		if last, ok := given[now.Index]; ok && (last < 0 || n-last < 60_000) {
 			t.Fatalf("%d has the number of %d", n, last)
 		}
 		given[now.Index] = n
-		if n > 0 && x.Of("comes", fmt.Sprint("/", n-1)) != now.Index-1 && now.Index != stays.Index+1 {
+		if n > 0 && x.of("comes", fmt.Sprint("/", n-1)) != now.Index-1 && now.Index != stays.Index+1 {
 			t.Fatalf("%d has another number than it had", n-1)
 		}
 		x.trim([]*verdict.Settings{stays, now})
-		if len(x.of) > 2+keptIndexes || len(x.of) != len(x.used) {
-			t.Fatalf("%d numbers, %d used", len(x.of), len(x.used))
+		if len(x.numbers) > 2+keptIndexes || len(x.numbers) != len(x.used) {
+			t.Fatalf("%d numbers, %d used", len(x.numbers), len(x.used))
 		}
 	}
-	if x.Of("stays", "") != stays.Index {
+	if x.of("stays", "") != stays.Index {
 		t.Error("who stayed has another number")
 	}
 }

@@ -18,7 +18,7 @@ func TestCounts(t *testing.T) {
 	} {
 		set.GetOrCreateCounter(name).Set(n)
 	}
-	got := (&Server{set: set}).counts()
+	got := (&figures{base: &base{set: set}}).counts()
 	if want := map[string]float64{"requests/robot/ban": 5, "shown": 8}; !maps.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

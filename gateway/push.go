@@ -54,7 +54,7 @@ func (a *Server) openPush() error {
 		return nil // with a ring from a file there is no secret: nothing can be pushed
 	}
 	p := &pushes{
-		a: a, versions: &pushed.Versions{KV: a.store, Secret: secret}, dir: filepath.Join(a.Config().DataDir, "pushed"), log: a.Logger("push"),
+		a: a, versions: &pushed.Versions{KV: a.storage.store, Secret: secret}, dir: a.inDataDir("pushed"), log: a.Logger("push"),
 		node: pushed.Node{Name: a.name()},
 	}
 	if a.reread == nil {
@@ -248,8 +248,8 @@ func (a *Server) pushedValues() map[string]any {
 // usePushed reads the configuration with other pushed values, and puts it into use if commit is set. On an error nothing has
 // changed.
 func (a *Server) usePushed(values map[string]any, commit bool) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
 	next, err := a.reread(values)
 	if err != nil {
 		return err

@@ -40,12 +40,12 @@ func TestPushedOutlastsTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := a.pushes
-	plain := a.lists.Stats().Networks
+	plain := a.judge.Lists.Stats().Networks
 	bundle := func(text string) *pushed.Bundle { return &pushed.Bundle{Config: []byte(text)} }
 	runs := func(version uint64, more int) {
 		t.Helper()
-		if s := p.state(); s.Version != version || a.lists.Stats().Networks != plain+more {
-			t.Fatalf("runs %+v with %d networks more, not %d with %d", s, a.lists.Stats().Networks-plain, version, more)
+		if s := p.state(); s.Version != version || a.judge.Lists.Stats().Networks != plain+more {
+			t.Fatalf("runs %+v with %d networks more, not %d with %d", s, a.judge.Lists.Stats().Networks-plain, version, more)
 		}
 	}
 	if _, err := p.Push(bg, bundle("lists: {block: [192.0.2.66]}"), pushed.Version{}); err != nil {

@@ -64,15 +64,15 @@ func newReloadable(t *testing.T) (*Server, func(text string) *config.Config) {
 
 // applied applies a configuration as a reload does: alarms read the services beside it.
 func (a *Server) applied(next *config.Config, changes []change) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
 	return a.apply(next, changes)
 }
 
 func (a *Server) inUse() inUse {
 	return inUse{
-		cfg: a.Config(), keys: a.keys.Ring(), captcha: a.captcha, pages: a.pages, model: a.formula.Model(),
-		lists: a.lists.Stats().Networks, services: len(a.groups),
+		cfg: a.Config(), keys: a.storage.keys.Ring(), captcha: a.judge.captcha, pages: a.judge.pages, model: a.judge.formula.Model(),
+		lists: a.judge.Lists.Stats().Networks, services: len(a.judge.groups),
 	}
 }
 
@@ -122,10 +122,10 @@ func TestAskedWhileReloaded(t *testing.T) {
 	dirs := t.TempDir()
 	for _, ask := range []func(turn int){
 		func(int) { a.self() },
-		func(int) { a.Stream() },
-		func(int) { a.Services() },
+		func(int) { a.link.health() },
+		func(int) { status{a}.Services() },
 		func(turn int) { _ = a.Backup(filepath.Join(dirs, strconv.Itoa(turn))) },
-		func(int) { _, _ = (&messageAPI{a: a}).Messages() },
+		func(int) { _, _ = a.messages.Messages() },
 	} {
 		asked.Go(func() {
 			for turn := 0; !done.Load(); turn++ {

@@ -2,33 +2,34 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"net"
 	"os"
 	"runtime/debug"
-	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
 	"antirobot/config"
 	"antirobot/problem"
-	"antirobot/proxy/h1"
-	"antirobot/proxy/h3"
 )
 
-// Run serves until ctx ends or a listener fails. It reloads whenever hup delivers SIGHUP; SIGUSR1 says that the site is under
-// attack, and SIGUSR2 that it is not. ready, if there is one, is called
-// when all listeners are open.
-func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) error {
+// Run serves until ctx ends or a listener fails. SIGHUP from signals reloads, SIGUSR1 turns the switch "under attack" on
+// and SIGUSR2 turns it off. ready, if not nil, is called when all listeners are open.
+func (a *Server) Run(ctx context.Context, signals <-chan os.Signal, ready func()) error {
 	defer a.Close()
-	if err := a.listen(); err != nil {
+	if err := a.fronts.listen(a.admin.Serve); err != nil {
 		return err
 	}
 	ticking, stop := context.WithCancel(context.Background())
 	defer stop()
-	if len(a.tickets) > 0 {
-		a.serving.Go(func() { a.turnTickets(ticking) })
+	if len(a.certs.tickets) > 0 {
+		a.fronts.serving.Go(func() { a.certs.turnTickets(ticking) })
+	}
+	if a.peers != nil {
+		a.peers.Start()
+	}
+	a.log.Info().Strs("hosts", a.Config().Calls()).Msg("hosts that the gateway calls")
+	a.logs.Flush()
+	if a.certs.acme != nil && a.Config().Role != config.RoleProcessor {
+		a.certs.acme.Start()
 	}
 	if ready != nil {
 		ready()
@@ -39,7 +40,7 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 		select {
 		case <-settled.C:
 			settleMemory()
-		case s := <-hup:
+		case s := <-signals:
 			if s == syscall.SIGUSR1 || s == syscall.SIGUSR2 {
 				a.attack(s == syscall.SIGUSR1)
 				continue
@@ -47,7 +48,7 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 			if _, err := a.reload("SIGHUP"); err != nil {
 				a.log.Error().Strs("problems", problem.Lines(err)).Msg("reload refused: nothing has changed")
 			}
-		case err := <-a.failed:
+		case err := <-a.fronts.failed:
 			a.drain()
 			return err
 		case <-ctx.Done():
@@ -57,15 +58,14 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 	}
 }
 
-// garbagePercent is how much garbage may gather before it is collected, in percent of what is in use. Half of that are tables
-// without pointers, made once: collecting earlier than Go would by itself costs little, and keeps 90 MB less (docs/performance.md).
+// garbagePercent is GOGC. Half of the heap are tables without pointers, made once: collecting earlier than Go's default
+// costs little and saves 90 MB (docs/performance.md).
 const garbagePercent = 40
 
-// settlesAfter is how long after the start memory is settled: looking through all of it takes a tenth of a second, and whoever waited for the
-// start comes first.
+// settlesAfter is the delay after the start: settling takes a tenth of a second, and waiting clients come first.
 const settlesAfter = time.Minute
 
-// settleMemory sets garbagePercent, unless GOGC in the environment says otherwise, and gives back what only the start needed.
+// settleMemory sets garbagePercent, unless the environment sets GOGC, and returns memory that only the start needed.
 func settleMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
@@ -73,13 +73,24 @@ func settleMemory() {
 	debug.FreeOSMemory()
 }
 
-// attack turns the switch "under attack" for as long as the configuration says, or off.
+// drain stops taking requests and waits for those in progress.
+func (a *Server) drain() {
+	a.fronts.draining.Store(true)
+	a.log.Info().Dur("delay_ms", a.Config().Delay).Dur("at_most_ms", a.Config().Drain).Msg("draining")
+	a.logs.Flush()
+	time.Sleep(a.Config().Delay) // balancers ask /readyz, and stop sending requests
+	ctx, cancel := context.WithTimeout(context.Background(), a.Config().Drain)
+	defer cancel()
+	a.fronts.shutdown(ctx)
+}
+
+// attack turns the switch "under attack" on for the configured time, or off.
 func (a *Server) attack(on bool) {
 	var until time.Time
 	if !on {
 		until = a.began
 	}
-	over, err := a.cacher.Attack(context.Background(), until)
+	over, err := a.judge.Cacher.Attack(context.Background(), until)
 	if err != nil {
 		a.log.Error().Err(err).Msg("the switch is in force on this node only")
 	}
@@ -87,233 +98,20 @@ func (a *Server) attack(on bool) {
 	a.logs.Flush()
 }
 
-// listener is an open socket and who answers there.
-type listener struct {
-	net.Listener
-	whose string
-	tls   bool
-	serve func(net.Listener) error
+// VisitorAddr returns the address of the first listener for visitors, which is open.
+func (a *Server) VisitorAddr() string { return a.fronts.visitors[0] }
 
-	udp     net.PacketConn             // of the same port, for HTTP/3
-	packets func(net.PacketConn) error // serves udp; nil: there is none
-}
+// AdminAddr returns the address of the private listener, which is open; empty: there is none.
+func (a *Server) AdminAddr() string { return a.fronts.admin }
 
-// Close closes the sockets.
-func (l *listener) Close() {
-	_ = l.Listener.Close()
-	if l.udp != nil {
-		_ = l.udp.Close()
-	}
-}
-
-// listen opens every listener before it serves any.
-func (a *Server) listen() error {
-	all, err := a.openListeners()
-	if err != nil {
-		for _, l := range all {
-			l.Close()
-		}
-		return err
-	}
-	for _, l := range all {
-		switch l.whose {
-		case forVisitors:
-			a.visitorAddrs = append(a.visitorAddrs, l.Addr().String())
-		case forAdmin:
-			a.AdminAddr = l.Addr().String()
-		}
-	}
-	for _, l := range all {
-		a.serve(l.Addr(), func() error { return l.serve(l.Listener) })
-		if l.udp != nil {
-			a.serve(l.udp.LocalAddr(), func() error { return l.packets(l.udp) })
-		}
-		a.log.Info().Str("for", l.whose).Stringer("address", l.Addr()).Bool("tls", l.tls).Bool("http3", l.udp != nil).Msg("listening")
-	}
-	if a.peers != nil {
-		a.peers.Start()
-	}
-	a.log.Info().Strs("hosts", a.Config().Calls()).Msg("hosts that the gateway calls")
-	a.logs.Flush()
-	if a.acme != nil && a.Config().Role != config.RoleProcessor {
-		a.acme.Start()
-	}
-	return nil
-}
-
-// serve serves an address until the gateway stops; if that ends earlier, the gateway does.
-func (a *Server) serve(at net.Addr, serve func() error) {
-	a.serving.Go(func() {
-		if err := serve(); err != nil && !a.draining.Load() {
-			a.failed <- fmt.Errorf("serve %s: %w", at, err)
-		}
-	})
-}
-
-// ListenError is an address that could not be opened.
-type ListenError struct {
-	Key     string // of the configuration, such as admin.listen
-	Address string // as it stands there
-	Err     error
-}
-
-func (e *ListenError) Error() string { return e.Key + ": " + e.Err.Error() }
-
-// Unwrap returns what the system said.
-func (e *ListenError) Unwrap() error { return e.Err }
-
-// Whose listeners there are.
-const (
-	forVisitors  = "visitors"
-	forBalancers = "balancers"
-	forSPOE      = "SPOE"
-	forExtAuthz  = "ext_authz"
-	forAdmin     = "admin"
-)
-
-// openListeners opens all sockets; those that it had opened come with the error.
-func (a *Server) openListeners() (all []listener, err error) {
-	open := func(key, address string, l listener) error {
-		if l.Listener, err = net.Listen("tcp", address); err != nil {
-			return &ListenError{Key: key, Address: address, Err: err}
-		}
-		if l.packets != nil {
-			if l.udp, err = net.ListenPacket("udp", l.Addr().String()); err != nil {
-				l.Close()
-				return &ListenError{Key: key, Address: address, Err: err}
-			}
-		}
-		all = append(all, l)
-		return nil
-	}
-	if a.Config().Role != config.RoleProcessor {
-		if err := a.openPublic(open); err != nil {
-			return all, err
-		}
-	}
-	if a.Config().Admin.Listen == "" {
-		return all, nil
-	}
-	return all, open("admin.listen", a.Config().Admin.Listen, listener{whose: forAdmin, tls: a.Config().Admin.TLSCert != "", serve: a.admin.Serve})
-}
-
-// openPublic opens the sockets for visitors and for balancers.
-func (a *Server) openPublic(open func(key, address string, l listener) error) error {
-	for i := range a.Config().Listen {
-		if err := a.openVisitor(i, open); err != nil {
-			return err
-		}
-	}
-	for i, address := range a.Config().Check.Listen {
-		o := h1.ListenerOptions{Trusted: a.check}
-		err := open(fmt.Sprintf("check.listen[%d]", i), address, listener{
-			whose: forBalancers, serve: func(ln net.Listener) error { return a.checkServer.Serve(ln, o) },
-		})
-		if err != nil {
-			return err
-		}
-	}
-	for i, address := range a.Config().Check.SPOE {
-		if err := open(fmt.Sprintf("check.spoe[%d]", i), address, listener{whose: forSPOE, serve: a.spoe.Serve}); err != nil {
-			return err
-		}
-	}
-	for i, address := range a.Config().Check.GRPC {
-		if err := open(fmt.Sprintf("check.grpc[%d]", i), address, listener{whose: forExtAuthz, serve: a.envoy.Serve}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openVisitor opens the sockets of a listener for visitors.
-func (a *Server) openVisitor(i int, open func(key, address string, l listener) error) error {
-	l := &a.Config().Listen[i]
-	o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i), Handler: a.plainHandler(l)}
-	if a.http2 != nil {
-		o.HTTP2, o.H2C = a.http2, l.H2C
-	}
-	visitors := listener{whose: forVisitors, tls: o.TLS != nil, serve: func(ln net.Listener) error {
-		if l.HTTP3 {
-			o.AltSvc = a.altSvc(l, ln.Addr())
-		}
-		return a.server.Serve(ln, o)
-	}}
-	if l.HTTP3 {
-		cfg := h3.TLS(o.TLS)
-		a.sealTickets(cfg)
-		visitors.packets = func(pc net.PacketConn) error {
-			return a.http3.Serve(pc, h3.Options{TLS: cfg, Trusted: a.resolver, AltSvc: a.altSvc(l, pc.LocalAddr())})
-		}
-	}
-	return open(fmt.Sprintf("listen[%d].address", i), l.Address, visitors)
-}
-
-// altSvc is how answers of a listener at an address say that HTTP/3 is spoken there.
-func (a *Server) altSvc(l *config.Listener, at net.Addr) []byte {
-	port := l.HTTP3Port
-	if port == 0 {
-		_, text, _ := net.SplitHostPort(at.String())
-		port, _ = strconv.Atoi(text)
-	}
-	return a.Config().HTTP3.AltSvc(port)
-}
-
-// drain stops taking requests and waits for those under way.
-func (a *Server) drain() {
-	a.draining.Store(true)
-	a.log.Info().Dur("delay_ms", a.Config().Delay).Dur("at_most_ms", a.Config().Drain).Msg("draining")
-	a.logs.Flush()
-	time.Sleep(a.Config().Delay) // balancers ask /readyz, and go elsewhere
-	ctx, cancel := context.WithTimeout(context.Background(), a.Config().Drain)
-	defer cancel()
-	var others sync.WaitGroup
-	if a.spoe != nil {
-		others.Go(func() {
-			if err := a.spoe.Shutdown(ctx); err != nil {
-				a.log.Warn().Err(err).Msg("some connections of HAProxy were cut")
-			}
-		})
-	}
-	if a.envoy != nil {
-		others.Go(func() {
-			if err := a.envoy.Shutdown(ctx); err != nil {
-				a.log.Warn().Err(err).Msg("some connections of Envoy were cut")
-			}
-		})
-	}
-	if a.checkServer != nil {
-		others.Go(func() {
-			if err := a.checkServer.Shutdown(ctx); err != nil {
-				a.log.Warn().Err(err).Msg("some connections of balancers were cut")
-			}
-		})
-	}
-	if a.http3 != nil {
-		others.Go(func() {
-			if err := a.http3.Shutdown(ctx); err != nil {
-				a.log.Warn().Err(err).Msg("some connections of HTTP/3 were cut")
-			}
-		})
-	}
-	if err := a.server.Shutdown(ctx); err != nil {
-		a.log.Warn().Err(err).Msg("some connections were cut")
-	}
-	others.Wait()
-}
-
-// VisitorAddr returns where visitors are served: the first listener's address. The listeners are open.
-func (a *Server) VisitorAddr() string { return a.visitorAddrs[0] }
-
-// ConsoleLink returns the address of the console with a link that signs in once; empty without a private listener, which must
-// be open.
+// ConsoleLink returns a link to the console that signs in once. The private listener is open; empty: there is none.
 func (a *Server) ConsoleLink() string {
-	if a.AdminAddr == "" {
+	if a.AdminAddr() == "" {
 		return ""
 	}
 	scheme := "http://"
 	if a.Config().Admin.TLSCert != "" {
 		scheme = "https://"
 	}
-	return scheme + a.AdminAddr + a.console.Link()
+	return scheme + a.AdminAddr() + a.console.Link()
 }

@@ -1,10 +1,10 @@
 package gateway
 
 import (
-	"context"
-	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,152 +16,119 @@ import (
 	"antirobot/admin"
 	"antirobot/admin/peers"
 	"antirobot/alarm"
-	"antirobot/captcha"
-	"antirobot/cbb"
 	"antirobot/config"
 	"antirobot/console"
-	"antirobot/identity"
-	"antirobot/identity/geo"
-	"antirobot/journal"
-	"antirobot/message"
-	"antirobot/message/queue"
-	"antirobot/message/second"
+	"antirobot/problem"
 	"antirobot/proxy"
-	"antirobot/proxy/acme"
-	"antirobot/proxy/extauthz"
-	"antirobot/proxy/h1"
-	"antirobot/proxy/h2"
-	"antirobot/proxy/h3"
-	"antirobot/proxy/spoe"
 	"antirobot/proxy/traces"
-	"antirobot/proxy/upstream"
-	"antirobot/rules/requestrules"
-	"antirobot/spravka"
-	"antirobot/store"
-	"antirobot/stream"
-	"antirobot/templates"
 	"antirobot/verdict"
-	"antirobot/verdict/counter"
-	"antirobot/verdict/formula"
-	"antirobot/verdict/label"
-	"antirobot/verdict/processor"
 )
 
-// Server is the running gateway: the one place where the parts are put together. The parts that live as long as the
-// process are here; what a reload replaces is in the gateway's Snapshot.
-type Server struct {
-	version string
-	reread  func(pushed map[string]any) (*config.Config, error) // nil: the configuration is not read again
-	pushed  atomic.Pointer[map[string]any]                      // the values over the file; nil: none
-	pushes  *pushes                                             // nil: nothing can be pushed
-	logs    *logWriter
+// base is shared by all parts: the configuration in force, the log and the metrics. It is safe for concurrent use.
+type base struct {
+	version string // of the program
+	began   time.Time
 	log     zerolog.Logger
 	set     *metrics.Set
-	began   time.Time
-	Token   string // of the private listener
-
-	opened    []part // in the order in which they were
-	closeOnce sync.Once
-
-	store        *Backend
-	losses       *store.Losses       // nil: the store is not shared
-	sharedRing   *spravka.SharedRing // nil: the ring is not shared
-	counters     *counter.Shingler
-	messages     *message.Keeper
-	queue        *queue.Queue
-	seconds      *second.Opinions
-	requestRules *requestrules.Engine
-	keys         *spravka.Keys
-	lists        *cbb.Lists
-	journal      *journal.Journal // nil: none is kept
-	traces       *traces.Tracer   // nil: nothing is traced
-	cacher       *verdict.Cacher
-	places       *geo.Places
-	labels       *label.Table
-	proc         *processor.Processor
-	turns        *proxy.Turns
-	stream       stream.Stream     // nil: this process does everything
-	publisher    *stream.Publisher // of a gateway that does not judge by itself
-	consumer     *stream.Consumer  // of a processor
-	diary        *stream.Diary     // of a process that does everything; nil: none is kept
-	recall       sync.Once
-	beating      context.CancelFunc
-	sharing      context.CancelFunc // ends the exchange of answers with other gateways, and waits for it
-	formula      *formula.Live
-	resolver     *identity.Resolver
-	pages        *templates.Set
-	captcha      *captcha.Captcha
-	gateway      *proxy.Gateway
-	server       *h1.Server
-	http2        *h2.Server // nil: it is not spoken
-	http3        *h3.Server // nil: no listener speaks it
-	alarms       *alarm.Watch
-	peers        *peers.Peers // nil: the store is not shared
-	admin        *admin.Server
-	console      *console.Console
-	certs        []*certificates
-	clients      map[int]*h1.ClientCAs // by listener, of those that ask for certificates
-	tickets      []*tls.Config         // of the listeners for visitors
-	acme         *acme.Keeper          // nil: no certificate is obtained
-
-	check       *proxy.Check // nil: check mode is off
-	checkServer *h1.Server
-	spoeCheck   *proxy.Check // nil: HAProxy does not ask over SPOE
-	spoe        *spoe.Server
-	envoyWhole  *proxy.Check // nil: Envoy does not ask over gRPC
-	envoyBare   *proxy.Check
-	envoy       *extauthz.Server
-
-	cfg         atomic.Pointer[config.Config] // replaced under mu, and read by whoever asks
-	mu          sync.Mutex                    // serialises reloads
-	groups      map[string]*upstream.Group    // by service, kept over a reload that does not change them
-	indexes     *Indexes
-	gone        gone
-	retireAfter time.Duration // retireAfter, but in tests
-	serving     sync.WaitGroup
-	failed      chan error // a listener that ended by itself
-	draining    atomic.Bool
-
-	AdminAddr    string   // where the private listener is
-	visitorAddrs []string // where visitors are served
+	cfg     atomic.Pointer[config.Config]
 }
+
+// Config returns the configuration in force.
+func (b *base) Config() *config.Config { return b.cfg.Load() }
+
+// Logger returns the log of one part of the gateway.
+func (b *base) Logger(name string) zerolog.Logger { return b.log.With().Str("part", name).Logger() }
+
+// inDataDir returns the path of a file or directory of the data directory.
+func (b *base) inDataDir(name string) string { return filepath.Join(b.Config().DataDir, name) }
 
 // part is one part of the gateway, as it is opened and closed.
 type part struct {
-	name  string
+	name  string       // for errors; empty: they name the part themselves
 	open  func() error // builds the part, and starts it
-	close func() error // nil: nothing is to be closed
+	close func() error // nil: there is nothing to close
 }
 
-// parts are all parts. Each needs those above it alone.
+// parts are open parts, in the order in which they were opened.
+type parts []part
+
+// open opens each part, which needs only those before it. On an error, close what is open.
+func (p *parts) open(all ...part) error {
+	for _, x := range all {
+		if err := x.open(); err != nil {
+			if x.name == "" {
+				return err
+			}
+			return fmt.Errorf("%s: %w", x.name, err)
+		}
+		*p = append(*p, x)
+	}
+	return nil
+}
+
+// close closes the parts in reverse order.
+func (p *parts) close() error {
+	var errs []error
+	for _, x := range slices.Backward(*p) {
+		if x.close == nil {
+			continue
+		}
+		if err := x.close(); err != nil {
+			errs = append(errs, fmt.Errorf("close %s: %w", x.name, err))
+		}
+	}
+	*p = nil
+	return errors.Join(errs...)
+}
+
+// Server is a running gateway. Its parts live as long as the process; a reload replaces what they are configured with.
+type Server struct {
+	base
+	reread    func(pushed map[string]any) (*config.Config, error) // nil: the configuration is not read again
+	pushed    atomic.Pointer[map[string]any]                      // values over the file; nil: none
+	logs      *logWriter
+	opened    parts
+	closeOnce sync.Once
+	reloading sync.Mutex // serialises reloads
+
+	certs    certs
+	storage  storage
+	figures  figures
+	traces   *traces.Tracer // nil: off
+	link     link
+	turns    *proxy.Turns
+	judge    *Judge
+	messages messages
+	proxy    *proxy.Gateway
+	fronts   fronts
+
+	alarms  *alarm.Watch
+	pushes  *pushes      // nil: nothing can be pushed
+	peers   *peers.Peers // nil: the store is not shared
+	Token   string       // of the private listener
+	admin   *admin.Server
+	console *console.Console
+}
+
+// parts are all parts; each needs only those above it.
 func (a *Server) parts() []part {
 	return []part{
 		{"data directory", func() error { return os.MkdirAll(a.Config().DataDir, 0o700) }, nil},
-		{"certificates", a.openCertificates, nil},
-		{"store", a.openStore, func() error { return a.store.Close() }},
-		{"keys", a.openKeys, a.closeKeys},
-		{"ACME", a.openACME, a.closeACME},
-		{"counter queue", a.openCounterQueue, a.closeCounterQueue},
-		{"counters", a.openCounters, func() error { return a.counters.Close() }},
-		{"lists", a.openLists, func() error { return a.lists.Close() }},
-		{"places", a.openPlaces, func() error { return a.places.Close() }},
-		{"rules", a.openRules, nil},
-		{"messages", a.openMessages, func() error { return a.messages.Close() }},
-		{"queue", a.openQueue, nil},
-		{"second opinions", a.openSeconds, func() error { return a.seconds.Close() }},
-		{"journal", a.openJournal, a.closeJournal},
+		{"certificates", a.certs.open, nil},
+		{"store", a.storage.open, func() error { return a.storage.store.Close() }},
+		{"keys", a.storage.openKeys, a.storage.closeKeys},
+		{"ACME", func() error { return a.certs.openACME(&a.storage) }, a.certs.closeACME},
+		{"counter queue", a.storage.openCounterQueue, a.storage.closeCounterQueue},
+		{"journal", a.openJournal, a.figures.close},
 		{"traces", a.openTraces, a.closeTraces},
-		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
-		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
-		{"labels", a.openLabels, func() error { return a.labels.Close() }},
-		{"diary", a.openDiary, a.closeDiary},
-		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
-		{"stream", func() error { a.openStream(); return nil }, a.closeStream},
-		{"captcha", a.openCaptcha, a.closeCaptcha},
-		{"services", a.openGateway, a.closeGroups},
-		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},
-		{"visitors", a.openVisitors, a.closeVisitors},
-		{"check mode", a.openCheck, a.closeCheck},
+		{"diary", a.link.openDiary, a.link.closeDiary},
+		{"", a.openJudge, func() error { return a.judge.Close() }},
+		{"messages", func() error { return a.messages.open(&a.storage, a.judge) }, a.messages.close},
+		{"stream", func() error { a.link.open(a.storage.store, a.judge); return nil }, a.link.close},
+		{"services", a.openProxy, nil},
+		{"deliveries", a.startDeliveries, func() error { return a.messages.queue.Close() }},
+		{"visitors", func() error { return a.fronts.open(a.proxy, a.judge.Resolver, a.storage.keys) }, a.fronts.close},
+		{"check mode", a.fronts.openChecks, a.fronts.checks.close},
 		{"alarms", a.openAlarms, func() error { return a.alarms.Close() }},
 		{"pushed configuration", a.openPush, a.closePush},
 		{"other gateways", a.openPeers, a.closePeers},
@@ -172,38 +139,37 @@ func (a *Server) parts() []part {
 // Deps is what a Server is started with.
 type Deps struct {
 	Version string // of the program
-	// Reread reads the configuration as it stands now, with what was pushed over the file. nil: it is not read again.
+	// Reread reads the current configuration, with pushed values over the file. nil: it is not read again.
 	Reread func(pushed map[string]any) (*config.Config, error)
 }
 
-// New builds everything up to the listeners. What it has opened is closed again when it fails.
+// New builds everything up to the listeners. On an error it closes what it has opened.
 func New(cfg *config.Config, d Deps) (*Server, error) {
-	a := &Server{
-		version: d.Version, reread: d.Reread, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
-		indexes: &Indexes{}, gone: gone{sums: map[string]float64{}}, retireAfter: retireAfter, failed: make(chan error, 8),
-	}
+	a := &Server{base: base{version: d.Version, set: metrics.NewSet(), began: time.Now()}, reread: d.Reread}
 	a.cfg.Store(cfg)
-	a.openLog()
-	for _, p := range a.parts() {
-		if err := p.open(); err != nil {
-			a.Close()
-			return nil, fmt.Errorf("%s: %w", p.name, err)
-		}
-		a.opened = append(a.opened, p)
+	a.logs = newLogWriter(os.Stdout)
+	a.log = zerolog.New(a.logs).With().Timestamp().Logger()
+	setLogLevel(cfg.Log.Level)
+	b := &a.base
+	a.certs = certs{base: b}
+	a.storage = storage{base: b}
+	a.figures = figures{base: b, sums: map[string]float64{}}
+	a.link = link{base: b}
+	a.messages = messages{base: b}
+	a.fronts = fronts{base: b, certs: &a.certs, failed: make(chan error, 8), checks: checks{base: b}}
+	if err := a.opened.open(a.parts()...); err != nil {
+		a.Close()
+		return nil, err
 	}
-	for _, w := range cfg.Warnings() {
-		a.log.Warn().Msg(w)
-	}
+	a.warn(cfg)
 	return a, nil
 }
 
-// Config returns the configuration in force.
-func (a *Server) Config() *config.Config { return a.cfg.Load() }
-
-func (a *Server) openLog() {
-	a.logs = newLogWriter(os.Stdout)
-	setLogLevel(a.Config().Log.Level)
-	a.log = zerolog.New(a.logs).With().Timestamp().Logger()
+// warn logs the warnings about a configuration.
+func (a *Server) warn(cfg *config.Config) {
+	for _, w := range cfg.Warnings() {
+		a.log.Warn().Msg(w)
+	}
 }
 
 func setLogLevel(name string) {
@@ -214,23 +180,81 @@ func setLogLevel(name string) {
 	zerolog.SetGlobalLevel(level)
 }
 
-// Logger is the log of one part of the gateway.
-func (a *Server) Logger(name string) zerolog.Logger { return a.log.With().Str("part", name).Logger() }
-
-// Close closes what was opened, in reverse order, and writes out pending data. It may be called more than once.
+// Close closes the parts in reverse order and writes out pending data. It may be called more than once.
 func (a *Server) Close() {
 	a.closeOnce.Do(func() {
-		a.draining.Store(true)
-		for _, p := range slices.Backward(a.opened) {
-			if p.close == nil {
-				continue
-			}
-			if err := p.close(); err != nil {
-				a.log.Error().Err(err).Str("part", p.name).Msg("close")
-			}
+		a.fronts.draining.Store(true)
+		if err := a.opened.close(); err != nil {
+			a.log.Error().Strs("problems", problem.Lines(err)).Msg("close")
 		}
-		a.serving.Wait()
+		a.fronts.serving.Wait()
 		a.log.Info().Msg("stopped")
 		_ = a.logs.Close()
 	})
+}
+
+// openJudge builds what decides, with what it tells the other parts.
+func (a *Server) openJudge() (err error) {
+	a.turns = proxy.NewTurns(a.Config().Role != config.RoleAll)
+	live := &live{
+		part: a.link.part(), losses: a.storage.losses, localLog: a.storage.localLog, banned: a.figures.banned, judged: a.turns.Judged,
+	}
+	if diary := a.link.diary; diary != nil {
+		live.judged, live.waits = func(e *verdict.Event) { a.turns.Judged(e); diary.Add(e) }, true
+	}
+	a.judge, err = newJudge(a.Config(), JudgeDeps{
+		Store: a.storage.store, Counters: a.storage.store.counters, Keys: a.storage.keys, Log: a.Logger, Metrics: a.set,
+	}, live)
+	if err == nil {
+		a.figures.decisions = a.judge.Cacher.Decisions()
+	}
+	return err
+}
+
+// openTraces starts sending traces to a receiver, if there is one.
+func (a *Server) openTraces() (err error) {
+	a.traces, err = traces.New(a.Config().Traces, traces.Deps{Version: a.version, Log: a.Logger("traces"), Metrics: a.set})
+	return err
+}
+
+func (a *Server) closeTraces() error {
+	if a.traces == nil {
+		return nil
+	}
+	return a.traces.Close()
+}
+
+// openProxy builds the services and the proxy over them.
+func (a *Server) openProxy() error {
+	next, err := a.judge.prepare(a.Config())
+	if err != nil {
+		return err
+	}
+	carry, err := a.link.prepare(next.services, a.judge)
+	if err != nil {
+		return err
+	}
+	cfg := a.Config()
+	deps := proxy.Deps{
+		Resolver: a.judge.Resolver, Decider: a.judge.Cacher, Messages: a.messages.keeper, Queue: a.messages.queue, Seconds: a.messages.seconds,
+		Traces: a.traces, Hash: a.storage.keys.Ring().HashKey(), Log: a.Logger("gateway"), Metrics: a.set,
+		DecisionLines: cfg.Log.DecisionLines, AccessLines: cfg.Log.AccessLines, AccessFields: cfg.Log.AccessFields,
+	}
+	if a.figures.journal != nil {
+		deps.Journal = a.figures.journal
+	}
+	if cfg.Processor.Enabled {
+		proc := a.judge.Processors[0]
+		deps.Sink, deps.Turns, deps.Spared, deps.Crawlers = a.link.sink(proc), a.turns, proc.Spares, proc.Learns()
+	}
+	if cfg.Log.Access {
+		access := a.Logger("access")
+		deps.Access = &access
+	}
+	if a.proxy, err = proxy.New(next.Snapshot(), deps); err != nil {
+		return err
+	}
+	next.commit()
+	carry()
+	return nil
 }

@@ -3,6 +3,8 @@ package gateway
 import (
 	"context"
 	"errors"
+	"maps"
+	"math"
 	"reflect"
 	"time"
 
@@ -17,40 +19,30 @@ import (
 	"antirobot/verdict"
 )
 
-// Services are the services of a configuration, ready for use: part of a Snapshot.
-type Services struct {
-	Router *proxy.Router
-	Judged []*verdict.Settings // of every service and path
-	// Unserved says what the answers look like to requests that reach no service: as the defaults have it.
-	Unserved *captcha.Settings
+// services are the services of a configuration, ready for use.
+type services struct {
+	router   *proxy.Router
+	judged   []*verdict.Settings // of every service and path
+	unserved *captcha.Settings   // for requests that reach no service, from the defaults
 	groups   map[string]*upstream.Group
 }
 
-// ServiceDeps is what services are made with.
-type ServiceDeps struct {
-	Pages   *templates.Set
-	Rules   *requestrules.Engine
-	Scorer  verdict.Scorer // of services with verdict.sync
-	Indexes *Indexes
-	// Upstreams makes the connection pool of a service; nil: nothing is ever forwarded.
-	Upstreams func(cfg upstream.Config) (*upstream.Group, error)
-}
-
-// NewServices makes the services of a configuration, or returns all that is wrong with them.
-func NewServices(cfg *config.Config, d ServiceDeps) (*Services, error) {
+// newServices makes the services of cfg, or returns all problems. Connection pools whose configuration has not changed
+// are taken over; new ones are not started, so that nothing is open if they are not used.
+func (j *Judge) newServices(cfg *config.Config, pages *templates.Set) (*services, error) {
 	names, err := cfg.RuleNames()
 	if err != nil {
 		return nil, problem.At("formula", err)
 	}
-	b := builder{ServiceDeps: d, names: names, groups: map[string]*upstream.Group{}}
-	var services []*proxy.Service
+	b := builder{j: j, pages: pages, names: names, groups: map[string]*upstream.Group{}}
+	var all []*proxy.Service
 	for i := range cfg.Resolved {
-		services = append(services, b.service(&cfg.Resolved[i]))
+		all = append(all, b.service(&cfg.Resolved[i]))
 	}
 	if err := errors.Join(b.errs...); err != nil {
 		return nil, err
 	}
-	router, err := proxy.NewRouter(services)
+	router, err := proxy.NewRouter(all)
 	if err != nil {
 		return nil, err
 	}
@@ -58,16 +50,19 @@ func NewServices(cfg *config.Config, d ServiceDeps) (*Services, error) {
 	if err != nil {
 		return nil, problem.At("defaults.cookies", err)
 	}
-	unserved, err := captcha.NewSettings(cfg.Inherited().Captcha, captcha.SettingsDeps{Hosts: cfg.Inherited(), Cookies: who, Pages: d.Pages})
+	unserved, err := captcha.NewSettings(cfg.Inherited().Captcha, captcha.SettingsDeps{
+		Hosts: cfg.Inherited(), Cookies: who, Pages: pages,
+	})
 	if err != nil {
 		return nil, problem.At("defaults.captcha", err)
 	}
-	return &Services{Router: router, Judged: b.judged, Unserved: unserved, groups: b.groups}, nil
+	return &services{router: router, judged: b.judged, unserved: unserved, groups: b.groups}, nil
 }
 
 // builder builds services and collects what goes wrong.
 type builder struct {
-	ServiceDeps
+	j      *Judge
+	pages  *templates.Set
 	names  *requestrules.Names
 	groups map[string]*upstream.Group
 	judged []*verdict.Settings
@@ -95,15 +90,17 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 		return &proxy.Service{}
 	}
 	who.ForService(whole.Name)
-	c, err := captcha.NewSettings(s.Captcha, captcha.SettingsDeps{Service: whole.Name, Hosts: whole, Cookies: who, Pages: b.Pages, Pictures: pictures(whole)})
+	c, err := captcha.NewSettings(s.Captcha, captcha.SettingsDeps{
+		Service: whole.Name, Hosts: whole, Cookies: who, Pages: b.pages, Pictures: pictures(whole),
+	})
 	fail("captcha", err)
-	v, err := s.Verdict.Settings(whole.Name, b.Indexes.Of(whole.Name, prefix))
+	v, err := s.Verdict.Settings(whole.Name, b.j.indexes.of(whole.Name, prefix))
 	if err != nil {
 		fail("verdict", err)
 		return &proxy.Service{}
 	}
-	v.Scorer = b.Scorer
-	r, err := b.Rules.Ruleset(whole.Name, s.Rules, b.names)
+	v.Scorer = b.j.Processors[0]
+	r, err := b.j.rules.Ruleset(whole.Name, s.Rules, b.names)
 	if err != nil {
 		fail("rules", err)
 	} else if r != nil {
@@ -125,56 +122,108 @@ func pictures(whole *config.Service) []string {
 	return all
 }
 
+// group returns the connection pool of a service; nil in a replay, which forwards nothing.
 func (b *builder) group(s *config.Service) *upstream.Group {
-	if b.Upstreams == nil {
+	if b.j.live == nil {
 		return nil
 	}
 	cfg := s.Upstream
 	cfg.Service = s.Name
-	g, err := b.Upstreams(cfg)
-	if err != nil {
-		b.errs = append(b.errs, problem.At(s.Path+".upstream", err))
-		return nil
+	g := b.j.groups[s.Name]
+	if g == nil || !reflect.DeepEqual(*g.Config(), cfg) {
+		var err error
+		if g, err = upstream.New(cfg, upstream.Deps{Log: b.j.d.Log("upstream"), Metrics: b.j.d.Metrics}); err != nil {
+			b.errs = append(b.errs, problem.At(s.Path+".upstream", err))
+			return nil
+		}
 	}
 	b.groups[s.Name] = g
 	return g
 }
 
-// newServices makes the services of cfg. Connection pools of services whose upstream has not changed are taken over from
-// the present configuration; new ones are not started, so that nothing is open if they are not used after all.
-func (a *Server) newServices(cfg *config.Config, pages *templates.Set) (*Services, error) {
-	return NewServices(cfg, ServiceDeps{
-		Pages: pages, Rules: a.requestRules, Scorer: a.proc, Indexes: a.indexes,
-		Upstreams: func(cfg upstream.Config) (*upstream.Group, error) {
-			if old := a.groups[cfg.Service]; old != nil && reflect.DeepEqual(*old.Config(), cfg) {
-				return old, nil
-			}
-			return upstream.New(cfg, upstream.Deps{Log: a.Logger("upstream"), Metrics: a.set})
-		},
-	})
-}
-
 // retireAfter is how long requests that began with the old configuration keep its connection pools.
 const retireAfter = time.Minute
 
-// useGroups puts the connection pools of services into use.
-func (a *Server) useGroups(s *Services) {
-	for name, g := range s.groups {
-		if a.groups[name] != g {
+// useGroups puts connection pools into use, and closes those that they replace once requests in progress should be over.
+func (j *Judge) useGroups(groups map[string]*upstream.Group) {
+	for name, g := range groups {
+		if j.groups[name] != g {
 			if err := g.Start(context.Background()); err != nil {
-				a.log.Error().Err(err).Str("service", name).Msg("start the connection pool")
+				log := j.d.Log("upstream")
+				log.Error().Err(err).Str("service", name).Msg("start the connection pool")
 			}
 		}
 	}
-	a.groups = s.groups
-}
-
-// retire closes the pools that are no longer part of the configuration, once requests under way can be expected to be
-// over.
-func (a *Server) retire(old map[string]*upstream.Group) {
-	for name, g := range old {
-		if a.groups[name] != g {
-			time.AfterFunc(a.retireAfter, func() { _ = g.Close() })
+	for name, g := range j.groups {
+		if groups[name] != g {
+			time.AfterFunc(j.retireAfter, func() { _ = g.Close() })
 		}
 	}
+	j.groups = groups
+}
+
+func (j *Judge) closeGroups() error {
+	var errs []error
+	for _, g := range j.groups {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// addresses returns the addresses of each service, as its connection pool has them.
+func (j *Judge) addresses() map[string][]upstream.AddrState {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := make(map[string][]upstream.AddrState, len(j.groups))
+	for name, g := range j.groups {
+		all[name] = g.Healthy()
+	}
+	return all
+}
+
+// indexes number the settings of services and their paths. A number keeps its meaning over reloads, because queued events
+// are judged by it; that of a service or path that is gone is reused when all others have been. The zero value is ready.
+type indexes struct {
+	numbers map[string]uint16
+	used    map[uint16]bool
+	next    uint16
+}
+
+// keptIndexes is how many numbers of services and paths that are gone are kept, because these may come back.
+const keptIndexes = 1024
+
+func indexKey(name, prefix string) string { return name + " " + prefix }
+
+// of returns the number of a service, for which prefix is empty, or of a path of it.
+func (x *indexes) of(name, prefix string) uint16 {
+	key := indexKey(name, prefix)
+	if i, ok := x.numbers[key]; ok {
+		return i
+	}
+	if x.numbers == nil {
+		x.numbers, x.used = map[string]uint16{}, map[uint16]bool{}
+	}
+	for range math.MaxUint16 { // if all are used, two have one, which the processor refuses
+		if !x.used[x.next] {
+			break
+		}
+		x.next++
+	}
+	i := x.next
+	x.numbers[key], x.used[i] = i, true
+	x.next++
+	return i
+}
+
+// trim forgets the numbers that no settings in use have, if there are many.
+func (x *indexes) trim(judged []*verdict.Settings) {
+	if len(x.numbers) <= len(judged)+keptIndexes {
+		return
+	}
+	used := make(map[uint16]bool, len(judged))
+	for _, s := range judged {
+		used[s.Index] = true
+	}
+	maps.DeleteFunc(x.numbers, func(_ string, i uint16) bool { return !used[i] })
+	x.used = used
 }

@@ -17,23 +17,22 @@ import (
 	"antirobot/store/backlog"
 	"antirobot/store/pebblestore"
 	"antirobot/store/redisstore"
-	"antirobot/verdict/counter"
 )
 
 // Backend is an open store with its counters.
 type Backend struct {
 	store.Store
-	name     string // as health and the API call it
+	name     string // in health and the API
 	counters store.Counters
-	counts   *redisstore.Store // the servers that have only the counters; nil: they are with the rest
-	queue    *backlog.Counters // before the counters, on disk; nil: they are not shared
-	metrics  func(io.Writer)   // nil: it has none
+	counts   *redisstore.Store // servers for the counters alone; nil: the store has them
+	queue    *backlog.Counters // on disk, before shared counters; nil: not shared
+	metrics  func(io.Writer)   // nil: none
 }
 
 // Skew implements store.Skewed.
 func (b *Backend) Skew() time.Duration { return store.Skew(b.Store) }
 
-// Now is the present by the clock that all gateways share: everything that they seal for each other goes by it.
+// Now returns the time of the clock that all gateways share.
 func (b *Backend) Now() time.Time { return store.Time(b.Store, time.Now()) }
 
 // SpendLater implements store.Later.
@@ -51,7 +50,7 @@ func (b *Backend) Life() (name string, masters uint64) {
 	return "", 0
 }
 
-// Horizon implements store.Keeper, as do Jumps and ScanKept: where the store knows no better, by this machine's clock.
+// Horizon implements store.Keeper; a store without a clock goes by this machine's.
 func (b *Backend) Horizon() time.Time { return store.Horizon(b.Store, time.Now()) }
 
 // Jumps implements store.Keeper.
@@ -70,7 +69,7 @@ func (b *Backend) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byt
 	return store.ScanKept(ctx, b.Store, prefix, f)
 }
 
-// Healthy implements store.Store, for the counters, too: the embedded ones have an engine of their own.
+// Healthy implements store.Store. It covers the counters, which may have an engine of their own.
 func (b *Backend) Healthy() error {
 	err := b.Store.Healthy()
 	if c, ok := b.counters.(interface{ Healthy() error }); ok && err == nil {
@@ -95,7 +94,7 @@ func (b *Backend) Close() error {
 	return err
 }
 
-// queuePatience is how long counts may wait on disk for a store that works.
+// queuePatience is how long counts may wait on disk while the store works.
 const queuePatience = 5 * time.Minute
 
 // OpenBackend opens the store that the configuration names. Dir is the data directory.
@@ -111,11 +110,11 @@ func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 	return b, nil
 }
 
-// StoreServer is what a server that gateways share says of itself.
+// StoreServer describes a server that gateways share.
 type StoreServer = redisstore.Server
 
-// StoreServers asks the servers that a configuration shares with other gateways, if any, how they are set up. It changes nothing there. Those that
-// were asked before one did not answer are returned with the error.
+// StoreServers asks the servers that a configuration shares with other gateways how they are set up, and changes nothing
+// there. An error comes with the answers before it.
 func StoreServers(ctx context.Context, cfg *config.Store) (all []StoreServer, err error) {
 	for _, address := range cfg.Servers() {
 		servers, err := redisstore.Servers(ctx, cfg.Redis, address)
@@ -152,84 +151,97 @@ func openBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 	return b, nil
 }
 
-func (a *Server) openStore() (err error) {
-	if a.store, err = OpenBackend(&a.Config().Store, a.Config().DataDir, a.Logger("store")); err != nil {
+// storage is what this process keeps: the store, which gateways may share, and the ring of keys.
+type storage struct {
+	*base
+	store  *Backend
+	losses *store.Losses // nil: the store is not shared
+	keys   *spravka.Keys
+	shared *spravka.SharedRing // nil: the ring is not shared
+}
+
+func (s *storage) open() (err error) {
+	if s.store, err = OpenBackend(&s.Config().Store, s.Config().DataDir, s.Logger("store")); err != nil {
 		return err
 	}
-	if a.store.metrics != nil {
-		a.set.RegisterMetricsWriter(a.store.metrics)
+	if s.store.metrics != nil {
+		s.set.RegisterMetricsWriter(s.store.metrics)
 	}
-	if a.store.Shared() {
-		a.losses = store.NewLosses(a.Logger("store"), time.Now)
-		a.set.RegisterMetricsWriter(a.losses.WriteMetrics)
+	if s.store.Shared() {
+		s.losses = store.NewLosses(s.Logger("store"), time.Now)
+		s.set.RegisterMetricsWriter(s.losses.WriteMetrics)
 	}
 	return nil
 }
 
+// localLog returns the file that keeps one kind of data of a shared store, for a start without the store.
+func (s *storage) localLog(of string) string { return s.inDataDir(of + ".shared") }
+
 // openCounterQueue puts a queue on disk before counters that are shared.
-func (a *Server) openCounterQueue() error {
-	counters, ok := a.store.counters.(store.Repeatable)
+func (s *storage) openCounterQueue() error {
+	counters, ok := s.store.counters.(store.Repeatable)
 	if !ok {
 		return nil
 	}
-	queue, err := backlog.Open(a.Config().Store.Queue, backlog.Deps{
-		Store: counters, Dir: filepath.Join(a.Config().DataDir, queueName), Log: a.Logger("counters"), Metrics: a.set,
+	queue, err := backlog.Open(s.Config().Store.Queue, backlog.Deps{
+		Store: counters, Dir: s.inDataDir(queueName), Log: s.Logger("counters"), Metrics: s.set,
 	})
 	if err != nil {
 		return err
 	}
-	a.store.queue, a.store.counters = queue, queue
+	s.store.queue, s.store.counters = queue, queue
 	return nil
 }
 
-func (a *Server) closeCounterQueue() error {
-	if a.store.queue == nil {
+func (s *storage) closeCounterQueue() error {
+	if s.store.queue == nil {
 		return nil
 	}
-	return a.store.queue.Close()
+	return s.store.queue.Close()
 }
 
-// localLog is the file that keeps one kind of data from a shared store, for a start without the store.
-func (a *Server) localLog(of string) string { return filepath.Join(a.Config().DataDir, of+".shared") }
-
-// openCounters starts the counters, with their goroutine that flushes and forgets what is too old.
-func (a *Server) openCounters() (err error) {
-	a.counters, err = counter.New(a.Config().Counters, counter.Deps{Store: a.store.counters, Log: a.Logger("counters"), Metrics: a.set})
+func (s *storage) openKeys() error {
+	ring, err := s.loadRing(s.Config(), true)
 	if err != nil {
 		return err
 	}
-	return a.counters.Start(context.Background())
-}
-
-// closeKeys ends the watch over a shared ring.
-func (a *Server) closeKeys() error {
-	if a.sharedRing == nil {
-		return nil
+	if ring.IsExample() && s.Config().Enforces() {
+		return config.ErrExampleKey(s.Config())
 	}
-	return a.sharedRing.Close()
-}
-
-func (a *Server) openKeys() error {
-	ring, err := a.loadRing(a.Config(), true)
-	if err != nil {
-		return err
-	}
-	if ring.IsExample() && a.Config().Enforces() {
-		return config.ErrExampleKey(a.Config())
-	}
-	a.keys = spravka.NewKeys(ring)
+	s.keys = spravka.NewKeys(ring)
 	return nil
 }
 
-// loadRing reads the key ring: from its file, or the one that all gateways share. With create it is made where there is
-// none: by a gateway with a store of its own, or by the first of those that share one. The store is the one that is open.
-func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error) {
-	shared := a.Config().Store.Shared()
+// closeKeys stops watching a shared ring.
+func (s *storage) closeKeys() error {
+	if s.shared == nil {
+		return nil
+	}
+	return s.shared.Close()
+}
+
+// prepareKeys reads the ring again.
+func (s *storage) prepareKeys(next *config.Config) (commit func(), err error) {
+	ring, err := s.loadRing(next, false)
+	if err != nil {
+		return nil, fmt.Errorf("keys: %w", err)
+	}
+	if ring.IsExample() && next.Enforces() {
+		return nil, config.ErrExampleKey(next)
+	}
+	return s.keys.Prepare(ring)
+}
+
+// loadRing reads the key ring from its file, or the one that all gateways share. With create, a gateway with a store of
+// its own makes a missing one, and so does the first of those that share a store.
+func (s *storage) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error) {
+	shared := s.Config().Store.Shared()
 	switch {
 	case shared && cfg.Keys.File != "":
 		ring, err := spravka.LoadRing(cfg.Keys.File)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("keys.file: %s does not exist; with a shared store it is not made here: all gateways need the same one (`antirobot keys make`, then copy it)", cfg.Keys.File)
+			return nil, fmt.Errorf("keys.file: %s does not exist; with a shared store it is not made here: "+
+				"all gateways need the same one (`antirobot keys make`, then copy it)", cfg.Keys.File)
 		}
 		return ring, err
 	case shared:
@@ -238,21 +250,21 @@ func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error
 			return nil, err
 		}
 		k := &spravka.SharedRing{
-			KV: a.store, Secret: secret, Log: a.Logger("keys"), Losses: a.losses,
-			Copy: filepath.Join(a.Config().DataDir, config.SharedKeys), Seed: filepath.Join(a.Config().DataDir, "keys.json"),
+			KV: s.store, Secret: secret, Log: s.Logger("keys"), Losses: s.losses,
+			Copy: s.inDataDir(config.SharedKeys), Seed: s.inDataDir("keys.json"),
 		}
 		ring, err := k.Load(create)
 		if err != nil || !create {
 			return ring, err
 		}
-		a.sharedRing = k
+		s.shared = k
 		return ring, k.Start(context.Background())
 	case !create:
 		return spravka.LoadRing(cfg.KeyFile())
 	}
 	ring, made, err := spravka.LoadOrMakeRing(cfg.KeyFile(), time.Now())
 	if made {
-		a.log.Info().Str("file", cfg.KeyFile()).Msg("made the key ring")
+		s.log.Info().Str("file", cfg.KeyFile()).Msg("made the key ring")
 	}
 	return ring, err
 }

@@ -34,31 +34,31 @@ func TestHealthAsksTheCounters(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { a.Close(); zerolog.SetGlobalLevel(level) })
-	if h := a.Store(); !h.Healthy || h.Backend != "pebble" {
+	if h := (status{a}).Store(); !h.Healthy || h.Backend != "pebble" {
 		t.Fatalf("before: %+v", h)
 	}
 	if err := a.alarms.Close(); err != nil { // it looks at the store, too
 		t.Fatal(err)
 	}
-	engine := &ailing{Counters: a.store.counters}
-	a.store.counters = engine
+	engine := &ailing{Counters: a.storage.store.counters}
+	a.storage.store.counters = engine
 	engine.err = errors.New("the disk is full")
-	if h := a.Store(); h.Healthy || !strings.Contains(h.Error, "counters: the disk is full") {
+	if h := (status{a}).Store(); h.Healthy || !strings.Contains(h.Error, "counters: the disk is full") {
 		t.Errorf("with counters that fail: %+v", h)
 	}
 	engine.err = nil
-	if h := a.Store(); !h.Healthy {
+	if h := (status{a}).Store(); !h.Healthy {
 		t.Errorf("after: %+v", h)
 	}
 	closer, ok := engine.Counters.(interface{ Close() error })
 	if !ok {
 		t.Fatal("the embedded counters can't be closed")
 	}
-	a.store.counters = engine.Counters
+	a.storage.store.counters = engine.Counters
 	if err := closer.Close(); err != nil { // the engine itself is gone, and the store lives
 		t.Fatal(err)
 	}
-	if h := a.Store(); h.Healthy || !strings.HasPrefix(h.Error, "counters: ") || a.store.Store.Healthy() != nil {
+	if h := (status{a}).Store(); h.Healthy || !strings.HasPrefix(h.Error, "counters: ") || a.storage.store.Store.Healthy() != nil {
 		t.Errorf("without the counters' engine: %+v", h)
 	}
 }
@@ -121,8 +121,8 @@ func TestSealsGoByTheStoresClock(t *testing.T) {
 	}
 	a.Close() // whoever else uses the store
 	zerolog.SetGlobalLevel(level)
-	a.store.Store = aheadStore{a.store.Store}
-	if got := time.Until(a.captcha.Challenges().Since).Round(time.Hour); got != storeAhead {
+	a.storage.store.Store = aheadStore{a.storage.store.Store}
+	if got := time.Until(a.judge.Captcha().Challenges().Since).Round(time.Hour); got != storeAhead {
 		t.Errorf("challenges go by a clock that is %v ahead, want %v", got, storeAhead)
 	}
 }

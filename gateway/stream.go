@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -13,11 +12,24 @@ import (
 	"antirobot/store/redisstore"
 	"antirobot/stream"
 	"antirobot/verdict"
+	"antirobot/verdict/processor"
 )
 
-// part is what this process does of the work.
-func (a *Server) part() verdict.Part {
-	switch a.Config().Role {
+// link connects gateways with processors where these are different processes, and writes the restart log where they are
+// one.
+type link struct {
+	*base
+	stream    stream.Stream     // nil: this process does everything
+	publisher *stream.Publisher // of a gateway that does not judge by itself
+	consumer  *stream.Consumer  // of a processor
+	diary     *stream.Diary     // of a process that does everything; nil: off
+	recall    sync.Once
+	beating   context.CancelFunc // ends the beats of a processor, and waits for it
+}
+
+// part returns this process's part of the work.
+func (l *link) part() verdict.Part {
+	switch l.Config().Role {
 	case config.RoleGateway:
 		return verdict.PartGateway
 	case config.RoleProcessor:
@@ -26,111 +38,102 @@ func (a *Server) part() verdict.Part {
 	return verdict.PartAll
 }
 
-// openStream connects gateways with processors, where these are different processes.
-func (a *Server) openStream() {
-	if a.Config().Role == config.RoleAll {
+func (l *link) open(backend *Backend, j *Judge) {
+	cfg := l.Config().Stream
+	if l.Config().Role == config.RoleAll {
 		return
 	}
-	cfg := a.Config().Stream
-	redis, ok := a.store.Store.(*redisstore.Store)
+	redis, ok := backend.Store.(*redisstore.Store)
 	if !ok {
 		panic("BUG: a role needs a shared store")
 	}
-	a.stream = stream.NewGroup(cfg, stream.GroupDeps{
-		Log: redis.Events(cfg.Partitions, cfg.Keep), KV: a.store, Logger: a.Logger("stream"),
+	l.stream = stream.NewGroup(cfg, stream.GroupDeps{
+		Log: redis.Events(cfg.Partitions, cfg.Keep), KV: backend, Logger: l.Logger("stream"),
 	})
-	if a.Config().Role == config.RoleGateway {
-		a.publisher = stream.NewPublisher(cfg, a.stream, stream.PublisherDeps{
-			Eyes: a.proc, Heard: a.cacher.Heard, Log: a.Logger("stream"), Metrics: a.set,
-			Learn: func(e *verdict.Event, group uint32) { a.cacher.Paths().Learn(e, group, a.cacher.Stands(e)) },
+	proc, cacher := j.Processors[0], j.Cacher
+	if l.Config().Role == config.RoleGateway {
+		l.publisher = stream.NewPublisher(cfg, l.stream, stream.PublisherDeps{
+			Eyes: proc, Heard: cacher.Heard, Log: l.Logger("stream"), Metrics: l.set,
+			Learn: func(e *verdict.Event, group uint32) { cacher.Paths().Learn(e, group, cacher.Stands(e)) },
 		})
-		a.publisher.Start()
+		l.publisher.Start()
 		return
 	}
-	a.consumer = stream.NewConsumer(a.stream, stream.ConsumerDeps{Judge: a.proc.Process, Log: a.Logger("stream"), Metrics: a.set})
+	l.consumer = stream.NewConsumer(l.stream, stream.ConsumerDeps{Judge: proc.Process, Log: l.Logger("stream"), Metrics: l.set})
 }
 
-// openDiary opens what a process that judges by itself writes down for after a restart.
-func (a *Server) openDiary() error {
-	cfg := a.Config().Diary
-	if a.Config().Role != config.RoleAll || cfg.Keep == 0 || !a.Config().Processor.Enabled || a.Config().Store.URL == config.MemoryURL {
+// openDiary opens the restart log of a process that judges by itself.
+func (l *link) openDiary() error {
+	cfg := l.Config().Diary
+	if l.Config().Role != config.RoleAll || cfg.Keep == 0 || !l.Config().Processor.Enabled || l.Config().Store.URL == config.MemoryURL {
 		return nil
 	}
-	y, err := stream.OpenDiary(cfg, stream.DiaryDeps{Dir: filepath.Join(a.Config().DataDir, "diary"), Log: a.Logger("diary"), Metrics: a.set})
+	y, err := stream.OpenDiary(cfg, stream.DiaryDeps{Dir: l.inDataDir("diary"), Log: l.Logger("diary"), Metrics: l.set})
 	if err != nil {
-		a.log.Error().Err(err).Msg("there is no diary: a restart forgets what is known of visitors")
+		l.log.Error().Err(err).Msg("there is no diary: a restart forgets what is known of visitors")
 		return nil
 	}
-	a.diary = y
+	l.diary = y
 	return nil
 }
 
-func (a *Server) closeDiary() error {
-	if a.diary == nil {
+func (l *link) closeDiary() error {
+	if l.diary == nil {
 		return nil
 	}
-	return a.diary.Close()
+	return l.diary.Close()
 }
 
-// useDiary puts the services of a configuration into use. With the first ones the processor reads what was judged before this start.
-func (a *Server) useDiary(services *stream.Services) (commit func()) {
-	use := a.diary.Prepare(services)
-	return func() {
-		use()
-		a.recall.Do(func() { a.proc.Recall(a.diary.Read) })
-	}
-}
-
-// beatEvery is how often a processor tells that it works.
+// beatEvery is how often a processor tells gateways that it works.
 const beatEvery = time.Second
 
 // startConsumer begins to judge, once the services are known.
-func (a *Server) startConsumer() {
-	a.consumer.Start()
+func (l *link) startConsumer(cacher *verdict.Cacher) {
+	l.consumer.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	var beats sync.WaitGroup
 	beats.Go(func() {
 		store.Every(ctx, beatEvery, func() {
-			if a.stream.Status().Held > 0 {
-				a.cacher.Beat(a.consumer.Age())
+			if l.stream.Status().Held > 0 {
+				cacher.Beat(l.consumer.Age())
 			}
 		})
 	})
-	a.beating = func() { cancel(); beats.Wait() }
+	l.beating = func() { cancel(); beats.Wait() }
 }
 
-func (a *Server) closeStream() error {
+func (l *link) close() error {
 	switch {
-	case a.publisher != nil:
-		if err := a.publisher.Close(); err != nil {
+	case l.publisher != nil:
+		if err := l.publisher.Close(); err != nil {
 			return err
 		}
-	case a.consumer != nil:
-		if a.beating != nil {
-			a.beating()
+	case l.consumer != nil:
+		if l.beating != nil {
+			l.beating()
 		}
-		if err := a.consumer.Close(); err != nil {
+		if err := l.consumer.Close(); err != nil {
 			return err
 		}
 	default:
 		return nil
 	}
-	return a.stream.Close()
+	return l.stream.Close()
 }
 
-// Stream implements admin.Gateway.
-func (a *Server) Stream() *admin.StreamHealth {
-	h := &admin.StreamHealth{Role: a.Config().Role, Healthy: true}
+// health is admin.Gateway's Stream.
+func (l *link) health() *admin.StreamHealth {
+	h := &admin.StreamHealth{Role: l.Config().Role, Healthy: true}
 	var err error
 	switch {
-	case a.publisher != nil:
-		if err = a.publisher.Err(); err != nil {
+	case l.publisher != nil:
+		if err = l.publisher.Err(); err != nil {
 			err = fmt.Errorf("%w: this gateway judges what it sees by itself", err)
 		}
-	case a.consumer != nil:
-		st, age := a.stream.Status(), a.consumer.Age()
+	case l.consumer != nil:
+		st, age := l.stream.Status(), l.consumer.Age()
 		h.Partitions, h.Lag = st.Held, age.Seconds()
-		if err = st.Err; err == nil && age > a.Config().Stream.AloneAfter {
+		if err = st.Err; err == nil && age > l.Config().Stream.AloneAfter {
 			err = fmt.Errorf("what it judges is %v old, so gateways judge by themselves: start more processors", age.Round(time.Second))
 		}
 	default:
@@ -142,25 +145,25 @@ func (a *Server) Stream() *admin.StreamHealth {
 	return h
 }
 
-// sink is where events go.
-func (a *Server) sink() verdict.Sink {
-	if a.publisher != nil {
-		return a.publisher
+// sink returns where events go.
+func (l *link) sink(proc *processor.Processor) verdict.Sink {
+	if l.publisher != nil {
+		return l.publisher
 	}
-	return a.proc
+	return proc
 }
 
-// prepareStream prepares for the services of a configuration: processes number them as they like, and name them alike.
-func (a *Server) prepareStream(s *Services) (commit func(), err error) {
-	if a.stream == nil && a.diary == nil {
+// prepare prepares for other services. Each process numbers them in its own way; all use the same names.
+func (l *link) prepare(s *services, j *Judge) (commit func(), err error) {
+	if l.stream == nil && l.diary == nil {
 		return func() {}, nil
 	}
-	keys := make(map[uint16]string, len(a.indexes.of))
-	for key, i := range a.indexes.of {
+	keys := make(map[uint16]string, len(j.indexes.numbers))
+	for key, i := range j.indexes.numbers {
 		keys[i] = key
 	}
 	var list []stream.Service
-	for _, v := range s.Judged {
+	for _, v := range s.judged {
 		list = append(list, stream.Service{Key: keys[v.Index], Settings: v})
 	}
 	services, err := stream.NewServices(list)
@@ -168,16 +171,20 @@ func (a *Server) prepareStream(s *Services) (commit func(), err error) {
 		return nil, err
 	}
 	switch {
-	case a.publisher != nil:
-		return a.publisher.Prepare(services), nil
-	case a.diary != nil:
-		return a.useDiary(services), nil
+	case l.publisher != nil:
+		return l.publisher.Prepare(services), nil
+	case l.diary != nil:
+		use := l.diary.Prepare(services)
+		return func() {
+			use()
+			l.recall.Do(func() { j.Processors[0].Recall(l.diary.Read) }) // with the first services
+		}, nil
 	}
-	use := a.consumer.Prepare(services)
+	use := l.consumer.Prepare(services)
 	return func() {
 		use()
-		if a.beating == nil {
-			a.startConsumer()
+		if l.beating == nil {
+			l.startConsumer(j.Cacher)
 		}
 	}, nil
 }

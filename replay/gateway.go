@@ -1,21 +1,27 @@
 package replay
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
 	"antirobot/captcha"
 	"antirobot/cbb"
+	"antirobot/config"
+	"antirobot/gateway"
 	"antirobot/identity"
 	"antirobot/proxy"
 	"antirobot/request"
+	"antirobot/spravka"
 	"antirobot/store"
-	events "antirobot/stream"
 	"antirobot/verdict"
-	"antirobot/verdict/counter"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/words"
 )
@@ -34,29 +40,87 @@ func (c *clock) advance(at time.Time) {
 	}
 }
 
-// Gateway is one configuration through which traffic runs: the judging parts of a gateway, purely in memory, with the
-// time of the traffic. It makes no network requests, and keeps nothing. Make it with NewGateway; it is for one
-// goroutine.
+// Gateway is one configuration through which traffic runs: a gateway.Judge in memory, at the time of the traffic. It makes
+// no network requests, and keeps nothing. Make it with NewGateway; it is for one goroutine.
 type Gateway struct {
 	Name string
 	Host string // of the first service in the configuration
 
-	anyHost bool // the first service has no hosts: any is its
+	anyHost bool // the first service has no hosts, and so has any
+	judge   *gateway.Judge
+	memory  *store.Memory
+	clock   *clock
+	core    *proxy.Core
+	one     proxy.Case // the current request
+	served  Served
+	swept   time.Time
+}
 
-	core   *proxy.Core
-	one    proxy.Case // the current request
-	served Served
-	clock  *clock
-	procs  []*processor.Processor // each judges its share of the partitions
-	swept  time.Time
+// Deps is what a Gateway works with.
+type Deps struct {
+	Name       string             // of the configuration, for display
+	Observer   processor.Observer // is told about each evaluation; nil: none
+	Processors int                // how many processes judge, each a share of the networks; 0 is 1
+	Log        zerolog.Logger
+}
 
-	partitions int
+// NewGateway makes a gateway for recorded or generated traffic. Close it after use.
+func NewGateway(cfg *config.Config, d Deps) (*Gateway, error) {
+	cfg = bare(cfg)
+	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(time.Now())})
+	if err != nil {
+		return nil, err
+	}
+	clock, set := new(clock), metrics.NewSet()
+	g := &Gateway{
+		Name: d.Name, Host: cfg.FirstHost(), anyHost: cfg.AnyHost(), clock: clock, memory: store.NewMemory(clock.now),
+	}
+	g.judge, err = gateway.NewJudge(cfg, gateway.JudgeDeps{
+		Store: g.memory, Counters: store.NewMemoryCounters(), Keys: spravka.NewKeys(ring), Metrics: set,
+		Log: func(string) zerolog.Logger { return d.Log },
+		Now: clock.now, Observer: d.Observer, Processors: d.Processors,
+	})
+	if err != nil {
+		return nil, errors.Join(err, g.memory.Close())
+	}
+	deps := proxy.Deps{Resolver: g.judge.Resolver, Decider: g.judge.Cacher, Log: d.Log, Metrics: set}
+	if cfg.Processor.Enabled {
+		deps.Sink = g
+	}
+	if g.core, err = proxy.NewCore(g.judge.Snapshot(), deps); err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
 
-	lists    *cbb.Lists
-	cacher   *verdict.Cacher
-	resolver *identity.Resolver
-	memory   *store.Memory
-	counts   *counter.Shingler
+// Close stops what runs in the background.
+func (g *Gateway) Close() error { return errors.Join(g.judge.Close(), g.memory.Close()) }
+
+// leastCache is the size of caches for concurrent visitors: a log has no cookies to open, and counters are in memory.
+const leastCache = 4 << 20
+
+// bare returns cfg without the parts that only a live gateway needs: brands, the keys of cookies, large caches, and the
+// memory of single decisions.
+func bare(cfg *config.Config) *config.Config {
+	strip := func(s *config.Service) {
+		s.Captcha.Branding = captcha.DefaultServiceConfig().Branding
+		s.Cookies.Login = identity.DefaultServiceConfig().Login
+		s.Cookies.ServiceCookie = identity.DefaultServiceConfig().ServiceCookie
+	}
+	c := *cfg
+	c.Identity.TokenCacheBytes = min(c.Identity.TokenCacheBytes, leastCache)
+	c.Counters.CacheBytes = min(c.Counters.CacheBytes, leastCache)
+	c.Verdict.Decisions = verdict.RecentConfig{Stopped: 1}
+	c.Resolved = slices.Clone(cfg.Resolved)
+	for i := range c.Resolved {
+		s := &c.Resolved[i]
+		strip(s)
+		s.Resolved = slices.Clone(s.Resolved)
+		for k := range s.Resolved {
+			strip(&s.Resolved[k].Service)
+		}
+	}
+	return &c
 }
 
 // Served is the outcome of a request. It is valid until the next one.
@@ -178,26 +242,16 @@ const sweepEvery = time.Hour
 func (g *Gateway) Offer(e *verdict.Event) bool {
 	if e.At.Sub(g.swept) >= sweepEvery {
 		g.swept = e.At
-		for _, p := range g.procs {
+		for _, p := range g.judge.Processors {
 			p.Sweep(e.At)
 		}
 	}
-	g.judgeOf(e.Subjects[e.N-1].ID).Process(e)
+	g.judge.Processor(e.Subjects[e.N-1].ID).Process(e)
 	return true
-}
-
-// judgeOf returns who judges the events of an address (the ID of its Subject).
-func (g *Gateway) judgeOf(addr [16]byte) *processor.Processor {
-	return g.procs[events.Partition(addr, g.partitions)%len(g.procs)]
-}
-
-// Bareness implements captcha.Manners.
-func (g *Gateway) Bareness(service string, a netip.Addr) float64 {
-	return g.judgeOf(identity.AddrSubject(a).ID).Bareness(service, a)
 }
 
 // crawler returns the crawler that a User-Agent declares, and what is known about it without asking anybody. Safe for
 // concurrent use.
 func (g *Gateway) crawler(agent []byte, addr netip.Addr) (name string, is cbb.CrawlerClaim) {
-	return g.lists.Crawler(agent, addr)
+	return g.judge.Lists.Crawler(agent, addr)
 }

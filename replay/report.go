@@ -142,7 +142,7 @@ func newTally(g *Gateway) *tally {
 	t.describe = func(d *verdict.Decision, addr string) string {
 		switch {
 		case d.Entry != nil:
-			text := d.Entry.List + ": " + g.cacher.Decisions().Describe(d.Entry, addr)
+			text := d.Entry.List + ": " + g.judge.Cacher.Decisions().Describe(d.Entry, addr)
 			if d.Entry.Reason != "" {
 				text += " (" + d.Entry.Reason + ")"
 			}
