@@ -3,10 +3,7 @@ package admin
 import "antirobot/alarm"
 
 // alarms answers what somebody should look at, and who is told of it.
-func (s *Server) alarms(*call) (any, error) {
-	if s.deps.Alarms == nil {
-		return nil, absentPart("alarms")
-	}
+func (s *gatewayCalls) alarms(*call) (any, error) {
 	all := alarmsBody{Items: []Alarm{}, Webhooks: s.deps.Alarms.Hooks()}
 	for _, a := range s.deps.Alarms.Active() {
 		all.Items = append(all.Items, Alarm{Alarm: a})
@@ -15,10 +12,7 @@ func (s *Server) alarms(*call) (any, error) {
 }
 
 // testAlarms tells every webhook once, and answers what each said.
-func (s *Server) testAlarms(c *call) (any, error) {
-	if s.deps.Alarms == nil {
-		return nil, absentPart("alarms")
-	}
+func (s *gatewayCalls) testAlarms(c *call) (any, error) {
 	return struct {
 		Webhooks []alarm.HookState `json:"webhooks"`
 	}{s.deps.Alarms.Test(c.work, s.now())}, nil

@@ -16,10 +16,7 @@ type AttackState struct {
 	Easing bool    `json:"easing,omitempty"` // it falls until then
 }
 
-func (s *Server) attackState(*call) (any, error) {
-	if s.deps.Attack == nil {
-		return nil, absentPart("the switch")
-	}
+func (s *gatewayCalls) attackState(*call) (any, error) {
 	a := s.deps.Attack.UnderAttack()
 	return AttackState{On: !a.Until.IsZero(), Until: a.Until.Truncate(time.Second), Share: share(a.Share), Easing: a.Easing}, nil
 }
@@ -27,7 +24,7 @@ func (s *Server) attackState(*call) (any, error) {
 func share(x float64) float64 { return math.Round(x*100) / 100 }
 
 // attack switches on, for the time that is given or as long as the configuration says.
-func (s *Server) attack(c *call) (any, error) {
+func (s *gatewayCalls) attack(c *call) (any, error) {
 	var in struct {
 		For string `json:"for"`
 	}
@@ -45,12 +42,9 @@ func (s *Server) attack(c *call) (any, error) {
 	return s.turn(c, until, true)
 }
 
-func (s *Server) attackOver(c *call) (any, error) { return s.turn(c, s.now(), false) }
+func (s *gatewayCalls) attackOver(c *call) (any, error) { return s.turn(c, s.now(), false) }
 
-func (s *Server) turn(c *call, until time.Time, on bool) (any, error) {
-	if s.deps.Attack == nil {
-		return nil, absentPart("the switch")
-	}
+func (s *gatewayCalls) turn(c *call, until time.Time, on bool) (any, error) {
 	over, err := s.deps.Attack.Attack(c.work, until)
 	if err != nil {
 		return nil, changed(err, "the switch")

@@ -5,7 +5,7 @@ import (
 )
 
 // backup writes a copy of the data directory into a new directory of the gateway's machine.
-func (s *Server) backup(c *call) (any, error) {
+func (s *gatewayCalls) backup(c *call) (any, error) {
 	var q struct {
 		Dir string `json:"dir"`
 	}
@@ -14,9 +14,6 @@ func (s *Server) backup(c *call) (any, error) {
 	}
 	if !filepath.IsAbs(q.Dir) {
 		return nil, badField("dir", "%q is no absolute path of a directory to be made", q.Dir)
-	}
-	if s.deps.Gateway == nil {
-		return nil, absentPart("a data directory")
 	}
 	if err := s.deps.Gateway.Backup(q.Dir); err != nil {
 		return nil, badField("dir", "%.60s: no backup was made: %v", q.Dir, err)

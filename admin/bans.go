@@ -23,11 +23,11 @@ type listed[T any] struct {
 	Next  string `json:"next,omitempty"` // ?after= of the next page
 }
 
+// subjectCalls are calls about subjects: bans, labels, passes, and all that is known of one.
+type subjectCalls struct{ *api }
+
 // listBans shows the live bans in the order of their subjects. One walk at a time: it copies the table.
-func (s *Server) listBans(c *call) (any, error) {
-	if s.deps.Bans == nil {
-		return nil, absentPart("the table of bans")
-	}
+func (s *subjectCalls) listBans(c *call) (any, error) {
 	p, err := newPage[bans.Ban](c)
 	if err != nil {
 		return nil, err
@@ -57,10 +57,7 @@ func stories(list []bans.Ban) []*bans.Story {
 	return out
 }
 
-func (s *Server) makeBan(c *call) (any, error) {
-	if s.deps.Bans == nil {
-		return nil, absentPart("the table of bans")
-	}
+func (s *subjectCalls) makeBan(c *call) (any, error) {
 	var in struct {
 		Subject string `json:"subject"`
 		TTL     string `json:"ttl"`
@@ -96,10 +93,7 @@ func (s *Server) makeBan(c *call) (any, error) {
 	return b.Story(), nil
 }
 
-func (s *Server) liftBan(c *call) (any, error) {
-	if s.deps.Bans == nil {
-		return nil, absentPart("the table of bans")
-	}
+func (s *subjectCalls) liftBan(c *call) (any, error) {
 	subject, service := string(c.QueryArgs().Peek("subject")), string(c.QueryArgs().Peek("service"))
 	sub, err := subjectIn("subject", subject)
 	if err != nil {
@@ -137,7 +131,7 @@ func subjectIn(field, text string) (identity.Subject, error) {
 }
 
 // ttl reads a ttl of the caller, within its bounds.
-func (s *Server) ttl(text string) (time.Duration, error) {
+func (s *api) ttl(text string) (time.Duration, error) {
 	d, err := ttlWithin(text, s.cfg.MaxTTL)
 	if err != nil {
 		return 0, badField("ttl", "%v", err)
@@ -146,7 +140,7 @@ func (s *Server) ttl(text string) (time.Duration, error) {
 }
 
 // second is the present time as the API shows times: UTC, whole seconds.
-func (s *Server) second() time.Time { return s.now().UTC().Truncate(time.Second) }
+func (s *api) second() time.Time { return s.now().UTC().Truncate(time.Second) }
 
 // checkReason keeps what will appear in logs and consoles short and on one line.
 func checkReason(reason string) error {
@@ -160,7 +154,7 @@ func checkReason(reason string) error {
 }
 
 // checkService refuses the name of a service that is not configured: a ban on it would stop nobody.
-func (s *Server) checkService(name string) error {
+func (s *api) checkService(name string) error {
 	if name == "" || s.deps.Gateway == nil {
 		return nil
 	}

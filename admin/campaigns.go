@@ -11,7 +11,7 @@ import (
 
 // revokeCampaign takes back what a campaign has earned until now: a network, a /24 or /48, and the hash of a kind of
 // browser there as the outcomes of challenges name it; without the latter what anybody in the network has earned.
-func (s *Server) revokeCampaign(c *call, name string) (any, error) {
+func (s *subjectCalls) revokeCampaign(c *call, name string) (any, error) {
 	n, agent, ok := parseCampaign(name)
 	if !ok {
 		return nil, badField("campaign", "%q is neither a network, such as 198.51.100.0/24 or 2001:db8:1::/48, nor the name of a campaign as /api/challenges gives it", name)

@@ -62,10 +62,7 @@ type queryItem struct {
 }
 
 // updateCounters makes the updates of a call, and answers its queries from before them.
-func (s *Server) updateCounters(c *call) (any, error) {
-	if s.deps.Counters == nil {
-		return nil, absentPart("the counters")
-	}
+func (s *gatewayCalls) updateCounters(c *call) (any, error) {
 	var in struct {
 		Prefix  string            `json:"prefix"`
 		Uniques []json.RawMessage `json:"uniques"`
@@ -107,10 +104,7 @@ func (s *Server) updateCounters(c *call) (any, error) {
 	}{len(b.Uniques) + len(b.Adds), b.Before}, nil
 }
 
-func (s *Server) readCounters(c *call) (any, error) {
-	if s.deps.Counters == nil {
-		return nil, absentPart("the counters")
-	}
+func (s *gatewayCalls) readCounters(c *call) (any, error) {
 	var in struct {
 		Prefix  string            `json:"prefix"`
 		Queries []json.RawMessage `json:"queries"`

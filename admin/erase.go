@@ -21,7 +21,7 @@ type erased struct {
 
 // eraseSubject forgets a subject: its entries in the journal, bans, label, standing and session, and its messages in the queue. What
 // can't be erased is said; the rest is erased all the same.
-func (s *Server) eraseSubject(c *call) (any, error) {
+func (s *subjectCalls) eraseSubject(c *call) (any, error) {
 	sub, err := subjectIn("subject", c.arg)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (s *Server) eraseSubject(c *call) (any, error) {
 }
 
 // eraseRemembered erases what is remembered of requests and messages.
-func (s *Server) eraseRemembered(c *call, sub identity.Subject, out *erased) (err error) {
+func (s *subjectCalls) eraseRemembered(c *call, sub identity.Subject, out *erased) (err error) {
 	if s.deps.Journal != nil {
 		if out.Entries, err = s.deps.Journal.Erase(c.work, sub.String()); err != nil {
 			err = fmt.Errorf("the journal: %w", err)
@@ -57,7 +57,7 @@ func (s *Server) eraseRemembered(c *call, sub identity.Subject, out *erased) (er
 }
 
 // eraseKept erases what is kept to judge by.
-func (s *Server) eraseKept(c *call, sub identity.Subject, out *erased) (err error) {
+func (s *subjectCalls) eraseKept(c *call, sub identity.Subject, out *erased) (err error) {
 	if s.deps.Bans != nil {
 		if out.Bans, err = s.deps.Bans.Unban(c.work, sub, "*"); err != nil {
 			err = fmt.Errorf("its bans: %w", err)

@@ -11,10 +11,7 @@ import (
 )
 
 // events answers with the training log. It is written to a file first, so that an error can still be reported.
-func (s *Server) events(ctx *call) (_ any, err error) {
-	if s.deps.Training == nil {
-		return nil, absentPart("a training log (processor.training.sample)")
-	}
+func (s *gatewayCalls) events(ctx *call) (_ any, err error) {
 	var since time.Time
 	if q := string(ctx.QueryArgs().Peek("since")); q != "" {
 		if since, err = time.Parse(time.RFC3339, q); err != nil {

@@ -97,7 +97,7 @@ func (s *Server) readiness(ctx *fasthttp.RequestCtx, full bool) {
 }
 
 // checks returns all conditions of readiness, never nil, and whether they hold.
-func (s *Server) checks() (list []Check, ready bool) {
+func (s *api) checks() (list []Check, ready bool) {
 	list = []Check{}
 	if s.deps.Lists != nil {
 		list = append(list, s.listsCheck())
@@ -116,7 +116,7 @@ func (s *Server) checks() (list []Check, ready bool) {
 	return list, true
 }
 
-func (s *Server) uptime() time.Duration {
+func (s *api) uptime() time.Duration {
 	if s.deps.Started.IsZero() {
 		return 0
 	}

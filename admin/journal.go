@@ -23,8 +23,11 @@ type Journal interface {
 	Act(a journal.Act)
 }
 
+// journalCalls are calls about the journal.
+type journalCalls struct{ *api }
+
 // act remembers what the caller has done, and logs it.
-func (s *Server) act(c *call, a journal.Act) {
+func (s *api) act(c *call, a journal.Act) {
 	a.By, c.acted = c.who.Name, true
 	if s.deps.Journal != nil {
 		s.deps.Journal.Act(a)
@@ -39,7 +42,7 @@ const (
 )
 
 // query reads ?q=, ?since= and ?until= of a request.
-func (s *Server) query(c *call, usual time.Duration) (q journal.Query, err error) {
+func (s *journalCalls) query(c *call, usual time.Duration) (q journal.Query, err error) {
 	now := s.now()
 	if q, err = journal.ParseQuery(string(c.QueryArgs().Peek("q")), now); err != nil {
 		return q, badField("q", "%v", err)
@@ -50,10 +53,7 @@ func (s *Server) query(c *call, usual time.Duration) (q journal.Query, err error
 	return q, nil
 }
 
-func (s *Server) searchJournal(c *call) (any, error) {
-	if s.deps.Journal == nil {
-		return nil, absentPart("the journal")
-	}
+func (s *journalCalls) searchJournal(c *call) (any, error) {
 	q, err := s.query(c, 0)
 	if err != nil {
 		return nil, err
@@ -81,10 +81,7 @@ func (s *Server) searchJournal(c *call) (any, error) {
 }
 
 // told returns what is known of one ID.
-func (s *Server) told(c *call) (any, error) {
-	if s.deps.Journal == nil {
-		return nil, absentPart("the journal")
-	}
+func (s *journalCalls) told(c *call) (any, error) {
 	id, ok := request.ParseID(c.arg)
 	if !ok {
 		return nil, badField("id", "%q is no id of an entry: it has 26 letters and digits", clipped(c.arg))
@@ -97,10 +94,7 @@ func (s *Server) told(c *call) (any, error) {
 }
 
 // top counts who or what occurs most in the journal, in the last hour unless the query says since when.
-func (s *Server) top(c *call) (any, error) {
-	if s.deps.Journal == nil {
-		return nil, absentPart("the journal")
-	}
+func (s *journalCalls) top(c *call) (any, error) {
 	q, err := s.query(c, usualSpan)
 	if err != nil {
 		return nil, err
@@ -146,10 +140,7 @@ type topItems struct {
 }
 
 // figures returns what was counted per minute, hour or day.
-func (s *Server) figures(c *call) (any, error) {
-	if s.deps.Journal == nil {
-		return nil, absentPart("the journal")
-	}
+func (s *journalCalls) figures(c *call) (any, error) {
 	to := s.now()
 	from := to.Add(-usualSpan)
 	for _, t := range []struct {
@@ -193,10 +184,7 @@ func topArg(c *call) (int, error) {
 const maxTop = 50
 
 // erase forgets what the journal knows of a subject.
-func (s *Server) erase(c *call) (any, error) {
-	if s.deps.Journal == nil {
-		return nil, absentPart("the journal")
-	}
+func (s *journalCalls) erase(c *call) (any, error) {
 	sub, err := subjectIn("subject", string(c.QueryArgs().Peek("subject")))
 	if err != nil {
 		return nil, err
@@ -213,7 +201,7 @@ func (s *Server) erase(c *call) (any, error) {
 }
 
 // whoAmI says whose the token is.
-func (s *Server) whoAmI(c *call) (any, error) {
+func (s *gatewayCalls) whoAmI(c *call) (any, error) {
 	return struct {
 		Name    string    `json:"name"`
 		Role    string    `json:"role"`

@@ -24,10 +24,7 @@ func storyOf(e *label.Entry) LabelStory {
 }
 
 // listLabels shows the labels in the order of their subjects. One walk at a time: it copies the table.
-func (s *Server) listLabels(c *call) (any, error) {
-	if s.deps.Labels == nil {
-		return nil, absentPart("the table of labels")
-	}
+func (s *subjectCalls) listLabels(c *call) (any, error) {
 	p, err := newPage[LabelStory](c)
 	if err != nil {
 		return nil, err
@@ -43,10 +40,7 @@ func (s *Server) listLabels(c *call) (any, error) {
 	return listed[LabelStory]{items, next}, nil
 }
 
-func (s *Server) setLabel(c *call) (any, error) {
-	if s.deps.Labels == nil {
-		return nil, absentPart("the table of labels")
-	}
+func (s *subjectCalls) setLabel(c *call) (any, error) {
 	var in struct {
 		Subject string `json:"subject"`
 		Request string `json:"request"`
@@ -75,10 +69,7 @@ func (s *Server) setLabel(c *call) (any, error) {
 	return storyOf(&e), nil
 }
 
-func (s *Server) removeLabel(c *call) (any, error) {
-	if s.deps.Labels == nil {
-		return nil, absentPart("the table of labels")
-	}
+func (s *subjectCalls) removeLabel(c *call) (any, error) {
 	sub, err := s.labelledSubject(string(c.QueryArgs().Peek("subject")), string(c.QueryArgs().Peek("request")))
 	if err != nil {
 		return nil, err
@@ -97,7 +88,7 @@ func (s *Server) removeLabel(c *call) (any, error) {
 }
 
 // labelledSubject returns the subject that is named, or to which a request of late was charged.
-func (s *Server) labelledSubject(subject, rid string) (identity.Subject, error) {
+func (s *subjectCalls) labelledSubject(subject, rid string) (identity.Subject, error) {
 	switch {
 	case subject != "" && rid != "":
 		return identity.Subject{}, badField("request", "give either a subject or a request")

@@ -20,6 +20,9 @@ type entry struct {
 	Silent bool `json:"silent,omitzero"` // known not to have decided in the last 30 days
 }
 
+// listCalls are calls about the block base and the white list.
+type listCalls struct{ *api }
+
 // Naming is an entry of a list that names a subject, as JSON shows it.
 type Naming struct {
 	List    string    `json:"list"` // api, inline, or the name of a list
@@ -31,7 +34,7 @@ type Naming struct {
 }
 
 // naming returns what names a subject.
-func (s *Server) naming(sub identity.Subject) []Naming {
+func (s *api) naming(sub identity.Subject) []Naming {
 	var services []string
 	for _, v := range s.deps.Gateway.Services() {
 		services = append(services, v.Name)
@@ -79,10 +82,7 @@ type source struct {
 	Lately int `json:"decided_entries,omitzero"` // that decided in the last 30 days
 }
 
-func (s *Server) listSources(*call) (any, error) {
-	if s.deps.Lists == nil {
-		return nil, absentPart("the block base")
-	}
+func (s *listCalls) listSources(*call) (any, error) {
 	return s.lists(), nil
 }
 
@@ -98,7 +98,7 @@ type listsView struct {
 	StoreError string           `json:"store_error,omitempty"`
 }
 
-func (s *Server) lists() listsView {
+func (s *api) lists() listsView {
 	st, counts := s.deps.Lists.Stats(), s.deps.Lists.Counts()
 	out := listsView{
 		Networks: st.Networks, Subjects: st.Subjects, Patterns: st.Patterns, Runtime: st.Runtime, Built: st.BuiltAt.UTC(),
@@ -126,7 +126,7 @@ func (s *Server) lists() listsView {
 // listsCheck is the readiness of the lists: each has a good copy, even if only the last one on disk. The published
 // ranges of crawlers only need to have been requested: an outage of somebody else's site must not keep a new node from
 // serving.
-func (s *Server) listsCheck() Check {
+func (s *api) listsCheck() Check {
 	c := Check{Name: "lists", OK: true}
 	var missing []string
 	for _, l := range s.deps.Lists.Stats().Lists {
@@ -142,10 +142,7 @@ func (s *Server) listsCheck() Check {
 }
 
 // list reads the name of a list in the path.
-func (s *Server) list(c *call) (cbb.Flag, error) {
-	if s.deps.Lists == nil {
-		return 0, absentPart("the block base")
-	}
+func (s *listCalls) list(c *call) (cbb.Flag, error) {
 	f, err := cbb.ParseFlag(c.arg)
 	if err != nil {
 		return 0, notFound("there is no list %q; the lists are block, ban and white", c.arg)
@@ -154,10 +151,7 @@ func (s *Server) list(c *call) (cbb.Flag, error) {
 }
 
 // listEntries returns the entries of a list, with how often each decided: of a run-time one, or of a source by its name.
-func (s *Server) listEntries(c *call) (any, error) {
-	if s.deps.Lists == nil {
-		return nil, absentPart("the block base")
-	}
+func (s *listCalls) listEntries(c *call) (any, error) {
 	p, err := newPage[entry](c)
 	if err != nil {
 		return nil, err
@@ -183,7 +177,7 @@ func (s *Server) listEntries(c *call) (any, error) {
 	return listed[entry]{items, next}, nil
 }
 
-func (s *Server) addEntry(c *call) (any, error) {
+func (s *listCalls) addEntry(c *call) (any, error) {
 	list, err := s.list(c)
 	if err != nil {
 		return nil, err
@@ -215,7 +209,7 @@ func (s *Server) addEntry(c *call) (any, error) {
 	return e, nil
 }
 
-func (s *Server) removeEntry(c *call) (any, error) {
+func (s *listCalls) removeEntry(c *call) (any, error) {
 	list, err := s.list(c)
 	if err != nil {
 		return nil, err

@@ -32,8 +32,11 @@ type shownEntry struct {
 	Reasons []string       `json:"reasons,omitempty"`
 }
 
+// messageCalls are calls about message logs and the message firewall.
+type messageCalls struct{ *api }
+
 // messageDomain returns the domain that a call is about: of the only partner, unless it names one.
-func (s *Server) messageDomain(partner, path string) (Messages, *message.Domain, error) {
+func (s *api) messageDomain(partner, path string) (Messages, *message.Domain, error) {
 	system, err := s.messageSystem()
 	if err != nil {
 		return nil, nil, err
@@ -64,7 +67,7 @@ func messageProblem(err error) error {
 }
 
 // searchMessages searches a message log, the newest entries first.
-func (s *Server) searchMessages(c *call) (any, error) {
+func (s *messageCalls) searchMessages(c *call) (any, error) {
 	args := c.QueryArgs()
 	text := func(name string) string { return string(args.Peek(name)) }
 	system, d, err := s.messageDomain(text("partner"), text("domain"))
@@ -117,7 +120,7 @@ func numberArg(s string, otherwise, most int) (int, error) {
 }
 
 // markMessage lets a moderator label an entry of a log; a model learns the label.
-func (s *Server) markMessage(c *call) (any, error) {
+func (s *messageCalls) markMessage(c *call) (any, error) {
 	var in struct {
 		Partner   string `json:"partner"`
 		Domain    string `json:"domain"`
@@ -144,7 +147,7 @@ func (s *Server) markMessage(c *call) (any, error) {
 }
 
 // marking reads what is marked, and how.
-func (s *Server) marking(c *call, partner, domain, marker string, k message.Marking) (Messages, *message.Domain, message.Marking, error) {
+func (s *messageCalls) marking(c *call, partner, domain, marker string, k message.Marking) (Messages, *message.Domain, message.Marking, error) {
 	if marker != "good" && marker != "bad" {
 		return nil, nil, k, badField("marker", "must be good or bad")
 	}
@@ -158,7 +161,7 @@ func (s *Server) marking(c *call, partner, domain, marker string, k message.Mark
 }
 
 // unmarkMessage takes back what a moderator said of an entry of a log: the model unlearns it.
-func (s *Server) unmarkMessage(c *call) (any, error) {
+func (s *messageCalls) unmarkMessage(c *call) (any, error) {
 	text := func(name string) string { return string(c.QueryArgs().Peek(name)) }
 	marker := text("marker")
 	system, d, k, err := s.marking(c, text("partner"), text("domain"), marker, message.Marking{Log: text("log"), Model: text("model"), Attribute: text("attribute")})
@@ -178,13 +181,10 @@ func (s *Server) unmarkMessage(c *call) (any, error) {
 }
 
 // recentMessages returns the decisions about the last messages of message routes, the newest first.
-func (s *Server) recentMessages(c *call) (any, error) {
+func (s *messageCalls) recentMessages(c *call) (any, error) {
 	limit, err := numberArg(string(c.QueryArgs().Peek("limit")), shownRecent, maxRecent)
 	if err != nil {
 		return nil, badField("limit", "%s", err.Error())
-	}
-	if s.deps.Decisions == nil {
-		return nil, absentPart("the memory of decisions")
 	}
 	return struct {
 		Messages []verdict.Story `json:"messages"`

@@ -26,7 +26,7 @@ type Messages interface {
 }
 
 // messageSystem returns the message firewall, or why there is none.
-func (s *Server) messageSystem() (Messages, error) {
+func (s *api) messageSystem() (Messages, error) {
 	if s.deps.Messages == nil {
 		return nil, absentPart("the message firewall")
 	}
@@ -118,7 +118,7 @@ func basicAuth(ctx *fasthttp.RequestCtx) (a rpc.Auth) {
 }
 
 // messageUsage says how often each partner called each method on each domain.
-func (s *Server) messageUsage(*call) (any, error) {
+func (s *messageCalls) messageUsage(*call) (any, error) {
 	system, err := s.messageSystem()
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ import (
 var openAPIText []byte
 
 // openAPI answers with the description of the API. It is read for each call: few ever ask.
-func (s *Server) openAPI(*call) (any, error) {
+func (s *gatewayCalls) openAPI(*call) (any, error) {
 	var doc map[string]any
 	if err := yaml.Unmarshal(openAPIText, &doc); err != nil {
 		panic("BUG: openapi.yaml: " + err.Error())

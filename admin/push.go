@@ -42,10 +42,7 @@ func (e *RefusedConfig) Unwrap() error { return e.Err }
 // maxNote bounds what is said of a version, in bytes.
 const maxNote = 500
 
-func (s *Server) pushState(c *call) (any, error) {
-	if s.deps.Pushes == nil {
-		return nil, absentPart("configuration from the store (it needs keys.secret_file)")
-	}
+func (s *gatewayCalls) pushState(c *call) (any, error) {
 	state, err := s.deps.Pushes.Pushed(c.work)
 	if err != nil {
 		return nil, pushFailed(err)
@@ -54,10 +51,7 @@ func (s *Server) pushState(c *call) (any, error) {
 	return state, nil
 }
 
-func (s *Server) push(c *call) (any, error) {
-	if s.deps.Pushes == nil {
-		return nil, absentPart("configuration from the store (it needs keys.secret_file)")
-	}
+func (s *gatewayCalls) push(c *call) (any, error) {
 	var in struct {
 		Note   string `json:"note"`
 		Bundle []byte `json:"bundle"`
@@ -87,10 +81,7 @@ func (s *Server) push(c *call) (any, error) {
 	return v, nil
 }
 
-func (s *Server) rollback(c *call) (any, error) {
-	if s.deps.Pushes == nil {
-		return nil, absentPart("configuration from the store (it needs keys.secret_file)")
-	}
+func (s *gatewayCalls) rollback(c *call) (any, error) {
 	var in struct {
 		To *uint64 `json:"to"`
 	}

@@ -30,13 +30,8 @@ type QueueItem struct {
 	Learnt bool          `json:"learnt,omitempty"`
 }
 
-// queueOf returns the queue, or that there is none.
-func (s *Server) queueOf() (Queue, error) {
-	if s.deps.Queue == nil {
-		return nil, absentPart("the queue of messages")
-	}
-	return s.deps.Queue, nil
-}
+// queueCalls are calls about the queue of messages that wait for a person.
+type queueCalls struct{ *api }
 
 // queueProblem tells what is wrong with a call about a message of the queue.
 func queueProblem(err error) error {
@@ -62,11 +57,8 @@ func queueFilter(c *call) (f queue.Filter, err error) {
 }
 
 // listQueue shows the messages of the queue, the oldest first.
-func (s *Server) listQueue(c *call) (any, error) {
-	q, err := s.queueOf()
-	if err != nil {
-		return nil, err
-	}
+func (s *queueCalls) listQueue(c *call) (any, error) {
+	q := s.deps.Queue
 	f, err := queueFilter(c)
 	if err != nil {
 		return nil, err
@@ -86,11 +78,8 @@ func (s *Server) listQueue(c *call) (any, error) {
 }
 
 // showQueued shows one message with the request that it came in.
-func (s *Server) showQueued(c *call) (any, error) {
-	q, err := s.queueOf()
-	if err != nil {
-		return nil, err
-	}
+func (s *queueCalls) showQueued(c *call) (any, error) {
+	q := s.deps.Queue
 	it, err := q.Get(c.work, c.arg)
 	if err != nil {
 		return nil, queueProblem(err)
@@ -113,34 +102,25 @@ func (s *Server) showQueued(c *call) (any, error) {
 	return out, nil
 }
 
-func (s *Server) approveQueued(c *call) (any, error) {
+func (s *queueCalls) approveQueued(c *call) (any, error) {
 	return s.decideQueued(c, Queue.Approve, "good", "approved over the api")
 }
 
-func (s *Server) refuseQueued(c *call) (any, error) {
+func (s *queueCalls) refuseQueued(c *call) (any, error) {
 	return s.decideQueued(c, Queue.Refuse, "bad", "refused over the api")
 }
 
-// queueFor is the queue for a call that says in its body what is to be done.
-func (s *Server) queueFor(c *call, in any) (Queue, error) {
-	q, err := s.queueOf()
-	if err != nil {
-		return nil, err
-	}
-	return q, decode(c.RequestCtx, in)
-}
-
 // decideQueued ends the wait of a message; with "teach" a model learns the decision first, since the text is erased then.
-func (s *Server) decideQueued(c *call, decide func(Queue, context.Context, string) (*queue.Item, error), marker, words string) (any, error) {
+func (s *queueCalls) decideQueued(c *call, decide func(Queue, context.Context, string) (*queue.Item, error), marker, words string) (any, error) {
 	var in struct {
 		Teach     bool   `json:"teach"`
 		Model     string `json:"model"`
 		Attribute string `json:"attribute"`
 	}
-	q, err := s.queueFor(c, &in)
-	if err != nil {
+	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
 	}
+	q := s.deps.Queue
 	if in.Teach {
 		if err := s.teach(c, q, in.Model, in.Attribute, marker); err != nil {
 			return nil, err
@@ -155,16 +135,16 @@ func (s *Server) decideQueued(c *call, decide func(Queue, context.Context, strin
 }
 
 // teachQueued lets a model learn a message that waits.
-func (s *Server) teachQueued(c *call) (any, error) {
+func (s *queueCalls) teachQueued(c *call) (any, error) {
 	var in struct {
 		Marker    string `json:"marker"`
 		Model     string `json:"model"`
 		Attribute string `json:"attribute"`
 	}
-	q, err := s.queueFor(c, &in)
-	if err != nil {
+	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
 	}
+	q := s.deps.Queue
 	if in.Marker != "good" && in.Marker != "bad" {
 		return nil, badField("marker", "must be good or bad")
 	}
@@ -176,7 +156,7 @@ func (s *Server) teachQueued(c *call) (any, error) {
 	}{true}, nil
 }
 
-func (s *Server) teach(c *call, q Queue, model, attribute, marker string) error {
+func (s *queueCalls) teach(c *call, q Queue, model, attribute, marker string) error {
 	it, err := q.Get(c.work, c.arg)
 	if err != nil {
 		return queueProblem(err)
@@ -207,11 +187,8 @@ func (s *Server) teach(c *call, q Queue, model, attribute, marker string) error 
 }
 
 // eraseQueued erases a message, whatever its state.
-func (s *Server) eraseQueued(c *call) (any, error) {
-	q, err := s.queueOf()
-	if err != nil {
-		return nil, err
-	}
+func (s *queueCalls) eraseQueued(c *call) (any, error) {
+	q := s.deps.Queue
 	if err := q.Erase(c.work, c.arg); err != nil {
 		return nil, queueProblem(err)
 	}
@@ -222,11 +199,8 @@ func (s *Server) eraseQueued(c *call) (any, error) {
 }
 
 // eraseQueue erases what fits: of one sender, of one service, in one state, or, with all=true, everything.
-func (s *Server) eraseQueue(c *call) (any, error) {
-	q, err := s.queueOf()
-	if err != nil {
-		return nil, err
-	}
+func (s *queueCalls) eraseQueue(c *call) (any, error) {
+	q := s.deps.Queue
 	f, err := queueFilter(c)
 	if err != nil {
 		return nil, err

@@ -42,56 +42,103 @@ type route struct {
 }
 
 func (s *Server) table() []route {
-	return []route{
-		{"GET", "/api/status", "", false, Viewer, s.status, mergeStatus},
-		{"GET", "/api/bans", "subject service limit after", false, Viewer, s.listBans, nil},
-		{"POST", "/api/bans", "", true, Operator, s.makeBan, nil},
-		{"DELETE", "/api/bans", "subject service", false, Operator, s.liftBan, nil},
-		{"GET", "/api/lists", "", false, Viewer, s.listSources, nil},
-		{"GET", "/api/lists/{}", "silent limit after", false, Viewer, s.listEntries, nil},
-		{"POST", "/api/lists/{}", "", true, Operator, s.addEntry, nil},
-		{"DELETE", "/api/lists/{}", "entry service", false, Operator, s.removeEntry, nil},
-		{"GET", "/api/labels", "limit after", false, Viewer, s.listLabels, nil},
-		{"POST", "/api/labels", "", true, Operator, s.setLabel, nil},
-		{"DELETE", "/api/labels", "subject request", false, Operator, s.removeLabel, nil},
-		{"POST", "/api/reload", "", false, Admin, s.reload, nil},
-		{"POST", "/api/revoke", "", true, Admin, s.revoke, nil},
-		{"GET", "/api/decisions/{}", "", false, Viewer, s.decision, mergeDecision},
-		{"GET", "/api/challenges", "", false, Viewer, s.challenges, mergeChallenges},
-		{"GET", "/api/subjects/{}", "", false, Viewer, s.subject, mergeSubject},
-		{"DELETE", "/api/subjects/{}", "", false, Operator, s.eraseSubject, nil},
-		{"POST", "/api/counters/update", "wait", true, Admin, s.updateCounters, nil},
-		{"POST", "/api/counters/read", "", true, Viewer, s.readCounters, nil},
-		{"GET", "/api/attack", "", false, Viewer, s.attackState, nil},
-		{"POST", "/api/attack", "", true, Operator, s.attack, nil},
-		{"DELETE", "/api/attack", "", false, Operator, s.attackOver, nil},
-		{"GET", "/api/events", "since unlabelled", false, Admin, s.events, nil},
-		{"GET", "/api/alarms", "", false, Viewer, s.alarms, mergeAlarms},
-		{"POST", "/api/alarms/test", "", false, Operator, s.testAlarms, nil},
-		{"GET", "/api/whoami", "", false, Viewer, s.whoAmI, nil},
-		{"GET", "/api/openapi.json", "", false, Viewer, s.openAPI, nil},
-		{"GET", "/api/journal", "q subject limit before after", false, Viewer, s.searchJournal, mergeJournal},
-		{"DELETE", "/api/journal", "subject", false, Operator, s.erase, nil},
-		{"GET", "/api/journal/top", "by q limit", false, Viewer, s.top, mergeTop},
-		{"GET", "/api/journal/figures", "by from to top", false, Viewer, s.figures, mergeFigures},
-		{"GET", "/api/journal/{}", "", false, Viewer, s.told, mergeTold},
-		{"GET", "/api/messages", "partner domain log text tag first last limit", false, Viewer, s.searchMessages, nil},
-		{"GET", "/api/messages/usage", "", false, Viewer, s.messageUsage, nil},
-		{"GET", "/api/messages/recent", "limit", false, Viewer, s.recentMessages, nil},
-		{"POST", "/api/messages/{}/mark", "", true, Operator, s.markMessage, nil},
-		{"DELETE", "/api/messages/{}/mark", "marker partner domain log model attribute", false, Operator, s.unmarkMessage, nil},
-		{"POST", "/api/backup", "", true, Admin, s.backup, nil},
-		{"GET", "/api/push", "", false, Viewer, s.pushState, nil},
-		{"POST", "/api/push", "", true, Admin, s.push, nil},
-		{"POST", "/api/push/rollback", "", true, Admin, s.rollback, nil},
-		{"GET", "/api/queue", "state service sender limit", false, Viewer, s.listQueue, nil},
-		{"DELETE", "/api/queue", "state service sender all", false, Operator, s.eraseQueue, nil},
-		{"POST", "/api/queue/{}/approve", "", true, Operator, s.approveQueued, nil},
-		{"POST", "/api/queue/{}/refuse", "", true, Operator, s.refuseQueued, nil},
-		{"POST", "/api/queue/{}/teach", "", true, Operator, s.teachQueued, nil},
-		{"GET", "/api/queue/{}", "", false, Viewer, s.showQueued, nil},
-		{"DELETE", "/api/queue/{}", "", false, Operator, s.eraseQueued, nil},
+	d := &s.deps
+	subjects := &subjectCalls{s.api}
+	lists := &listCalls{s.api}
+	journal := &journalCalls{s.api}
+	messages := &messageCalls{s.api}
+	queue := &queueCalls{s.api}
+	gateway := &gatewayCalls{s.api}
+	return slices.Concat(
+		[]route{
+			{"GET", "/api/status", "", false, Viewer, gateway.status, mergeStatus},
+			{"GET", "/api/subjects/{}", "", false, Viewer, subjects.subject, mergeSubject},
+			{"DELETE", "/api/subjects/{}", "", false, Operator, subjects.eraseSubject, nil},
+			{"GET", "/api/whoami", "", false, Viewer, gateway.whoAmI, nil},
+			{"GET", "/api/openapi.json", "", false, Viewer, gateway.openAPI, nil},
+			{"GET", "/api/messages", "partner domain log text tag first last limit", false, Viewer, messages.searchMessages, nil},
+			{"GET", "/api/messages/usage", "", false, Viewer, messages.messageUsage, nil},
+			{"POST", "/api/messages/{}/mark", "", true, Operator, messages.markMessage, nil},
+			{"DELETE", "/api/messages/{}/mark", "marker partner domain log model attribute", false, Operator, messages.unmarkMessage, nil},
+		},
+		only(d.Bans != nil, "the table of bans",
+			route{"GET", "/api/bans", "subject service limit after", false, Viewer, subjects.listBans, nil},
+			route{"POST", "/api/bans", "", true, Operator, subjects.makeBan, nil},
+			route{"DELETE", "/api/bans", "subject service", false, Operator, subjects.liftBan, nil},
+		),
+		only(d.Lists != nil, "the block base",
+			route{"GET", "/api/lists", "", false, Viewer, lists.listSources, nil},
+			route{"GET", "/api/lists/{}", "silent limit after", false, Viewer, lists.listEntries, nil},
+			route{"POST", "/api/lists/{}", "", true, Operator, lists.addEntry, nil},
+			route{"DELETE", "/api/lists/{}", "entry service", false, Operator, lists.removeEntry, nil},
+		),
+		only(d.Labels != nil, "the table of labels",
+			route{"GET", "/api/labels", "limit after", false, Viewer, subjects.listLabels, nil},
+			route{"POST", "/api/labels", "", true, Operator, subjects.setLabel, nil},
+			route{"DELETE", "/api/labels", "subject request", false, Operator, subjects.removeLabel, nil},
+		),
+		only(d.Gateway != nil, "a configuration that can be read again",
+			route{"POST", "/api/reload", "", false, Admin, gateway.reload, nil},
+			route{"POST", "/api/backup", "", true, Admin, gateway.backup, nil},
+		),
+		only(d.Passes != nil, "revocation",
+			route{"POST", "/api/revoke", "", true, Admin, subjects.revoke, nil},
+		),
+		only(d.Decisions != nil, "the memory of decisions",
+			route{"GET", "/api/decisions/{}", "", false, Viewer, subjects.decision, mergeDecision},
+			route{"GET", "/api/messages/recent", "limit", false, Viewer, messages.recentMessages, nil},
+		),
+		only(d.Challenges != nil, "a captcha",
+			route{"GET", "/api/challenges", "", false, Viewer, gateway.challenges, mergeChallenges},
+		),
+		only(d.Counters != nil, "the counters",
+			route{"POST", "/api/counters/update", "wait", true, Admin, gateway.updateCounters, nil},
+			route{"POST", "/api/counters/read", "", true, Viewer, gateway.readCounters, nil},
+		),
+		only(d.Attack != nil, "the switch",
+			route{"GET", "/api/attack", "", false, Viewer, gateway.attackState, nil},
+			route{"POST", "/api/attack", "", true, Operator, gateway.attack, nil},
+			route{"DELETE", "/api/attack", "", false, Operator, gateway.attackOver, nil},
+		),
+		only(d.Training != nil, "a training log (processor.training.sample)",
+			route{"GET", "/api/events", "since unlabelled", false, Admin, gateway.events, nil},
+		),
+		only(d.Alarms != nil, "alarms",
+			route{"GET", "/api/alarms", "", false, Viewer, gateway.alarms, mergeAlarms},
+			route{"POST", "/api/alarms/test", "", false, Operator, gateway.testAlarms, nil},
+		),
+		only(d.Journal != nil, "the journal",
+			route{"GET", "/api/journal", "q subject limit before after", false, Viewer, journal.searchJournal, mergeJournal},
+			route{"DELETE", "/api/journal", "subject", false, Operator, journal.erase, nil},
+			route{"GET", "/api/journal/top", "by q limit", false, Viewer, journal.top, mergeTop},
+			route{"GET", "/api/journal/figures", "by from to top", false, Viewer, journal.figures, mergeFigures},
+			route{"GET", "/api/journal/{}", "", false, Viewer, journal.told, mergeTold},
+		),
+		only(d.Pushes != nil, "configuration from the store (it needs keys.secret_file)",
+			route{"GET", "/api/push", "", false, Viewer, gateway.pushState, nil},
+			route{"POST", "/api/push", "", true, Admin, gateway.push, nil},
+			route{"POST", "/api/push/rollback", "", true, Admin, gateway.rollback, nil},
+		),
+		only(d.Queue != nil, "the queue of messages",
+			route{"GET", "/api/queue", "state service sender limit", false, Viewer, queue.listQueue, nil},
+			route{"DELETE", "/api/queue", "state service sender all", false, Operator, queue.eraseQueue, nil},
+			route{"POST", "/api/queue/{}/approve", "", true, Operator, queue.approveQueued, nil},
+			route{"POST", "/api/queue/{}/refuse", "", true, Operator, queue.refuseQueued, nil},
+			route{"POST", "/api/queue/{}/teach", "", true, Operator, queue.teachQueued, nil},
+			route{"GET", "/api/queue/{}", "", false, Viewer, queue.showQueued, nil},
+			route{"DELETE", "/api/queue/{}", "", false, Operator, queue.eraseQueued, nil},
+		),
+	)
+}
+
+// only returns the routes of a part; if it is not there, they say so.
+func only(there bool, part string, routes ...route) []route {
+	for i := range routes {
+		if !there {
+			routes[i].handle = func(*call) (any, error) { return nil, absentPart(part) }
+		}
 	}
+	return routes
 }
 
 // dispatch finds the handler by the raw path: a subject's decoded escapes are not part of the path.
@@ -111,7 +158,7 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 		if codec, ok := messageCodec(path); ok {
 			err = s.messages(ctx, codec)
 		} else {
-			err = s.api(ctx, path)
+			err = s.serveAPI(ctx, path)
 		}
 	case inConsole(path) && s.console != nil:
 		s.console.Serve(ctx)
@@ -125,7 +172,7 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 	}
 }
 
-func (s *Server) api(ctx *fasthttp.RequestCtx, path string) error {
+func (s *Server) serveAPI(ctx *fasthttp.RequestCtx, path string) error {
 	if who, ok := s.asker(ctx); ok {
 		return s.answer(ctx, path, who)
 	}

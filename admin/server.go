@@ -23,22 +23,27 @@ import (
 	"antirobot/request"
 )
 
+// api is shared by the handlers of all calls.
+type api struct {
+	cfg     Config
+	deps    Deps
+	log     zerolog.Logger
+	now     func() time.Time
+	stopped atomic.Bool
+	walk    sync.Mutex // held for a walk over the bans or the labels, which copies the table
+}
+
 // Server is the private listener. Make it with New; it is safe for concurrent use.
 type Server struct {
-	cfg      Config
-	deps     Deps
-	log      zerolog.Logger
+	*api
 	tokens   bearers
 	tries    Tries
 	hosts    map[string]bool
 	server   *fasthttp.Server
 	routes   []route
-	now      func() time.Time
 	console  Console       // nil: there is none
 	stopping chan struct{} // closed by Shutdown: profiles that are being taken end
-	stopped  atomic.Bool
 	profiles chan struct{} // one token: one CPU profile or trace at a time
-	walk     sync.Mutex    // one walk over the bans at a time: it takes memory
 
 	set      *metrics.Set
 	requests map[int]*metrics.Counter // by class of status
@@ -59,7 +64,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("admin: the token has fewer than %d characters", minTokenLen)
 	}
 	s := &Server{
-		cfg: cfg, deps: deps, log: log, tokens: newBearers(token, cfg.Tokens), now: deps.Now,
+		api:      &api{cfg: cfg, deps: deps, log: log, now: deps.Now},
+		tokens:   newBearers(token, cfg.Tokens),
 		hosts:    map[string]bool{"localhost": true},
 		stopping: make(chan struct{}), profiles: make(chan struct{}, 1),
 		set: set, requests: map[int]*metrics.Counter{}, described: metricNames(),

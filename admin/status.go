@@ -39,7 +39,10 @@ type statusOf struct {
 	Stream   *StreamHealth   `json:"stream,omitempty"`
 }
 
-func (s *Server) status(*call) (any, error) {
+// gatewayCalls are calls about the gateway as a whole.
+type gatewayCalls struct{ *api }
+
+func (s *gatewayCalls) status(*call) (any, error) {
 	a := statusOf{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{}}
 	a.Checks, a.Ready = s.checks()
 	if s.deps.Gateway != nil {
@@ -57,10 +60,7 @@ func (s *Server) status(*call) (any, error) {
 	return a, nil
 }
 
-func (s *Server) reload(c *call) (any, error) {
-	if s.deps.Gateway == nil {
-		return nil, absentPart("a configuration that can be read again")
-	}
+func (s *gatewayCalls) reload(c *call) (any, error) {
 	from := s.now()
 	restart, err := s.deps.Gateway.Reload(c.work)
 	if err != nil {
@@ -76,10 +76,7 @@ func (s *Server) reload(c *call) (any, error) {
 	}{true, s.now().Sub(from).Round(time.Millisecond).Seconds(), append([]string{}, restart...)}, nil
 }
 
-func (s *Server) revoke(c *call) (any, error) {
-	if s.deps.Passes == nil {
-		return nil, absentPart("revocation")
-	}
+func (s *subjectCalls) revoke(c *call) (any, error) {
 	var in struct {
 		Pass     string `json:"pass"`
 		Before   string `json:"before"`
@@ -123,10 +120,7 @@ func (s *Server) revoke(c *call) (any, error) {
 	return answer{Before: t.UTC()}, nil
 }
 
-func (s *Server) decision(c *call) (any, error) {
-	if s.deps.Decisions == nil {
-		return nil, absentPart("the memory of decisions")
-	}
+func (s *subjectCalls) decision(c *call) (any, error) {
 	id, ok := request.ParseID(c.arg)
 	if !ok {
 		return nil, badField("request-id", "%q is not a request id: it has 26 letters and digits, as the header X-Request-Id shows them", c.arg)
@@ -151,14 +145,14 @@ func (s *Server) decision(c *call) (any, error) {
 }
 
 // traced adds to a story where people look at its trace; nil stays nil.
-func (s *Server) traced(d *verdict.Story) *verdict.Story {
+func (s *api) traced(d *verdict.Story) *verdict.Story {
 	if d != nil && d.Trace != "" {
 		d.TracePage = strings.ReplaceAll(s.deps.TracePage, "{trace}", d.Trace)
 	}
 	return d
 }
 
-func (s *Server) subject(c *call) (any, error) {
+func (s *subjectCalls) subject(c *call) (any, error) {
 	sub, err := subjectIn("subject", c.arg)
 	if err != nil {
 		return nil, err
@@ -193,9 +187,6 @@ func (s *Server) subject(c *call) (any, error) {
 	return a, nil
 }
 
-func (s *Server) challenges(*call) (any, error) {
-	if s.deps.Challenges == nil {
-		return nil, absentPart("a captcha")
-	}
+func (s *gatewayCalls) challenges(*call) (any, error) {
 	return s.deps.Challenges(), nil
 }
