@@ -141,13 +141,10 @@ func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rul
 		return o, err
 	}
 	defer around.close()
-	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
+	engine := requestrules.New(requestrules.Deps{
 		Store: around.store, Counters: sources.NewCounters(around.shingler, nil), Lists: around.lists,
 		Log: zerolog.Nop(), Metrics: metrics.NewSet(), Places: places,
 	})
-	if err != nil {
-		return o, err
-	}
 	cfg := requestrules.DefaultServiceConfig()
 	cfg.Text, cfg.Time = text, 10*time.Second
 	s, err := engine.Ruleset(r.service, cfg, &requestrules.Names{Formulas: formulas})

@@ -69,8 +69,6 @@ type Config struct {
 	Counters  counter.Config     `mapstructure:"counters"`
 	Message   message.Config     `mapstructure:"message"`
 
-	RequestRules requestrules.Config `mapstructure:"request_rules"`
-
 	// Defaults are the settings that every service begins with; Services lists what differs, with a name each. Both
 	// are kept as they stand in the file and resolved in order: built-in, defaults, service, path.
 	Defaults map[string]any   `mapstructure:"defaults"`
@@ -193,8 +191,6 @@ func Default() Config {
 		Diary:     stream.DefaultDiaryConfig(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),
-
-		RequestRules: requestrules.DefaultConfig(),
 	}
 }
 
@@ -263,7 +259,7 @@ func (c *Config) KeyCopy() string {
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
 	"role", "stream", "diary", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
-	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
+	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 
 // NeedRestart names the settings of next that differ from c and take effect at the next start only.

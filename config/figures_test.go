@@ -50,7 +50,7 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(privacy, "14 days; the figures for plots 400 days", map[string]string{"journal.max_age": "336h0m0s", "journal.figures": "9600h0m0s"})
 	f(privacy, "30 days after it was seen last", map[string]string{"verdict.standing.keep": "720h0m0s"})
 	f(privacy, "180 days, unless it is repeated", map[string]string{"labels.keep": "4320h0m0s"})
-	f(privacy, "until it is decided on, at most 7 days; then a day without request, text and sender", map[string]string{"message.queue.max_age": "168h0m0s", "message.queue.keep_records": "24h0m0s"})
+	f(privacy, "until it is decided on, at most 7 days; then a day without request, text and sender", map[string]string{"message.queue.max_age": "168h0m0s"})
 	f(privacy, "With the defaults entries are forgotten at that age anyway", map[string]string{"journal.addresses_after": "336h0m0s"})
 	f(people, "a picture is valid for half an hour", map[string]string{"captcha.key_ttl": "30m0s"})
 	f(people, "A pass lasts 30 days", map[string]string{"captcha.pass.lifetime": "720h0m0s"})

@@ -61,7 +61,6 @@ func (c *Config) Validate() error {
 	add("store", c.Store.Validate())
 	add("counters", c.Counters.Validate())
 	add("message", c.Message.Validate())
-	add("request_rules", c.RequestRules.Validate())
 	add("stream", c.Stream.Validate())
 	add("diary", c.Diary.Validate())
 	errs = append(errs, c.validateRole(), c.validateTrust())

@@ -202,12 +202,12 @@ func (j *Judge) openPlaces() (err error) {
 	return j.places.Start()
 }
 
-func (j *Judge) openRules() (err error) {
-	j.rules, err = requestrules.New(j.cfg.RequestRules, requestrules.Deps{
+func (j *Judge) openRules() error {
+	j.rules = requestrules.New(requestrules.Deps{
 		Store: j.d.Store, Counters: sources.NewCounters(j.counters, j.d.Now), Lists: j.Lists, Places: j.places,
 		Now: j.d.Now, Log: j.d.Log("rules"), Metrics: j.d.Metrics,
 	})
-	return err
+	return nil
 }
 
 func (j *Judge) openVerdict() (err error) {

@@ -15,7 +15,7 @@ import (
 func (s *System) ruleOptions() rules.Options {
 	o := rules.DefaultOptions()
 	o.Now = s.deps.Now
-	o.Limits.Time = s.cfg.RulesTime
+	o.Limits.Time = rulesTime
 	o.Parts = rules.PartStorages | rules.PartModels | rules.PartLogs
 	if s.deps.Counters != nil {
 		o.Parts |= rules.PartCounters
@@ -82,11 +82,11 @@ func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (an
 		s.models[key] = m
 		return m, m.load(ctx)
 	case ClassMemoryStorage:
-		return sources.NewMemoryStorage(s.deps.Now, s.cfg.MaxStorageEntries), nil
+		return sources.NewMemoryStorage(s.deps.Now, maxStorageEntries), nil
 	case ClassStoreStorage:
 		return sources.NewStoreStorage(s.deps.Store, key, s.deps.Now), nil
 	case ClassLog:
-		l := newLog(s.deps.Store, key, p, s.cfg.MaxLogEntries, s.node, s.deps.Now)
+		l := newLog(s.deps.Store, key, p, s.node, s.deps.Now)
 		s.logs[key] = l
 		return l, l.open(ctx)
 	case ClassCounters:

@@ -29,13 +29,7 @@ type Config struct {
 
 	SecondOpinions []second.Config `mapstructure:"second_opinions"` // those who may be asked about texts that are grey
 
-	MaxText           int64         `mapstructure:"max_text"`            // bytes of a text attribute
-	MaxRequest        int64         `mapstructure:"max_request"`         // bytes of a request of the API
-	MaxLogEntries     int           `mapstructure:"max_log_entries"`     // of a message log, beside its time
-	MaxFetch          int           `mapstructure:"max_fetch"`           // entries that one fetch returns
-	MaxStorageEntries int           `mapstructure:"max_storage_entries"` // of a storage in memory
-	RulesTime         time.Duration `mapstructure:"rules_time"`          // of one judgement
-	LogFlush          time.Duration `mapstructure:"log_flush"`           // how long log entries may wait to be written
+	MaxText int64 `mapstructure:"max_text"` // bytes of a text attribute
 }
 
 // AkismetConfig says how plugins that speak Akismet's API are answered.
@@ -64,18 +58,14 @@ type PropertyConfig struct {
 	Name  string `mapstructure:"name"`
 	Class string `mapstructure:"class"`
 
-	Number     float64           `mapstructure:"number"`       // Number
-	String     string            `mapstructure:"string"`       // String
-	Attributes []AttributeConfig `mapstructure:"attributes"`   // MessageDomain
-	Rules      string            `mapstructure:"rules"`        // Firewall: the rules until others are set
-	Model      string            `mapstructure:"model"`        // BayesModel: default or robinson
-	Features   int               `mapstructure:"max_features"` // BayesModel: how much it may know; 16 bytes each, and room to grow
-	Start      string            `mapstructure:"start"`        // BayesModel: what judges until it knows enough: ru-en-1 or none
-	TaughtFor  time.Duration     `mapstructure:"taught_for"`   // BayesModel: how long what is like a bad text is found again
-	MaxTaught  int               `mapstructure:"max_taught"`   // BayesModel: how many bad texts are found again; 0.5 KB each
-	Storage    string            `mapstructure:"storage"`      // MessageLog: accepted for old configs; logs are in the store
-	TimeChunk  time.Duration     `mapstructure:"time_chunk"`   // MessageLog
-	NumChunks  int               `mapstructure:"num_chunks"`   // MessageLog
+	Number     float64           `mapstructure:"number"`     // Number
+	String     string            `mapstructure:"string"`     // String
+	Attributes []AttributeConfig `mapstructure:"attributes"` // MessageDomain
+	Rules      string            `mapstructure:"rules"`      // Firewall: the rules until others are set
+	Model      string            `mapstructure:"model"`      // BayesModel: default or robinson
+	Start      string            `mapstructure:"start"`      // BayesModel: what judges until it knows enough: ru-en-1 or none
+	TimeChunk  time.Duration     `mapstructure:"time_chunk"` // MessageLog
+	NumChunks  int               `mapstructure:"num_chunks"` // MessageLog
 }
 
 // The classes of properties.
@@ -100,10 +90,20 @@ const (
 	propertyAnalyzer      = "messageAnalyzer"
 )
 
+// Bounds that are no choice of a site.
 const (
-	defaultFeatures  = 1 << 20
-	defaultTaughtFor = 90 * 24 * time.Hour
-	defaultMaxTaught = 20_000
+	MaxRequest        = 1 << 20 // bytes of a request of the API
+	maxFetch          = 10_000  // entries that one fetch returns
+	maxLogEntries     = 100_000
+	maxStorageEntries = 1_000_000
+	rulesTime         = time.Second            // of one judgement
+	logFlush          = 200 * time.Millisecond // how long log entries may wait to be written
+	maxFeatures       = 1 << 20                // of a model, 16 bytes each
+	taughtFor         = 90 * 24 * time.Hour    // how long what is like a bad text is found again
+	maxTaught         = 20_000                 // bad texts that are found again; 0.5 KB each
+)
+
+const (
 	defaultTimeChunk = 10 * time.Second
 	defaultNumChunks = 100
 	maxDomainDepth   = 16
@@ -117,19 +117,13 @@ func DefaultConfig() Config {
 			{Name: "storage", Class: ClassMemoryStorage},
 			{Name: propertyMessageDomain, Class: ClassMessageDomain, Attributes: defaultAttributes()},
 			{Name: propertyAnalyzer, Class: ClassFirewall},
-			{Name: "messageLog", Class: ClassLog, Storage: "storage"},
+			{Name: "messageLog", Class: ClassLog},
 			{Name: "model", Class: ClassModel},
 		}}}},
-		StartRules:        StartRules,
-		Akismet:           AkismetConfig{NotSpam: []string{"OK", rules.Unknown}},
-		Queue:             queue.DefaultConfig(),
-		MaxText:           64 << 10,
-		MaxRequest:        1 << 20,
-		MaxLogEntries:     100_000,
-		MaxFetch:          10_000,
-		MaxStorageEntries: 1_000_000,
-		RulesTime:         time.Second,
-		LogFlush:          200 * time.Millisecond,
+		StartRules: StartRules,
+		Akismet:    AkismetConfig{NotSpam: []string{"OK", rules.Unknown}},
+		Queue:      queue.DefaultConfig(),
+		MaxText:    64 << 10,
 	}
 }
 
@@ -185,21 +179,8 @@ func (c Config) Validate() error {
 		}
 		v.domain(path+".domain", p.Domain, 0)
 	}
-	for _, n := range []struct {
-		path  string
-		value int64
-	}{
-		{"max_text", c.MaxText},
-		{"max_request", c.MaxRequest},
-		{"max_log_entries", int64(c.MaxLogEntries)},
-		{"max_fetch", int64(c.MaxFetch)},
-		{"max_storage_entries", int64(c.MaxStorageEntries)},
-		{"rules_time", int64(c.RulesTime)},
-		{"log_flush", int64(c.LogFlush)},
-	} {
-		if n.value <= 0 {
-			v.addf("%s: must be greater than zero", n.path)
-		}
+	if c.MaxText <= 0 {
+		v.addf("max_text: must be greater than zero")
 	}
 	return errors.Join(v.errs...)
 }
@@ -286,17 +267,8 @@ func (p PropertyConfig) withDefaults() PropertyConfig {
 	if p.Model == "" {
 		p.Model = learn.Default
 	}
-	if p.Features == 0 {
-		p.Features = defaultFeatures
-	}
 	if p.Start == "" {
 		p.Start = learn.StartName
-	}
-	if p.TaughtFor == 0 {
-		p.TaughtFor = defaultTaughtFor
-	}
-	if p.MaxTaught == 0 {
-		p.MaxTaught = defaultMaxTaught
 	}
 	if p.TimeChunk == 0 {
 		p.TimeChunk = defaultTimeChunk

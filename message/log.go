@@ -64,10 +64,10 @@ const (
 	maxBatch = 256 << 10
 )
 
-func newLog(st store.Store, prefix string, cfg PropertyConfig, maxKept int, node uint32, now func() time.Time) *messageLog {
+func newLog(st store.Store, prefix string, cfg PropertyConfig, node uint32, now func() time.Time) *messageLog {
 	return &messageLog{
 		store: st, prefix: []byte(prefix), chunk: cfg.TimeChunk, numChunks: int64(cfg.NumChunks),
-		maxKept: int64(maxKept), node: node, now: now, nextID: 1,
+		maxKept: maxLogEntries, node: node, now: now, nextID: 1,
 	}
 }
 

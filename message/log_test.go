@@ -68,9 +68,10 @@ func TestLogRing(t *testing.T) {
 }
 
 func TestLogBound(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.MaxLogEntries = 10
-	s, _ := newSystem(t, cfg)
+	s, _ := newSystem(t, DefaultConfig())
+	for _, l := range s.logs {
+		l.maxKept = 10
+	}
 	setRules(t, s, "", "do messageLogPut()")
 	for range 30 {
 		say(t, s, "", `{"text":"x"}`)

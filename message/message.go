@@ -7,7 +7,7 @@
 //     models and logs of an ancestor are shared by the domains that inherit them.
 //  3. Values are typed and nothing is coerced.
 //  4. Rules, models and logs are in the store and survive a restart. A text that was learnt is on disk when Train
-//     returns; log entries are written in batches and the last ones may be lost with the process (Config.LogFlush).
+//     returns; log entries are written in batches and the last ones may be lost with the process (logFlush).
 //  5. Ids of a log are unique over all gateways and never used again.
 //  6. Everything that can grow has a bound: texts, messages, storages, models, logs, rules, requests.
 package message

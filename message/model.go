@@ -34,8 +34,7 @@ type Model struct {
 	start *learn.Start // nil: none
 	now   func() time.Time
 
-	taughtFor time.Duration
-	taught    *learn.Prints // of texts that were taught as bad
+	taught *learn.Prints // of texts that were taught as bad
 
 	learner atomic.Pointer[learn.Learner]
 	since   atomic.Int64 // texts that are not in the snapshot
@@ -56,8 +55,8 @@ const (
 
 func newModel(deps Deps, prefix string, cfg PropertyConfig, maxText int, node uint32, start *learn.Start) *Model {
 	m := &Model{
-		store: deps.Store, now: deps.Now, prefix: prefix, kind: cfg.Model, limit: cfg.Features, maxText: maxText, node: node,
-		taughtFor: cfg.TaughtFor, taught: learn.NewPrints(cfg.MaxTaught),
+		store: deps.Store, now: deps.Now, prefix: prefix, kind: cfg.Model, limit: maxFeatures, maxText: maxText, node: node,
+		taught: learn.NewPrints(maxTaught),
 	}
 	if cfg.Start != StartNone && cfg.Model != learn.Robinson {
 		m.start = start

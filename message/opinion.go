@@ -121,7 +121,7 @@ func (m *Model) keepPrint(ctx context.Context, r trainRecord, at time.Time) erro
 		return nil
 	}
 	if !r.Good {
-		return m.store.Put(ctx, m.printKey(p), nil, m.taughtFor)
+		return m.store.Put(ctx, m.printKey(p), nil, taughtFor)
 	}
 	for _, gone := range m.taught.Remove(&p, at) {
 		if err := m.store.Delete(ctx, m.printKey(gone)); err != nil {
@@ -139,7 +139,7 @@ func (m *Model) applyPrint(r trainRecord) {
 	case r.Good:
 		m.taught.Remove(&p, m.now())
 	default:
-		m.taught.Add(p, m.now().Add(m.taughtFor))
+		m.taught.Add(p, m.now().Add(taughtFor))
 	}
 }
 

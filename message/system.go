@@ -162,7 +162,7 @@ func (s *System) SetRules(ctx context.Context, d *Domain, name, text string) err
 
 // tend writes logs and makes snapshots of models until ctx ends.
 func (s *System) tend(ctx context.Context) {
-	flush := time.NewTicker(s.cfg.LogFlush)
+	flush := time.NewTicker(logFlush)
 	defer flush.Stop()
 	compact := time.NewTicker(30 * time.Second)
 	defer compact.Stop()

@@ -21,7 +21,7 @@ func (s *System) Fetch(ctx context.Context, d *Domain, log string, r Range) ([]E
 	if err != nil {
 		return nil, err
 	}
-	r.Limit = min(cmp.Or(r.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
+	r.Limit = min(cmp.Or(r.Limit, maxFetch), maxFetch)
 	return l.fetch(ctx, r)
 }
 
@@ -31,7 +31,7 @@ func (s *System) Search(ctx context.Context, d *Domain, log string, q Query) ([]
 	if err != nil {
 		return nil, err
 	}
-	q.Limit = min(cmp.Or(q.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
+	q.Limit = min(cmp.Or(q.Limit, maxFetch), maxFetch)
 	return l.search(ctx, q)
 }
 

@@ -103,17 +103,8 @@ func (v *validator) property(path string, p PropertyConfig) {
 		if p.Model != "" && p.Model != learn.Default && p.Model != learn.Robinson {
 			v.addf("%s.model: %q is neither %s nor %s", path, p.Model, learn.Default, learn.Robinson)
 		}
-		if p.Features < 0 {
-			v.addf("%s.max_features: must not be negative", path)
-		}
 		if p.Start != "" && p.Start != StartNone && p.Start != learn.StartName {
 			v.addf("%s.start: %q is neither %s nor %s", path, p.Start, learn.StartName, StartNone)
-		}
-		if p.TaughtFor < 0 {
-			v.addf("%s.taught_for: must not be negative", path)
-		}
-		if p.MaxTaught < 0 || p.MaxTaught > 10_000_000 {
-			v.addf("%s.max_taught: must be 1 to ten million", path)
 		}
 	case ClassLog:
 		if p.TimeChunk < 0 || p.TimeChunk > 0 && p.TimeChunk < time.Second {

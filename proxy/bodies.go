@@ -17,17 +17,15 @@ import (
 // BodyConfig names the fields of a body that rules over requests see, as body.NAME. Zero fields get the defaults of
 // withDefaults.
 type BodyConfig struct {
-	Route       string          `mapstructure:"route"`        // as that of a message route: a method and a path
-	Fields      []inline.Source `mapstructure:"fields"`       // attribute is NAME
-	MaxBody     int64           `mapstructure:"max_body"`     // bytes as sent
-	MaxExpanded int64           `mapstructure:"max_expanded"` // bytes after decompression
-	Charset     string          `mapstructure:"charset"`      // for texts that are not UTF-8 and name no charset
-	Timeout     time.Duration   `mapstructure:"timeout"`      // for the body to arrive
+	Route   string          `mapstructure:"route"`    // as that of a message route: a method and a path
+	Fields  []inline.Source `mapstructure:"fields"`   // attribute is NAME
+	MaxBody int64           `mapstructure:"max_body"` // bytes as sent
+	Charset string          `mapstructure:"charset"`  // for texts that are not UTF-8 and name no charset
+	Timeout time.Duration   `mapstructure:"timeout"`  // for the body to arrive
 }
 
 func (c BodyConfig) withDefaults() BodyConfig {
 	c.MaxBody = cmp.Or(c.MaxBody, 64<<10)
-	c.MaxExpanded = cmp.Or(c.MaxExpanded, 256<<10)
 	c.Timeout = cmp.Or(c.Timeout, 2*time.Second)
 	return c
 }
@@ -42,14 +40,14 @@ type bodyRoute struct {
 
 func newBodyRoute(c BodyConfig) (*bodyRoute, error) {
 	c = c.withDefaults()
-	b := &bodyRoute{timeout: c.Timeout, read: inline.Config{Sources: c.Fields, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded, Charset: c.Charset}}
+	b := &bodyRoute{timeout: c.Timeout, read: inline.Config{Sources: c.Fields, MaxBody: c.MaxBody, Charset: c.Charset}}
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	b.parse(c.Route, bad)
 	if err := b.read.Validate(); err != nil {
 		bad("%s", strings.ReplaceAll(err.Error(), "sources", "fields"))
 	}
-	if c.MaxBody > maxRouteBody || c.MaxExpanded > maxRouteBody {
+	if c.MaxBody > maxRouteBody {
 		bad("max_body: more than %d MiB would be kept in memory for each request", maxRouteBody>>20)
 	}
 	if c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute {

@@ -28,18 +28,17 @@ type MessageRouteConfig struct {
 	Partner string `mapstructure:"partner"` // of the message firewall; empty: the only one
 	Domain  string `mapstructure:"domain"`  // path of the partner's domain that judges
 
-	Sources     []inline.Source `mapstructure:"sources"`
-	MaxBody     int64           `mapstructure:"max_body"`     // bytes as sent
-	MaxExpanded int64           `mapstructure:"max_expanded"` // bytes after decompression
-	Charset     string          `mapstructure:"charset"`      // for texts that are not UTF-8 and name no charset
-	Timeout     time.Duration   `mapstructure:"timeout"`      // for reading the body and judging it
+	Sources []inline.Source `mapstructure:"sources"`
+	MaxBody int64           `mapstructure:"max_body"` // bytes as sent
+	Charset string          `mapstructure:"charset"`  // for texts that are not UTF-8 and name no charset
+	Timeout time.Duration   `mapstructure:"timeout"`  // for reading the body and judging it
 
 	// Answers says what each decision leads to, Otherwise what any decision not listed there leads to.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
 	// What follows where there is no decision.
 	Missing    string `mapstructure:"missing"`    // an attribute is missing
-	TooLarge   string `mapstructure:"too_large"`  // the body is larger than MaxBody or MaxExpanded
+	TooLarge   string `mapstructure:"too_large"`  // the body is too large
 	Unreadable string `mapstructure:"unreadable"` // it does not match its type, or has an unknown encoding
 	OnTimeout  string `mapstructure:"on_timeout"` // it did not arrive, or was not judged, in time
 	OnError    string `mapstructure:"on_error"`   // the rules failed, or the message firewall is unavailable
@@ -57,7 +56,6 @@ type MessageRouteConfig struct {
 func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 	limits := inline.DefaultConfig()
 	c.MaxBody = cmp.Or(c.MaxBody, limits.MaxBody)
-	c.MaxExpanded = cmp.Or(c.MaxExpanded, limits.MaxExpanded)
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	if len(c.Answers) == 0 {
 		c.Answers = verdict.MessageAnswers()
@@ -74,7 +72,7 @@ func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 }
 
 func (c *MessageRouteConfig) reading() inline.Config {
-	return inline.Config{Sources: c.Sources, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded, Charset: c.Charset}
+	return inline.Config{Sources: c.Sources, MaxBody: c.MaxBody, Charset: c.Charset}
 }
 
 // maxRouteBody bounds what a route may keep in memory for each request in progress.
@@ -125,7 +123,7 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 	if err := r.read.Validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if c.MaxBody > maxRouteBody || c.MaxExpanded > maxRouteBody {
+	if c.MaxBody > maxRouteBody {
 		bad("max_body: more than %d MiB would be kept in memory for each request", maxRouteBody>>20)
 	}
 	if c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute {

@@ -31,15 +31,14 @@ type Source struct {
 
 // Config says how the messages of a route are read.
 type Config struct {
-	Sources     []Source `mapstructure:"sources"`
-	MaxBody     int64    `mapstructure:"max_body"`     // bytes as they are sent
-	MaxExpanded int64    `mapstructure:"max_expanded"` // bytes after decompression
-	Charset     string   `mapstructure:"charset"`      // of texts that are no UTF-8 and name none; empty: guessed
+	Sources []Source `mapstructure:"sources"`
+	MaxBody int64    `mapstructure:"max_body"` // bytes as they are sent
+	Charset string   `mapstructure:"charset"`  // of texts that are no UTF-8 and name none; empty: guessed
 }
 
 // DefaultConfig returns limits, and no sources.
 func DefaultConfig() Config {
-	return Config{MaxBody: 256 << 10, MaxExpanded: 1 << 20}
+	return Config{MaxBody: 256 << 10}
 }
 
 // Validate returns all errors of c with their paths.
@@ -68,9 +67,6 @@ func (c Config) Validate() error {
 	}
 	if c.MaxBody <= 0 {
 		v.addf("max_body: must be greater than zero")
-	}
-	if c.MaxExpanded <= 0 {
-		v.addf("max_expanded: must be greater than zero")
 	}
 	if c.Charset != "" {
 		if _, err := htmlindex.Get(c.Charset); err != nil {
@@ -106,6 +102,7 @@ type Input struct {
 const (
 	maxFields = 1000 // of a form
 	maxParts  = 100  // of a multipart body
+	expansion = 4    // times MaxBody is what a body may have after decompression
 )
 
 // maxReadings bounds what a message may say at once.

@@ -170,7 +170,7 @@ func TestInline(t *testing.T) {
 // TestInlineSubjects checks that subjects that are no numbers have each their own.
 func TestInlineSubjects(t *testing.T) {
 	d := newDomain(t)
-	cfg := Config{Sources: sources("from", "subject", ""), MaxBody: 1, MaxExpanded: 1}
+	cfg := Config{Sources: sources("from", "subject", ""), MaxBody: 1}
 	seen := map[any]bool{}
 	for i := range 1000 {
 		all, err := cfg.Values(d, Input{Subject: fmt.Sprintf("ip:10.0.0.%d", i)})
@@ -192,7 +192,7 @@ func TestInlineSubjects(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	err := Config{Sources: sources("", "form", "", "a", "magic", "", "b", "json", "x")}.Validate()
-	for _, want := range []string{"sources[0].attribute", "sources[0].key", `sources[1].from: "magic"`, "sources[2].key", "max_body", "max_expanded"} {
+	for _, want := range []string{"sources[0].attribute", "sources[0].key", `sources[1].from: "magic"`, "sources[2].key", "max_body"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %s in %v", want, err)
 		}
@@ -209,7 +209,7 @@ func FuzzInline(f *testing.F) {
 			return
 		}
 		for _, from := range []string{"form", "json", "multipart"} {
-			cfg := Config{Sources: sources("text", from, pointer, "from", "query", "q"), MaxBody: 4 << 10, MaxExpanded: 16 << 10}
+			cfg := Config{Sources: sources("text", from, pointer, "from", "query", "q"), MaxBody: 4 << 10}
 			values, err := cfg.Values(d, Input{ContentType: contentType, ContentEncoding: encoding, Query: query, Body: body})
 			if err != nil {
 				continue

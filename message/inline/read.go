@@ -164,7 +164,7 @@ func expand(body []byte, encoding string, limits Config) ([]byte, error) {
 	var err error
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "", "identity":
-		if int64(len(body)) > limits.MaxExpanded {
+		if int64(len(body)) > expansion*limits.MaxBody {
 			return nil, ErrTooLarge
 		}
 		return body[:len(body):len(body)], nil // parsers copy what they keep
@@ -180,8 +180,8 @@ func expand(body []byte, encoding string, limits Config) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
-	out, err := io.ReadAll(io.LimitReader(from, limits.MaxExpanded+1))
-	if int64(len(out)) > limits.MaxExpanded {
+	out, err := io.ReadAll(io.LimitReader(from, expansion*limits.MaxBody+1))
+	if int64(len(out)) > expansion*limits.MaxBody {
 		return nil, ErrTooLarge
 	}
 	if err != nil {

@@ -124,7 +124,7 @@ func (q *Queue) attempt(ctx context.Context, id string) error {
 		return err
 	}
 	it.Attempts++
-	it.Next = q.now().Add(q.cfg.Timeout + leaseSlack).UTC()
+	it.Next = q.now().Add(deliveryTimeout + leaseSlack).UTC()
 	if ok, err := q.swap(ctx, it, raw); err != nil || !ok {
 		return err // another gateway has it
 	}
@@ -132,7 +132,7 @@ func (q *Queue) attempt(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	sending, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
+	sending, cancel := context.WithTimeout(ctx, deliveryTimeout)
 	a, err := q.deliver(sending, it, r)
 	cancel()
 	return q.note(context.WithoutCancel(ctx), it.ID, a, err)
@@ -160,12 +160,12 @@ func (q *Queue) note(ctx context.Context, id string, a Answer, failed error) err
 	}
 	// What the service refuses it would refuse again.
 	refused := failed == nil && a.Status >= 400 && a.Status < 500 && a.Status != 408 && a.Status != 425 && a.Status != 429
-	if refused || it.Attempts >= q.cfg.Attempts {
+	if refused || it.Attempts >= maxAttempts {
 		it.State, it.Next = Failed, time.Time{}
 		q.count["failed"].Inc()
 		q.deps.Log.Warn().Str("id", id).Str("service", it.Service).Str("error", it.Error).Msg("an approved message was not delivered")
 	} else {
-		it.Next = q.now().Add(min(q.cfg.RetryAfter<<min(it.Attempts-1, 20), time.Hour)).UTC()
+		it.Next = q.now().Add(min(retryAfter<<min(it.Attempts-1, 20), time.Hour)).UTC()
 		q.count["retried"].Inc()
 	}
 	if _, err := q.swap(ctx, it, raw); err != nil || it.State != Failed {

@@ -79,8 +79,8 @@ func (q *Queue) Hold(ctx context.Context, it *Item, r *Request, fingerprint [32]
 		q.count["again"].Inc()
 		return nil
 	}
-	if r.size() > q.cfg.MaxBytes {
-		return q.full("the request is larger than max_bytes")
+	if r.size() > maxBytes {
+		return q.full("the request is too large")
 	}
 	if err := q.places(ctx, it); err != nil {
 		return err
@@ -204,12 +204,12 @@ func (q *Queue) Refuse(ctx context.Context, id string) (*Item, error) {
 func (q *Queue) finish(ctx context.Context, it *Item) error {
 	it.Message, it.Next = nil, time.Time{}
 	it.Client, it.Subject, it.Target, it.Location = "", "", pathOf(it.Target), pathOf(it.Location)
-	it.Until = q.now().Add(q.cfg.KeepRecords).UTC()
+	it.Until = q.now().Add(keepRecords).UTC()
 	record, err := q.seal(donePrefix+it.ID, it, it.Until)
 	if err != nil {
 		return err
 	}
-	if err := q.deps.Store.Put(ctx, []byte(donePrefix+it.ID), record, q.cfg.KeepRecords); err != nil {
+	if err := q.deps.Store.Put(ctx, []byte(donePrefix+it.ID), record, keepRecords); err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
 	_, err = q.erase(ctx, it.ID)

@@ -78,8 +78,8 @@ type request struct {
 // content type and body are returned. Errors of the API come with status 200, as clients of the protocols expect; what
 // is not a request at all gets a fault too.
 func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
-	if int64(len(body)) > s.cfg.MaxRequest {
-		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), s.cfg.MaxRequest)
+	if len(body) > message.MaxRequest {
+		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), message.MaxRequest)
 		return refusal(http.StatusRequestEntityTooLarge, codec, s.faultOf("", fault))
 	}
 	if codec == XML {

@@ -24,12 +24,7 @@ type Config struct {
 	Token string   `mapstructure:"token"` // http: sent as a bearer; empty: none
 	Send  []string `mapstructure:"send"`  // http: the attributes that are sent
 
-	Timeout     time.Duration `mapstructure:"timeout"`     // of one question
-	Concurrency int           `mapstructure:"concurrency"` // questions at a time; beyond: no opinion
-	CacheFor    time.Duration `mapstructure:"cache_for"`   // how long an answer holds
-	CacheMax    int           `mapstructure:"cache_max"`   // answers that are remembered
-	PauseAfter  int           `mapstructure:"pause_after"` // failures in a row, after which nobody is asked …
-	PauseFor    time.Duration `mapstructure:"pause_for"`   // … for so long
+	Timeout time.Duration `mapstructure:"timeout"` // of one question
 }
 
 // The kinds.
@@ -40,11 +35,6 @@ const (
 
 func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, time.Second)
-	c.Concurrency = cmp.Or(c.Concurrency, 16)
-	c.CacheFor = cmp.Or(c.CacheFor, time.Hour)
-	c.CacheMax = cmp.Or(c.CacheMax, 10_000)
-	c.PauseAfter = cmp.Or(c.PauseAfter, 5)
-	c.PauseFor = cmp.Or(c.PauseFor, 10*time.Second)
 	if c.Kind == kindDNS && len(c.Listed) == 0 {
 		c.Listed = []string{"127.0.0.0/24"}
 	}
@@ -84,18 +74,6 @@ func (c Config) Validate() error {
 	}
 	if c.Timeout < 10*time.Millisecond || c.Timeout > 30*time.Second {
 		addf("timeout: %v is not between 10ms and 30s", c.Timeout)
-	}
-	if c.CacheFor < 0 || c.PauseFor < 0 {
-		addf("cache_for: and pause_for must not be negative")
-	}
-	for _, n := range []struct {
-		key   string
-		value int
-		most  int
-	}{{"concurrency", c.Concurrency, 1000}, {"cache_max", c.CacheMax, 1_000_000}, {"pause_after", c.PauseAfter, 1000}} {
-		if n.value < 1 || n.value > n.most {
-			addf("%s: must be 1 to %d", n.key, n.most)
-		}
 	}
 	return errors.Join(errs...)
 }

@@ -129,7 +129,7 @@ type remembered struct {
 
 func newAsker(c Config, d Deps) *asker {
 	a := &asker{
-		cfg: c, log: d.Log, now: d.Now, places: make(chan struct{}, c.Concurrency), known: make(map[[sha256.Size]byte]remembered),
+		cfg: c, log: d.Log, now: d.Now, places: make(chan struct{}, concurrency), known: make(map[[sha256.Size]byte]remembered),
 		count: make(map[string]*metrics.Counter),
 	}
 	for _, result := range [...]string{"good", "bad", "unsure", "remembered", "failed", "paused", "busy"} {
@@ -137,11 +137,19 @@ func newAsker(c Config, d Deps) *asker {
 	}
 	a.openDNS()
 	a.client = &http.Client{
-		Transport:     &http.Transport{Proxy: nil, MaxConnsPerHost: c.Concurrency, MaxIdleConnsPerHost: c.Concurrency, IdleConnTimeout: 30 * time.Second},
+		Transport:     &http.Transport{Proxy: nil, MaxConnsPerHost: concurrency, MaxIdleConnsPerHost: concurrency, IdleConnTimeout: 30 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return a
 }
+
+const (
+	concurrency   = 16 // questions at a time; beyond: no opinion
+	rememberFor   = time.Hour
+	maxRemembered = 10_000
+	pauseAfter    = 5 // failures in a row
+	pauseFor      = 10 * time.Second
+)
 
 // errFailed is what a question ends with that got no usable answer.
 var errFailed = errors.New("no answer")
@@ -183,9 +191,9 @@ func (a *asker) once(ctx context.Context, key [sha256.Size]byte, ask func(ctx co
 	defer a.mu.Unlock()
 	if err != nil {
 		a.count["failed"].Inc()
-		if a.failed++; a.failed >= a.cfg.PauseAfter {
-			a.failed, a.paused = 0, now.Add(a.cfg.PauseFor)
-			a.log.Warn().Err(err).Str("name", a.cfg.Name).Dur("pause", a.cfg.PauseFor).Msg("second opinions fail")
+		if a.failed++; a.failed >= pauseAfter {
+			a.failed, a.paused = 0, now.Add(pauseFor)
+			a.log.Warn().Err(err).Str("name", a.cfg.Name).Dur("pause", pauseFor).Msg("second opinions fail")
 		}
 		return Opinion{Why: err.Error()}, err
 	}
@@ -197,18 +205,18 @@ func (a *asker) once(ctx context.Context, key [sha256.Size]byte, ask func(ctx co
 
 // remember keeps an answer; when there are too many, what is old goes, then anything. mu is held.
 func (a *asker) remember(key [sha256.Size]byte, o Opinion, now time.Time) {
-	if len(a.known) >= a.cfg.CacheMax {
+	if len(a.known) >= maxRemembered {
 		for k, r := range a.known {
 			if !now.Before(r.until) {
 				delete(a.known, k)
 			}
 		}
 		for k := range a.known {
-			if len(a.known) < a.cfg.CacheMax {
+			if len(a.known) < maxRemembered {
 				break
 			}
 			delete(a.known, k)
 		}
 	}
-	a.known[key] = remembered{o, now.Add(a.cfg.CacheFor)}
+	a.known[key] = remembered{o, now.Add(rememberFor)}
 }

@@ -103,7 +103,7 @@ func TestDNS(t *testing.T) {
 		"pills.example.uribl.test.": "127.0.0.4", "spam.co.uk.uribl.test.": "127.0.0.2", "2.0.0.127.uribl.test.": "127.0.0.2",
 		"refused.example.uribl.test.": "127.255.255.254", "hijacked.example.uribl.test.": "203.0.113.80", "broken.example.uribl.test.": "fails",
 	})
-	o, _ := opinions(t, Config{Kind: kindDNS, Zone: "uribl.test", Server: addr, Timeout: 20 * time.Second, PauseAfter: 100})
+	o, _ := opinions(t, Config{Kind: kindDNS, Zone: "uribl.test", Server: addr, Timeout: 20 * time.Second})
 	f := func(want Says, why string, hosts ...string) {
 		t.Helper()
 		got := o.Ask(t.Context(), []string{"it"}, Question{Hosts: hosts})
@@ -157,7 +157,7 @@ func TestHTTP(t *testing.T) {
 		_, _ = io.WriteString(w, answer)
 	}))
 	defer server.Close()
-	o, c := opinions(t, Config{Kind: kindHTTP, URL: server.URL, Token: "t", Send: []string{"text"}, Timeout: 30 * time.Second, PauseAfter: 2})
+	o, c := opinions(t, Config{Kind: kindHTTP, URL: server.URL, Token: "t", Send: []string{"text"}, Timeout: 30 * time.Second})
 	n := 0
 	f := func(want Says, why, text string) {
 		t.Helper()
@@ -192,9 +192,13 @@ func TestHTTP(t *testing.T) {
 		says(200, bad)
 		f(Unsure, "", fmt.Sprint("bad ", i))
 	}
-	says(200, `{"verdict":"good"}`)
+	for i := range pauseAfter - 2 {
+		says(200, "nonsense")
+		f(Unsure, "", fmt.Sprint("worse ", i))
+	}
 	before := len(got)
 	f(Unsure, "it is not asked for a while", "three")
+	says(200, `{"verdict":"good"}`)
 	if len(got) != before {
 		t.Error("it was asked all the same")
 	}
@@ -218,14 +222,17 @@ func TestSlow(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	o, _ := opinions(t, Config{Kind: kindHTTP, URL: server.URL, Timeout: 300 * time.Millisecond, Concurrency: 1})
+	o, _ := opinions(t, Config{Kind: kindHTTP, URL: server.URL, Timeout: 2 * time.Second})
 	ask := func(text string) Opinion {
 		return o.Ask(t.Context(), []string{"it"}, Question{Message: map[string]any{"text": text}})[0]
 	}
 	var late Opinion
 	var wg sync.WaitGroup
 	wg.Go(func() { late = ask("slow") })
-	for begun := time.Now(); under.Load() == 0 && time.Since(begun) < time.Minute; {
+	for i := range concurrency - 1 {
+		wg.Go(func() { ask(fmt.Sprint("slow ", i)) })
+	}
+	for begun := time.Now(); under.Load() < concurrency && time.Since(begun) < time.Minute; {
 		time.Sleep(time.Millisecond)
 	}
 	if got := ask("another"); got.Says != Unsure {
@@ -234,23 +241,6 @@ func TestSlow(t *testing.T) {
 	wg.Wait()
 	if late.Says != Unsure || !strings.Contains(late.Why, "deadline") {
 		t.Errorf("late: %v", late)
-	}
-}
-
-// TestRemembered: what is remembered is bounded, and what is old goes first.
-func TestRemembered(t *testing.T) {
-	o, c := opinions(t, Config{Kind: kindHTTP, URL: "http://127.0.0.1:1", CacheMax: 10})
-	a := o.askers["it"]
-	for i := range 100 {
-		a.remember([32]byte{byte(i)}, Opinion{}, c.now())
-	}
-	if len(a.known) != 10 {
-		t.Errorf("%d are remembered", len(a.known))
-	}
-	c.add(2 * time.Hour)
-	a.remember([32]byte{200}, Opinion{}, c.now())
-	if len(a.known) != 1 {
-		t.Errorf("%d are remembered, of which nine are old", len(a.known))
 	}
 }
 
@@ -271,7 +261,7 @@ func TestValidate(t *testing.T) {
 	f(Config{Name: "a", Kind: kindHTTP, URL: "https://judge.example/x"})
 	f(Config{}, "name:", "kind:")
 	f(Config{Name: "a", Kind: kindDNS, Zone: "http://x", Server: "x", Listed: []string{"y"}}, "zone:", "server:", "listed[0]:")
-	f(Config{Name: "a", Kind: kindHTTP, URL: "judge", Timeout: time.Hour, Concurrency: -1, CacheMax: -1, PauseAfter: -1, PauseFor: -1}, "url:", "timeout:", "concurrency:", "cache_max:", "pause_after:", "pause_for")
+	f(Config{Name: "a", Kind: kindHTTP, URL: "judge", Timeout: time.Hour}, "url:", "timeout:")
 }
 
 func FuzzReadAnswer(f *testing.F) {

@@ -39,21 +39,8 @@ type Deps struct {
 	Metrics  *metrics.Set
 }
 
-// Config bounds what rules keep.
-type Config struct {
-	MaxStorageEntries int `mapstructure:"max_storage_entries"` // of the storage in memory, all services together
-}
-
-// DefaultConfig returns the defaults.
-func DefaultConfig() Config { return Config{MaxStorageEntries: 1 << 20} }
-
-// Validate returns what is wrong with c.
-func (c *Config) Validate() error {
-	if c.MaxStorageEntries < 1 || c.MaxStorageEntries > 1<<28 {
-		return fmt.Errorf("max_storage_entries: %d is outside of 1..%d", c.MaxStorageEntries, 1<<28)
-	}
-	return nil
-}
+// maxEntries bounds the storage in memory of all services together.
+const maxEntries = 1 << 20
 
 // Engine runs the rules of all services. What they count lives as long as it does, over reloads of the rules. Safe for
 // concurrent use; it has no goroutine.
@@ -75,19 +62,16 @@ type counts struct {
 }
 
 // New returns an Engine.
-func New(cfg Config, d Deps) (*Engine, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
+func New(d Deps) *Engine {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
 	e := &Engine{
 		deps: d, metrics: make(map[string]*counts),
-		memory: sources.NewMemoryStorage(d.Now, cfg.MaxStorageEntries), kept: sources.NewStoreStorage(d.Store, "rules/", d.Now),
+		memory: sources.NewMemoryStorage(d.Now, maxEntries), kept: sources.NewStoreStorage(d.Store, "rules/", d.Now),
 	}
 	e.runs.New = func() any { return newRun(e) }
-	return e, nil
+	return e
 }
 
 // Ruleset makes the rules of a service or of a path of it, with the names that there are; nil for none.

@@ -66,9 +66,7 @@ func newWorld(t testing.TB, edit ...func(*Deps)) *world {
 	for _, f := range edit {
 		f(&d)
 	}
-	if w.Engine, err = New(Config{MaxStorageEntries: 1000}, d); err != nil {
-		t.Fatal(err)
-	}
+	w.Engine = New(d)
 	return w
 }
 
