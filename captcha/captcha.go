@@ -12,6 +12,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/bounded"
 	"antirobot/captcha/limits"
 	"antirobot/captcha/media"
 	"antirobot/captcha/outcomes"
@@ -101,7 +102,7 @@ type Captcha struct {
 	visitors Visitors // nil: nobody is established
 	manners  Manners  // nil: everybody reads alike
 	revoke   func(net netip.Prefix, agent uint64, at time.Time) error
-	revokes  *limits.Pace // campaigns whose passes were taken back
+	revokes  *bounded.Rate // campaigns whose passes were taken back
 	tally    *outcomes.Tally
 
 	kinds  kinds
@@ -109,11 +110,11 @@ type Captcha struct {
 	spent  *limits.Once
 	turns  [256]sync.Mutex // of right answers to one key, by its nonce
 	home   [4]byte         // names this memory of spent keys in those that are issued with it
-	rates  [media.Count]*limits.Pace
-	perKey *limits.Pace // deliveries of a challenge's media
-	checks *limits.Pace
-	lost   *limits.Pace // right answers without the cookie coming back
-	told   *limits.Pace // what pages say of their browsers
+	rates  [media.Count]*bounded.Rate
+	perKey *bounded.Rate // deliveries of a challenge's media
+	checks *bounded.Rate
+	lost   *bounded.Rate // right answers without the cookie coming back
+	told   *bounded.Rate // what pages say of their browsers
 	climbs climbs
 
 	zippers sync.Pool // of *gzip.Writer, for pages
@@ -140,11 +141,11 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		maker:   media.New(media.Config{Places: cfg.RenderConcurrency, Queue: cfg.RenderQueue, Wait: cfg.RenderWait, Cache: cfg.MediaCacheBytes}),
 		spent:   limits.NewOnce(cfg.KeyTTL, cfg.SpentWrong),
 		perKey:  cfg.Rates.Key.pace(cfg.RateEntries),
-		rates:   [media.Count]*limits.Pace{media.Picture: cfg.Rates.Images.pace(cfg.RateEntries), media.Sound: cfg.Rates.Audio.pace(cfg.RateEntries)},
+		rates:   [media.Count]*bounded.Rate{media.Picture: cfg.Rates.Images.pace(cfg.RateEntries), media.Sound: cfg.Rates.Audio.pace(cfg.RateEntries)},
 		checks:  cfg.Rates.Checks.pace(cfg.RateEntries),
-		revokes: limits.NewPace(revokeEvery, 1, cfg.RateEntries),
-		lost:    limits.NewPace(lostEvery, lostMany, cfg.RateEntries),
-		told:    limits.NewPace(toldEvery, toldMany, cfg.RateEntries),
+		revokes: bounded.NewRate(revokeEvery, 1, cfg.RateEntries),
+		lost:    bounded.NewRate(lostEvery, lostMany, cfg.RateEntries),
+		told:    bounded.NewRate(toldEvery, toldMany, cfg.RateEntries),
 		climbs:  newClimbs(cfg.RateEntries),
 	}
 	id := spravka.NewID()

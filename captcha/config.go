@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/limits"
+	"antirobot/bounded"
 	"antirobot/captcha/steps"
 	"antirobot/captcha/style"
 	"antirobot/problem"
@@ -81,8 +81,8 @@ type Rate struct {
 }
 
 // pace limits addresses to the rate.
-func (r Rate) pace(entries int) *limits.Pace {
-	return limits.NewPace(time.Minute/time.Duration(r.PerMinute), r.Burst, entries)
+func (r Rate) pace(entries int) *bounded.Rate {
+	return bounded.NewRate(time.Minute/time.Duration(r.PerMinute), r.Burst, entries)
 }
 
 // HeadersConfig holds the names of response header fields.

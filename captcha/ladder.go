@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/limits"
+	"antirobot/bounded"
 	"antirobot/captcha/steps"
 	"antirobot/captcha/style"
 	"antirobot/identity"
@@ -37,9 +37,9 @@ const (
 
 // climbs is the memory behind the ladder: how many passes an address earned, and who was checked. Safe for concurrent use.
 type climbs struct {
-	earned *limits.Pace // by address
-	checks *limits.Pace // by visitor: the checks of the browser
-	let    *limits.Pace // by address: passes that checks earned for what was read
+	earned *bounded.Rate // by address
+	checks *bounded.Rate // by visitor: the checks of the browser
+	let    *bounded.Rate // by address: passes that checks earned for what was read
 }
 
 // A pass is forgotten in passFades. A failed check raises its visitor by one step, and so do checksPerStep checks that were
@@ -60,9 +60,9 @@ const (
 
 func newClimbs(entries int) climbs {
 	return climbs{
-		earned: limits.NewPace(passFades/passParts, climbsAhead*passParts, entries),
-		checks: limits.NewPace(stepFades/checksPerStep, climbsAhead, entries),
-		let:    limits.NewPace(letFades, climbsAhead, entries),
+		earned: bounded.NewRate(passFades/passParts, climbsAhead*passParts, entries),
+		checks: bounded.NewRate(stepFades/checksPerStep, climbsAhead, entries),
+		let:    bounded.NewRate(letFades, climbsAhead, entries),
 	}
 }
 

@@ -3,7 +3,7 @@ package proxy
 import (
 	"time"
 
-	"antirobot/captcha/limits"
+	"antirobot/bounded"
 	"antirobot/identity"
 	"antirobot/verdict"
 )
@@ -26,14 +26,14 @@ const (
 )
 
 // programs limits how often programs ask, and how often preflights of stopped clients go on. Safe for concurrent use.
-type programs struct{ clients, networks, preflights *limits.Pace }
+type programs struct{ clients, networks, preflights *bounded.Rate }
 
 func newPrograms() programs {
-	pace := func(times int) *limits.Pace {
-		return limits.NewPace(time.Second/time.Duration(times*programRate), times*programBurst, programsTracked)
+	pace := func(times int) *bounded.Rate {
+		return bounded.NewRate(time.Second/time.Duration(times*programRate), times*programBurst, programsTracked)
 	}
 	return programs{
-		clients: pace(1), networks: pace(programNetwork), preflights: limits.NewPace(preflightEvery, preflightBurst, programsTracked),
+		clients: pace(1), networks: pace(programNetwork), preflights: bounded.NewRate(preflightEvery, preflightBurst, programsTracked),
 	}
 }
 
@@ -77,11 +77,11 @@ func (c *Case) limitProgram(watch bool) {
 	}
 }
 
-func taking(watch bool) func(*limits.Pace, uint64, time.Time) time.Duration {
+func taking(watch bool) func(*bounded.Rate, uint64, time.Time) time.Duration {
 	if watch {
-		return (*limits.Pace).Peek
+		return (*bounded.Rate).Peek
 	}
-	return (*limits.Pace).Take
+	return (*bounded.Rate).Take
 }
 
 // limitPreflight stops a preflight of a stopped client that sends too many.

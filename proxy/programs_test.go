@@ -5,13 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"antirobot/captcha/limits"
+	"antirobot/bounded"
 )
 
 // TestProgramsAreLimited: a program that asks more often than programs may is told to wait, and neither a browser nor a neighbour is.
 func TestProgramsAreLimited(t *testing.T) {
 	e := newCheckEnv(t, func(c *CheckConfig) { c.Style = styleFull })
-	e.check.core.programs.clients = limits.NewPace(1<<40, 3, 16)
+	e.check.core.programs.clients = bounded.NewRate(1<<40, 3, 16)
 	ask := func(addr, agent string) *http.Response {
 		return e.send("POST /hook HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: " + addr + "\r\nX-Forwarded-Proto: http\r\nAccept-Language: en\r\nAccept-Encoding: gzip\r\n" +
 			"Content-Length: 0\r\nUser-Agent: " + agent + "\r\n\r\n")

@@ -27,9 +27,9 @@ func (c *Cacher) ListBare(client uint32, until time.Time) {
 
 func (c *Cacher) takeBare(client uint32, until time.Time) {
 	if until.After(c.now()) {
-		c.bareClients.put(client, until, struct{}{})
+		c.bareClients.Put(client, until, struct{}{})
 	} else {
-		c.bareClients.remove(client)
+		c.bareClients.Remove(client)
 	}
 }
 
@@ -47,6 +47,6 @@ func (c *Cacher) isClient(only uint32, v *request.View, id *identity.Identity) b
 	if only != OnlyBare {
 		return only == client
 	}
-	_, _, ok := c.bareClients.find(client, v.At.UnixNano())
+	_, _, ok := c.bareClients.Find(client, v.At.UnixNano())
 	return ok
 }

@@ -25,12 +25,12 @@ func (c *Cacher) Barely(x identity.Prefix, share float64, at time.Time) {
 // Bareness returns the largest share that processors have told of the networks around an address: 0 if none, as where there are no
 // processors.
 func (c *Cacher) Bareness(service string, a netip.Addr) (share float64) {
-	if c.barely.n.Load() == 0 {
+	if c.barely.Len() == 0 {
 		return 0
 	}
 	var of [4]identity.Prefix
 	for _, x := range of[:identity.Prefixes(&of, identity.AddrSubject(a).ID, groupOf(service))] {
-		told, _, _ := c.barely.find(x, c.now().UnixNano())
+		told, _, _ := c.barely.Find(x, c.now().UnixNano())
 		share = max(share, float64(told))
 	}
 	return share
@@ -54,9 +54,9 @@ func (c *Cacher) heardBarely(b []byte) bool {
 		return false
 	}
 	if share == 0 {
-		c.barely.remove(x)
+		c.barely.Remove(x)
 	} else if until.After(c.now()) {
-		c.barely.put(x, until, share)
+		c.barely.Put(x, until, share)
 	}
 	return true
 }

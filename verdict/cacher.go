@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/bounded"
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
@@ -81,10 +82,10 @@ type Cacher struct {
 	recent      *Recent
 	questions   questions
 	doubts      doubts
-	barely      *expiring[identity.Prefix, float32]
-	near        *expiring[identity.Prefix, struct{}]
-	portions    *expiring[uint32, uint32] // by group of services
-	bareClients *expiring[uint32, struct{}]
+	barely      *bounded.Expiring[identity.Prefix, float32]
+	near        *bounded.Expiring[identity.Prefix, struct{}]
+	portions    *bounded.Expiring[uint32, uint32] // by group of services
+	bareClients *bounded.Expiring[uint32, struct{}]
 	campaigns   campaigns
 	met         *met
 	said        *conclusions
@@ -92,7 +93,7 @@ type Cacher struct {
 	costs       costs
 	loads       loads
 	attack      attack
-	spared      spared
+	spared      *bounded.Counts[sparedOf]
 	preflights  preflights
 	claims      *client.Table
 
@@ -119,11 +120,12 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, logFile: d.LocalLog, losses: d.Losses, tell: d.Banned,
 		bans:      bans.NewTable(cfg.MaxBans),
 		latest:    newLatest(),
-		questions: newQuestions(cfg.MaxQuestions), barely: newExpiring[identity.Prefix, float32](cfg.MaxQuestions), near: newExpiring[identity.Prefix, struct{}](cfg.MaxQuestions), portions: newExpiring[uint32, uint32](cfg.MaxQuestions),
-		bareClients: newExpiring[uint32, struct{}](cfg.MaxBareClients),
+		questions: newQuestions(cfg.MaxQuestions), barely: bounded.NewExpiring[identity.Prefix, float32](cfg.MaxQuestions), near: bounded.NewExpiring[identity.Prefix, struct{}](cfg.MaxQuestions), portions: bounded.NewExpiring[uint32, uint32](cfg.MaxQuestions),
+		bareClients: bounded.NewExpiring[uint32, struct{}](cfg.MaxBareClients),
 		doubts:      newDoubts(cfg.MaxDoubts),
 		claims:      client.NewTable(d.Hash),
 		met:         &met{secret: d.Secret},
+		spared:      bounded.NewCounts[sparedOf](time.Minute, sparedPlaces),
 		said:        newConclusions(d.Part),
 		recent:      newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
@@ -140,7 +142,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		tell = c.tellStanding
 	}
 	c.standing = standing.New(d.Store, cfg.Standing, d.Now, tell)
-	c.attack.seed, c.spared.seed, c.preflights.seed = maphash.MakeSeed(), maphash.MakeSeed(), maphash.MakeSeed()
+	c.attack.seed, c.preflights.seed = maphash.MakeSeed(), maphash.MakeSeed()
 	c.attackStep, _ = parseStep(cfg.Attack.Then)
 	c.banWrites = behind.New(c.writeBan)
 	c.register(d.Metrics)

@@ -94,11 +94,11 @@ func TestBareClientsAreBounded(t *testing.T) {
 	for n := range uint32(most + 10) {
 		w.ListBare(n+1, day0.Add(time.Hour))
 	}
-	if n, refused := w.bareClients.n.Load(), w.bareClients.refused.Load(); n != most || refused != 10 {
+	if n, refused := w.bareClients.Len(), w.bareClients.Refused(); n != most || refused != 10 {
 		t.Errorf("%d are listed, %d were not", n, refused)
 	}
-	w.bareClients.sweep(day0.Add(2 * time.Hour).UnixNano())
-	if n := w.bareClients.n.Load(); n != 0 {
+	w.bareClients.Sweep(day0.Add(2 * time.Hour).UnixNano())
+	if n := w.bareClients.Len(); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 }

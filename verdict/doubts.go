@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/bounded"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict/bans"
@@ -65,7 +66,9 @@ func parseStep(name string) (Step, bool) {
 }
 
 // doubts is the bounded table of doubts.
-type doubts struct{ *expiring[doubtKey, doubted] }
+type doubts struct {
+	*bounded.Expiring[doubtKey, doubted]
+}
 
 type doubtKey struct {
 	subject identity.Subject
@@ -77,23 +80,23 @@ type doubted struct {
 	factors [bans.MaxFactors]bans.Factor
 }
 
-func newDoubts(most int) doubts { return doubts{newExpiring[doubtKey, doubted](most)} }
+func newDoubts(most int) doubts { return doubts{bounded.NewExpiring[doubtKey, doubted](most)} }
 
 // put records a doubt or replaces it; one without a time takes it back. It reports whether that changed anything.
 func (t doubts) put(d *Doubt) bool {
 	k := doubtKey{d.Subject, d.Group}
 	if d.Until.IsZero() {
-		return t.remove(k)
+		return t.Remove(k)
 	}
-	return t.expiring.put(k, d.Until, doubted{d.Score, d.Factors})
+	return t.Expiring.Put(k, d.Until, doubted{d.Score, d.Factors})
 }
 
 // find sets d to the doubt about a subject at a time.
 func (t doubts) find(d *Doubt, sub identity.Subject, group uint32, at int64) bool {
-	if t.n.Load() == 0 {
+	if t.Len() == 0 {
 		return false
 	}
-	x, until, ok := t.expiring.find(doubtKey{sub, group}, at)
+	x, until, ok := t.Expiring.Find(doubtKey{sub, group}, at)
 	if ok {
 		*d = Doubt{Subject: sub, Group: group, Until: until, Score: x.score, Factors: x.factors}
 	}

@@ -40,8 +40,8 @@ func TestDoubtIsTheThirdAnswer(t *testing.T) {
 
 	w.Doubt(&Doubt{Subject: browser, Group: group})
 	f("taken back", w.ask(then("check"), "192.0.2.9", browser), Human, Human, StepNothing)
-	w.doubts.sweep(w.now().Add(2 * time.Hour).UnixNano())
-	if n := w.doubts.n.Load(); n != 0 {
+	w.doubts.Sweep(w.now().Add(2 * time.Hour).UnixNano())
+	if n := w.doubts.Len(); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 }
@@ -53,8 +53,8 @@ func TestDoubtsAreBounded(t *testing.T) {
 		d.put(&Doubt{Subject: sub(identity.KindI, i), Until: day0})
 		d.put(&Doubt{Subject: sub(identity.KindI, 0), Until: day0.Add(time.Hour)})
 	}
-	if d.n.Load() != 2 || d.refused.Load() != 3 {
-		t.Errorf("%d kept, %d refused", d.n.Load(), d.refused.Load())
+	if d.Len() != 2 || d.Refused() != 3 {
+		t.Errorf("%d kept, %d refused", d.Len(), d.Refused())
 	}
 	var x Doubt
 	if !d.find(&x, sub(identity.KindI, 0), 0, day0.UnixNano()) {

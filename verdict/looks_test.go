@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/bounded"
 	"antirobot/cbb"
 	"antirobot/request"
 )
@@ -55,15 +56,15 @@ func TestAskedPagesLookRight(t *testing.T) {
 
 // TestPitfall12SparedPartsAreBounded: addresses that share a place forget each other, and no count runs over.
 func TestPitfall12SparedPartsAreBounded(t *testing.T) {
-	var s spared
+	s := bounded.NewCounts[sparedOf](time.Minute, 1<<12)
 	at := day0
-	for range 2 * sparedCount {
-		s.take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30)
+	for range 1 << 17 {
+		s.Take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30)
 	}
-	if s.take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30) || !s.take(sparedOf{addr: ip("192.0.2.1")}, at.Add(time.Minute), 1<<30) {
+	if s.Take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30) || !s.Take(sparedOf{addr: ip("192.0.2.1")}, at.Add(time.Minute), 1<<30) {
 		t.Error("a count ran over, or was not forgotten with its minute")
 	}
-	if n := testing.AllocsPerRun(100, func() { s.take(sparedOf{addr: ip("192.0.2.2")}, at, 1) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { s.Take(sparedOf{addr: ip("192.0.2.2")}, at, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -68,6 +68,6 @@ func (c *Cacher) Established(s identity.Subject) bool { return c.standing.Establ
 // and the last decisions about it. It looks at everybody, so it is for operators.
 func (c *Cacher) Forget(s identity.Subject) {
 	c.standing.Forget(s)
-	c.doubts.drop(func(k doubtKey, _ ending[doubted]) bool { return k.subject == s })
+	c.doubts.Drop(func(k doubtKey) bool { return k.subject == s })
 	c.recent.forget(s)
 }

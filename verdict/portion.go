@@ -14,7 +14,7 @@ const portionLife = 8 * 24 * time.Hour
 // Portion records how many documents nearly all of the people of a group of services read in a day.
 func (c *Cacher) Portion(group, docs uint32, at time.Time) {
 	until := at.Add(portionLife)
-	c.portions.put(group, until, docs)
+	c.portions.Put(group, until, docs)
 	if c.said.tells() {
 		c.said.tell(saidPortion, c.appendPortion(nil, group, docs, until))
 	}
@@ -23,10 +23,10 @@ func (c *Cacher) Portion(group, docs uint32, at time.Time) {
 // dailyOf returns how many documents a day a pass stands in for that is worth as much as any.
 func (c *Cacher) dailyOf(group uint32, at time.Time) int {
 	t := &c.cfg.Pass
-	if t.Daily == 0 || t.DailyMost <= t.Daily || c.portions.n.Load() == 0 {
+	if t.Daily == 0 || t.DailyMost <= t.Daily || c.portions.Len() == 0 {
 		return t.Daily
 	}
-	docs, _, _ := c.portions.find(group, at.UnixNano())
+	docs, _, _ := c.portions.Find(group, at.UnixNano())
 	return max(t.Daily, min(int(docs), t.DailyMost))
 }
 
@@ -42,7 +42,7 @@ func (c *Cacher) heardPortion(b []byte) bool {
 		return false
 	}
 	if until := c.heardTime(b[4:]); until.After(c.now()) {
-		c.portions.put(binary.BigEndian.Uint32(b), until, binary.BigEndian.Uint32(b[12:]))
+		c.portions.Put(binary.BigEndian.Uint32(b), until, binary.BigEndian.Uint32(b[12:]))
 	}
 	return true
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"antirobot/bounded"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict/standing"
@@ -27,26 +28,28 @@ type Question struct {
 
 // questions is the bounded table of questions.
 type questions struct {
-	*expiring[identity.Prefix, Question]
+	*bounded.Expiring[identity.Prefix, Question]
 }
 
-func newQuestions(most int) questions { return questions{newExpiring[identity.Prefix, Question](most)} }
+func newQuestions(most int) questions {
+	return questions{bounded.NewExpiring[identity.Prefix, Question](most)}
+}
 
 // put asks a question, or replaces it.
 func (q questions) put(x *Question) {
-	q.expiring.put(x.Prefix, x.Until, *x)
+	q.Expiring.Put(x.Prefix, x.Until, *x)
 }
 
 // find sets x to the question that applies to an address; spare says that a question for strangers, for the young or for both does not concern
 // the visitor (Cacher.spares), isClient whether it is whom Question.Only names.
 func (q questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func(young, both bool) bool, isClient func(only uint32) bool) bool {
-	if q.n.Load() == 0 {
+	if q.Len() == 0 {
 		return false
 	}
 	var of [4]identity.Prefix
 	back := false // the visitor has come back: no question for strangers concerns it
 	for _, p := range of[:identity.Prefixes(&of, addr, group)] {
-		a, _, ok := q.expiring.find(p, at)
+		a, _, ok := q.Expiring.Find(p, at)
 		if !ok || a.Only != 0 && !isClient(a.Only) {
 			continue
 		}

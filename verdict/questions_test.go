@@ -47,8 +47,8 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	only.Only = 1
 	q.put(&only)
 	f("192.0.2.7", 7, 0, false, true)
-	q.sweep(at.Add(2 * time.Hour).UnixNano())
-	if n := q.n.Load(); n != 0 {
+	q.Sweep(at.Add(2 * time.Hour).UnixNano())
+	if n := q.Len(); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 }
@@ -98,8 +98,8 @@ func TestQuestionsAreBounded(t *testing.T) {
 	for i := range byte(5) {
 		q.put(&Question{Prefix: identity.Prefix{ID: [16]byte{i}, Bits: 48}, Until: day0})
 	}
-	if q.n.Load() != 2 || q.refused.Load() != 3 {
-		t.Errorf("%d kept, %d refused", q.n.Load(), q.refused.Load())
+	if q.Len() != 2 || q.Refused() != 3 {
+		t.Errorf("%d kept, %d refused", q.Len(), q.Refused())
 	}
 }
 

@@ -1,3 +1,4 @@
+// Package limits remembers which challenges were answered already (Once). Memory is bounded; a restart forgets everything.
 package limits
 
 import (

@@ -27,10 +27,10 @@ func TestPitfall12SessionsAreBounded(t *testing.T) {
 			at = at.Add(time.Millisecond)
 		}
 	}
-	if n := p.sessions.live.Load(); n > 6400 {
+	if n := p.sessions.Len(); n > 6400 {
 		t.Errorf("%d sessions, at most 6400", n)
 	}
-	if p.sessions.evicted.Load() == 0 {
+	if p.sessions.Evicted() == 0 {
 		t.Error("nothing was counted")
 	}
 	found := false
@@ -41,7 +41,7 @@ func TestPitfall12SessionsAreBounded(t *testing.T) {
 		t.Error("the flood hid the scraper")
 	}
 	p.Sweep(at.Add(50 * time.Hour))
-	if n := p.sessions.live.Load(); n != 0 {
+	if n := p.sessions.Len(); n != 0 {
 		t.Errorf("%d sessions a day later", n)
 	}
 }

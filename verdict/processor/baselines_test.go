@@ -96,13 +96,13 @@ func (w *town) verdicts() (scores [townPeople]float32) {
 	r := w.p.service(0)
 	for n := range townPeople {
 		e := w.page(n, 5)
-		sh, h := w.p.sessions.lock(e.Subjects[0])
-		s := sh.find(h, e.Subjects[0])
+		sh, h := w.p.sessions.Lock(e.Subjects[0])
+		s := sh.Find(h, e.Subjects[0])
 		if s == nil {
 			w.t.Fatalf("nobody knows %d", n)
 		}
 		v := &vector{scene: evidence{e: e, s: *s}}
-		sh.mu.Unlock()
+		sh.Unlock()
 		w.p.fill(&v.scene, r)
 		scores[n] = w.p.formula.Model().Score(v.measure(false))
 	}

@@ -45,11 +45,11 @@ func TestMemoryOfSessions(t *testing.T) {
 		p.Process(e)
 	}
 	all := float64(heap() - before)
-	t.Logf("%d sessions, %d groups: %.0f bytes a subject", p.sessions.live.Load(), p.groups.live.Load(), all/n)
+	t.Logf("%d sessions, %d groups: %.0f bytes a subject", p.sessions.Len(), p.groups.Len(), all/n)
 	if all/n > 400 { // 400 MB for a million
 		t.Errorf("%.0f bytes a subject, budget 400", all/n)
 	}
-	if live := p.sessions.live.Load(); live < n*98/100 {
+	if live := p.sessions.Len(); live < n*98/100 {
 		t.Errorf("%d sessions", live)
 	}
 	runtime.KeepAlive(p)

@@ -223,8 +223,8 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 	var of [4]identity.Prefix
 	n := identity.Prefixes(&of, addr, r.Group)
 	for i := range n {
-		sh, h := p.budgets.lock(of[i])
-		b, _ := p.budgets.open(sh, h, of[i])
+		sh, h := p.budgets.Lock(of[i])
+		b, _ := p.budgets.Open(sh, h, of[i])
 		if i == 0 {
 			if ch.is.Read() {
 				ch.again = b.again(ch.target) || ch.again
@@ -250,7 +250,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		}
 		share, news := b.barely(r, false)
 		near := i == 0 && p.nearBudget(b, e.At)
-		sh.mu.Unlock()
+		sh.Unlock()
 		if near {
 			p.tellNear(of[i], e.At)
 		}

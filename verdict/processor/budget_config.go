@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"antirobot/bounded"
 )
 
 // BudgetConfig sets how much may be read from a network in an hour and in a day before its visitors are asked for a
@@ -67,8 +69,8 @@ func (c *BudgetConfig) Validate() error {
 	if c.KnownFrom < 0 || c.KnownFrom > 1_000_000 {
 		errs = append(errs, fmt.Errorf("budget.known_from: %d is not between 0 and 1000000", c.KnownFrom))
 	}
-	if c.MaxNetworks < tableShards || c.MaxNetworks > 100_000_000 {
-		errs = append(errs, fmt.Errorf("budget.max_networks: %d is not between %d and 100000000", c.MaxNetworks, tableShards))
+	if c.MaxNetworks < bounded.Shards || c.MaxNetworks > 100_000_000 {
+		errs = append(errs, fmt.Errorf("budget.max_networks: %d is not between %d and 100000000", c.MaxNetworks, bounded.Shards))
 	}
 	return errors.Join(errs...)
 }

@@ -197,9 +197,9 @@ func TestVolumeMakesNothingUnknown(t *testing.T) {
 	for n := range 2000 {
 		e := reading(at.Add(time.Duration(n)*time.Second), n, one(0))
 		p.Process(e)
-		sh, h := p.sessions.lock(e.Subjects[0])
-		share := sh.find(h, e.Subjects[0]).targetShare()
-		sh.mu.Unlock()
+		sh, h := p.sessions.Lock(e.Subjects[0])
+		share := sh.Find(h, e.Subjects[0]).targetShare()
+		sh.Unlock()
 		if n > 8 && !(share > 0.8) {
 			t.Fatalf("after %d different pages their share is %v", n+1, share)
 		}
@@ -266,9 +266,9 @@ func TestNamesDivideNoLoads(t *testing.T) {
 				p.Process(picture(reading(e.At, 1_000_000+n*parts+k, one(0))))
 			}
 		}
-		sh, h := p.sessions.lock(e.Subjects[0])
-		c := &evidence{e: e, s: *sh.find(h, e.Subjects[0]), usual: 3}
-		sh.mu.Unlock()
+		sh, h := p.sessions.Lock(e.Subjects[0])
+		c := &evidence{e: e, s: *sh.Find(h, e.Subjects[0]), usual: 3}
+		sh.Unlock()
 		return c.clients()
 	}
 	if n := clients(0); n != 1 {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"antirobot/bounded"
 	"antirobot/request"
 	"antirobot/verdict/training"
 )
@@ -55,8 +56,8 @@ func (c *Config) Validate() error {
 	}
 	within("queue", c.Queue, 16, 1<<22)
 	within("workers", c.Workers, 1, 64)
-	within("max_sessions", c.MaxSessions, tableShards, 100_000_000)
-	within("max_groups", c.MaxGroups, tableShards, 100_000_000)
+	within("max_sessions", c.MaxSessions, bounded.Shards, 100_000_000)
+	within("max_groups", c.MaxGroups, bounded.Shards, 100_000_000)
 	within("address_agents", c.AddressAgents, 1, 64)
 	within("crowd_factor", c.CrowdFactor, 1, 1000)
 	within("patience_documents", c.PatienceDocs, 2, 65_000)

@@ -70,17 +70,17 @@ func (p *Processor) askCrowd(b *bans.Ban, e *verdict.Event, r *rates) bool {
 
 // offendsFirst reports whether an address is to be banned for the first time in a while.
 func (p *Processor) offendsFirst(addr identity.Subject) bool {
-	sh, h := p.sessions.lock(addr)
-	defer sh.mu.Unlock()
-	s := sh.find(h, addr)
+	sh, h := p.sessions.Lock(addr)
+	defer sh.Unlock()
+	s := sh.Find(h, addr)
 	return s != nil && s.lastBan.offences <= 1
 }
 
 // beginAnew forgets what an address has done.
 func (p *Processor) beginAnew(addr identity.Subject) {
-	sh, h := p.sessions.lock(addr)
-	defer sh.mu.Unlock()
-	if s := sh.find(h, addr); s != nil {
+	sh, h := p.sessions.Lock(addr)
+	defer sh.Unlock()
+	if s := sh.Find(h, addr); s != nil {
 		s.anew()
 	}
 }

@@ -23,9 +23,9 @@ func fullOffice(t *testing.T, people uint32) *office {
 func (o *office) address(t *testing.T) session {
 	t.Helper()
 	sub := reading(o.at, 1, one(0)).Subjects[0]
-	sh, h := o.p.sessions.lock(sub)
-	defer sh.mu.Unlock()
-	s := sh.find(h, sub)
+	sh, h := o.p.sessions.Lock(sub)
+	defer sh.Unlock()
+	s := sh.Find(h, sub)
 	if s == nil {
 		t.Fatal("nothing is known of the address")
 	}
@@ -63,9 +63,9 @@ func TestCrowdIsAsked(t *testing.T) {
 		t.Errorf("of the address are known %d pages, and its browsers as %b", s.pages, s.browsers)
 	}
 	sub := b.Subject
-	sh, h := o.p.sessions.lock(sub)
-	sh.find(h, sub).lastBan.offences = 2
-	sh.mu.Unlock()
+	sh, h := o.p.sessions.Lock(sub)
+	sh.Find(h, sub).lastBan.offences = 2
+	sh.Unlock()
 	if _, asked := o.convicted(); asked {
 		t.Error("it is asked, and not banned, once more")
 	}

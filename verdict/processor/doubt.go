@@ -30,9 +30,9 @@ func (p *Processor) doubt(e *verdict.Event, r *rates, score float32, model *form
 // markDoubt records in the session whether there is a doubt, and returns whether there was one; false if the subject has
 // been here too briefly to be judged.
 func (p *Processor) markDoubt(e *verdict.Event, doubted bool) (before, ok bool) {
-	sh, h := p.sessions.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	s := sh.find(h, e.Subjects[0])
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	s := sh.Find(h, e.Subjects[0])
 	if s == nil || p.hasty(s, e.At) {
 		return false, false
 	}

@@ -38,9 +38,9 @@ func TestDoubtComesAndGoes(t *testing.T) {
 	if len(k.doubts) == 0 || k.doubts[0].Subject != e.Subjects[0] || k.doubts[0].Until.IsZero() || k.doubts[0].Factors[0].Name != "pages_1h" {
 		t.Fatalf("%+v", k.doubts)
 	}
-	sh, h := p.sessions.lock(e.Subjects[0])
-	sh.find(h, e.Subjects[0]).flags |= flagRobots
-	sh.mu.Unlock()
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	sh.Find(h, e.Subjects[0]).flags |= flagRobots
+	sh.Unlock()
 	k.doubts = nil
 	for range 3 {
 		e.At = e.At.Add(evaluateAfter * time.Second)

@@ -106,9 +106,9 @@ func (p *Processor) weigh(c *evidence, x []float32, threshold float32) (score fl
 	raw, m := p.formula.Raw(x, threshold)
 	weight, span := c.s.weigh(&p.cfg.Visit, m, raw, e.At)
 	score = m.Share(weight)
-	sh, h := p.sessions.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	if known := sh.find(h, e.Subjects[0]); known != nil {
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	if known := sh.Find(h, e.Subjects[0]); known != nil {
 		known.add(weight, span, e.At)
 		known.score = score
 	}
@@ -128,9 +128,9 @@ func (p *Processor) bar(s *session, threshold float32, at time.Time) (score floa
 // nextBanFor returns the length of the resulting ban; false if there is none.
 func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
 	spared := score > r.Threshold && p.spares(e.Subjects[e.N-1].ID)
-	sh, h := p.sessions.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	s := sh.find(h, e.Subjects[0])
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	s := sh.Find(h, e.Subjects[0])
 	if s == nil {
 		return 0, false
 	}
@@ -189,12 +189,12 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 	if p.spares(addr.ID) {
 		return 0
 	}
-	sh, h := p.sessions.lock(winner)
+	sh, h := p.sessions.Lock(winner)
 	var known session
-	if k := sh.find(h, winner); k != nil {
+	if k := sh.Find(h, winner); k != nil {
 		known = *k
 	}
-	sh.mu.Unlock()
+	sh.Unlock()
 	known.fade(v.At)
 	for _, calls := range [...]bool{false, true} {
 		if p.over(paceKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID, calls: calls}, addr.ID, v.At, r, known.agentCount()) {

@@ -25,9 +25,9 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session, now whereabou
 
 // count is follow for a call with a number: who counts through numbers may do so without opening pages.
 func (p *Processor) count(e *verdict.Event) {
-	sh, h := p.trails.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	if t, _ := p.trails.open(sh, h, e.Subjects[0]); !e.Stopped() {
+	sh, h := p.trails.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	if t, _ := p.trails.Open(sh, h, e.Subjects[0]); !e.Stopped() {
 		t.step(e, false)
 	}
 }
@@ -35,9 +35,9 @@ func (p *Processor) count(e *verdict.Event) {
 // walk is follow for a page load; here says that its subject may still be on its last page, so that the same one again is a reload.
 func (p *Processor) walk(e *verdict.Event, r *rates, here bool) {
 	stopped := e.Stopped()
-	sh, h := p.trails.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	t, _ := p.trails.open(sh, h, e.Subjects[0])
+	sh, h := p.trails.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	t, _ := p.trails.Open(sh, h, e.Subjects[0])
 	t.announced(e)
 	if t.reloads(e, here) {
 		t.reload(e)
@@ -61,9 +61,9 @@ func (p *Processor) walk(e *verdict.Event, r *rates, here bool) {
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.
 func (p *Processor) trailOf(sub identity.Subject) (t trail) {
-	sh, h := p.trails.lock(sub)
-	defer sh.mu.Unlock()
-	if known := sh.find(h, sub); known != nil {
+	sh, h := p.trails.Lock(sub)
+	defer sh.Unlock()
+	if known := sh.Find(h, sub); known != nil {
 		t = *known
 	}
 	return t

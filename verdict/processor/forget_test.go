@@ -21,22 +21,22 @@ func TestForgottenIsInNoTable(t *testing.T) {
 	}
 	tables := func(of identity.Subject) (names []string) {
 		count := map[string]int{}
-		p.sessions.all(func(k identity.Subject, _ *session) {
+		p.sessions.All(func(k identity.Subject, _ *session) {
 			if k == of {
 				count["sessions"]++
 			}
 		})
-		p.trails.all(func(k identity.Subject, _ *trail) {
+		p.trails.All(func(k identity.Subject, _ *trail) {
 			if k == of {
 				count["trails"]++
 			}
 		})
-		p.portions.all(func(k portionKey, _ *portion) {
+		p.portions.All(func(k portionKey, _ *portion) {
 			if k.subject == of {
 				count["portions"]++
 			}
 		})
-		p.paces.table.all(func(k paceKey, _ *pace) {
+		p.paces.Table.All(func(k paceKey, _ *pace) {
 			if k.kind == of.Kind && k.id == of.ID {
 				count["paces"]++
 			}

@@ -113,8 +113,8 @@ func (x *habit) cached() bool { return x.loaded > 0 && x.loaded >= x.pages/habit
 
 // openHabit returns the habit of an event's client, as of now, and what unlocks it.
 func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
-	sh, h := p.habits.lock(e.Client)
-	x, fresh := p.habits.open(sh, h, e.Client)
+	sh, h := p.habits.Lock(e.Client)
+	x, fresh := p.habits.Open(sh, h, e.Client)
 	now := uint32(e.At.Unix()) //nolint:gosec // until 2106
 	if fresh {
 		x.from = now
@@ -123,7 +123,7 @@ func (p *Processor) openHabit(e *verdict.Event) (x *habit, unlock func()) {
 		x.debt, x.stops, x.pages, x.loaded = x.debt*f, x.stops*f, x.pages*f, x.loaded*f
 	}
 	x.at = max(x.at, now)
-	return x, sh.mu.Unlock
+	return x, sh.Unlock
 }
 
 // list lists a client, or takes that back, and reports whether it is listed only now. The caller holds the locks of its habit and of the budget

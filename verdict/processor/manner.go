@@ -3,8 +3,9 @@ package processor
 import (
 	"math"
 	"net/netip"
-	"sync"
 	"time"
+
+	"antirobot/bounded"
 
 	"antirobot/identity"
 	"antirobot/verdict"
@@ -49,18 +50,18 @@ func (p *Processor) arrived(e *verdict.Event, r *rates) {
 }
 
 // lockBudget returns the budget of an address by itself, nil if there is none, whose it is, and what locks it. The caller unlocks that.
-func (p *Processor) lockBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *sync.Mutex) {
+func (p *Processor) lockBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *bounded.Shard[identity.Prefix, budget]) {
 	of = identity.HouseholdOf(addr, group)
-	sh, h := p.budgets.lock(of)
-	return sh.find(h, of), of, &sh.mu
+	sh, h := p.budgets.Lock(of)
+	return sh.Find(h, of), of, sh
 }
 
 // openBudget is lockBudget for one that begins where there is none.
-func (p *Processor) openBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *sync.Mutex) {
+func (p *Processor) openBudget(addr [16]byte, group uint32) (b *budget, of identity.Prefix, mu *bounded.Shard[identity.Prefix, budget]) {
 	of = identity.HouseholdOf(addr, group)
-	sh, h := p.budgets.lock(of)
-	b, _ = p.budgets.open(sh, h, of)
-	return b, of, &sh.mu
+	sh, h := p.budgets.Lock(of)
+	b, _ = p.budgets.Open(sh, h, of)
+	return b, of, sh
 }
 
 // onBudget changes the budget of an event's address.
@@ -84,12 +85,12 @@ func (p *Processor) price(e *verdict.Event, r *rates) {
 	}
 	var of [4]identity.Prefix
 	for _, x := range of[:identity.Prefixes(&of, addr.ID, r.Group)] {
-		sh, h := p.budgets.lock(x)
-		b, _ := p.budgets.open(sh, h, x)
+		sh, h := p.budgets.Lock(x)
+		b, _ := p.budgets.Open(sh, h, x)
 		b.fade(e.At.UnixMilli())
 		b.tell()
 		share, news := b.barely(r, e.Kind == verdict.EventShown)
-		sh.mu.Unlock()
+		sh.Unlock()
 		if news {
 			p.keeper.Barely(x, share, e.At)
 		}
@@ -160,11 +161,11 @@ func (p *Processor) Bareness(service string, a netip.Addr) (share float64) {
 	parts := r.people.parts()
 	var of [4]identity.Prefix
 	for _, x := range of[:identity.Prefixes(&of, identity.AddrSubject(a).ID, r.Group)] {
-		sh, h := p.budgets.lock(x)
-		if b := sh.find(h, x); b != nil {
+		sh, h := p.budgets.Lock(x)
+		if b := sh.Find(h, x); b != nil {
 			share = max(share, b.unlike(parts))
 		}
-		sh.mu.Unlock()
+		sh.Unlock()
 	}
 	return share
 }

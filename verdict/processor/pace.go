@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/bounded"
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
@@ -56,19 +57,19 @@ type pace struct {
 }
 
 // paces keeps a bounded number of them.
-type paces struct{ *table[paceKey, pace] }
+type paces struct{ *bounded.Table[paceKey, pace] }
 
 func newPaces(most int, hash func(paceKey) uint64, clock *atomic.Uint32) paces {
-	return paces{newTable[paceKey, pace](most, hash).by(clock)}
+	return paces{bounded.NewTable[paceKey, pace](most, hash, clock)}
 }
 
 // add counts a page for the key, sets seen to the sliding counts including it, and returns how many there were and the key's
 // last ban. If the key is new, before is how many pages there already were, from first on: windows that began before then
 // count them.
 func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32, seen *[verdict.MaxLimits]float32) (total uint32, last lastBan) {
-	sh, h := t.lock(k)
-	defer sh.mu.Unlock()
-	p, fresh := t.open(sh, h, k)
+	sh, h := t.Lock(k)
+	defer sh.Unlock()
+	p, fresh := t.Open(sh, h, k)
 	if fresh {
 		p.total = before
 		for i := range limits {
@@ -95,9 +96,9 @@ func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32
 
 // read sets seen to the sliding counts of a key at a given time.
 func (t paces) read(k paceKey, at time.Time, limits []limit, seen *[verdict.MaxLimits]float32) (total uint32, ok bool) {
-	sh, h := t.lock(k)
-	defer sh.mu.Unlock()
-	p := sh.find(h, k)
+	sh, h := t.Lock(k)
+	defer sh.Unlock()
+	p := sh.Find(h, k)
 	if p == nil {
 		return 0, false
 	}
@@ -112,9 +113,9 @@ func (t paces) read(k paceKey, at time.Time, limits []limit, seen *[verdict.MaxL
 
 // nextBan returns for how long the key is banned now; false if more than half of the last ban is still left.
 func (t paces) nextBan(k paceKey, at time.Time, rule banGrowth) (time.Duration, bool) {
-	sh, h := t.lock(k)
-	defer sh.mu.Unlock()
-	p := sh.find(h, k)
+	sh, h := t.Lock(k)
+	defer sh.Unlock()
+	p := sh.Find(h, k)
 	if p == nil { // it was evicted in the meantime
 		return min(rule.first, rule.most), true
 	}
@@ -122,9 +123,9 @@ func (t paces) nextBan(k paceKey, at time.Time, rule banGrowth) (time.Duration, 
 }
 
 func (t paces) setBanned(k paceKey, until uint32) {
-	sh, h := t.lock(k)
-	defer sh.mu.Unlock()
-	if p := sh.find(h, k); p != nil {
+	sh, h := t.Lock(k)
+	defer sh.Unlock()
+	if p := sh.Find(h, k); p != nil {
 		p.lastBan.until = until
 	}
 }
@@ -132,7 +133,7 @@ func (t paces) setBanned(k paceKey, until uint32) {
 // sweep drops entries that no window covers any more and whose offences are forgotten.
 func (t paces) sweep(at time.Time, longest, forget time.Duration) {
 	now := at.Unix()
-	t.table.sweep(func(_ paceKey, p *pace) bool {
+	t.Table.Sweep(func(_ paceKey, p *pace) bool {
 		return now-int64(p.last) > int64(2*longest/time.Second) && p.lastBan.over(now, forget)
 	})
 }
@@ -309,10 +310,10 @@ func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event
 		}
 		return p.paces.nextBan(k, e.At, rule)
 	}
-	sh, h := p.sessions.lock(sub)
-	s := sh.find(h, sub)
+	sh, h := p.sessions.Lock(sub)
+	s := sh.Find(h, sub)
 	if s == nil { // it was evicted in the meantime
-		sh.mu.Unlock()
+		sh.Unlock()
 		return p.paces.nextBan(k, e.At, rule)
 	}
 	length, ok := s.lastBan.next(e.At, rule)
@@ -322,7 +323,7 @@ func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event
 		s.bannedScore = 0 // it holds at this service only
 	}
 	until := s.lastBan.until
-	sh.mu.Unlock()
+	sh.Unlock()
 	if ok {
 		p.paces.setBanned(k, until)
 	}

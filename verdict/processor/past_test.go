@@ -57,10 +57,10 @@ func TestThePastIsKeptElsewhere(t *testing.T) {
 			t.Errorf("the present counts %d times", k.seen)
 		}
 		s := g.p.sessions
-		sh, h := s.lock(e.Subjects[0])
-		x := sh.find(h, e.Subjects[0])
+		sh, h := s.Lock(e.Subjects[0])
+		x := sh.Find(h, e.Subjects[0])
 		pages, banned := x.pages, x.bans
-		sh.mu.Unlock()
+		sh.Unlock()
 		if pages != 502 || banned == 0 {
 			t.Errorf("%d pages and %d bans of it are known", pages, banned)
 		}

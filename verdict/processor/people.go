@@ -360,9 +360,9 @@ func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
 		return 0
 	}
 	home := identity.HouseholdOf(e.Subjects[e.N-1].ID, voiceGroup)
-	sh, h := p.voices.lock(home)
-	defer sh.mu.Unlock()
-	v, _ := p.voices.open(sh, h, home)
+	sh, h := p.voices.Lock(home)
+	defer sh.Unlock()
+	v, _ := p.voices.Open(sh, h, home)
 	v.fade(e.At.UnixMilli())
 	i, most := 0, float32(voicePages)
 	if part {

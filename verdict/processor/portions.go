@@ -114,8 +114,8 @@ func (p *Processor) serve(e *verdict.Event, r *rates, is verdict.Count, known bo
 	if most := r.people.appetite.most.Load(); most > 0 {
 		limit = uint32(max(c.Identity*float64(most), c.IdentityLeast))
 	}
-	sh, h := p.portions.lock(portionKey{sub, r.Group})
-	x, _ := p.portions.open(sh, h, portionKey{sub, r.Group})
+	sh, h := p.portions.Lock(portionKey{sub, r.Group})
+	x, _ := p.portions.Open(sh, h, portionKey{sub, r.Group})
 	over := x.take(e.Target, now)
 	docs, until := x.docs, x.since+86400
 	asked := docs > limit && x.askedUntil <= now
@@ -123,7 +123,7 @@ func (p *Processor) serve(e *verdict.Event, r *rates, is verdict.Count, known bo
 		x.askedUntil = max(until, now+leastAsk)
 		until = x.askedUntil
 	}
-	sh.mu.Unlock()
+	sh.Unlock()
 	if over > 0 {
 		if usual := r.people.appetite.vote(tally.Network(e.Subjects[e.N-1].ID), over, e.At.Unix()); usual > 0 {
 			p.keeper.Portion(r.Group, usual, e.At)

@@ -41,7 +41,6 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.witness(e, r)
 		return
 	}
-	p.approach(e, r)
 	p.note(e, r)
 	if !judged(e) {
 		if p.training != nil && !e.Again {
@@ -156,8 +155,8 @@ func judged(e *verdict.Event) bool {
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
 func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known bool) (c session, due bool, now whereabouts) {
-	sh, h := p.sessions.lock(e.Subjects[0])
-	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	s, fresh := p.sessions.Open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
 	fills := load && s.fills(e)
 	framed := fills && s.frames(e, r.people.framesOf.most())
@@ -175,7 +174,7 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 	}
 	recall := s.mayBeBanned(e, fresh, p.keeper.Forgot())
 	c = *s
-	sh.mu.Unlock()
+	sh.Unlock()
 	if recall {
 		p.recallBan(e, r)
 	}
@@ -204,11 +203,11 @@ func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
 
 // part counts a sub-resource, and returns a copy of its subject's session, and whether it shows that the subject is on another page.
 func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
-	sh, h := p.sessions.lock(e.Subjects[0])
-	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	s, _ := p.sessions.Open(sh, h, e.Subjects[0])
 	moved = s.part(e) && !e.Partner
 	c = *s
-	sh.mu.Unlock()
+	sh.Unlock()
 	w := p.voice(e, true, known)
 	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
 	return c, moved
@@ -232,9 +231,9 @@ func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool)
 	if e.Kind == verdict.EventShown && p.bystands(e, r) {
 		return c, false
 	}
-	sh, h := p.sessions.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	s, _ := p.sessions.Open(sh, h, e.Subjects[0])
 	s.captcha(e)
 	return *s, e.Kind != verdict.EventSolved && s.pages > 2
 }
@@ -243,10 +242,10 @@ func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool)
 func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
 	list := groupsOf(e)
 	for _, k := range list.keys[:list.n] {
-		sh, h := p.groups.lock(k)
-		g, _ := p.groups.open(sh, h, k)
+		sh, h := p.groups.Lock(k)
+		g, _ := p.groups.Open(sh, h, k)
 		f(g, k)
-		sh.mu.Unlock()
+		sh.Unlock()
 	}
 }
 
@@ -269,11 +268,11 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	}
 	p.misbehaved(e)
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
-	sh, h := p.sessions.lock(b.Subject)
-	if s := sh.find(h, b.Subject); s != nil {
+	sh, h := p.sessions.Lock(b.Subject)
+	if s := sh.Find(h, b.Subject); s != nil {
 		inc(&s.bans)
 	}
-	sh.mu.Unlock()
+	sh.Unlock()
 }
 
 // impose makes a ban; false if that failed.
@@ -304,10 +303,10 @@ func (p *Processor) banPlace(b bans.Ban, e *verdict.Event, r *rates) {
 	if p.concernsOne(&b, e) {
 		return
 	}
-	sh, h := p.sessions.lock(b.Subject)
-	s, _ := p.sessions.open(sh, h, b.Subject)
+	sh, h := p.sessions.Lock(b.Subject)
+	s, _ := p.sessions.Open(sh, h, b.Subject)
 	length, due := s.lastBan.next(e.At, p.growth(p.cfg.Ban, e))
-	sh.mu.Unlock()
+	sh.Unlock()
 	if due {
 		b.Until = e.At.Add(length)
 		p.impose(b, e)
@@ -316,11 +315,11 @@ func (p *Processor) banPlace(b bans.Ban, e *verdict.Event, r *rates) {
 
 // group returns a copy of a group as of a given time.
 func (p *Processor) group(k groupKey, at time.Time) (g group) {
-	sh, h := p.groups.lock(k)
-	if known := sh.find(h, k); known != nil {
+	sh, h := p.groups.Lock(k)
+	if known := sh.Find(h, k); known != nil {
 		g = *known
 	}
-	sh.mu.Unlock()
+	sh.Unlock()
 	g.fade(at)
 	return g
 }

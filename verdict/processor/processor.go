@@ -39,6 +39,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/bounded"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
@@ -55,15 +56,15 @@ type Processor struct {
 	log      zerolog.Logger
 	queues   []*queue
 	clock    *atomic.Uint32 // the second of the latest event
-	sessions *table[identity.Subject, session]
-	trails   *table[identity.Subject, trail]
+	sessions *bounded.Table[identity.Subject, session]
+	trails   *bounded.Table[identity.Subject, trail]
 	paces    paces
-	groups   *table[groupKey, group]
-	budgets  *table[identity.Prefix, budget]
-	voices   *table[identity.Prefix, voice]
-	portions *table[portionKey, portion]
-	youths   *table[identity.Prefix, youth]
-	habits   *table[uint32, habit] // by verdict.Event.Client
+	groups   *bounded.Table[groupKey, group]
+	budgets  *bounded.Table[identity.Prefix, budget]
+	voices   *bounded.Table[identity.Prefix, voice]
+	portions *bounded.Table[portionKey, portion]
+	youths   *bounded.Table[identity.Prefix, youth]
+	habits   *bounded.Table[uint32, habit] // by verdict.Event.Client
 	polls    polls
 	scripts  scripts
 	renewals renewals
@@ -147,15 +148,15 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	p := &Processor{
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}),
 		ready: make(chan struct{}), judged: d.Judged, clock: clock,
-		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject).by(clock),
-		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject).by(clock),
-		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace, clock),
-		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group).by(clock),
-		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix).by(clock),
-		voices:    newTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix).by(clock),
-		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion).by(clock),
-		youths:    newTable[identity.Prefix, youth](max(tableShards, cfg.Budget.MaxNetworks/youthsPart), places.prefix).by(clock),
-		habits:    newTable[uint32, habit](max(tableShards, cfg.Budget.MaxNetworks/habitsPart), places.client).by(clock),
+		sessions:  bounded.NewTable[identity.Subject, session](cfg.MaxSessions, places.subject, clock),
+		trails:    bounded.NewTable[identity.Subject, trail](max(bounded.Shards, cfg.MaxSessions/trailsPart), places.subject, clock),
+		paces:     newPaces(max(bounded.Shards, cfg.MaxSessions/4), places.pace, clock),
+		groups:    bounded.NewTable[groupKey, group](cfg.MaxGroups, places.group, clock),
+		budgets:   bounded.NewTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix, clock),
+		voices:    bounded.NewTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix, clock),
+		portions:  bounded.NewTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion, clock),
+		youths:    bounded.NewTable[identity.Prefix, youth](max(bounded.Shards, cfg.Budget.MaxNetworks/youthsPart), places.prefix, clock),
+		habits:    bounded.NewTable[uint32, habit](max(bounded.Shards, cfg.Budget.MaxNetworks/habitsPart), places.client, clock),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -184,12 +185,12 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	for range cfg.Workers {
 		p.queues = append(p.queues, newQueue(cfg.Queue/cfg.Workers))
 	}
-	set.NewGauge("antirobot_sessions", func() float64 { return float64(p.sessions.live.Load()) })
-	set.NewGauge("antirobot_sessions_evicted_total", func() float64 { return float64(p.sessions.evicted.Load()) })
-	set.NewGauge("antirobot_groups", func() float64 { return float64(p.groups.live.Load()) })
-	set.NewGauge("antirobot_groups_evicted_total", func() float64 { return float64(p.groups.evicted.Load()) })
-	set.NewGauge("antirobot_budgets", func() float64 { return float64(p.budgets.live.Load()) })
-	set.NewGauge("antirobot_budgets_evicted_total", func() float64 { return float64(p.budgets.evicted.Load()) })
+	set.NewGauge("antirobot_sessions", func() float64 { return float64(p.sessions.Len()) })
+	set.NewGauge("antirobot_sessions_evicted_total", func() float64 { return float64(p.sessions.Evicted()) })
+	set.NewGauge("antirobot_groups", func() float64 { return float64(p.groups.Len()) })
+	set.NewGauge("antirobot_groups_evicted_total", func() float64 { return float64(p.groups.Evicted()) })
+	set.NewGauge("antirobot_budgets", func() float64 { return float64(p.budgets.Len()) })
+	set.NewGauge("antirobot_budgets_evicted_total", func() float64 { return float64(p.budgets.Evicted()) })
 	set.NewGauge("antirobot_events_waiting", func() float64 {
 		n := 0
 		for _, q := range p.queues {
@@ -334,18 +335,18 @@ func (p *Processor) sweep() {
 func (p *Processor) Sweep(at time.Time) {
 	now := at.Unix()
 	p.paces.sweep(at, p.longest(), p.cfg.Forget)
-	p.sessions.sweep(func(_ identity.Subject, s *session) bool {
+	p.sessions.Sweep(func(_ identity.Subject, s *session) bool {
 		return now-int64(s.last) > sessionIdle && s.lastBan.over(now, p.cfg.Forget)
 	})
-	p.trails.sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
-	p.budgets.sweep(func(_ identity.Prefix, b *budget) bool {
+	p.trails.Sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
+	p.budgets.Sweep(func(_ identity.Prefix, b *budget) bool {
 		return now-b.at/1000 > sessionIdle && int64(b.askedUntil) < now
 	})
-	p.voices.sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
-	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
-	p.youths.sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
-	p.habits.sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
-	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
+	p.voices.Sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
+	p.portions.Sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
+	p.youths.Sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
+	p.habits.Sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
+	p.groups.Sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 
 // trailsPart is how many sessions there may be for each trail: most subjects come for only a page or two.

@@ -113,30 +113,30 @@ func (p *Processor) renew(e *verdict.Event, r *rates) {
 
 // hasRead reports whether pages of a subject are known.
 func (p *Processor) hasRead(sub identity.Subject) bool {
-	sh, h := p.sessions.lock(sub)
-	defer sh.mu.Unlock()
-	s := sh.find(h, sub)
+	sh, h := p.sessions.Lock(sub)
+	defer sh.Unlock()
+	s := sh.Find(h, sub)
 	return s != nil && s.pages > 0
 }
 
 // resume gives a subject what is known of another one.
 func (p *Processor) resume(sub, of identity.Subject) {
-	sh, h := p.sessions.lock(of)
-	old := sh.find(h, of)
+	sh, h := p.sessions.Lock(of)
+	old := sh.Find(h, of)
 	if old == nil {
-		sh.mu.Unlock()
+		sh.Unlock()
 		return
 	}
 	s := *old
-	sh.mu.Unlock()
-	sh, h = p.sessions.lock(sub)
-	x, _ := p.sessions.open(sh, h, sub)
+	sh.Unlock()
+	sh, h = p.sessions.Lock(sub)
+	x, _ := p.sessions.Open(sh, h, sub)
 	*x = s
-	sh.mu.Unlock()
+	sh.Unlock()
 	if t := p.trailOf(of); t.loads > 0 {
-		sh, h := p.trails.lock(sub)
-		x, _ := p.trails.open(sh, h, sub)
+		sh, h := p.trails.Lock(sub)
+		x, _ := p.trails.Open(sh, h, sub)
 		*x = t
-		sh.mu.Unlock()
+		sh.Unlock()
 	}
 }

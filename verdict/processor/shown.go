@@ -99,9 +99,9 @@ func (s *session) moves(e *verdict.Event) (moved bool) {
 // shows adds a page to the trail of its subject that the Referer of an event has shown it to be on.
 func (p *Processor) shows(e *verdict.Event, r *rates) {
 	page := e.RefererPath
-	sh, h := p.trails.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	t, _ := p.trails.open(sh, h, e.Subjects[0])
+	sh, h := p.trails.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	t, _ := p.trails.Open(sh, h, e.Subjects[0])
 	last := t.pages[(t.turn-1)%trailPages]
 	if page == last || t.among(page) && (t.shown&shownNew == 0 || e.Method != 'G') { // in another tab, or left just now
 		return

@@ -3,6 +3,7 @@ package processor
 import (
 	"testing"
 
+	"antirobot/bounded"
 	"antirobot/identity"
 )
 
@@ -11,18 +12,18 @@ import (
 func TestSpread(t *testing.T) {
 	const n = 1 << 14
 	one, other := newSeed(), newSeed()
-	var shards [tableShards]int
+	var shards [bounded.Shards]int
 	same := 0
 	for i := range n {
 		k := identity.Subject{Kind: identity.Kind(1 + i&1), ID: [16]byte{10: 0xff, 11: 0xff, 12: 10, 14: byte(i >> 9), 15: byte(i >> 1)}}
 		h := one.subject(k)
-		shards[h%tableShards]++
+		shards[h%bounded.Shards]++
 		if h == other.subject(k) {
 			same++
 		}
 	}
 	for i, got := range shards {
-		if want := n / tableShards; got < want/2 || got > 2*want {
+		if want := n / bounded.Shards; got < want/2 || got > 2*want {
 			t.Errorf("%d of %d keys in shard %d, want about %d", got, n, i, want)
 		}
 	}

@@ -30,8 +30,8 @@ func (p *Processor) learn(e *verdict.Event, r *rates) {
 	if !p.training.Has(sub) {
 		return
 	}
-	sh, h := p.sessions.lock(sub)
-	s, _ := p.sessions.open(sh, h, sub)
+	sh, h := p.sessions.Lock(sub)
+	s, _ := p.sessions.Open(sh, h, sub)
 	due := false
 	if e.Static && !e.Document {
 		s.part(e)
@@ -42,7 +42,7 @@ func (p *Processor) learn(e *verdict.Event, r *rates) {
 		}
 	}
 	c := *s
-	sh.mu.Unlock()
+	sh.Unlock()
 	if !due {
 		return
 	}

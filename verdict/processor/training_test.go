@@ -66,7 +66,7 @@ func TestTrainingLearnsOfCrawlers(t *testing.T) {
 		e.Crawler = true
 		g.p.Process(&e)
 	}
-	if n := g.p.groups.live.Load(); n != 0 {
+	if n := g.p.groups.Len(); n != 0 {
 		t.Errorf("it counts in %d groups", n)
 	}
 	rows := rowsOf(t, log, trainingDay.Add(time.Hour))

@@ -46,13 +46,13 @@ type FactorView struct {
 
 // Session returns what is known of a subject at a given time; false if there is no session.
 func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bool) {
-	sh, h := p.sessions.lock(sub)
+	sh, h := p.sessions.Lock(sub)
 	var s session
-	known := sh.find(h, sub)
+	known := sh.Find(h, sub)
 	if known != nil {
 		s = *known
 	}
-	sh.mu.Unlock()
+	sh.Unlock()
 	if known == nil {
 		return SessionView{}, false
 	}
@@ -125,8 +125,8 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 
 // Forget forgets what memory knows of a subject. It looks at everybody, so it is for operators.
 func (p *Processor) Forget(sub identity.Subject) {
-	p.sessions.sweep(func(k identity.Subject, _ *session) bool { return k == sub })
-	p.trails.sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
-	p.portions.sweep(func(k portionKey, _ *portion) bool { return k.subject == sub })
-	p.paces.table.sweep(func(k paceKey, _ *pace) bool { return k.kind == sub.Kind && k.id == sub.ID })
+	p.sessions.Sweep(func(k identity.Subject, _ *session) bool { return k == sub })
+	p.trails.Sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
+	p.portions.Sweep(func(k portionKey, _ *portion) bool { return k.subject == sub })
+	p.paces.Table.Sweep(func(k paceKey, _ *pace) bool { return k.kind == sub.Kind && k.id == sub.ID })
 }

@@ -18,9 +18,9 @@ func (p *Processor) witness(e *verdict.Event, r *rates) {
 		return
 	}
 	r.fieldsOf(e).Hear(e, p.keeper.Stands(e))
-	sh, h := p.sessions.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	sh, h := p.sessions.Lock(e.Subjects[0])
+	defer sh.Unlock()
+	s, _ := p.sessions.Open(sh, h, e.Subjects[0])
 	s.testimony.take(&e.Evidence)
 }
 

@@ -50,9 +50,9 @@ func (p *Processor) grow(b *budget, home identity.Prefix, ch *charge) {
 	if ch.known && !ch.young || ch.paid || !ch.many && b.docs < youthFrom {
 		return
 	}
-	sh, h := p.youths.lock(home)
-	defer sh.mu.Unlock()
-	y, _ := p.youths.open(sh, h, home)
+	sh, h := p.youths.Lock(home)
+	defer sh.Unlock()
+	y, _ := p.youths.Open(sh, h, home)
 	y.turn(b, ch)
 	switch {
 	case ch.is == verdict.CountPart:

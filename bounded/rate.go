@@ -1,10 +1,4 @@
-// Package limits remembers what clients did of late: how often an address came (Pace), and what was done already (Once).
-//
-// Rules:
-//  1. Memory is bounded, whatever clients do.
-//  2. What does not fit is forgotten: whoever it was may then do more than they should, never less.
-//  3. Nothing is written down, so that a restart forgets everything.
-package limits
+package bounded
 
 import (
 	"encoding/binary"
@@ -15,37 +9,37 @@ import (
 	"time"
 )
 
-// Pace limits keys, as addresses, to a rate, in a table of fixed size (GCRA: one time stamp each). A full table forgets the
-// key closest to rest. Safe for concurrent use; made by NewPace.
-type Pace struct {
+// Rate limits keys, such as addresses, to a rate, in a table of fixed size (GCRA: one theoretical arrival time each). A full
+// table forgets the key closest to rest, which may allow more and never less. Safe for concurrent use; made by NewRate.
+type Rate struct {
 	seed  maphash.Seed
 	step  int64 // nanoseconds between two events at the steady rate
 	slack int64 // how far ahead of time a burst may run
-	sets  []paceSet
+	sets  []rateSet
 }
 
 const ways = 4
 
-// paceSet is a lock and the keys whose hash maps to it; there is no global lock.
-type paceSet struct {
+// rateSet is a lock and the keys whose hash maps to it; there is no global lock.
+type rateSet struct {
 	mu   sync.Mutex
 	keys [ways]uint64
 	tat  [ways]int64 // when the key will be at rest, unix nanoseconds
 }
 
-// NewPace allows burst at once and one every interval in the long run. Its table has room for at least so many keys.
-func NewPace(interval time.Duration, burst, entries int) *Pace {
+// NewRate allows burst at once and one every interval in the long run. Its table has room for at least so many keys.
+func NewRate(interval time.Duration, burst, entries int) *Rate {
 	sets := 1 << bits.Len(uint(max(entries/ways-1, 0)))
-	return &Pace{
+	return &Rate{
 		seed:  maphash.MakeSeed(),
 		step:  int64(interval),
 		slack: int64(interval) * int64(burst-1),
-		sets:  make([]paceSet, sets),
+		sets:  make([]rateSet, sets),
 	}
 }
 
 // AddrKey is the key of an address: IPv4 as it is, IPv6 by its /64; extra tells clients behind it apart.
-func (p *Pace) AddrKey(a netip.Addr, extra uint64) uint64 {
+func (p *Rate) AddrKey(a netip.Addr, extra uint64) uint64 {
 	var b [24]byte
 	as := a.As16()
 	n := 16
@@ -58,7 +52,7 @@ func (p *Pace) AddrKey(a netip.Addr, extra uint64) uint64 {
 }
 
 // NonceKey is the key of a challenge; extra tells what is done with it.
-func (p *Pace) NonceKey(nonce [16]byte, extra byte) uint64 {
+func (p *Rate) NonceKey(nonce [16]byte, extra byte) uint64 {
 	var b [17]byte
 	copy(b[:], nonce[:])
 	b[16] = extra
@@ -66,20 +60,20 @@ func (p *Pace) NonceKey(nonce [16]byte, extra byte) uint64 {
 }
 
 // Key is the key of anything else.
-func (p *Pace) Key(b []byte) uint64 { return maphash.Bytes(p.seed, b) }
+func (p *Rate) Key(b []byte) uint64 { return maphash.Bytes(p.seed, b) }
 
 // Take counts one event, or says how long to wait; a refused event does not count.
-func (p *Pace) Take(key uint64, at time.Time) (wait time.Duration) {
+func (p *Rate) Take(key uint64, at time.Time) (wait time.Duration) {
 	return p.move(key, at, true)
 }
 
 // Peek returns how long the next Take would have to wait.
-func (p *Pace) Peek(key uint64, at time.Time) (wait time.Duration) {
+func (p *Rate) Peek(key uint64, at time.Time) (wait time.Duration) {
 	return p.move(key, at, false)
 }
 
 // Ahead returns how far the key's events are ahead of its steady rate: the interval for each, less what has passed since.
-func (p *Pace) Ahead(key uint64, at time.Time) time.Duration {
+func (p *Rate) Ahead(key uint64, at time.Time) time.Duration {
 	s := &p.sets[key&uint64(len(p.sets)-1)]
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +85,7 @@ func (p *Pace) Ahead(key uint64, at time.Time) time.Duration {
 	return 0
 }
 
-func (p *Pace) move(key uint64, at time.Time, take bool) time.Duration {
+func (p *Rate) move(key uint64, at time.Time, take bool) time.Duration {
 	now := at.UnixNano()
 	s := &p.sets[key&uint64(len(p.sets)-1)]
 	s.mu.Lock()

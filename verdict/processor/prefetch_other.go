@@ -1,7 +1,0 @@
-//go:build !amd64 && !arm64
-
-package processor
-
-import "unsafe"
-
-func prefetch(unsafe.Pointer, uintptr) {}
