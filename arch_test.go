@@ -63,6 +63,7 @@ var allowed = map[string][]string{
 	"verdict/client":     {"identity", "request"},
 	"verdict/words":      {},
 	"verdict/label":      {"identity", "store"},
+	"verdict/learn":      {"identity", "store"},
 	"verdict/counter":    {"store"},
 	"verdict/formula":    {"verdict/words", "spelling"},
 	"verdict/processor":  {"bounded", "identity", "request", "verdict", "verdict/bans", "verdict/client", "verdict/dwell", "verdict/formula", "rules", "verdict/browsers", "verdict/label", "verdict/newcomers", "verdict/tally", "verdict/training"},
@@ -130,6 +131,7 @@ var homes = map[string][]string{
 	"github.com/spf13/viper":           {"config"},
 	"github.com/coocood/freecache":     {"identity", "cbb", "verdict/counter"},
 	"github.com/kljensen/snowball":     {"message/learn"},
+	"gonum.org/v1/gonum":               {"verdict/learn"},
 
 	"github.com/coreos/go-oidc/v3": {"console"},
 	"golang.org/x/oauth2":          {"console"},

@@ -157,6 +157,7 @@ func (r *cardReader) document(n *yaml.Node) (version string) {
 	r.groups(n)
 	have := r.fields(n, "a score card", map[string]field{
 		"groups": func(*yaml.Node) {}, // already read
+		"learnt": func(*yaml.Node) {}, // for package learn
 		"version": func(v *yaml.Node) {
 			if version = r.text(v, "version"); !cardVersion.MatchString(version) {
 				r.fail(v, "version: up to 32 letters, digits and . _ - are expected here, not %.60q", version)

@@ -1,0 +1,424 @@
+package learn_test
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/identity"
+	"antirobot/store"
+	"antirobot/verdict/formula"
+	"antirobot/verdict/learn"
+	"antirobot/verdict/processor"
+)
+
+var day = time.Date(2025, 11, 3, 12, 0, 0, 0, time.UTC)
+
+// manner is how a kind of visitor behaves: the location and spread of the logarithm of every feature.
+type manner struct{ at, spread float64 }
+
+var (
+	reader  = manner{0, 1}
+	scraper = manner{1.5, 0.5}
+	hoarder = manner{-2, 0.5} // unlike readers and unlike scrapers
+)
+
+func (m manner) draw(r *rand.Rand) []float32 {
+	x := make([]float32, len(learn.Features))
+	for i := range x {
+		x[i] = float32(math.Exp(m.at + m.spread*r.NormFloat64()))
+		if r.IntN(5) == 0 {
+			x[i] = float32(math.NaN())
+		}
+	}
+	return x
+}
+
+// crowd draws so many samples, each of a visitor and a network of its own.
+func crowd(r *rand.Rand, n int, m manner, known bool) (list []learn.Sample) {
+	for range n {
+		list = append(list, learn.Sample{Subject: r.Uint64(), Network: r.Uint64(), Known: known, X: m.draw(r)})
+	}
+	return list
+}
+
+func fit(t testing.TB, samples []learn.Sample) (*learn.Card, []float32) {
+	t.Helper()
+	c, scores, err := learn.Fit(context.Background(), samples, learn.Options{Service: "shop", At: day})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, scores
+}
+
+// TestFeatures: each feature that is learnt from exists.
+func TestFeatures(t *testing.T) {
+	for _, f := range learn.Features {
+		if !slices.Contains(processor.FactorNames(), f) {
+			t.Errorf("there is no feature %s", f)
+		}
+	}
+}
+
+// TestFit: robots that nobody labels rank behind people that nobody knows, and the card means the same to its reader and
+// to package formula.
+func TestFit(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	samples := slices.Concat(crowd(r, 300, reader, true), crowd(r, 300, reader, false), crowd(r, 200, scraper, false))
+	c, scores := fit(t, samples)
+	if !c.Opinion() || c.Learnt.Known != 300 || c.Learnt.Networks != 300 || c.Learnt.Others != 500 || c.Learnt.Trimmed != 15 {
+		t.Errorf("%+v", c.Learnt)
+	}
+	var usual [3]int
+	for i, s := range scores {
+		if c.Usual(s) {
+			usual[min(i/300, 2)]++
+		}
+	}
+	if usual[0] < 284 || usual[0] > 286 || usual[1] < 270 || usual[2] > 20 {
+		t.Errorf("usual are %d of 300 known people, %d of 300 others, %d of 200 robots", usual[0], usual[1], usual[2])
+	}
+	again, err := learn.ReadCard(c.Text())
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.Text())
+	}
+	model, err := formula.Load(c.Text(), learn.Features)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, c.Text())
+	}
+	for _, s := range samples[250:550] {
+		want := c.Score(s.X)
+		if got := again.Score(s.X); got != want {
+			t.Fatalf("read again: %v instead of %v", got, want)
+		}
+		if got := model.Raw(s.X); math.Abs(float64(got-want)) > 1e-4 {
+			t.Fatalf("as a formula: %v instead of %v", got, want)
+		}
+	}
+	if last := c.Rank(float32(math.Inf(1))); last != 1 || c.Rank(float32(math.Inf(-1))) != 0 {
+		t.Errorf("the least usual visitor has the rank %v", last)
+	}
+}
+
+// TestNoOpinion: where few are known, or the known people are like everybody else, nothing is said of anybody.
+func TestNoOpinion(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	few, _ := fit(t, slices.Concat(crowd(r, 150, reader, true), crowd(r, 500, scraper, false)))
+	alike, _ := fit(t, slices.Concat(crowd(r, 300, reader, true), crowd(r, 500, reader, false)))
+	office := crowd(r, 300, reader, true)
+	for i := range office {
+		office[i].Network = 7
+	}
+	near, _ := fit(t, slices.Concat(office, crowd(r, 500, scraper, false)))
+	for name, c := range map[string]*learn.Card{"few": few, "alike": alike, "one network": near} {
+		if c.Opinion() {
+			t.Errorf("%s: an opinion by %+v", name, c.Learnt)
+		}
+	}
+	if _, _, err := learn.Fit(context.Background(), crowd(r, 20, reader, true), learn.Options{}); !errors.Is(err, learn.ErrFew) {
+		t.Errorf("without others: %v", err)
+	}
+}
+
+// TestRobotsAmongTheKnown: a tenth of the known people are robots, and robots are unusual all the same.
+func TestRobotsAmongTheKnown(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	c, _ := fit(t, slices.Concat(crowd(r, 400, reader, true), crowd(r, 12, scraper, true), crowd(r, 400, reader, false), crowd(r, 300, scraper, false)))
+	unusual := 0
+	for _, s := range crowd(r, 200, scraper, false) {
+		if !c.Usual(c.Score(s.X)) {
+			unusual++
+		}
+	}
+	if unusual < 180 {
+		t.Errorf("only %d of 200 robots are unusual", unusual)
+	}
+}
+
+// world is a service that visitors come to.
+type world struct {
+	t  *testing.T
+	c  *learn.Collector
+	st *store.Memory
+	r  *rand.Rand
+	at time.Time
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, r: rand.New(rand.NewPCG(7, 8)), at: day}
+	w.st = store.NewMemory(func() time.Time { return w.at })
+	w.c = w.collector()
+	return w
+}
+
+func (w *world) collector() *learn.Collector {
+	c, err := learn.New(learn.Deps{Names: learn.Features, Store: w.st, Now: func() time.Time { return w.at }, Metrics: metrics.NewSet()})
+	if err == nil {
+		err = c.Read(context.Background())
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+func cookie(n int) identity.Subject {
+	s := identity.Subject{Kind: identity.KindI}
+	binary.BigEndian.PutUint32(s.ID[:], uint32(n))
+	return s
+}
+
+func address(n int) identity.Subject {
+	s := identity.Subject{Kind: identity.KindIP}
+	copy(s.ID[:], []byte{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, byte(n >> 8), byte(n), 1})
+	return s
+}
+
+func (w *world) visit(c *learn.Collector, cookieOf, addressOf int, m manner, e learn.Evidence) {
+	c.See(&learn.Visit{Subjects: []identity.Subject{cookie(cookieOf), address(addressOf)}, Service: "shop", At: w.at, X: m.draw(w.r), Evidence: e})
+}
+
+func (w *world) grade(n int) learn.Grade { return w.c.Grade(cookie(n), "shop", w.at) }
+
+func (w *world) learn() *learn.Card {
+	w.t.Helper()
+	card, err := w.c.Fit(context.Background(), "shop", w.at)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return card
+}
+
+// days lets visitors come on so many days, with their subresources.
+func (w *world) days(n int, come func()) {
+	for range n {
+		come()
+		w.at = w.at.Add(24 * time.Hour)
+	}
+}
+
+// TestGrades: who is known for what, and what a visitor is graded as.
+func TestGrades(t *testing.T) {
+	w := newWorld(t)
+	w.days(2, func() {
+		for n := range 300 {
+			w.visit(w.c, n, n, reader, learn.Subresources)
+		}
+	})
+	for n := 1000; n < 1400; n++ {
+		w.visit(w.c, n, n, scraper, 0)
+	}
+	if w.visit(w.c, 0, 0, reader, 0); w.grade(0) != learn.NoOpinion {
+		t.Errorf("before anything was learnt: %v", w.grade(0))
+	}
+	if n := w.c.Services()["shop"]; n != (learn.Counts{Others: 700}) {
+		t.Errorf("after two days: %+v", n)
+	}
+	w.days(1, func() {
+		for n := range 300 {
+			w.visit(w.c, n, n, hoarder, learn.Subresources) // the vector of the moment says nothing yet
+		}
+	})
+	if n := w.c.Services()["shop"]; n != (learn.Counts{Known: 300, Others: 400}) {
+		t.Errorf("after three days: %+v", n)
+	}
+	if card := w.learn(); !card.Opinion() {
+		t.Fatalf("%+v", card.Learnt)
+	}
+	count := func(m manner, e learn.Evidence) (of [4]int) {
+		for n := 2000; n < 2200; n++ {
+			w.visit(w.c, n, n, m, e)
+			of[w.grade(n)]++
+		}
+		return of
+	}
+	if of := count(reader, 0); of[learn.Usual] < 180 || of[learn.Known] > 0 {
+		t.Errorf("strangers who read: %v", of)
+	}
+	if of := count(scraper, learn.Solved); of[learn.Unusual] < 180 {
+		t.Errorf("solvers who scrape: %v", of)
+	}
+	if of := count(reader, learn.Vouched); of[learn.Known] < 180 || of[learn.Unusual] > 0 {
+		t.Errorf("signed in, and reading: %v", of)
+	}
+	if of := count(scraper, learn.Vouched); of[learn.Usual] < 180 || of[learn.Unusual] > 0 {
+		t.Errorf("signed in, and scraping: %v", of)
+	}
+	if w.at = w.at.Add(25 * time.Hour); w.grade(2000) != learn.NoOpinion {
+		t.Errorf("a day later: %v", w.grade(2000))
+	}
+}
+
+// TestSignIn: what a visitor did under a cookie before it signed in shows what people do.
+func TestSignIn(t *testing.T) {
+	w := newWorld(t)
+	w.visit(w.c, 1, 1, reader, 0)
+	login := identity.TextSubject(identity.KindL, []byte("alice"))
+	w.c.See(&learn.Visit{
+		Subjects: []identity.Subject{login, cookie(1), address(1)}, Service: "shop", At: w.at, X: hoarder.draw(w.r), Evidence: learn.Vouched,
+	})
+	if n := w.c.Services()["shop"]; n != (learn.Counts{Known: 2}) {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestPoisoning: a farm of a hundred addresses and a thousand cookies, which visits for three days with subresources, is
+// never more than usual, and takes no honest person's grade, whether it behaves as its robots do, as people or as
+// nobody.
+func TestPoisoning(t *testing.T) {
+	for name, farm := range map[string]manner{"as robots": scraper, "as people": reader, "as nobody": hoarder} {
+		w := newWorld(t)
+		w.days(3, func() {
+			for n := range 1000 {
+				w.visit(w.c, 10_000+n, 10_000+n%100, farm, learn.Subresources|learn.Solved)
+			}
+			for n := range 250 {
+				w.visit(w.c, n, n, reader, learn.Subresources)
+			}
+			for n := range 1000 {
+				w.visit(w.c, 20_000+n, 20_000+n, []manner{reader, scraper}[n%2], 0)
+			}
+		})
+		card := w.learn()
+		var honest, robots [4]int
+		for n := range 250 {
+			w.visit(w.c, n, n, reader, learn.Subresources)
+			honest[w.grade(n)]++
+		}
+		for n := range 1000 {
+			w.visit(w.c, 10_000+n, 10_000+n%100, scraper, learn.Subresources|learn.Solved)
+			robots[w.grade(10_000+n)]++
+		}
+		t.Logf("%s: honest people %v, robots of the farm %v (no opinion, unusual, usual, known); %+v", name, honest, robots, card.Learnt.Low)
+		if robots[learn.Known] > 0 || honest[learn.Unusual] > 25 {
+			t.Errorf("%s: %d robots of the farm are known, %d of 250 honest people are unusual", name, robots[learn.Known], honest[learn.Unusual])
+		}
+	}
+}
+
+// TestChecks: at most 3 % of the visitors of a day may be checked for being unusual, though a third of them are.
+func TestChecks(t *testing.T) {
+	w := newWorld(t)
+	for n := range 300 {
+		w.visit(w.c, n, n, reader, learn.Vouched)
+		w.visit(w.c, 1000+n, 1000+n, scraper, 0)
+	}
+	w.learn()
+	unusual, checked := 0, 0
+	for n := 2000; n < 5000; n++ {
+		m := reader
+		if n%3 == 0 {
+			m = scraper
+		}
+		w.visit(w.c, n, n, m, 0)
+		if w.grade(n) == learn.Unusual {
+			unusual++
+		}
+		if w.c.MayCheck(cookie(n), "shop", w.at) {
+			checked++
+		}
+	}
+	if unusual < 900 || checked == 0 || checked > 90 {
+		t.Errorf("of 3000 visitors %d are unusual, and %d may be checked", unusual, checked)
+	}
+}
+
+// TestShared: processes that share a store share vectors and cards; the previous card is one call away.
+func TestShared(t *testing.T) {
+	w, ctx := newWorld(t), context.Background()
+	other := w.collector()
+	for n := range 300 {
+		w.visit(w.c, n, n, reader, learn.Vouched)
+		w.visit(other, 1000+n, 1000+n, scraper, 0)
+	}
+	if err := errors.Join(w.c.Save(ctx), other.Save(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	third := w.collector()
+	w.visit(third, 5000, 5000, reader, 0) // it is asked for the service
+	if err := third.Read(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := third.Services()["shop"]; n != (learn.Counts{Known: 300, Others: 301}) {
+		t.Errorf("a process that starts has %+v", n)
+	}
+	if _, err := third.RollBack(ctx, "shop"); !errors.Is(err, learn.ErrNoCard) {
+		t.Errorf("roll back to nothing: %v", err)
+	}
+	first, err := third.Fit(ctx, "shop", w.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Read(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if w.visit(other, 6000, 6000, reader, learn.Vouched); other.Grade(cookie(6000), "shop", w.at) == learn.NoOpinion {
+		t.Error("what one has learnt, another does not know")
+	}
+	if _, err := third.Fit(ctx, "shop", w.at.Add(24*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	back, err := third.RollBack(ctx, "shop")
+	if err != nil || !back.Learnt.At.Equal(first.Learnt.At) {
+		t.Errorf("rolled back to %v: %v", back, err)
+	}
+	now, err := third.Card(ctx, "shop", false)
+	if err != nil || now.Version != first.Version {
+		t.Errorf("in use is %v: %v", now, err)
+	}
+}
+
+// TestBound: the sample is bounded, keeps both sides, and follows the same visitors from day to day.
+func TestBound(t *testing.T) {
+	w := newWorld(t)
+	x := reader.draw(w.r)
+	come := func() {
+		for n := range 80_000 {
+			v := learn.Visit{Subjects: []identity.Subject{cookie(n), address(n)}, Service: "shop", At: w.at, X: x, Evidence: learn.Subresources}
+			w.c.See(&v)
+		}
+	}
+	w.days(2, come)
+	n := w.c.Services()["shop"]
+	if n.Known != 0 || n.Others < 20_000 || n.Others > 25_000 {
+		t.Errorf("after two days: %+v", n)
+	}
+	w.days(1, come)
+	if n = w.c.Services()["shop"]; n.Known < 20_000 || n.Known > 25_000 || n.Others > 25_000 {
+		t.Errorf("after three days: %+v", n)
+	}
+	w.at = w.at.Add(40 * 24 * time.Hour)
+	if err := w.c.Save(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if n = w.c.Services()["shop"]; n != (learn.Counts{}) {
+		t.Errorf("after 40 days without a visit: %+v", n)
+	}
+}
+
+// BenchmarkFit learns from as many vectors as are kept of a service.
+func BenchmarkFit(b *testing.B) {
+	r := rand.New(rand.NewPCG(9, 10))
+	samples := slices.Concat(crowd(r, 25_000, reader, true), crowd(r, 15_000, reader, false), crowd(r, 10_000, scraper, false))
+	for b.Loop() {
+		fit(b, samples)
+	}
+}
+
+func BenchmarkSee(b *testing.B) {
+	w := newWorld(&testing.T{})
+	x := reader.draw(w.r)
+	v := learn.Visit{Service: "shop", At: w.at, X: x, Evidence: learn.Subresources}
+	b.ReportAllocs()
+	for n := 0; b.Loop(); n++ {
+		v.Subjects = []identity.Subject{cookie(n % 1_000_000), address(n % 1000)}
+		w.c.See(&v)
+	}
+}
