@@ -133,12 +133,12 @@ func TestSizesAndTimes(t *testing.T) {
 	cfg := good(t, "sizes-and-times.yaml")
 	equal(t, "minutes and seconds", cfg.Drain, 90*time.Second)
 	equal(t, "MB", cfg.HTTP.MaxBodyBytes, 20_000_000)
-	equal(t, "bytes", cfg.HTTP.LingerBytes, 1<<20)
+	equal(t, "bytes", cfg.HTTP.MaxBodiesBytes, 1<<20)
 	equal(t, "kib", cfg.HTTP.MaxHeaderBytes, 32<<10)
 	equal(t, "1e5", cfg.HTTP.MaxConns, 100_000)
 	equal(t, "days", cfg.Captcha.Pass.Lifetime, 14*24*time.Hour)
 	equal(t, "1_000_000", cfg.Identity.FuidTable, 1_000_000)
-	equal(t, "0 needs no unit", cfg.Resolved[0].Upstream.MaxAge, 0)
+	equal(t, "0 needs no unit", cfg.HTTP2.PingAfter, 0)
 }
 
 func TestAliasesAndMerges(t *testing.T) {

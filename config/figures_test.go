@@ -41,7 +41,6 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(model, "has five requests in ten minutes for which no ban applies, 20 a second over all addresses",
 		map[string]string{"lists.crawlers.dns.provisional_requests": "5", "lists.crawlers.dns.provisional_window": "10m0s", "lists.crawlers.dns.provisional_per_second": "20"})
 	f(model, "there preflights of an address that is stopped go on to 20 different URLs a day", map[string]string{"verdict.preflights": "20"})
-	f(model, "bounded for each connection alone (`conn_window`, 1 MiB)", map[string]string{"http2.conn_window": "1048576", "http3.conn_window": "1048576"})
 	f(model, "An address so has no more than 2,000 and eight for each of 1,000 connections", map[string]string{"http.max_requests_per_addr": "2000", "http.max_conns_per_addr": "1000"})
 	f(model, "An address can begin 100 a second on average, and 1,000 at once (`http.max_handshake_rate`)", map[string]string{"http.max_handshake_rate": "100"})
 	f(model, "Loopback and a token by default", map[string]string{"admin.listen": "127.0.0.1:8079"})

@@ -15,7 +15,7 @@ import (
 var liveKeys = []string{
 	"keys", "log.level", "http", "drain_timeout", "drain_delay", "lists", "geo", "captcha", "defaults", "services",
 	"identity.trusted_proxies", "identity.client_address_header", "identity.ja4_header", "identity.http2_header", "identity.i_per_hour",
-	"check.style", "check.path", "check.headers", "check.allowed", "check.secret_header", "check.secret", "check.secret_file",
+	"check.style", "check.path", "check.headers", "check.allowed", "check.secret", "check.secret_file",
 	"check.accel_location", "check.on_error", "formula", "config_version",
 }
 

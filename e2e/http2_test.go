@@ -202,7 +202,7 @@ services:
 func TestH2Spec(t *testing.T) {
 	t.Parallel()
 	spec := servertest.Tool(t, "h2spec")
-	g, secure, _ := http2Gateway(t, site(t).URL, "http2: {max_resets: 0, max_control_frames: 0}\n")
+	g, secure, _ := http2Gateway(t, site(t).URL, "")
 	host, port, _ := strings.Cut(secure, ":")
 	out, _ := exec.Command(spec, "-h", host, "-p", port, "-t", "-k", "--timeout", "10").CombinedOutput()
 	text := string(out)

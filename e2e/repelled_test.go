@@ -83,7 +83,7 @@ func TestRepelledScriptInjection(t *testing.T) {
 func TestRepelledHalfOpenHeads(t *testing.T) {
 	t.Parallel()
 	const heads = 10_000
-	g := configured(t, "defaults: {upstream: {urls: [%q]}}\nhttp: {header_timeout: 4s, linger_timeout: 100ms}\n", site(t).URL)
+	g := configured(t, "defaults: {upstream: {urls: [%q]}}\nhttp: {header_timeout: 4s}\n", site(t).URL)
 	addr := strings.TrimPrefix(g.url, "http://")
 	var mu sync.Mutex
 	var open []net.Conn

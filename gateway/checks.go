@@ -73,7 +73,7 @@ func (c *checks) open(gateway *proxy.Gateway) error {
 		return err
 	}
 	c.envoy = extauthz.New(extauthz.Deps{
-		Whole: whole.server, Bare: bare.server, Trusted: whole.Check, SecretField: whole.SecretField, Log: c.Logger("ext_authz"), Metrics: c.set,
+		Whole: whole.server, Bare: bare.server, Trusted: whole.Check, SecretField: proxy.SecretField, Log: c.Logger("ext_authz"), Metrics: c.set,
 	})
 	return nil
 }

@@ -93,9 +93,6 @@ func (c *Check) Prepare(cfg CheckConfig) (commit func(), err error) {
 // Trusts reports whether addr is a balancer's, from which many connections may come.
 func (c *Check) Trusts(addr netip.Addr) bool { return c.rules.Load().allows(addr) }
 
-// SecretField names the field that carries the secret of callers from elsewhere.
-func (c *Check) SecretField() string { return c.rules.Load().secretHeader }
-
 // checkCall is the state of one call. It is pooled; nothing of it outlives ServeExchange.
 type checkCall struct {
 	journey
@@ -234,7 +231,7 @@ func (k *checkCall) read(call *request.View) (problem string) {
 			return problem
 		}
 	}
-	k.kept = o.fields(k.kept[:0], call.Fields, set, k.rules.secretHeader, &k.about)
+	k.kept = o.fields(k.kept[:0], call.Fields, set, &k.about)
 	rewrite(&k.about, k.kept)
 	return ""
 }

@@ -31,9 +31,7 @@ type CheckConfig struct {
 	Headers string `mapstructure:"headers"`
 	// Allowed are the balancers' networks or addresses. All other callers need the secret.
 	Allowed []string `mapstructure:"allowed"`
-	// SecretHeader is the field that carries the secret.
-	SecretHeader string `mapstructure:"secret_header"`
-	// Secret admits callers that know it from anywhere; empty: nobody.
+	// Secret admits callers from anywhere that send it in SecretField; empty: none.
 	Secret string `mapstructure:"secret"`
 	// SecretFile holds the secret instead.
 	SecretFile string `mapstructure:"secret_file"`
@@ -51,7 +49,7 @@ type CheckConfig struct {
 func DefaultCheckConfig() CheckConfig {
 	return CheckConfig{
 		Style: "verdict", Path: "/check", Headers: "forwarded", Allowed: []string{"127.0.0.0/8", "::1/128"},
-		SecretHeader: "X-Antirobot-Secret", AccelLocation: "@backend", OnError: "closed",
+		AccelLocation: "@backend", OnError: "closed",
 	}
 }
 
@@ -71,6 +69,9 @@ func (c CheckConfig) ForExtAuthz(human, path string) (whole, bare CheckConfig) {
 	bare.Style, bare.Path, bare.Headers = styleVerdict, path, "envoy"
 	return whole, bare
 }
+
+// SecretField is the field that carries the secret of callers from elsewhere.
+const SecretField = "X-Antirobot-Secret"
 
 // minCheckSecret is the shortest secret in bytes, so that it can't be guessed.
 const minCheckSecret = 16
@@ -110,9 +111,6 @@ func (c *CheckConfig) Validate() error {
 		if _, err := request.ParseNetwork(a); err != nil {
 			bad("allowed[%d]: %w", i, err)
 		}
-	}
-	if !wire.ValidMethod([]byte(c.SecretHeader)) { // a method and a field name are both tokens
-		bad("secret_header: %q is not the name of a header field", c.SecretHeader)
 	}
 	if c.Secret != "" && c.SecretFile != "" {
 		bad("secret_file: secret is set too; keep one of them")
@@ -157,16 +155,15 @@ const (
 
 // CheckRules is a CheckConfig prepared for use. It is immutable and safe for concurrent use.
 type CheckRules struct {
-	full         bool
-	path         string
-	asked        string     // the path of questions at the listener where balancers send those who are stopped
-	set          *headerSet // of a check
-	sender       *headerSet // of all other calls
-	networks     []netip.Prefix
-	secretHeader string
-	secret       []byte
-	accel        []byte
-	open, roomy  bool
+	full        bool
+	path        string
+	asked       string     // the path of questions at the listener where balancers send those who are stopped
+	set         *headerSet // of a check
+	sender      *headerSet // of all other calls
+	networks    []netip.Prefix
+	secret      []byte
+	accel       []byte
+	open, roomy bool
 }
 
 // NewCheckRules validates c and reads the secret.
@@ -175,7 +172,7 @@ func NewCheckRules(c CheckConfig) (*CheckRules, error) {
 		return nil, err
 	}
 	r := &CheckRules{
-		full: c.Style == styleFull, path: c.Path, asked: cmp.Or(c.asked, c.Path), set: headerSetOf(c.Headers), secretHeader: c.SecretHeader,
+		full: c.Style == styleFull, path: c.Path, asked: cmp.Or(c.asked, c.Path), set: headerSetOf(c.Headers),
 		secret: []byte(c.Secret), accel: []byte(c.AccelLocation), open: c.OnError == "open", roomy: c.roomy,
 	}
 	if r.sender = r.set.ofSender(); r.full {

@@ -149,10 +149,10 @@ func setTarget(v *request.View, target []byte) bool {
 
 // fields appends the fields of the original request: those of the call, without what the balancer added. The hops before
 // the last stay: identity reads on if the last is a trusted proxy.
-func (o *original) fields(dst, call []request.Field, set *headerSet, secret string, v *request.View) []request.Field {
+func (o *original) fields(dst, call []request.Field, set *headerSet, v *request.View) []request.Field {
 	for i, f := range call {
 		switch {
-		case i == o.addrAt, is(&f, set.method), is(&f, set.host), is(&f, set.uri), is(&f, set.proto), is(&f, secret):
+		case i == o.addrAt, is(&f, set.method), is(&f, set.host), is(&f, set.uri), is(&f, set.proto), is(&f, SecretField):
 			continue
 		case is(&f, "Host"):
 			f.Value = v.HostPort
@@ -177,7 +177,7 @@ func (r *CheckRules) admits(v *request.View) bool {
 	var given []byte
 	n := 0
 	for i := range v.Fields {
-		if is(&v.Fields[i], r.secretHeader) {
+		if is(&v.Fields[i], SecretField) {
 			given = v.Fields[i].Value
 			n++
 		}

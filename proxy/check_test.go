@@ -221,7 +221,7 @@ func TestCheckConfig(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	bad := CheckConfig{
-		Listen: []string{"9091", "127.0.0.1:nine"}, Style: "both", Path: "check", Headers: "all", Allowed: []string{"10.0.0.0/33"}, SecretHeader: "a b",
+		Listen: []string{"9091", "127.0.0.1:nine"}, Style: "both", Path: "check", Headers: "all", Allowed: []string{"10.0.0.0/33"},
 		Secret: "short", SecretFile: "x", AccelLocation: "@a\r\nX: y", OnError: "maybe",
 	}
 	err := bad.Validate()
@@ -229,7 +229,7 @@ func TestCheckConfig(t *testing.T) {
 		t.Fatal("accepted")
 	}
 	for _, key := range []string{
-		"listen[0]: ", "listen[1]: ", "style: ", "path: ", "headers: ", "allowed[0]: ", "secret_header: ", "secret: ", "secret_file: ", "accel_location: ", "on_error: ",
+		"listen[0]: ", "listen[1]: ", "style: ", "path: ", "headers: ", "allowed[0]: ", "secret: ", "secret_file: ", "accel_location: ", "on_error: ",
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+key) {
 			t.Errorf("nothing about %s in\n%v", key, err)

@@ -55,7 +55,7 @@ func serve(t testing.TB, trusted bool) *caller {
 	set := metrics.NewSet()
 	s := New(Deps{
 		Whole: asktest.Front(t, checker{"whole"}, set), Bare: asktest.Front(t, checker{"bare"}, set),
-		Trusted: asktest.Trusts(trusted), SecretField: func() string { return "X-Secret" }, Log: zerolog.Nop(), Metrics: set,
+		Trusted: asktest.Trusts(trusted), SecretField: "X-Secret", Log: zerolog.Nop(), Metrics: set,
 	})
 	c := &caller{t: t, base: "http://" + asktest.Serve(t, s), s: s}
 	c.Transport = &http.Transport{Protocols: new(http.Protocols)}

@@ -40,7 +40,7 @@ type Deps struct {
 	Whole, Bare *h1.Server
 	Trusted     h1.Balancers // who may ask
 	// SecretField names the field with which others may ask; the check compares it.
-	SecretField func() string
+	SecretField string
 	Log         zerolog.Logger
 	Metrics     *metrics.Set
 }
@@ -190,7 +190,7 @@ func (s *Server) fail(w http.ResponseWriter, peer netip.Addr, count *metrics.Cou
 
 // secretOf is the field that may hold the secret, as the caller sent it; without a name, none came.
 func (s *Server) secretOf(r *http.Request) request.Field {
-	name := s.deps.SecretField()
+	name := s.deps.SecretField
 	if v := r.Header.Values(name); len(v) == 1 {
 		return request.Field{Name: []byte(strings.ToLower(name)), Value: []byte(v[0])}
 	}

@@ -11,7 +11,7 @@ import (
 // Config limits what one client may cost. The zero value is not usable: start with DefaultConfig. All sizes are bytes.
 type Config struct {
 	MaxHeaderBytes  int64  `mapstructure:"max_header_bytes"`  // request or answer line, fields and empty line; more: 431, of a service: 502
-	MaxHeaderFields int    `mapstructure:"max_header_fields"` // fields of one head, and of one trailer section
+	MaxHeaderFields int    `mapstructure:"-"`                 // fields of one head, and of one trailer section
 	MaxTargetBytes  int64  `mapstructure:"max_target_bytes"`  // the request target; more: 414
 	HighBytes       string `mapstructure:"target_high_bytes"` // of 0x80 and above in a target: pass, encode or refuse (400)
 	MaxBodyBytes    int64  `mapstructure:"max_body_bytes"`    // of a request; more: 413; 0: no limit
@@ -22,11 +22,11 @@ type Config struct {
 	ReadTimeout     time.Duration `mapstructure:"read_timeout"`       // between two pieces of a request body; rolls
 	WriteTimeout    time.Duration `mapstructure:"write_timeout"`      // for one piece (at most 32 KiB) of an answer; rolls
 	MinBodyRate     int64         `mapstructure:"min_body_rate"`      // bytes a second of a request body, on average after its first ten seconds; 0: no limit
-	ContinueTimeout time.Duration `mapstructure:"continue_timeout"`   // how long a service may leave Expect: 100-continue without an answer before the gateway answers it
-	HalfCloseGrace  time.Duration `mapstructure:"half_close_grace"`   // how long a service may work for a client that has ended its side before that counts as having left
-	LingerTimeout   time.Duration `mapstructure:"linger_timeout"`     // how long what a client still sends is thrown away after the last answer, so that it can read that answer
-	LingerBytes     int64         `mapstructure:"linger_bytes"`       // and how much of it
-	MaxDrainBytes   int64         `mapstructure:"max_drain_bytes"`    // an unread body up to this length is read and thrown away to keep its connection
+	ContinueTimeout time.Duration `mapstructure:"-"`                  // how long a service may leave Expect: 100-continue without an answer before the gateway answers it
+	HalfCloseGrace  time.Duration `mapstructure:"-"`                  // how long a service may work for a client that has ended its side before that counts as having left
+	LingerTimeout   time.Duration `mapstructure:"-"`                  // how long what a client still sends is thrown away after the last answer, so that it can read that answer
+	LingerBytes     int64         `mapstructure:"-"`                  // and how much of it
+	MaxDrainBytes   int64         `mapstructure:"-"`                  // an unread body up to this length is read and thrown away to keep its connection
 	MaxConns        int           `mapstructure:"max_conns"`          // open client connections; 0: no limit
 	MaxConnsPerAddr int           `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
 
@@ -75,9 +75,6 @@ func (c *Config) Validate() error {
 	if c.MaxHeaderBytes < 1<<10 || c.MaxHeaderBytes > 1<<20 {
 		bad("max_header_bytes", "%d bytes is not within 1 KiB and 1 MiB", c.MaxHeaderBytes)
 	}
-	if c.MaxHeaderFields < 10 || c.MaxHeaderFields > 10_000 {
-		bad("max_header_fields", "%d is not within 10 and 10000", c.MaxHeaderFields)
-	}
 	if c.MaxTargetBytes < 256 || c.MaxTargetBytes > c.MaxHeaderBytes {
 		bad("max_target_bytes", "%d bytes is not within 256 and max_header_bytes", c.MaxTargetBytes)
 	}
@@ -92,9 +89,6 @@ func (c *Config) Validate() error {
 		{"idle_timeout", c.IdleTimeout},
 		{"read_timeout", c.ReadTimeout},
 		{"write_timeout", c.WriteTimeout},
-		{"continue_timeout", c.ContinueTimeout},
-		{"half_close_grace", c.HalfCloseGrace},
-		{"linger_timeout", c.LingerTimeout},
 	} {
 		if d.d <= 0 {
 			bad(d.path, "%v is not positive", d.d)
@@ -110,8 +104,6 @@ func (c *Config) Validate() error {
 		{"max_body_bytes", c.MaxBodyBytes},
 		{"max_bodies_bytes", c.MaxBodiesBytes},
 		{"min_body_rate", c.MinBodyRate},
-		{"linger_bytes", c.LingerBytes},
-		{"max_drain_bytes", c.MaxDrainBytes},
 		{"max_conns", int64(c.MaxConns)},
 		{"max_conns_per_addr", int64(c.MaxConnsPerAddr)},
 		{"max_handshake_rate", int64(c.MaxHandshakeRate)},

@@ -304,7 +304,7 @@ func TestConfigReportsAllFaults(t *testing.T) {
 	}
 	var zero Config
 	err := zero.Validate()
-	for _, want := range []string{"max_header_bytes: ", "max_header_fields: ", "header_timeout: ", "linger_timeout: "} {
+	for _, want := range []string{"max_header_bytes: ", "max_target_bytes: ", "header_timeout: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

@@ -1,30 +1,34 @@
 package h3
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	"antirobot/proxy/streams"
 )
 
-// Config limits what an HTTP/3 connection may cost, in addition to the limits of h1.Config, which apply to its requests too.
-// The zero value is not usable: start with DefaultConfig. Sizes are bytes.
+// Config limits the cost of an HTTP/3 connection, in addition to h1.Config, which applies to its requests too. The zero value is not
+// usable: start with DefaultConfig. Sizes are bytes. Fields without a key are constants that tests vary.
 type Config struct {
-	MaxStreams       int           `mapstructure:"max_streams"`        // requests of one connection at a time
-	ConnWindow       int64         `mapstructure:"conn_window"`        // bytes of bodies that a connection may send before they are read
-	StreamWindow     int64         `mapstructure:"stream_window"`      // and one request of it
-	PingAfter        time.Duration `mapstructure:"ping_after"`         // after so long without a packet a client is asked whether it is there
-	PingTimeout      time.Duration `mapstructure:"ping_timeout"`       // and has so long to say so
-	MaxHandshakes    int           `mapstructure:"max_handshakes"`     // under way at a time; with more, a client has to show first that its address is its own
-	MaxResets        int           `mapstructure:"max_resets"`         // requests that a client may take back in ten seconds; more: the connection ends. 0: no limit
-	MaxPieces        int           `mapstructure:"max_pieces"`         // small pieces of bodies and heads in ten seconds; more: the connection ends. 0: no limit
-	MaxControlFrames int           `mapstructure:"max_control_frames"` // frames that carry nothing, in ten seconds; more: the connection ends. 0: no limit
-	AltSvcAge        time.Duration `mapstructure:"alt_svc_age"`        // how long browsers remember that the site speaks HTTP/3
+	MaxStreams int           `mapstructure:"max_streams"`
+	AltSvcAge  time.Duration `mapstructure:"alt_svc_age"` // how long browsers remember that the site speaks HTTP/3
+
+	ConnWindow       int64         `mapstructure:"-"` // of unread bodies
+	StreamWindow     int64         `mapstructure:"-"`
+	PingAfter        time.Duration `mapstructure:"-"` // without a packet
+	PingTimeout      time.Duration `mapstructure:"-"`
+	MaxHandshakes    int           `mapstructure:"-"` // at a time; beyond, addresses are validated first (Retry)
+	MaxResets        int           `mapstructure:"-"` // streams reset in ten seconds; more end the connection; 0: no limit
+	MaxPieces        int           `mapstructure:"-"` // small pieces of bodies and heads, likewise
+	MaxControlFrames int           `mapstructure:"-"` // frames without content, likewise
 }
 
 // DefaultConfig suits a public site.
 func DefaultConfig() Config {
 	return Config{
 		MaxStreams:       100,
+		AltSvcAge:        24 * time.Hour,
 		ConnWindow:       1 << 20,
 		StreamWindow:     256 << 10,
 		PingAfter:        20 * time.Second,
@@ -33,22 +37,14 @@ func DefaultConfig() Config {
 		MaxResets:        400,
 		MaxPieces:        4000,
 		MaxControlFrames: 2000,
-		AltSvcAge:        24 * time.Hour,
 	}
 }
 
 // Validate returns everything that is wrong at once.
 func (c *Config) Validate() error {
-	var b streams.Bounds
-	b.Streams(c.MaxStreams, c.ConnWindow, c.StreamWindow, c.MaxResets)
-	b.Within("max_handshakes", int64(c.MaxHandshakes), 0, 1<<20)
-	b.Within("max_pieces", int64(c.MaxPieces), 0, 1<<30)
-	b.Within("max_control_frames", int64(c.MaxControlFrames), 0, 1<<30)
-	lasts := func(key string, d, low, high time.Duration) {
-		b.Check(d >= low && d <= high, "%s: %v is not within %v and %v", key, d, low, high)
+	err := streams.ValidMost(c.MaxStreams)
+	if c.AltSvcAge < time.Second || c.AltSvcAge > 365*24*time.Hour {
+		err = errors.Join(err, fmt.Errorf("alt_svc_age: %v is not within 1s and 1 year", c.AltSvcAge))
 	}
-	lasts("ping_after", c.PingAfter, time.Second, time.Hour)
-	lasts("ping_timeout", c.PingTimeout, time.Second, time.Hour)
-	lasts("alt_svc_age", c.AltSvcAge, time.Second, 365*24*time.Hour)
-	return b.Err()
+	return err
 }

@@ -34,21 +34,21 @@ type Config struct {
 
 	DialTimeout       time.Duration `mapstructure:"dial_timeout"`        // resolve, connect and shake hands with one address
 	IdleTimeout       time.Duration `mapstructure:"idle_timeout"`        // an unused connection is closed after it
-	MaxAge            time.Duration `mapstructure:"max_age"`             // an older connection is not used again; 0: no limit
+	MaxAge            time.Duration `mapstructure:"-"`                   // an older connection is not used again; 0: no limit
 	ResponseTimeout   time.Duration `mapstructure:"response_timeout"`    // until the head of the answer, after the request was sent
 	StreamIdleTimeout time.Duration `mapstructure:"stream_idle_timeout"` // between two pieces of a body, either way
 	TunnelIdleTimeout time.Duration `mapstructure:"tunnel_idle_timeout"` // a tunnel (WebSocket) without a byte either way
-	ResolveInterval   time.Duration `mapstructure:"resolve_interval"`    // how long a resolved name is used for further dials
+	ResolveInterval   time.Duration `mapstructure:"-"`                   // how long a resolved name is used for further dials
 
-	MaxIdle    int           `mapstructure:"max_idle"`    // kept unused connections per address; as wide as the load
-	MaxConns   int           `mapstructure:"max_conns"`   // open connections per address; 0: no limit
-	MaxWaiters int           `mapstructure:"max_waiters"` // requests that wait for one when max_conns is reached
-	MaxWait    time.Duration `mapstructure:"max_wait"`    // how long each of them waits
+	MaxIdle    int           `mapstructure:"-"`         // kept unused connections per address; as wide as the load
+	MaxConns   int           `mapstructure:"max_conns"` // open connections per address; 0: no limit
+	MaxWaiters int           `mapstructure:"-"`         // requests that wait for one when max_conns is reached
+	MaxWait    time.Duration `mapstructure:"max_wait"`  // how long each of them waits
 
-	ReadBufferSize int64 `mapstructure:"read_buffer_size"` // bytes; also the limit of an answer's head
+	ReadBufferSize int64 `mapstructure:"-"` // bytes; also the limit of an answer's head
 
 	MaxFails    int           `mapstructure:"max_fails"`    // failures in a row within fail_window that take an address out; 0: never
-	FailWindow  time.Duration `mapstructure:"fail_window"`  // a failure older than this is forgotten
+	FailWindow  time.Duration `mapstructure:"-"`            // a failure older than this is forgotten
 	FailTimeout time.Duration `mapstructure:"fail_timeout"` // how long it stays out before it is tried again
 
 	TLS TLSConfig `mapstructure:"tls"`
@@ -128,7 +128,6 @@ func (c *Config) Validate() error {
 		{"stream_idle_timeout", c.StreamIdleTimeout},
 		{"tunnel_idle_timeout", c.TunnelIdleTimeout},
 		{"max_wait", c.MaxWait},
-		{"fail_window", c.FailWindow},
 		{"fail_timeout", c.FailTimeout},
 	} {
 		if d.d <= 0 {
@@ -138,10 +137,7 @@ func (c *Config) Validate() error {
 	for _, d := range []struct {
 		path string
 		d    time.Duration
-	}{
-		{"max_age", c.MaxAge},
-		{"resolve_interval", c.ResolveInterval},
-	} {
+	}{} {
 		if d.d < 0 {
 			bad(d.path, "%v is negative", d.d)
 		}
@@ -150,17 +146,12 @@ func (c *Config) Validate() error {
 		path string
 		n    int
 	}{
-		{"max_idle", c.MaxIdle},
 		{"max_conns", c.MaxConns},
-		{"max_waiters", c.MaxWaiters},
 		{"max_fails", c.MaxFails},
 	} {
 		if n.n < 0 {
 			bad(n.path, "%d is negative", n.n)
 		}
-	}
-	if c.ReadBufferSize < 4<<10 || c.ReadBufferSize > 1<<20 {
-		bad("read_buffer_size", "%d bytes is not within 4 KiB and 1 MiB", c.ReadBufferSize)
 	}
 	if v := c.TLS.MinVersion; v != "1.2" && v != "1.3" {
 		bad("tls.min_version", "%q is neither 1.2 nor 1.3", v)

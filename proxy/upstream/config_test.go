@@ -78,14 +78,12 @@ func TestValidateReturnsEverythingWrong(t *testing.T) {
 	f("balance", func(c *Config) { c.Balance = "random" })
 	f("dial_timeout", func(c *Config) { c.DialTimeout = 0 })
 	f("fail_timeout", func(c *Config) { c.FailTimeout = -time.Second })
-	f("max_age", func(c *Config) { c.MaxAge = -1 })
-	f("max_idle", func(c *Config) { c.MaxIdle = -1 })
-	f("read_buffer_size", func(c *Config) { c.ReadBufferSize = 100 })
+	f("max_conns", func(c *Config) { c.MaxConns = -1 })
 	f("tls.min_version", func(c *Config) { c.TLS.MinVersion = "1.0" })
 	f("tls.cert_file", func(c *Config) { c.TLS.CertFile = "x" })
 
 	var zero Config
-	if n := strings.Count(zero.Validate().Error(), "\n"); n < 10 {
+	if n := strings.Count(zero.Validate().Error(), "\n"); n < 8 {
 		t.Errorf("an empty config has only %d lines of errors", n+1)
 	}
 	secret := DefaultConfig()
