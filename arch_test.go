@@ -77,14 +77,12 @@ var allowed = map[string][]string{
 	"rules/texts":        {"request", "rules/skeleton"},
 	"rules/sources":      {"identity", "store", "verdict/counter", "verdict/formula", "rules", "rules/texts"},
 	"rules/requestrules": {"identity", "request", "store", "verdict", "rules", "rules/sources", "rules/texts"},
-	"message":            {"store", "rules", "rules/skeleton", "rules/sources", "message/learn", "message/queue", "message/second", "message/varint", "problem"},
+	"message":            {"store", "rules", "rules/skeleton", "rules/sources", "message/learn", "message/queue", "message/second", "problem"},
 	"message/queue":      {"spravka", "store"},
 	"message/second":     {},
-	"message/rpc":        {"message", "message/jsonvalue", "rules"},
-	"message/inline":     {"message", "request", "message/jsonvalue", "rules"},
-	"message/learn":      {"message/varint", "request", "rules", "rules/skeleton"},
-	"message/jsonvalue":  {},
-	"message/varint":     {},
+	"message/rpc":        {"message", "rules"},
+	"message/inline":     {"message", "request", "rules"},
+	"message/learn":      {"request", "rules", "rules/skeleton"},
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 

@@ -43,8 +43,8 @@ const (
 
 // attribute is a named value of a message.
 type attribute struct {
-	Name  string
-	Value rules.Value
+	Name  string      `json:"n"`
+	Value rules.Value `json:"v"`
 }
 
 // Message is what is judged. It holds only attributes that its message domain knows. The zero value is empty.

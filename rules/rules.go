@@ -49,10 +49,10 @@ func (k Kind) String() string {
 
 // Value is a typed value of an attribute. Only the field of its Kind is set. Nothing is coerced: 1212 is not "1212".
 type Value struct {
-	Kind Kind
-	Text string     // Text
-	Int  int64      // Int, UniqueInt
-	IP   netip.Addr // IP
+	Kind Kind       `json:"k"`
+	Text string     `json:"t,omitempty"` // Text
+	Int  int64      `json:"i,omitempty"` // Int, UniqueInt
+	IP   netip.Addr `json:"a,omitzero"`  // IP
 }
 
 // The codes that a run or a compilation may end with; they are the API's.

@@ -101,12 +101,6 @@ func (r *Run) AppendTags(dst []string) []string {
 	return dst
 }
 
-// NumTags returns how many tags are set.
-func (r *Run) NumTags() int { return len(r.order) }
-
-// Tag returns the tag that was marked as number n, counted from 0.
-func (r *Run) Tag(n int) string { return r.program.tags[r.order[n]] }
-
 // AppendFired appends the set of the statements that were FALSE: 64 in each word, the first in its lowest bit.
 func (r *Run) AppendFired(dst []uint64) []uint64 { return append(dst, r.fired...) }
 

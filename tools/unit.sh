@@ -3,7 +3,7 @@
 # runs all without the race detector, also those that count allocations, each benchmark once, and the tests of tools/strangers.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
-alone='/(captcha/(drift|limits|location|steps|style)|message/(jsonvalue|learn|varint)|proxy/insert|request|rules|rules/texts|settings|svg|terminal)$'
+alone='/(captcha/(drift|limits|location|steps|style)|message/learn|proxy/insert|request|rules|rules/texts|settings|svg|terminal)$'
 mapfile -t all < <(go list ./... | grep -v '/e2e')
 if [ "${1:-}" = plain ]; then
 	go test -shuffle=on -timeout 30m "${all[@]}"

@@ -1,13 +1,14 @@
 package inline
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"antirobot/message/jsonvalue"
 )
 
 // parseReadings parses a body in each charset that it may be in, and without the bytes that are none of UTF-8, as services read it that leave
@@ -22,7 +23,7 @@ func parseReadings(body []byte, named charsets, charset string) (out []any, err 
 	}
 	var wrong error
 	for _, text := range texts {
-		v, err := jsonvalue.Parse([]byte(text))
+		v, err := parseJSON([]byte(text))
 		if err != nil {
 			wrong = err
 			continue
@@ -48,12 +49,12 @@ func (f *found) point(v any, pointer string) {
 	}
 	step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 	switch v := v.(type) {
-	case jsonvalue.Object:
+	case object:
 		n := 0
 		for _, m := range v {
-			if step == "*" || folded(m.Name) == folded(step) {
+			if step == "*" || folded(m.name) == folded(step) {
 				before := len(f.values)
-				f.point(m.Value, rest)
+				f.point(m.value, rest)
 				if len(f.values) > before {
 					n++
 				}
@@ -90,9 +91,111 @@ func (f *found) leaves(v any) {
 		for _, next := range v {
 			f.leaves(next)
 		}
-	case jsonvalue.Object:
+	case object:
 		for _, m := range v {
-			f.leaves(m.Value)
+			f.leaves(m.value)
 		}
 	}
+}
+
+// These bound a text that is read.
+const (
+	maxDepth  = 32     // of values within values
+	maxValues = 20_000 // of one text
+)
+
+// object holds the members of a JSON object in their order. A name may occur more than once, and programs differ in
+// which one they read.
+type object []member
+
+type member struct {
+	name  string
+	value any
+}
+
+// parseJSON reads one value with nothing after it: nil, bool, json.Number, string, []any or object. A byte order mark before
+// it is skipped. The value owns its texts.
+func parseJSON(text []byte) (any, error) {
+	if !utf8.Valid(text) {
+		return nil, errors.New("the text is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
+	dec.UseNumber()
+	r := jsonReader{dec, maxValues}
+	v, err := r.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the value")
+	}
+	return v, nil
+}
+
+type jsonReader struct {
+	dec  *json.Decoder
+	left int // values
+}
+
+func (r *jsonReader) token() (json.Token, error) {
+	tok, err := r.dec.Token()
+	if err != nil {
+		return nil, fmt.Errorf("not JSON: %w", err)
+	}
+	return tok, nil
+}
+
+func (r *jsonReader) value(depth int) (any, error) {
+	tok, err := r.token()
+	if err != nil {
+		return nil, err
+	}
+	if r.left--; r.left < 0 {
+		return nil, errors.New("too many values")
+	}
+	open, ok := tok.(json.Delim)
+	if !ok {
+		return tok, nil
+	}
+	if depth++; depth > maxDepth {
+		return nil, errors.New("values are nested too deeply")
+	}
+	if open == '[' {
+		return r.list(depth)
+	}
+	return r.object(depth)
+}
+
+func (r *jsonReader) list(depth int) (any, error) {
+	out := []any{}
+	for r.dec.More() {
+		v, err := r.value(depth)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	_, err := r.token()
+	return out, err
+}
+
+func (r *jsonReader) object(depth int) (any, error) {
+	out := object{}
+	for r.dec.More() {
+		tok, err := r.token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := tok.(string)
+		if !ok {
+			return nil, errors.New("a name is not a text")
+		}
+		v, err := r.value(depth)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, member{name, v})
+	}
+	_, err := r.token()
+	return out, err
 }

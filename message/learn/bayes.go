@@ -5,7 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"antirobot/message/varint"
 	"antirobot/rules"
 )
 
@@ -289,18 +288,16 @@ func (b *bayes) LoadState(src []byte) error {
 	if len(src) < 2 || src[0] != stateVersion || src[1] != 'b' {
 		return ErrState
 	}
-	r := varint.Reader{Src: src[2:]}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, s := range []*textSample{&b.good, &b.bad} {
-		for range r.Count() {
-			s.add(r.Text())
-		}
+	rest, err := b.good.load(src[2:])
+	if err == nil {
+		rest, err = b.bad.load(rest)
 	}
-	if r.Bad {
-		return ErrState
+	if err != nil {
+		return err
 	}
-	if err := b.counts.load(r.Src, counted); err != nil {
+	if err := b.counts.load(rest, counted); err != nil {
 		return err
 	}
 	if b.stale() {

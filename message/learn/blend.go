@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"antirobot/message/varint"
 	"antirobot/rules"
 )
 
@@ -66,9 +65,31 @@ func (s *textSample) add(text string) {
 func (s *textSample) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s.texts)))
 	for _, t := range s.texts {
-		dst = varint.AppendText(dst, t.text)
+		dst = append(binary.AppendUvarint(dst, uint64(len(t.text))), t.text...)
 	}
 	return dst
+}
+
+// load adds the texts that append wrote, and returns what follows them.
+func (s *textSample) load(src []byte) (rest []byte, err error) {
+	next := func() uint64 {
+		n, size := binary.Uvarint(src)
+		if size <= 0 || n > uint64(len(src)-size) {
+			err = ErrState
+			return 0
+		}
+		src = src[size:]
+		return n
+	}
+	for range next() {
+		n := next()
+		if err != nil {
+			return nil, err
+		}
+		s.add(string(src[:n]))
+		src = src[n:]
+	}
+	return src, err
 }
 
 // judgedSample is what the model says of a text that it knows, as if it did not.

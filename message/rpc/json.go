@@ -3,13 +3,85 @@ package rpc
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"antirobot/message"
 	"antirobot/rules"
 )
 
-// maxBatch bounds the requests of a batch or of a multicall.
-const maxBatch = 1000
+const (
+	maxBatch  = 1000 // requests of a batch or of a multicall
+	maxDepth  = 32   // of values within values
+	maxValues = 20_000
+)
+
+var (
+	errTooMany = errors.New("too many values")
+	errTooDeep = errors.New("values are nested too deeply")
+)
+
+// parseJSON reads one value with nothing after it: nil, bool, int64, float64, string, []any or map[string]any. Of a
+// repeated name the last value counts.
+func parseJSON(body []byte) (v any, err error) {
+	if !utf8.Valid(body) {
+		return nil, errors.New("the text is not UTF-8")
+	}
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
+	dec.UseNumber()
+	if err := dec.Decode(&v); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the value")
+	}
+	left := maxValues
+	return plain(v, 0, &left)
+}
+
+// plain makes int64 and float64 of a value's numbers, in place, within the bounds.
+func plain(v any, depth int, left *int) (_ any, err error) {
+	if *left--; *left < 0 {
+		return nil, errTooMany
+	}
+	if depth > maxDepth {
+		return nil, errTooDeep
+	}
+	switch v := v.(type) {
+	case json.Number:
+		return number(v)
+	case []any:
+		for i := range v {
+			if v[i], err = plain(v[i], depth+1, left); err != nil {
+				return nil, err
+			}
+		}
+	case map[string]any:
+		for name := range v {
+			if v[name], err = plain(v[name], depth+1, left); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return v, nil
+}
+
+func number(n json.Number) (any, error) {
+	text := n.String()
+	if !strings.ContainsAny(text, ".eE") {
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return i, nil
+		}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return nil, errors.New("a number is too big")
+	}
+	return f, nil
+}
 
 // splitBatch returns the requests of a batch; false for a body that is none.
 func splitBatch(body []byte) ([]json.RawMessage, bool, error) {
@@ -112,4 +184,28 @@ func encodeJSON(req request, result map[string]any, fault *rules.Fault) []byte {
 	b.Write(id)
 	b.WriteByte('}')
 	return b.Bytes()
+}
+
+// multicalls reads the one parameter of system.multicall: a list of structs of methodName and params. A call that is not
+// right has its error in failed, and hinders no other.
+func multicalls(params any) ([]request, error) {
+	list, _ := params.([]any)
+	if len(list) != 1 {
+		return nil, rules.Faultf(message.CodeType, "system.multicall takes one list of calls")
+	}
+	calls, ok := list[0].([]any)
+	if !ok || len(calls) > maxBatch {
+		return nil, rules.Faultf(message.CodeType, "system.multicall takes a list of at most %d calls", maxBatch)
+	}
+	out := make([]request, len(calls))
+	for i, c := range calls {
+		fields, _ := c.(map[string]any)
+		out[i].method, ok = fields["methodName"].(string)
+		if !ok {
+			out[i].failed = rules.Faultf(message.CodeCommand, "the call names no command")
+			continue
+		}
+		out[i].params, out[i].failed = onlyStruct(fields["params"])
+	}
+	return out, nil
 }

@@ -297,10 +297,10 @@ func TestXMLTexts(t *testing.T) {
 		}
 	}
 	_, _, answer := s.Serve(context.Background(), XML, []byte(`<methodCall><methodName>sf.message.log.fetch</methodName><params><param><value><struct><member><name>partner</name><value><nil/></value></member><member><name>log</name><value>messageLog</value></member></struct></value></param></params></methodCall>`), Auth{})
-	if n := strings.Count(string(answer), "a &lt;b&gt; &amp; \"c\" й"); n != 3 {
+	if n := strings.Count(string(answer), "a &lt;b&gt; &amp; &#34;c&#34; й"); n != 3 {
 		t.Errorf("%d texts in %s", n, answer)
 	}
-	if got := string(appendXML(nil, "a\x00\r\n\x1f")); got != "<value><string>a\ufffd&#13;\n\ufffd</string></value>" {
+	if got := string(appendXML(nil, "a\x00\r\n\x1f")); got != "<value><string>a\ufffd&#xD;&#xA;\ufffd</string></value>" {
 		t.Errorf("escaped %q", got)
 	}
 }

@@ -14,95 +14,84 @@ import (
 	"unicode/utf8"
 
 	"antirobot/message"
-	"antirobot/message/jsonvalue"
 	"antirobot/rules"
 )
 
-// xmlReader reads XML-RPC: elements and text alone. There are no document types, so there are no entities but the five
-// of XML, and nothing is ever fetched.
-type xmlReader struct {
-	dec  *xml.Decoder
-	left int // values
+// element is an element of XML-RPC, which has elements and text alone.
+type element struct {
+	name string
+	text []byte // without that of the elements in it
+	in   []*element
 }
 
 var errXML = errors.New("an element is not where XML-RPC has it")
 
-// next returns the next start or end element and the text before it.
-func (r *xmlReader) next() (tok xml.Token, text []byte, err error) {
-	for {
-		t, err := r.dec.RawToken()
-		if err != nil {
-			return nil, nil, err
-		}
-		switch t := t.(type) {
+// parseXML reads the only element of a document. There are no document types, so there are no entities but the five of
+// XML, and nothing is ever fetched.
+func parseXML(body []byte) (*element, error) {
+	dec := xml.NewDecoder(bytes.NewReader(body))
+	document := new(element)
+	open := []*element{document}
+	for elements := 0; ; {
+		tok, err := dec.RawToken()
+		at := open[len(open)-1]
+		switch t := tok.(type) {
+		case nil:
+			if !errors.Is(err, io.EOF) {
+				return nil, err
+			}
+			if len(open) > 1 || len(document.in) != 1 || !blank(document) {
+				return nil, errXML
+			}
+			return document.in[0], nil
 		case xml.StartElement:
-			return t.Copy(), text, nil
+			if elements++; elements > 4*maxValues || len(open) > 4*maxDepth {
+				return nil, errTooMany
+			}
+			e := &element{name: t.Name.Local}
+			at.in, open = append(at.in, e), append(open, e)
 		case xml.EndElement:
-			return t, text, nil
+			if at.name != t.Name.Local || len(open) == 1 {
+				return nil, errXML
+			}
+			open = open[:len(open)-1]
 		case xml.CharData:
-			text = append(text, t...)
-		case xml.Comment:
+			at.text = append(at.text, t...)
 		case xml.ProcInst:
 			if t.Target != "xml" {
-				return nil, nil, errors.New("processing instructions are not allowed")
+				return nil, errors.New("processing instructions are not allowed")
 			}
-		default:
-			return nil, nil, errors.New("document types are not allowed")
+		case xml.Directive:
+			return nil, errors.New("document types are not allowed")
 		}
 	}
 }
 
-// open reads the start of an element of one of the names, with only white space before it. An end element instead gives
-// an empty name.
-func (r *xmlReader) open(parent string, names ...string) (string, error) {
-	tok, text, err := r.next()
-	if err != nil {
-		return "", err
+func blank(e *element) bool { return len(bytes.TrimSpace(e.text)) == 0 }
+
+// parts returns the elements of e, which must have these names and no text between them.
+func (e *element) parts(names ...string) ([]*element, error) {
+	ok := blank(e) && slices.EqualFunc(e.in, names, func(in *element, name string) bool { return in.name == name })
+	if !ok {
+		return nil, errXML
 	}
-	if len(bytes.TrimSpace(text)) > 0 {
-		return "", errXML
-	}
-	switch t := tok.(type) {
-	case xml.StartElement:
-		if len(names) == 0 || slices.Contains(names, t.Name.Local) {
-			return t.Name.Local, nil
-		}
-	case xml.EndElement:
-		if t.Name.Local == parent {
-			return "", nil
-		}
-	}
-	return "", errXML
+	return e.in, nil
 }
 
-// must reads the start of the element name.
-func (r *xmlReader) must(name string) error {
-	got, err := r.open("", name)
-	if err == nil && got == "" {
+// each calls f with the elements of e, which must all have this name.
+func (e *element) each(name string, f func(*element) error) error {
+	if !blank(e) {
 		return errXML
 	}
-	return err
-}
-
-// close reads text and the end of the element name.
-func (r *xmlReader) close(name string) (string, error) {
-	tok, text, err := r.next()
-	if err != nil {
-		return "", err
+	for _, in := range e.in {
+		if in.name != name {
+			return errXML
+		}
+		if err := f(in); err != nil {
+			return err
+		}
 	}
-	if end, ok := tok.(xml.EndElement); !ok || end.Name.Local != name {
-		return "", errXML
-	}
-	return string(text), nil
-}
-
-// end reads the end of the element name, with only white space before it.
-func (r *xmlReader) end(name string) error {
-	text, err := r.close(name)
-	if err == nil && strings.TrimSpace(text) != "" {
-		return errXML
-	}
-	return err
+	return nil
 }
 
 // decodeXML reads a methodCall.
@@ -110,8 +99,7 @@ func decodeXML(body []byte) (req request, err error) {
 	if !utf8.Valid(body) {
 		return req, badRequest("the request is not UTF-8")
 	}
-	r := xmlReader{xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff")))), jsonvalue.MaxValues}
-	params, err := r.methodCall(&req)
+	params, err := methodCall(bytes.TrimPrefix(body, []byte("\ufeff")), &req)
 	if err != nil {
 		return req, badRequest("the request is not XML-RPC: %v", err)
 	}
@@ -123,94 +111,75 @@ func decodeXML(body []byte) (req request, err error) {
 	return req, err
 }
 
-func (r *xmlReader) methodCall(req *request) (params any, err error) {
-	if err := r.must("methodCall"); err != nil {
-		return nil, err
-	}
-	if err := r.must("methodName"); err != nil {
-		return nil, err
-	}
-	name, err := r.close("methodName")
+func methodCall(body []byte, req *request) (params any, err error) {
+	call, err := parseXML(body)
 	if err != nil {
 		return nil, err
 	}
-	req.method = strings.TrimSpace(name)
-	list := []any{}
-	switch got, err := r.open("methodCall", "params"); {
-	case err != nil:
-		return nil, err
-	case got == "params":
-		if list, err = r.params(); err != nil {
-			return nil, err
-		}
-		if err := r.end("methodCall"); err != nil {
-			return nil, err
-		}
-	}
-	if _, _, err := r.next(); !errors.Is(err, io.EOF) {
+	if call.name != "methodCall" || !blank(call) || len(call.in) == 0 || call.in[0].name != "methodName" || len(call.in[0].in) > 0 {
 		return nil, errXML
 	}
-	return list, nil
+	req.method = string(bytes.TrimSpace(call.in[0].text))
+	list := []any{}
+	call.in = call.in[1:]
+	left := maxValues
+	err = call.each("params", func(params *element) error {
+		return params.each("param", func(e *element) error {
+			value, err := e.parts("value")
+			if err != nil {
+				return err
+			}
+			v, err := value[0].value(0, &left)
+			list = append(list, v)
+			return err
+		})
+	})
+	return list, err
 }
 
-func (r *xmlReader) params() ([]any, error) {
-	list := []any{}
-	for {
-		name, err := r.open("params", "param")
-		if err != nil || name == "" {
-			return list, err
-		}
-		if err := r.must("value"); err != nil {
-			return nil, err
-		}
-		v, err := r.value(0)
+// value reads a value. Without a type it is a text.
+func (e *element) value(depth int, left *int) (any, error) {
+	if *left--; *left < 0 {
+		return nil, errTooMany
+	}
+	if depth++; depth > maxDepth {
+		return nil, errTooDeep
+	}
+	switch {
+	case len(e.in) == 0:
+		return string(e.text), nil
+	case len(e.in) > 1 || !blank(e):
+		return nil, errXML
+	}
+	switch in := e.in[0]; in.name {
+	case "struct":
+		out := map[string]any{}
+		return out, in.each("member", func(m *element) error {
+			parts, err := m.parts("name", "value")
+			if err != nil || len(parts[0].in) > 0 {
+				return errXML
+			}
+			out[string(parts[0].text)], err = parts[1].value(depth, left)
+			return err
+		})
+	case "array":
+		data, err := in.parts("data")
 		if err != nil {
 			return nil, err
 		}
-		if err := r.end("param"); err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-}
-
-// value reads what is in a value element, and its end. Without a type it is a text.
-func (r *xmlReader) value(depth int) (v any, err error) {
-	if r.left--; r.left < 0 {
-		return nil, jsonvalue.ErrTooMany
-	}
-	if depth++; depth > jsonvalue.MaxDepth {
-		return nil, errors.New("values are nested too deeply")
-	}
-	tok, text, err := r.next()
-	if err != nil {
-		return nil, err
-	}
-	start, ok := tok.(xml.StartElement)
-	if !ok {
-		if end, ok := tok.(xml.EndElement); !ok || end.Name.Local != "value" {
+		out := []any{}
+		err = data[0].each("value", func(v *element) error {
+			one, err := v.value(depth, left)
+			out = append(out, one)
+			return err
+		})
+		return out, err
+	default:
+		if len(in.in) > 0 {
 			return nil, errXML
 		}
-		return string(text), nil
+		return scalar(in.name, string(in.text))
 	}
-	if len(bytes.TrimSpace(text)) > 0 {
-		return nil, errXML
-	}
-	switch start.Name.Local {
-	case "struct":
-		v, err = r.object(depth)
-	case "array":
-		v, err = r.array(depth)
-	default:
-		var content string
-		if content, err = r.close(start.Name.Local); err == nil {
-			v, err = scalar(start.Name.Local, content)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	return v, r.end("value")
 }
 
 // scalar reads a value of a simple type.
@@ -255,53 +224,6 @@ func scalar(kind, content string) (any, error) {
 
 // xmlDate is a date, which no parameter takes: its type keeps it apart from texts.
 type xmlDate string
-
-func (r *xmlReader) object(depth int) (any, error) {
-	out := map[string]any{}
-	for {
-		got, err := r.open("struct", "member")
-		if err != nil || got == "" {
-			return out, err
-		}
-		if err := r.must("name"); err != nil {
-			return nil, err
-		}
-		name, err := r.close("name")
-		if err != nil {
-			return nil, err
-		}
-		if err := r.must("value"); err != nil {
-			return nil, err
-		}
-		if out[name], err = r.value(depth); err != nil {
-			return nil, err
-		}
-		if err := r.end("member"); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (r *xmlReader) array(depth int) (any, error) {
-	if err := r.must("data"); err != nil {
-		return nil, err
-	}
-	out := []any{}
-	for {
-		got, err := r.open("data", "value")
-		if err != nil {
-			return nil, err
-		}
-		if got == "" {
-			return out, r.end("array")
-		}
-		v, err := r.value(depth)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
-}
 
 // encodeXML writes a methodResponse.
 func encodeXML(result any, fault *rules.Fault) []byte {
@@ -357,24 +279,9 @@ func appendXML(b []byte, v any) []byte {
 	return append(b, "</value>"...)
 }
 
-// appendEscaped writes s as text of an element. What XML can't hold becomes U+FFFD; a return would come back as a newline
-// if it were not spelt out.
+// appendEscaped writes s as text of an element. Characters that XML can't hold become U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
-	for _, r := range s {
-		switch {
-		case r == '&':
-			b = append(b, "&amp;"...)
-		case r == '<':
-			b = append(b, "&lt;"...)
-		case r == '>':
-			b = append(b, "&gt;"...)
-		case r == '\r':
-			b = append(b, "&#13;"...)
-		case r < 0x20 && r != '\t' && r != '\n' || r == 0xfffe || r == 0xffff:
-			b = append(b, "\ufffd"...)
-		default:
-			b = utf8.AppendRune(b, r)
-		}
-	}
-	return b
+	var out bytes.Buffer
+	_ = xml.EscapeText(&out, []byte(s))
+	return append(b, out.Bytes()...)
 }

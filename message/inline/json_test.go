@@ -1,4 +1,4 @@
-package jsonvalue
+package inline
 
 import (
 	"encoding/json"
@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestParseJSON(t *testing.T) {
 	f := func(text string, want any) {
 		t.Helper()
-		got, err := Parse([]byte(text))
+		got, err := parseJSON([]byte(text))
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %#v, %v; want %#v", text, got, err, want)
 		}
@@ -21,9 +21,9 @@ func TestParse(t *testing.T) {
 	f(`"a\u00e9"`, "aé")
 	f("12345678901234567890.10", json.Number("12345678901234567890.10"))
 	f("[]", []any{})
-	f(`[1,["b",{}]]`, []any{json.Number("1"), []any{"b", Object{}}})
-	f(`{"a":1,"b":null,"a":"2"}`, Object{{"a", json.Number("1")}, {"b", nil}, {"a", "2"}})
-	f(strings.Repeat("[", MaxDepth)+strings.Repeat("]", MaxDepth), nested(MaxDepth))
+	f(`[1,["b",{}]]`, []any{json.Number("1"), []any{"b", object{}}})
+	f(`{"a":1,"b":null,"a":"2"}`, object{{"a", json.Number("1")}, {"b", nil}, {"a", "2"}})
+	f(strings.Repeat("[", maxDepth)+strings.Repeat("]", maxDepth), nested(maxDepth))
 }
 
 // nested is a list in a list in a list.
@@ -35,10 +35,10 @@ func nested(depth int) any {
 	return out
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseJSONRefuses(t *testing.T) {
 	f := func(text, want string) {
 		t.Helper()
-		if v, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if v, err := parseJSON([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.20q: %v, error %v; want %q", text, v, err, want)
 		}
 	}
@@ -51,15 +51,15 @@ func TestParseRefuses(t *testing.T) {
 	f("[1}", "not JSON")
 	f("1 2", "something follows")
 	f("[] ]", "something follows")
-	f(strings.Repeat("[", MaxDepth+1), "too deeply")
-	f("["+strings.Repeat("1,", MaxValues)+"1]", ErrTooMany.Error())
+	f(strings.Repeat("[", maxDepth+1), "too deeply")
+	f("["+strings.Repeat("1,", maxValues)+"1]", "too many values")
 }
 
-func FuzzParse(f *testing.F) {
+func FuzzParseJSON(f *testing.F) {
 	f.Add([]byte(`{"a":[1,"b",null,{"a":false}],"a":1e9}`))
 	f.Add([]byte("\ufeff[[[]]]"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		v, err := Parse(text)
+		v, err := parseJSON(text)
 		var plain any
 		if reference := json.Unmarshal([]byte(strings.TrimPrefix(string(text), "\ufeff")), &plain); err == nil && reference != nil {
 			var tooBig *json.UnmarshalTypeError // encoding/json makes float64 of numbers
