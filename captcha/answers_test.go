@@ -234,13 +234,13 @@ func TestConfigValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := Config{
-		Digits: 3, TestAnswer: "12x", FormMaxBytes: -1, RenderQueue: -1, Headers: HeadersConfig{Verdict: "a b"},
+		Digits: 3, TestAnswer: "12x", FormMaxBytes: -1, RenderConcurrency: -1, Headers: HeadersConfig{Verdict: "a b"},
 		ProbeCookie: "a", LangCookie: "a",
 	}
 	err := bad.Validate()
 	for _, path := range []string{
-		"key_ttl: ", "digits: ", "form_max_bytes: ", "form_ttl: ", "rates.images.per_minute: ", "rates.checks.burst: ", "passes_per_hour: ",
-		"pass.lifetime: ", "render_queue: ", "spent_wrong: ", "rate_entries: ", "store_timeout: ", "test_answer: ", "headers.verdict: ",
+		"key_ttl: ", "digits: ", "form_max_bytes: ", "passes_per_hour: ",
+		"pass.lifetime: ", "work.hashes: ", "render_concurrency: ", "test_answer: ", "headers.verdict: ",
 		"headers.request_id: ", "lang_cookie: ",
 	} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+path) {
@@ -263,7 +263,7 @@ func TestConfigValidate(t *testing.T) {
 			t.Errorf("no complaint about %s in:\n%v", path, err)
 		}
 	}
-	for _, c := range []any{Config{}, ServiceConfig{}, RatesConfig{}, Rate{}, HeadersConfig{}, PartnerConfig{}} {
+	for _, c := range []any{Config{}, ServiceConfig{}, HeadersConfig{}, PartnerConfig{}} {
 		typ := reflect.TypeOf(c)
 		for i := range typ.NumField() {
 			if typ.Field(i).Tag.Get("mapstructure") == "" {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/templates"
 )
@@ -73,7 +72,7 @@ func (q *Request) readProof(key, proof string) (print [16]byte) {
 
 // bind binds a pass to the browser that has earned it, if that has proved itself and the pass is for one host: on the other
 // hosts of a cookie domain a browser has other keys. Both the network of the question and that of the answer are its own.
-func (c *Captcha) bind(q *Request, r *result) {
+func (an *answers) bind(q *Request, r *result) {
 	if !q.Service.bind || r.pass.Partner != 0 || q.Service.id.CookieDomain(q.View.Host) != "" {
 		return
 	}
@@ -84,12 +83,12 @@ func (c *Captcha) bind(q *Request, r *result) {
 // mayMove reports whether a visitor is first asked to prove that a pass from another network is its own. What is asked for
 // because of a message or by the service needs an answer, unless the pass was earned by one just now. stay says that the
 // browser could not prove it.
-func (c *Captcha) mayMove(q *Request, reason templates.Reason, least steps.Step, stay bool) bool {
+func (ak *asks) mayMove(q *Request, reason templates.Reason, least Step, stay bool) bool {
 	switch {
 	case stay || !q.ID.Away.Keyed() || q.Partner != nil || reason == templates.ReasonMessage:
 		return false
 	case reason == templates.ReasonService:
-		return c.Satisfies(&q.ID.Away, least)
+		return satisfies(&q.ID.Away, least, ak.now())
 	}
 	return true
 }
@@ -103,18 +102,18 @@ func (move) code() byte { return moveCode }
 
 // moved gives the visitor the pass that it has brought along for this network as well, if its browser has proved that it is
 // the one that earned it. Nothing is earned, and what was paid stays paid. right says that the check of the browser is.
-func (c *Captcha) moved(q *Request, r *result, right bool, at time.Time) {
+func (an *answers) moved(q *Request, r *result, right bool, at time.Time) {
 	p := q.ID.Away
 	r.state = stateUnmoved
 	if !right || !p.Keyed() || r.print != p.Key || r.took > moveFor {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), an.patience)
 	defer cancel()
-	if c.spendKey(ctx, q, &r.key, "spend a move") != stateSolved {
+	if an.spendKey(ctx, q, &r.key, "spend a move") != stateSolved {
 		return
 	}
 	p.MoveTo(identity.NetKey(identity.NetOf(r.key.addr)))
 	p.MoveTo(q.ID.NetKey())
-	r.pass, r.cookie, r.state = p, c.passCookie(q, &p, at), stateMoved
+	r.pass, r.cookie, r.state = p, an.passCookie(q, &p, at), stateMoved
 }

@@ -98,7 +98,7 @@ func (e *env) away(p spravka.Pass, opts ...opt) (page Response, fields url.Value
 // checked is the answer to a silent check, without a signature.
 func (e *env) checked(key string) string {
 	e.t.Helper()
-	k, _, err := e.c.open(e.request("GET", "https://example.com/"), key, e.now())
+	k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), key, e.now())
 	if err != nil || len(k.secret) != silentSecret {
 		e.t.Fatalf("no check: %v, kind %d", err, k.kind)
 	}

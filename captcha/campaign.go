@@ -13,12 +13,13 @@ import (
 type AlarmConfig struct {
 	// Solved is the least number of right answers that a network gives within the hour or two.
 	Solved int64 `mapstructure:"solved"`
-	// Quick is the time within which nobody can read and type the digits.
-	Quick time.Duration `mapstructure:"quick"`
 	// Revoke takes back the passes of a campaign while it goes on: of the kind of browser in the network, not of its
 	// neighbours; of a shape those that quick answers have earned.
 	Revoke bool `mapstructure:"revoke"`
 }
+
+// quickAnswer is the time within which nobody can read and type the digits.
+const quickAnswer = 2500 * time.Millisecond
 
 // A campaign across networks is a shape: clients with the same handshake, the same header fields and the same kind of browser.
 // People share shapes with machines, so only those of its answers are worth the least that are quick themselves.
@@ -43,18 +44,18 @@ func shapeOf(q *Request) uint64 {
 }
 
 // quick reports whether an answer looks like a machine's by itself.
-func (c *Captcha) quick(r *result) bool {
-	return r.robot || r.opened && r.key.read() && r.took < c.cfg.Alarm.Quick
+func (r *result) quick() bool {
+	return r.robot || r.opened && r.key.read() && r.took < quickAnswer
 }
 
 // isShaped reports whether the solvers of the client's shape appear to be machines.
-func (c *Captcha) isShaped(q *Request, k *key, at time.Time) bool {
-	return k.partner == 0 && c.tally.Machines(outcomes.Shape(shapeOf(q)), c.cfg.Alarm.Solved, at)
+func (wt *watch) isShaped(q *Request, k *key, at time.Time) bool {
+	return k.partner == 0 && wt.tally.Machines(outcomes.Shape(shapeOf(q)), wt.cfg.Alarm.Solved, at)
 }
 
 // isCampaign reports whether the solvers who look like this one appear to be machines.
-func (c *Captcha) isCampaign(n netip.Prefix, agent uint64, at time.Time) bool {
-	return c.tally.Machines(outcomes.Campaign(n, agent), c.cfg.Alarm.Solved, at)
+func (wt *watch) isCampaign(n netip.Prefix, agent uint64, at time.Time) bool {
+	return wt.tally.Machines(outcomes.Campaign(n, agent), wt.cfg.Alarm.Solved, at)
 }
 
 // revokeEvery is how often the passes of a campaign are taken back while it goes on.
@@ -62,19 +63,19 @@ const revokeEvery = time.Minute
 
 // noteCampaign takes back, if the configuration says so, what a campaign has earned: a kind of browser in a network, or with the
 // zero Prefix the clients of a shape, as far as they answered as machines do.
-func (c *Captcha) noteCampaign(n netip.Prefix, agent uint64, at time.Time) {
-	if !c.cfg.Alarm.Revoke || c.revoke == nil || agent == 0 {
+func (wt *watch) noteCampaign(n netip.Prefix, agent uint64, at time.Time) {
+	if !wt.cfg.Alarm.Revoke || wt.revoke == nil || agent == 0 {
 		return
 	}
 	name := outcomes.Shape(agent)
 	if n.IsValid() {
 		name = outcomes.Campaign(n, agent)
 	}
-	if !c.tally.Machines(name, c.cfg.Alarm.Solved, at) || c.revokes.Take(c.revokes.AddrKey(n.Addr(), agent), at) > 0 {
+	if !wt.tally.Machines(name, wt.cfg.Alarm.Solved, at) || wt.revokes.Take(wt.revokes.AddrKey(n.Addr(), agent), at) > 0 {
 		return
 	}
-	c.log.Warn().Str("campaign", name.String()).Msg("machines solve: their passes are revoked")
-	if err := c.revoke(n, agent, at); err != nil {
-		c.log.Error().Err(err).Msg("revoke the passes of a campaign")
+	wt.log.Warn().Str("campaign", name.String()).Msg("machines solve: their passes are revoked")
+	if err := wt.revoke(n, agent, at); err != nil {
+		wt.log.Error().Err(err).Msg("revoke the passes of a campaign")
 	}
 }

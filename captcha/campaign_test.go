@@ -37,7 +37,7 @@ func TestCampaignPaysAlone(t *testing.T) {
 		agent uint64
 	}
 	var revoked []revocation
-	e.c.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {
+	e.c.watch.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {
 		revoked = append(revoked, revocation{net, agent})
 		return nil
 	}
@@ -48,7 +48,7 @@ func TestCampaignPaysAlone(t *testing.T) {
 	}
 	member := e.solvedBy("198.51.100.9", machine, time.Second)
 	neighbour := e.solvedBy("198.51.100.9", person, 8*time.Second)
-	floor := uint32(e.c.cfg.Pass.AllowanceFloor)
+	floor := e.c.cfg.Pass.Floor()
 	if before.Allowance <= floor || member.Allowance != floor || neighbour.Allowance <= floor {
 		t.Errorf("passes of %d before, %d in the campaign, %d beside it; the floor is %d", before.Allowance, member.Allowance, neighbour.Allowance, floor)
 	}
@@ -75,12 +75,11 @@ func TestCampaignPaysAlone(t *testing.T) {
 // quick one with another, are not among them.
 func TestCampaignAcrossNetworks(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Alarm.Solved, c.Alarm.Revoke = 5, true
+		c.Alarm.Solved, c.Alarm.Revoke = 3, true
 		c.PassesPerHour, c.PassesPerDay = 1000, 1000
-		c.Pass.AllowanceFloor = 1 // below what quick answers are worth by themselves
 	})
 	var revoked []uint64
-	e.c.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {
+	e.c.watch.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {
 		if net.IsValid() {
 			t.Errorf("what %v earned is taken back", net)
 		}
@@ -88,11 +87,11 @@ func TestCampaignAcrossNetworks(t *testing.T) {
 		return nil
 	}
 	const shared, other = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
-	for i := range 6 {
+	for i := range 3 {
 		e.solvedBy(fmt.Sprintf("198.51.%d.1", i), shared, time.Second)
 		e.pass(time.Minute)
 	}
-	floor := uint32(e.c.cfg.Pass.AllowanceFloor)
+	floor := e.c.cfg.Pass.Floor()
 	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor || len(revoked) == 0 || revoked[0] != p.Shape ||
 		outcomes.Shape(p.Shape).String() != e.c.Challenges().Campaigns[0].Name {
 		t.Errorf("a member's pass is worth %d, the floor is %d; of its shape %x, revoked: %x", p.Allowance, floor, p.Shape, revoked)

@@ -16,7 +16,6 @@ import (
 	"antirobot/captcha/limits"
 	"antirobot/captcha/media"
 	"antirobot/captcha/outcomes"
-	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
@@ -42,7 +41,7 @@ type Request struct {
 	// Unsure is set if the verdict is not sure that the visitor is a robot; Require is the step that the service asks for.
 	Unsure  bool
 	Read    bool // it is asked for what its network has read, and for nothing else
-	Require steps.Step
+	Require Step
 	// Partner is set for a request of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
 	// Beside says that a balancer brings the request and sends others to the service itself: the gateway sees only what
@@ -88,36 +87,38 @@ type Deps struct {
 	// Previous is the Captcha before a reload of the configuration, nil at the start: its memory of answered keys and of
 	// addresses is taken over where the bounds stay the same.
 	Previous *Captcha
+
+	bounds *bounds // nil: defaultBounds
 }
 
 // Captcha makes and checks challenges. It is safe for concurrent use, starts no goroutine, and needs no Close.
 type Captcha struct {
-	cfg   Config
-	keys  *spravka.Keys
-	store store.Store
-	now   func() time.Time
-	log   zerolog.Logger
-	count counters
+	*core
 
-	visitors Visitors // nil: nobody is established
-	manners  Manners  // nil: everybody reads alike
-	revoke   func(net netip.Prefix, agent uint64, at time.Time) error
-	revokes  *bounded.Rate // campaigns whose passes were taken back
-	tally    *outcomes.Tally
+	pages    *pages
+	probes   *probes
+	links    *links
+	issuer   *issuer
+	ladder   *ladder
+	prices   *prices
+	watch    *watch
+	answers  *answers
+	pictures *pictures
+	asks     *asks
+	forms    *forms
+	grants   *grants
+	told     *bounded.Rate // page telemetry
+}
 
-	kinds  kinds
-	maker  *media.Maker
-	spent  *limits.Once
-	turns  [256]sync.Mutex // of right answers to one key, by its nonce
-	home   [4]byte         // names this memory of spent keys in those that are issued with it
-	rates  [media.Count]*bounded.Rate
-	perKey *bounded.Rate // deliveries of a challenge's media
-	checks *bounded.Rate
-	lost   *bounded.Rate // right answers without the cookie coming back
-	told   *bounded.Rate // what pages say of their browsers
-	climbs climbs
-
-	zippers sync.Pool // of *gzip.Writer, for pages
+// core is what all parts of a Captcha share.
+type core struct {
+	cfg      Config
+	patience time.Duration // for one operation of the store
+	keys     *spravka.Keys
+	store    store.Store
+	now      func() time.Time
+	log      zerolog.Logger
+	count    counters
 }
 
 // New makes a Captcha from a valid configuration.
@@ -134,53 +135,57 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	if d.Metrics == nil {
 		d.Metrics = metrics.NewSet()
 	}
-	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
-	c := &Captcha{
-		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: outcomes.New(cfg.KeyTTL), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
-		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}, move{}}},
-		maker:   media.New(media.Config{Places: cfg.RenderConcurrency, Queue: cfg.RenderQueue, Wait: cfg.RenderWait, Cache: cfg.MediaCacheBytes}),
-		spent:   limits.NewOnce(cfg.KeyTTL, cfg.SpentWrong),
-		perKey:  cfg.Rates.Key.pace(cfg.RateEntries),
-		rates:   [media.Count]*bounded.Rate{media.Picture: cfg.Rates.Images.pace(cfg.RateEntries), media.Sound: cfg.Rates.Audio.pace(cfg.RateEntries)},
-		checks:  cfg.Rates.Checks.pace(cfg.RateEntries),
-		revokes: bounded.NewRate(revokeEvery, 1, cfg.RateEntries),
-		lost:    bounded.NewRate(lostEvery, lostMany, cfg.RateEntries),
-		told:    bounded.NewRate(toldEvery, toldMany, cfg.RateEntries),
-		climbs:  newClimbs(cfg.RateEntries),
+	b := defaultBounds()
+	if d.bounds != nil {
+		b = *d.bounds
 	}
-	id := spravka.NewID()
-	copy(c.home[:], id[:])
+	co := &core{
+		cfg: cfg, patience: b.store, keys: d.Keys, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+	}
+	c := &Captcha{core: co, told: bounded.NewRate(toldEvery, toldMany, b.entries)}
+	c.pages = &pages{core: co}
+	c.probes = &probes{core: co, lost: bounded.NewRate(lostEvery, lostMany, b.entries)}
+	c.links = &links{core: co}
+	c.issuer = newIssuer(co, c.pages, c.probes, &b)
+	c.ladder = &ladder{core: co, climbs: newClimbs(b.entries), visitors: d.Visitors}
+	c.prices = &prices{core: co, visitors: d.Visitors, manners: d.Manners}
+	c.watch = &watch{
+		core: co, pages: c.pages, tally: outcomes.New(cfg.KeyTTL), revoke: d.Revoke,
+		revokes: bounded.NewRate(revokeEvery, 1, b.entries),
+	}
+	c.answers = &answers{
+		core: co, issuer: c.issuer, probes: c.probes, ladder: c.ladder, prices: c.prices, watch: c.watch,
+		spent: limits.NewOnce(cfg.KeyTTL, b.wrong), checks: b.pace(b.checks),
+	}
+	c.pictures = &pictures{
+		core: co, pages: c.pages, issuer: c.issuer, watch: c.watch, perKey: b.pace(b.media),
+		rates: [media.Count]*bounded.Rate{media.Picture: b.pace(b.images), media.Sound: b.pace(b.audio)},
+	}
+	c.asks = &asks{
+		core: co, pages: c.pages, probes: c.probes, links: c.links, issuer: c.issuer, ladder: c.ladder, prices: c.prices,
+		watch: c.watch, answers: c.answers,
+	}
+	c.forms = &forms{asks: c.asks}
+	c.grants = &grants{core: co, spent: c.answers.spent}
 	if d.Previous != nil {
 		c.inherit(d.Previous)
 	}
-	d.Metrics.GetOrCreateGauge("antirobot_captcha_machines_solve", func() float64 { return float64(len(c.Challenges().MachinesSolve)) })
+	d.Metrics.GetOrCreateGauge("antirobot_captcha_machines_solve", func() float64 {
+		return float64(len(c.Challenges().MachinesSolve))
+	})
 	return c, nil
 }
 
 // inherit takes over the memory of the Captcha before a reload.
 func (c *Captcha) inherit(p *Captcha) {
-	c.tally = p.tally
 	now, was := &c.cfg, &p.cfg
-	if now.KeyTTL == was.KeyTTL && now.SpentWrong == was.SpentWrong {
-		c.spent, c.home = p.spent, p.home
+	if now.KeyTTL == was.KeyTTL {
+		c.answers.spent, c.issuer.home = p.answers.spent, p.issuer.home
+		c.grants.spent = p.answers.spent
 	}
-	c.maker.Inherit(p.maker, now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles))
-	if now.RateEntries != was.RateEntries {
-		return
-	}
-	c.lost, c.told, c.climbs = p.lost, p.told, p.climbs
-	if now.Rates.Images == was.Rates.Images {
-		c.rates[media.Picture] = p.rates[media.Picture]
-	}
-	if now.Rates.Key == was.Rates.Key {
-		c.perKey = p.perKey
-	}
-	if now.Rates.Audio == was.Rates.Audio {
-		c.rates[media.Sound] = p.rates[media.Sound]
-	}
-	if now.Rates.Checks == was.Rates.Checks {
-		c.checks = p.checks
-	}
+	c.issuer.maker.Inherit(p.issuer.maker, now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles))
+	c.watch.tally, c.probes.lost, c.told, c.ladder.climbs = p.watch.tally, p.probes.lost, p.told, p.ladder.climbs
+	c.pictures.rates, c.pictures.perKey, c.answers.checks = p.pictures.rates, p.pictures.perKey, p.answers.checks
 }
 
 // FormLimit is the largest body, in bytes, of a form that ChallengeForm can carry.
@@ -238,9 +243,15 @@ const (
 	typeXML  = "text/xml; charset=utf-8"
 )
 
+// pages renders the gateway's own answers.
+type pages struct {
+	*core
+	zippers sync.Pool // of *gzip.Writer
+}
+
 // own starts an answer of the gateway itself with the fields common to all of them. verdict is captcha, blocked, or empty
 // for an answer that is neither.
-func (c *Captcha) own(q *Request, status int, contentType, verdict string) Response {
+func (pg *pages) own(q *Request, status int, contentType, verdict string) Response {
 	a := Response{Status: status, Header: make([]HeaderField, 0, 14)}
 	if contentType != "" {
 		a.add("Content-Type", contentType)
@@ -248,10 +259,10 @@ func (c *Captcha) own(q *Request, status int, contentType, verdict string) Respo
 	a.add("Cache-Control", "no-store")
 	a.add("X-Content-Type-Options", "nosniff")
 	if q.RequestID != "" {
-		a.add(c.cfg.Headers.RequestID, q.RequestID)
+		a.add(pg.cfg.Headers.RequestID, q.RequestID)
 	}
 	if verdict != "" {
-		a.add(c.cfg.Headers.Verdict, verdict)
+		a.add(pg.cfg.Headers.Verdict, verdict)
 		if q.Service.yandex {
 			if verdict == verdictBlocked {
 				verdict = "403"
@@ -259,7 +270,7 @@ func (c *Captcha) own(q *Request, status int, contentType, verdict string) Respo
 			a.add("X-Yandex-Captcha", verdict)
 		}
 	}
-	if c.cfg.TestAnswer != "" {
+	if pg.cfg.TestAnswer != "" {
 		a.add("X-Antirobot-Test", "1")
 	}
 	return a
@@ -271,8 +282,8 @@ const (
 )
 
 // html makes an answer that is a page.
-func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.Language) Response {
-	a := c.own(q, status, typeHTML, verdict)
+func (pg *pages) html(q *Request, status int, verdict string, lang *templates.Language) Response {
+	a := pg.own(q, status, typeHTML, verdict)
 	a.add("Content-Language", lang.Tag)
 	a.add("Content-Security-Policy", q.Service.brand.CSP())
 	a.add("Referrer-Policy", "no-referrer")
@@ -293,22 +304,22 @@ func (a *Response) after(wait time.Duration) {
 func seconds(wait time.Duration) int64 { return int64((wait + time.Second - 1) / time.Second) }
 
 // language is the page's language: chosen in the URL or form, remembered, or requested by the browser.
-func (c *Captcha) language(q *Request, p *params) *templates.Language {
+func (pg *pages) language(q *Request, p *params) *templates.Language {
 	if p != nil {
 		if l := q.Service.set.Lang(p.lang); l != nil {
 			return l
 		}
 	}
-	if l := q.Service.set.Lang(cookieValue(q.View, c.cfg.LangCookie)); l != nil {
+	if l := q.Service.set.Lang(cookieValue(q.View, pg.cfg.LangCookie)); l != nil {
 		return l
 	}
 	return q.Service.set.Match(string(q.View.Get("Accept-Language")))
 }
 
 // fault answers when a page could not be rendered, which is an error of ours.
-func (c *Captcha) fault(q *Request, err error) Response {
-	c.log.Error().Err(err).Str("request_id", q.RequestID).Msg("captcha page")
-	a := c.own(q, 500, "text/plain; charset=utf-8", "")
+func (pg *pages) fault(q *Request, err error) Response {
+	pg.log.Error().Err(err).Str("request_id", q.RequestID).Msg("captcha page")
+	a := pg.own(q, 500, "text/plain; charset=utf-8", "")
 	a.Body = []byte(fmt.Sprintf("Internal error. Request number: %s\n", q.RequestID))
 	return a
 }

@@ -12,16 +12,16 @@ import (
 // A page has what its visitor's own URL or form says beside what is secret, and a length tells an eavesdropper which of the two repeat each
 // other (BREACH). That takes many answers with one secret: here each answer has secrets of its own, a key and a sealed form that are
 // encrypted anew with a nonce, and the rest is in the URL. Keep it so.
-func (c *Captcha) setPage(q *Request, a *Response, body []byte) {
+func (pg *pages) setPage(q *Request, a *Response, body []byte) {
 	a.Body = body
 	if !request.AcceptsCoding(q.View.Get("Accept-Encoding"), "gzip") {
 		return
 	}
-	z, ok := c.zippers.Get().(*gzip.Writer)
+	z, ok := pg.zippers.Get().(*gzip.Writer)
 	if !ok {
 		z, _ = gzip.NewWriterLevel(nil, gzip.BestSpeed) // the level is one
 	}
-	defer c.zippers.Put(z)
+	defer pg.zippers.Put(z)
 	b := bytes.NewBuffer(make([]byte, 0, len(body)/2))
 	z.Reset(b)
 	if _, err := z.Write(body); err != nil || z.Close() != nil {

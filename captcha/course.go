@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"antirobot/bounded"
 	"antirobot/captcha/outcomes"
 	"antirobot/identity"
 	"antirobot/spravka"
@@ -46,26 +47,35 @@ func deviceOf(agent []byte) string {
 	return deviceOther
 }
 
+// watch counts the outcomes of challenges, and finds campaigns in them.
+type watch struct {
+	*core
+	pages   *pages
+	tally   *outcomes.Tally
+	revoke  func(net netip.Prefix, agent uint64, at time.Time) error
+	revokes *bounded.Rate // campaigns whose passes were taken back
+}
+
 // who returns what q's challenge is counted by. A partner's request says nothing of its user's browser.
-func (c *Captcha) who(q *Request, shown way, partner bool) outcomes.Who {
-	w := outcomes.Who{Way: shown.String(), Language: c.language(q, nil).Tag, Device: deviceOther, Net: q.ID.Net, Agent: agentOf(q)}
+func (wt *watch) who(q *Request, shown way, partner bool) outcomes.Who {
+	w := outcomes.Who{Way: shown.String(), Language: wt.pages.language(q, nil).Tag, Device: deviceOther, Net: q.ID.Net, Agent: agentOf(q)}
 	if !partner {
 		w.Device = deviceOf(q.View.Get("User-Agent"))
 	}
 	return w
 }
 
-func (c *Captcha) noteShown(q *Request, shown way, at time.Time) {
-	w := c.who(q, shown, q.Partner != nil) // without a shape: who only looks sends other fields
+func (wt *watch) noteShown(q *Request, shown way, at time.Time) {
+	w := wt.who(q, shown, q.Partner != nil) // without a shape: who only looks sends other fields
 	more := outcomes.Count{Shown: 1}
 	if shown == wayWork { // which the script of a loaded page asks for
 		more.Loaded = 1
 	}
-	c.tally.Count(at, &w, more)
+	wt.tally.Count(at, &w, more)
 }
 
 // noteTried counts an answer; an empty one, one that was not checked, and one to no key of ours do not count.
-func (c *Captcha) noteTried(q *Request, r *result, at time.Time) {
+func (wt *watch) noteTried(q *Request, r *result, at time.Time) {
 	if !r.opened || r.key.kind == moveCode {
 		return
 	}
@@ -74,53 +84,53 @@ func (c *Captcha) noteTried(q *Request, r *result, at time.Time) {
 	default:
 		return
 	}
-	w := c.who(q, r.key.way, q.Partner != nil || r.key.partner != 0)
+	w := wt.who(q, r.key.way, q.Partner != nil || r.key.partner != 0)
 	w.Net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
 	w.Shape = shapeOf(q)
 	if r.key.partner != 0 {
 		w.Agent, w.Shape = 0, 0
-	} else if c.quick(r) {
-		defer c.noteCampaign(netip.Prefix{}, shapeOf(q), at)
+	} else if r.quick() {
+		defer wt.noteCampaign(netip.Prefix{}, shapeOf(q), at)
 	}
-	defer c.noteCampaign(w.Net, w.Agent, at)
+	defer wt.noteCampaign(w.Net, w.Agent, at)
 	more := outcomes.Count{Tried: 1}
 	if r.state == stateSolved {
-		c.tally.Earned(&r.pass.ID, &w, at)
+		wt.tally.Earned(&r.pass.ID, &w, at)
 		more.Solved, more.Times = 1, outcomes.Took(r.took)
-		if c.quick(r) {
+		if r.quick() {
 			more.Quick = 1
 		}
 	}
-	c.tally.Count(at, &w, more)
+	wt.tally.Count(at, &w, more)
 }
 
 // noteLoaded counts a challenge whose picture, sound or part is sent, once: not the digits beside another step.
-func (c *Captcha) noteLoaded(q *Request, k *key, at time.Time) {
+func (wt *watch) noteLoaded(q *Request, k *key, at time.Time) {
 	beside := k.kind == digitsCode && k.way > wayXML
-	if beside || k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !c.tally.Loads(k.nonce, at) {
+	if beside || k.kind == moveCode || k.kind == movingCode && k.secret[0] > 0 || !wt.tally.Loads(k.nonce, at) {
 		return
 	}
-	w := c.who(q, k.way, false)
+	w := wt.who(q, k.way, false)
 	w.Net = identity.NetOf(k.addr)
-	c.count.loaded.Inc()
-	c.tally.Count(at, &w, outcomes.Count{Loaded: 1})
+	wt.count.loaded.Inc()
+	wt.tally.Count(at, &w, outcomes.Count{Loaded: 1})
 }
 
 // CameBack counts the solvers who use their passes for the first time, within an hour: passes are those of a request that goes
 // on to its service. It is called for each such request, takes no lock and allocates nothing unless there is something to count.
 // Only passes that were earned at this gateway are known.
 func (c *Captcha) CameBack(passes []spravka.Pass) {
-	if n := c.tally.CameBack(passes, c.now); n > 0 {
+	if n := c.watch.tally.CameBack(passes, c.now); n > 0 {
 		c.count.returned.Add(n)
 	}
 }
 
 // Challenges returns the outcomes of the challenges of the last hour or two.
 func (c *Captcha) Challenges() outcomes.Challenges {
-	return c.tally.Challenges(c.now(), c.cfg.Alarm.Solved)
+	return c.watch.tally.Challenges(c.now(), c.cfg.Alarm.Solved)
 }
 
 // Share exchanges answers with the other gateways of the store until ctx ends: whether machines solve is judged on all of them.
 func (c *Captcha) Share(ctx context.Context) {
-	c.tally.Share(ctx, c.store, c.now, c.count.failures.Inc)
+	c.watch.tally.Share(ctx, c.store, c.now, c.count.failures.Inc)
 }

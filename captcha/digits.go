@@ -11,7 +11,7 @@ import (
 	dchest "github.com/dchest/captcha"
 
 	"antirobot/captcha/media"
-	"antirobot/captcha/style"
+	"antirobot/captcha/picture"
 )
 
 // kind is one kind of challenge. Its question is sealed into the key as its secret: nothing else carries state. Further
@@ -99,7 +99,7 @@ func (d *digits) render(m media.Medium, id string, secret []byte, level uint8, l
 	switch m {
 	case media.Picture:
 		plain := dchest.NewImage(id, secret, pictureWidth, pictureHeight)
-		err = png.Encode(&buf, style.Draw(plain.Paletted, d.styles, level, id))
+		err = png.Encode(&buf, picture.Digits(plain.Paletted, d.styles, level, id))
 	case media.Sound:
 		a := dchest.NewAudio(id, secret, lang)
 		buf.Grow(a.EncodedLen() + 1)

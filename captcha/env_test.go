@@ -32,28 +32,34 @@ type env struct {
 	set   *templates.Set
 	svc   *Settings
 	ids   int
+
+	bounds bounds
 }
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// pages are those of every env: nobody changes them.
-var pages = sync.OnceValues(func() (*templates.Set, error) { return templates.New(nil) })
+// testPages are those of every env: nobody changes them.
+var testPages = sync.OnceValues(func() (*templates.Set, error) { return templates.New(nil) })
 
-func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceConfig)) *env {
+func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceConfig), tune ...func(*bounds)) *env {
 	t.Helper()
 	e := &env{t: t}
 	e.clock.Store(start.UnixNano())
 	e.store = store.NewMemory(e.now)
 	var err error
-	if e.set, err = pages(); err != nil {
+	if e.set, err = testPages(); err != nil {
 		t.Fatal(err)
 	}
 	if e.ring, err = spravka.NewRing([]spravka.Key{spravka.MakeKey(start)}); err != nil {
 		t.Fatal(err)
 	}
 	cfg, scfg, icfg := DefaultConfig(), DefaultServiceConfig(), identity.DefaultServiceConfig()
-	cfg.StoreTimeout = time.Minute // the machine may be busy
-	cfg.RateEntries = 1 << 12      // the race detector marks every byte of these tables, for each test anew
+	e.bounds = defaultBounds()
+	e.bounds.store = time.Minute // the machine may be busy
+	e.bounds.entries = 1 << 12   // the race detector marks every byte of these tables, for each test anew
+	for _, f := range tune {
+		f(&e.bounds)
+	}
 	if edit != nil {
 		edit(&cfg, &scfg, &icfg)
 	}
@@ -64,7 +70,7 @@ func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceCo
 
 func (e *env) newCaptcha(cfg Config) *Captcha {
 	e.t.Helper()
-	c, err := New(cfg, Deps{Keys: spravka.NewKeys(e.ring), Store: e.store, Now: e.now, Log: zerolog.Nop()})
+	c, err := New(cfg, Deps{Keys: spravka.NewKeys(e.ring), Store: e.store, Now: e.now, Log: zerolog.Nop(), bounds: &e.bounds})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -92,6 +98,11 @@ func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceC
 func (e *env) now() time.Time { return time.Unix(0, e.clock.Load()).UTC() }
 
 func (e *env) pass(d time.Duration) { e.clock.Add(int64(d)) }
+
+// manyChecks lifts the rate of answers; onePlace renders one medium at a time.
+func manyChecks(b *bounds) { b.checks = rate{60_000, 10_000} }
+
+func onePlace(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.RenderConcurrency = 1 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 
@@ -165,7 +176,7 @@ func (e *env) answerOf(token string) string {
 	e.t.Helper()
 	for _, host := range []string{"example.com", "www.example.com"} {
 		q := e.request("GET", "https://"+host+"/")
-		if k, _, err := e.c.open(q, token, e.now()); err == nil {
+		if k, _, err := e.c.issuer.open(q, token, e.now()); err == nil {
 			var b strings.Builder
 			for _, d := range k.secret {
 				b.WriteByte('0' + d)
@@ -239,7 +250,7 @@ func (e *env) occupy() (leave func()) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _, _ = e.c.maker.Make(&media.Item{Nonce: spravka.NewID()}, 0, func() ([]byte, error) {
+		_, _, _ = e.c.issuer.maker.Make(&media.Item{Nonce: spravka.NewID()}, 0, func() ([]byte, error) {
 			close(placed)
 			<-over
 			return nil, errors.New("nothing was to be made")
@@ -262,3 +273,6 @@ func newLoggingEnv(t *testing.T) (*env, *bytes.Buffer) {
 	e.c = c
 	return e, &log
 }
+
+// knows sets the established visitors.
+func (e *env) knows(v Visitors) { e.c.ladder.visitors, e.c.prices.visitors = v, v }

@@ -30,7 +30,7 @@ func (s *Settings) Inserts() (path string, extends bool) { return s.inserted, s.
 // EvidenceScript serves the script of a page, with a seal that binds what it says to its visitor. It is not to be kept.
 func (c *Captcha) EvidenceScript(q *Request) Response {
 	if m := q.method(); m != "GET" && m != "HEAD" {
-		return c.notAllowed(q, "GET, HEAD")
+		return c.pages.notAllowed(q, "GET, HEAD")
 	}
 	file, ok := q.Service.set.Static(evidenceScript)
 	if !ok {
@@ -42,7 +42,7 @@ func (c *Captcha) EvidenceScript(q *Request) Response {
 	if err != nil {
 		panic("BUG: two strings do not encode: " + err.Error())
 	}
-	a := c.own(q, 200, file.Type, verdictCaptcha)
+	a := c.pages.own(q, 200, file.Type, verdictCaptcha)
 	a.add("Cross-Origin-Resource-Policy", "same-origin")
 	a.Body = append(append(append([]byte("var antirobotSeal="), told...), ";\n"...), file.Body...)
 	return a
@@ -52,9 +52,9 @@ func (c *Captcha) EvidenceScript(q *Request) Response {
 // answer is empty, and nothing is held against the visitor.
 func (c *Captcha) Evidence(q *Request) Response {
 	if q.method() != "POST" {
-		return c.notAllowed(q, "POST")
+		return c.pages.notAllowed(q, "POST")
 	}
-	a := c.own(q, 204, "", "")
+	a := c.pages.own(q, 204, "", "")
 	seal, e, ok := request.ParseEvidence(q.Body)
 	if !ok {
 		return a
@@ -64,7 +64,7 @@ func (c *Captcha) Evidence(q *Request) Response {
 	if err != nil || c.told.Take(c.told.AddrKey(q.ID.Addr, 0), at) > 0 {
 		return a
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 	defer cancel()
 	if first, err := c.store.Spend(ctx, append([]byte("captcha/evidence/"), nonce...), evidenceTTL); err != nil || !first {
 		return a // unknown is better than twice

@@ -46,22 +46,22 @@ func (c *Captcha) Failed(q *Request, status int, r Reader) Response {
 		if f.wait > 0 && len(q.View.Target) > 0 && q.repeatable() {
 			retry = q.original()
 		}
-		a = c.message(q, nil, status, "", f.page, retry)
+		a = c.pages.message(q, nil, status, "", f.page, retry)
 	case ReadsXML:
-		a = c.own(q, status, typeXML, "")
+		a = c.pages.own(q, status, typeXML, "")
 		a.Body = errorXML(status, failureNames[f.page], q.RequestID)
 	case ReadsJSON:
-		a = c.own(q, status, typeJSON, "")
-		c.cors(q, &a)
+		a = c.pages.own(q, status, typeJSON, "")
+		c.pages.cors(q, &a)
 		if f.wait > 0 {
 			a.Body = marshal(waitJSON{f.page.String(), q.RequestID, seconds(f.wait)})
 		} else {
 			a.Body = marshal(noticeJSON{f.page.String(), q.RequestID})
 		}
 	case ReadsText:
-		a = c.program(q, status, "", failureNames[f.page], f.wait)
+		a = c.pages.program(q, status, "", failureNames[f.page], f.wait)
 	default:
-		a = c.own(q, status, "", "")
+		a = c.pages.own(q, status, "", "")
 		a.add("Vary", "*")
 	}
 	if f.wait > 0 {

@@ -58,7 +58,7 @@ func TestPitfall02ClientChoosesNothing(t *testing.T) {
 				continue
 			}
 			bad := key[:i] + string(c) + key[i+1:]
-			if _, _, err := e.c.open(e.request("GET", "https://example.com/"), bad, e.now()); err == nil {
+			if _, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), bad, e.now()); err == nil {
 				t.Fatalf("the key opens with another byte %d", i)
 			}
 		}
@@ -90,7 +90,7 @@ func TestPitfall04KeyFitsOnlyItsPlace(t *testing.T) {
 	if _, err := e.ring.OpenPass([]byte(key), e.now()); err == nil {
 		t.Error("a captcha key is a spravka")
 	}
-	if _, err := e.c.openSaved(e.request("GET", "https://example.com/"), key, e.now()); err == nil {
+	if _, err := e.c.forms.openSaved(e.request("GET", "https://example.com/"), key, e.now()); err == nil {
 		t.Error("a captcha key is a sealed request")
 	}
 	if a := e.submit(fields, rep); a.Outcome != OutcomeSolved {

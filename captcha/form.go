@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
@@ -23,7 +22,7 @@ type saved struct {
 	mark    string           // their probe cookie
 	grant   string           // the decision of the message rules that asked for the captcha; empty: they were not run
 	reason  templates.Reason // why it was asked for
-	require steps.Step       // what the service asked for
+	require Step             // what the service asked for
 	written string           // what its sender wrote, as far as the page shows it
 	request SavedRequest
 }
@@ -136,7 +135,7 @@ func parseSaved(b []byte) (s saved, err error) {
 	before := b[0] == savedBefore
 	copy(s.nonce[:], b[1:])
 	s.subject.Kind = identity.Kind(b[17])
-	s.reason, s.require = templates.Reason(b[18]&(1<<requireShift-1)), steps.Step(b[18]>>requireShift)
+	s.reason, s.require = templates.Reason(b[18]&(1<<requireShift-1)), Step(b[18]>>requireShift)
 	copy(s.subject.ID[:], b[19:])
 	b = b[35:]
 	number := func() uint64 {
@@ -188,153 +187,158 @@ func (s *saved) sameSender(q *Request, p probeState) bool {
 	return false
 }
 
+// forms carries forms through their challenges.
+type forms struct {
+	*asks
+}
+
 // ChallengeForm returns the captcha page directly instead of a redirect, for a form: the page carries the form's request,
 // or says before the visitor starts solving that it is too large to be carried.
-func (c *Captcha) ChallengeForm(q *Request) Response { return c.challengeForm(q, "") }
+func (c *Captcha) ChallengeForm(q *Request) Response { return c.forms.challengeForm(q, "") }
 
-func (c *Captcha) challengeForm(q *Request, grant string) Response {
+func (fs *forms) challengeForm(q *Request, grant string) Response {
 	if q.framedElsewhere() {
-		return c.framed(q)
+		return fs.asks.framed(q)
 	}
-	at := c.now()
-	c.count.shown["form"].Inc()
-	pr := c.probeOf(q)
+	at := fs.now()
+	fs.count.shown["form"].Inc()
+	pr := fs.probes.probeOf(q)
 	s, ok := capture(q, pr.mark, grant)
-	if !ok || q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
-		return c.tooLargePage(q, nil, templates.ProblemNone, at)
+	if !ok || q.BodyTooLarge || int64(len(q.Body)) > fs.cfg.FormMaxBytes {
+		return fs.asks.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
-	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
-	asked := c.askForm(q, at)
-	asked.move = c.mayMove(q, q.Reason, q.least(), false)
-	if wait := c.exhausted(q, asked.step, at); wait > 0 && !asked.move {
-		a := c.limitedForm(q, nil, string(token), wait, nil)
-		c.probe(q, &a, pr)
+	token := fs.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(formTTL))
+	asked := fs.askForm(q, at)
+	asked.move = fs.asks.mayMove(q, q.Reason, q.least(), false)
+	if wait := fs.prices.exhausted(q, asked.step, at); wait > 0 && !asked.move {
+		a := fs.limitedForm(q, nil, string(token), wait, nil)
+		fs.probes.probe(q, &a, pr)
 		return a
 	}
 	q.Written = s.written
-	return c.formPage(q, nil, string(token), asked, pr, templates.ProblemNone, at)
+	return fs.formPage(q, nil, string(token), asked, pr, templates.ProblemNone, at)
 }
 
 // askForm is ask for a page that carries a request.
-func (c *Captcha) askForm(q *Request, at time.Time) question {
-	asked := c.ask(q, q.least(), at)
+func (fs *forms) askForm(q *Request, at time.Time) question {
+	asked := fs.ladder.ask(q, q.least(), at)
 	asked.way = wayForm
 	return asked
 }
 
 // formPage is a page that carries a request, with the question that askForm has chosen.
-func (c *Captcha) formPage(q *Request, p *params, token string, asked question, pr probeState, problem templates.Problem, at time.Time) Response {
-	lang := c.language(q, p)
-	lost := c.cookiesLost(q, pr, at)
+func (fs *forms) formPage(q *Request, p *params, token string, asked question, pr probeState, problem templates.Problem, at time.Time) Response {
+	lang := fs.pages.language(q, p)
+	lost := fs.probes.cookiesLost(q, pr, at)
 	if !lost && asked.move {
-		return c.checkingForm(q, p, token, asked, at)
+		return fs.checkingForm(q, p, token, asked, at)
 	}
-	if !lost && asked.step < steps.Digits && (p == nil || pr.returned && p.step == "" && p.fresh == "") {
-		return c.checkingForm(q, p, token, asked, at)
+	if !lost && asked.step < stepDigits && (p == nil || pr.returned && p.step == "" && p.fresh == "") {
+		return fs.checkingForm(q, p, token, asked, at)
 	}
-	key, moves := c.reading(q, p, asked, "", at)
+	key, moves := fs.asks.reading(q, p, asked, "", at)
 	if moves {
 		asked.way = wayDynamic
 	}
 	if p == nil || key != p.key {
-		c.noteShown(q, asked.way, at)
+		fs.watch.noteShown(q, asked.way, at)
 	}
-	page := c.challenge(q, lang, key)
+	page := fs.asks.challenge(q, lang, key)
 	if moves {
-		c.showMoving(q, page, lang, asked, "", at)
+		fs.asks.showMoving(q, page, lang, asked, "", at)
 	}
 	page.Problem, page.Reason = problem, q.Reason
-	page.FormKept, page.Written, page.OverURL = true, q.Written, c.overURL(q, at)
+	page.FormKept, page.Written, page.OverURL = true, q.Written, fs.links.overURL(q, at)
 	page.CookiesLost = lost
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
-	a := c.html(q, 200, verdictCaptcha, lang)
+	a := fs.pages.html(q, 200, verdictCaptcha, lang)
 	// Without fetch metadata, on plain http or in older browsers, only Origin shows that this very page sent the answer,
 	// and no-referrer would make it "null". This policy still tells other origins nothing.
 	a.set("Referrer-Policy", "same-origin")
-	c.probe(q, &a, pr)
+	fs.probes.probe(q, &a, pr)
 	if p != nil {
-		c.rememberLang(q, &a, p)
+		fs.pages.rememberLang(q, &a, p)
 	}
-	return c.show(q, a, lang, page)
+	return fs.asks.show(q, a, lang, page)
 }
 
 // overURL is where a page that carries a request asks whether its answer was right.
-func (c *Captcha) overURL(q *Request, at time.Time) string {
-	l := c.signLink(q, q.Base+"/", false, at)
+func (ls *links) overURL(q *Request, at time.Time) string {
+	l := ls.signLink(q, q.Base+"/", false, at)
 	return q.Service.showURL(&l)
 }
 
 // tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor to go
 // back and send the form again.
-func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
-	lang := c.language(q, p)
-	c.noteShown(q, wayPage, at)
-	page := c.challenge(q, lang, c.issueDigits(q, question{step: steps.Digits}, "", at))
+func (ak *asks) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
+	lang := ak.pages.language(q, p)
+	ak.watch.noteShown(q, wayPage, at)
+	page := ak.challenge(q, lang, ak.issuer.issueDigits(q, question{step: stepDigits}, "", at))
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormTooLarge = true
 	page.Hidden = append(page.Hidden, hidden(fieldBack, "1"))
-	a := c.html(q, 200, verdictCaptcha, lang)
+	a := ak.pages.html(q, 200, verdictCaptcha, lang)
 	if p != nil {
-		c.rememberLang(q, &a, p)
+		ak.pages.rememberLang(q, &a, p)
 	}
-	return c.show(q, a, lang, page)
+	return ak.show(q, a, lang, page)
 }
 
 // checkForm answers a page that carries a request: on to the service, or the page again with a new picture.
-func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
-	pr := c.probeOf(q)
-	s, err := c.openSaved(q, p.saved, at)
+func (fs *forms) checkForm(q *Request, p *params, at time.Time) Response {
+	pr := fs.probes.probeOf(q)
+	s, err := fs.openSaved(q, p.saved, at)
 	page := q.answeringPage()
 	if err != nil || page == pageForeign || !s.sameSender(q, pr) {
-		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
+		return fs.pages.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
 	}
 	q.Reason, q.Require, q.Written = s.reason, s.require, s.written
-	if c.wasSent(q, &s) { // a reload of its answer
-		a := c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
-		c.repeat(q, p, &a, at)
+	if fs.wasSent(q, &s) { // a reload of its answer
+		a := fs.pages.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
+		fs.answers.repeat(q, p, &a, at)
 		return a
 	}
 	if p.fresh != "" || p.toLang != "" || p.step != "" { // another picture, language or step: nothing was answered
-		asked := c.askForm(q, at)
-		if wait := c.exhausted(q, p.chose(asked.step), at); wait > 0 {
-			return c.limitedForm(q, p, p.saved, wait, nil)
+		asked := fs.askForm(q, at)
+		if wait := fs.prices.exhausted(q, p.chose(asked.step), at); wait > 0 {
+			return fs.limitedForm(q, p, p.saved, wait, nil)
 		}
-		p.step, p.key = c.instead(q, p, at), ""
-		return c.formPage(q, p, p.saved, asked, pr, templates.ProblemNone, at)
+		p.step, p.key = fs.asks.instead(q, p, at), ""
+		return fs.formPage(q, p, p.saved, asked, pr, templates.ProblemNone, at)
 	}
-	r := c.judge(q, channelPage, p, at)
+	r := fs.answers.judge(q, channelPage, p, at)
 	if r.state == stateLimited {
-		a := c.limitedForm(q, p, p.saved, r.wait, &r)
+		a := fs.limitedForm(q, p, p.saved, r.wait, &r)
 		r.note(&a)
 		return a
 	}
-	p.step, p.key = c.instead(q, p, at), ""
+	p.step, p.key = fs.asks.instead(q, p, at), ""
 	if r.state == stateNext {
-		p.key = c.seal(q, r.next, "", at)
+		p.key = fs.issuer.seal(q, r.next, "", at)
 	}
 	var a Response
 	switch r.state {
 	case stateSolved, stateMoved, stateHas, stateLost:
 		var back bool
-		if a, back = c.comeBack(q, &s, page, pr, at); !back {
-			a = c.resend(q, p, s, page, at)
+		if a, back = fs.comeBack(q, &s, page, pr, at); !back {
+			a = fs.resend(q, p, s, page, at)
 		}
 		if r.state != stateHas {
-			c.addPass(q, &a, &r)
-			c.noteSolved(q, &a, at)
+			fs.answers.addPass(q, &a, &r)
+			fs.probes.noteSolved(q, &a, at)
 		}
 	case stateUnavailable:
-		a = c.formPage(q, p, p.saved, c.askForm(q, at), pr, templates.ProblemExpired, at)
+		a = fs.formPage(q, p, p.saved, fs.askForm(q, at), pr, templates.ProblemExpired, at)
 	default:
-		a = c.formPage(q, p, p.saved, c.askForm(q, at), pr, r.problem(), at)
+		a = fs.formPage(q, p, p.saved, fs.askForm(q, at), pr, r.problem(), at)
 	}
 	r.note(&a)
 	return a
 }
 
-func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, error) {
-	b, err := c.keys.Ring().OpenSecret(nil, spravka.PurposeSaved, q.savedContext(), []byte(token), at)
+func (fs *forms) openSaved(q *Request, token string, at time.Time) (saved, error) {
+	b, err := fs.keys.Ring().OpenSecret(nil, spravka.PurposeSaved, q.savedContext(), []byte(token), at)
 	if err != nil {
 		return saved{}, err
 	}
@@ -342,22 +346,22 @@ func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, erro
 }
 
 // resend sends the form on, once: its nonce is durably spent first.
-func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at time.Time) Response {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+func (fs *forms) resend(q *Request, p *params, s saved, page answeringPage, at time.Time) Response {
+	ctx, cancel := context.WithTimeout(context.Background(), fs.patience)
 	defer cancel()
-	first := c.spent.Add(s.nonce, at)
+	first := fs.answers.spent.Add(s.nonce, at)
 	if first {
 		var known bool
-		first, known = c.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL, true, "spend a form")
+		first, known = fs.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), formTTL, true, "spend a form")
 		if !known {
-			return c.message(q, p, 503, verdictCaptcha, templates.Unavailable, "")
+			return fs.pages.message(q, p, 503, verdictCaptcha, templates.Unavailable, "")
 		}
 	}
 	if !first {
-		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
+		return fs.pages.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}
-	_, _ = c.store.Incr(ctx, sentKey(s.nonce), 1, c.cfg.FormTTL) // if this fails, a reload gets one more challenge before it is told
-	c.count.resent.Inc()
+	_, _ = fs.store.Incr(ctx, sentKey(s.nonce), 1, formTTL) // if this fails, a reload gets one more challenge before it is told
+	fs.count.resent.Inc()
 	for _, name := range keptFields() {
 		if name == "Authorization" && (page != pageOwn || s.has(name)) {
 			continue
@@ -374,10 +378,10 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 func sentKey(nonce [16]byte) []byte { return append([]byte("captcha/sent/"), nonce[:]...) }
 
 // wasSent reports whether a form was sent on: a visitor who reloads its answer is told so, and not challenged again.
-func (c *Captcha) wasSent(q *Request, s *saved) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+func (fs *forms) wasSent(q *Request, s *saved) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), fs.patience)
 	defer cancel()
-	n, err := c.store.Incr(ctx, sentKey(s.nonce), 0, c.cfg.FormTTL)
+	n, err := fs.store.Incr(ctx, sentKey(s.nonce), 0, formTTL)
 	return err == nil && n > 0
 }
 

@@ -259,9 +259,7 @@ func FuzzCheck(f *testing.F) {
 	f.Add("key=a&rep=1", "saved=x", "application/x-www-form-urlencoded", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")
 	f.Add("format=json", "--b\r\nContent-Disposition: form-data; name=key\r\n\r\nx\r\n--b--", "multipart/form-data; boundary=b", "")
 	f.Add("%&&=&key", "rep=%zz", "text/plain", ";;=;a")
-	e := newEnv(f, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Rates.Checks = Rate{PerMinute: 1_000_000, Burst: 1_000_000}
-	})
+	e := newEnv(f, nil, manyChecks)
 	f.Fuzz(func(t *testing.T, query, text, contentType, cookie string) {
 		for _, method := range []string{"GET", "POST"} {
 			q := e.request(method, "https://example.com/checkcaptcha", body(contentType, text), header("Cookie", cookie))

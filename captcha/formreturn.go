@@ -22,7 +22,7 @@ const (
 
 // comeBack sends a browser with a right answer to the address of its form. ok is false where the form has to be sent on at
 // once: from a browser without cookies, from something that is none, or beside a balancer.
-func (c *Captcha) comeBack(q *Request, s *saved, page answeringPage, pr probeState, at time.Time) (a Response, ok bool) {
+func (fs *forms) comeBack(q *Request, s *saved, page answeringPage, pr probeState, at time.Time) (a Response, ok bool) {
 	if q.Beside || !pr.returned || page != pageOwn || !strings.HasPrefix(s.request.Target, "/") {
 		return Response{}, false
 	}
@@ -34,10 +34,10 @@ func (c *Captcha) comeBack(q *Request, s *saved, page answeringPage, pr probeSta
 		path = "/"
 	}
 	b := append([]byte{formVersion}, s.nonce[:]...)
-	token := c.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(c.cfg.FormTTL))
-	a = c.own(q, 307, "", verdictCaptcha)
+	token := fs.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(formTTL))
+	a = fs.pages.own(q, 307, "", verdictCaptcha)
 	a.add("Location", q.Base+s.request.Target)
-	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, formCookie, token, "", path, c.cfg.FormTTL, q.secure(), true, "Lax")))
+	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, formCookie, token, "", path, formTTL, q.secure(), true, "Lax")))
 	return a, true
 }
 
@@ -67,29 +67,29 @@ func (c *Captcha) Resume(q *Request) (a Response, ok bool) {
 		return Response{}, false
 	}
 	at := c.now()
-	pr := c.probeOf(q)
-	s, err := c.openSaved(q, p.saved, at)
+	pr := c.probes.probeOf(q)
+	s, err := c.forms.openSaved(q, p.saved, at)
 	if err != nil && !errors.Is(err, spravka.ErrExpired) {
 		return Response{}, false // a field of the service's own
 	}
 	page := q.answeringPage()
 	if err != nil || page == pageForeign || !s.sameSender(q, pr) || s.request.Target != string(q.View.Target) {
-		return c.message(q, &p, 410, verdictCaptcha, templates.FormExpired, ""), true
+		return c.pages.message(q, &p, 410, verdictCaptcha, templates.FormExpired, ""), true
 	}
-	if c.wasSent(q, &s) {
-		return c.message(q, &p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q)), true
+	if c.forms.wasSent(q, &s) {
+		return c.pages.message(q, &p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q)), true
 	}
 	q.Reason, q.Require, q.Written = s.reason, s.require, s.written
-	if !c.wasAnswered(q, &s, at) {
+	if !c.forms.wasAnswered(q, &s, at) {
 		p.key = ""
-		return c.formPage(q, &p, p.saved, c.askForm(q, at), pr, templates.ProblemNone, at), true
+		return c.forms.formPage(q, &p, p.saved, c.forms.askForm(q, at), pr, templates.ProblemNone, at), true
 	}
-	return c.resend(q, &p, s, page, at), true
+	return c.forms.resend(q, &p, s, page, at), true
 }
 
 // wasAnswered reports whether the browser's cookie says that the form's question was answered rightly.
-func (c *Captcha) wasAnswered(q *Request, s *saved, at time.Time) bool {
+func (fs *forms) wasAnswered(q *Request, s *saved, at time.Time) bool {
 	token, _ := q.View.Cookie(formCookie)
-	b, err := c.keys.Ring().Open(nil, spravka.PurposeGrant, q.keyContext(), token, at)
+	b, err := fs.keys.Ring().Open(nil, spravka.PurposeGrant, q.keyContext(), token, at)
 	return err == nil && len(b) == 1+len(s.nonce) && b[0] == formVersion && [16]byte(b[1:]) == s.nonce
 }

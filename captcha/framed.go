@@ -30,10 +30,10 @@ func (q *Request) framedElsewhere() bool {
 }
 
 // framed is the answer in a frame that may not show the check: a page that opens it in a tab of its own.
-func (c *Captcha) framed(q *Request) Response {
-	l := c.signLink(q, q.linked(), false, c.now())
-	c.count.shown["redirect"].Inc()
-	a := c.messagePage(q, nil, 403, verdictCaptcha, &templates.MessagePage{Message: templates.Framed, Tab: q.Base + q.Service.showURL(&l)})
+func (ak *asks) framed(q *Request) Response {
+	l := ak.links.signLink(q, q.linked(), false, ak.now())
+	ak.count.shown["redirect"].Inc()
+	a := ak.pages.messagePage(q, nil, 403, verdictCaptcha, &templates.MessagePage{Message: templates.Framed, Tab: q.Base + q.Service.showURL(&l)})
 	a.set("Content-Security-Policy", q.Service.brand.FramedCSP())
 	a.Header = slices.DeleteFunc(a.Header, func(f HeaderField) bool { return request.EqualFold(f.Name, "X-Frame-Options") })
 	return a

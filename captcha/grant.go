@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"antirobot/captcha/limits"
 	"antirobot/spravka"
 )
 
@@ -23,14 +24,20 @@ const (
 	grantCookie  = "antirobot_grant_" // followed by the start of the fingerprint, so that two tabs do not interfere
 )
 
+// grants lets challenged messages pass.
+type grants struct {
+	*core
+	spent *limits.Once
+}
+
 func grantName(m *Message) string { return grantCookie + hex.EncodeToString(m[:4]) }
 
 // ChallengeMessageForm is ChallengeForm for a request that the message rules challenge. A form that is too large to be
 // carried can be sent again after the right answer.
 func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) Response {
-	a := c.challengeForm(q, decision)
+	a := c.forms.challengeForm(q, decision)
 	if q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
-		c.offerGrant(q, &a, m, decision)
+		c.grants.offerGrant(q, &a, m, decision)
 	}
 	return a
 }
@@ -39,21 +46,21 @@ func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) 
 // passes when it is sent again.
 func (c *Captcha) ChallengeMessageJSON(q *Request, m *Message, decision string) Response {
 	a := c.ChallengeJSON(q)
-	c.offerGrant(q, &a, m, decision)
+	c.grants.offerGrant(q, &a, m, decision)
 	return a
 }
 
-func (c *Captcha) offerGrant(q *Request, a *Response, m *Message, decision string) {
-	at := c.now()
+func (gr *grants) offerGrant(q *Request, a *Response, m *Message, decision string) {
+	at := gr.now()
 	b := append(make([]byte, 0, grantFixed+len(decision)), grantVersion)
 	b = append(b, m[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(at.Unix()))
 	b = append(b, decision...)
-	token := c.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(c.cfg.KeyTTL))
-	a.Header = append(a.Header, c.grantField(q, m, token, c.cfg.KeyTTL))
+	token := gr.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(gr.cfg.KeyTTL))
+	a.Header = append(a.Header, gr.grantField(q, m, token, gr.cfg.KeyTTL))
 }
 
-func (c *Captcha) grantField(q *Request, m *Message, token []byte, ttl time.Duration) HeaderField {
+func (gr *grants) grantField(q *Request, m *Message, token []byte, ttl time.Duration) HeaderField {
 	same := q.Service.sameSite
 	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, grantName(m), token, "", "/", ttl, q.secure() || same != "Lax", true, same))}
 }
@@ -73,8 +80,8 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 	asked := int64(binary.BigEndian.Uint64(b[33:]))
 	for i := range q.ID.NPasses {
 		p := &q.ID.Passes[i]
-		if p.Earned && p.Born >= asked && c.spendGrant(q, p, at) {
-			return string(b[grantFixed:]), c.grantField(q, m, nil, -time.Second), true
+		if p.Earned && p.Born >= asked && c.grants.spendGrant(q, p, at) {
+			return string(b[grantFixed:]), c.grants.grantField(q, m, nil, -time.Second), true
 		}
 	}
 	return "", HeaderField{}, false
@@ -82,14 +89,14 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 
 // spendGrant reports, durably and for all nodes, whether the pass has served no grant yet. The mark outlives every grant
 // that the pass could serve.
-func (c *Captcha) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
+func (gr *grants) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
 	nonce := p.ID
 	nonce[0] ^= 0xff // distinct from answers and forms in the node's own set
-	if !c.spent.Add(nonce, at) {
+	if !gr.spent.Add(nonce, at) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), gr.patience)
 	defer cancel()
-	first, _ := c.spend(ctx, q, append([]byte("captcha/grant/"), p.ID[:]...), c.cfg.KeyTTL, true, "spend a grant")
+	first, _ := gr.spend(ctx, q, append([]byte("captcha/grant/"), p.ID[:]...), gr.cfg.KeyTTL, true, "spend a grant")
 	return first
 }

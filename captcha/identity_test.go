@@ -56,9 +56,7 @@ func TestPassIsTheVisitorsIdentity(t *testing.T) {
 
 // TestPartnersUsersHaveARateEach: a partner answers for thousands of users from one address, so each has a separate rate.
 func TestPartnersUsersHaveARateEach(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Rates.Checks = Rate{PerMinute: 1, Burst: 2}
-	})
+	e := newEnv(t, nil, func(b *bounds) { b.checks = rate{1, 2} })
 	for i := range 10 {
 		user := from("198.51." + string(rune('0'+i)) + ".7")
 		x := readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", user, partner("one")), false))

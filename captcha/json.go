@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/steps"
 	"antirobot/request"
 )
 
@@ -72,30 +71,43 @@ func marshal(v any) []byte {
 	return buf.Bytes()
 }
 
+// asks presents challenges, on pages and to scripts and partners.
+type asks struct {
+	*core
+	pages   *pages
+	probes  *probes
+	links   *links
+	issuer  *issuer
+	ladder  *ladder
+	prices  *prices
+	watch   *watch
+	answers *answers
+}
+
 // ChallengeJSON is the challenge for a script.
 func (c *Captcha) ChallengeJSON(q *Request) Response {
 	at := c.now()
 	c.count.shown["json"].Inc()
-	l := c.signLink(q, q.linked(), false, at)
-	a := c.challengeJSON(q, &l, nil, q.Service.ajaxStatus, at)
+	l := c.links.signLink(q, q.linked(), false, at)
+	a := c.asks.challengeJSON(q, &l, nil, q.Service.ajaxStatus, at)
 	q.noteRetpath(&a)
 	return a
 }
 
 // challengeJSON is a challenge for a script, after the answer r or before any (nil).
-func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at time.Time) Response {
-	asked := c.ask(q, q.least(), at)
-	asked.move = r == nil && c.mayMove(q, l.reason(), q.least(), false)
+func (ak *asks) challengeJSON(q *Request, l *link, r *result, code int, at time.Time) Response {
+	asked := ak.ladder.ask(q, q.least(), at)
+	asked.move = r == nil && ak.mayMove(q, l.reason(), q.least(), false)
 	asked.way = asked.scriptWay()
 	if r == nil || r.next == nil {
-		c.noteShown(q, asked.way, at)
+		ak.watch.noteShown(q, asked.way, at)
 	}
 	if q.Unread {
 		return Response{Status: code, Outcome: OutcomeShown}
 	}
-	a := c.own(q, code, typeJSON, verdictCaptcha)
-	c.cors(q, &a)
-	token := c.issueDigits(q, asked, l.url, at)
+	a := ak.pages.own(q, code, typeJSON, verdictCaptcha)
+	ak.pages.cors(q, &a)
+	token := ak.issuer.issueDigits(q, asked, l.url, at)
 	workURL := q.workURL()
 	if workURL != "" {
 		workURL = q.Base + workURL
@@ -109,66 +121,66 @@ func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at tim
 			CaptchaPage: q.Base + q.Service.showURL(l),
 			AudioURL:    q.Base + q.Service.prefix + "/captcha/audio?key=" + token,
 			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
-			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
-			Length:      c.answerLength(),
+			ExpiresIn:   int64(ak.cfg.KeyTTL / time.Second),
+			Length:      ak.answerLength(),
 			WorkURL:     workURL,
-			Ask:         c.askJSON(q, r, asked, l.url, at),
+			Ask:         ak.askJSON(q, r, asked, l.url, at),
 		},
 		V:         1,
 		RequestID: q.RequestID,
 		Reason:    l.reason().String(),
-		Test:      c.cfg.TestAnswer != "",
+		Test:      ak.cfg.TestAnswer != "",
 	})
 	a.Outcome = OutcomeShown
 	return a
 }
 
 // askJSON is the step that a script may take instead of digits; nil if digits are asked for.
-func (c *Captcha) askJSON(q *Request, r *result, asked question, to string, at time.Time) *askBody {
+func (ak *asks) askJSON(q *Request, r *result, asked question, to string, at time.Time) *askBody {
 	media := q.Base + q.Service.prefix + "/captcha/"
-	if !asked.move && asked.step >= steps.Dynamic || r != nil && r.next != nil {
-		k := c.newMoving(q, asked)
+	if !asked.move && asked.step >= stepDynamic || r != nil && r.next != nil {
+		k := ak.issuer.newMoving(q, asked)
 		if r != nil && r.next != nil {
 			k = r.next
 		}
-		token := c.seal(q, k, to, at)
-		return &askBody{Step: steps.Dynamic.String(), Key: token, ImgURL: media + "image?key=" + token, AudioURL: media + "audio?key=" + token}
+		token := ak.issuer.seal(q, k, to, at)
+		return &askBody{Step: stepDynamic.String(), Key: token, ImgURL: media + "image?key=" + token, AudioURL: media + "audio?key=" + token}
 	}
 	step := asked.step
 	switch {
 	case asked.move:
-		step = steps.Silent
-	case step == steps.Digits:
+		step = stepSilent
+	case step == stepDigits:
 		return nil
 	}
-	token, t := c.issueCheck(q, asked, to, at)
+	token, t := ak.issuer.issueCheck(q, asked, to, at)
 	return &askBody{Step: step.String(), Key: token, Work: &t, PartURL: media + "image?key=" + token}
 }
 
 // scriptWay is the way in which a script's challenge is counted: that of the step which it may take instead of digits.
 func (a question) scriptWay() way {
 	switch {
-	case a.move || a.step == steps.Digits:
+	case a.move || a.step == stepDigits:
 		return wayScript
-	case a.step == steps.Silent:
+	case a.step == stepSilent:
 		return waySilent
-	case a.step == steps.Press:
+	case a.step == stepPress:
 		return wayPress
 	default:
 		return wayDynamic
 	}
 }
 
-func (c *Captcha) answerLength() int {
-	if c.cfg.TestAnswer != "" {
-		return len(c.cfg.TestAnswer)
+func (ak *asks) answerLength() int {
+	if ak.cfg.TestAnswer != "" {
+		return len(ak.cfg.TestAnswer)
 	}
-	return c.cfg.Digits
+	return ak.cfg.Digits
 }
 
-func (c *Captcha) limitedJSON(q *Request, code int, wait time.Duration) Response {
-	a := c.own(q, code, typeJSON, verdictCaptcha)
-	c.cors(q, &a)
+func (pg *pages) limitedJSON(q *Request, code int, wait time.Duration) Response {
+	a := pg.own(q, code, typeJSON, verdictCaptcha)
+	pg.cors(q, &a)
 	a.after(wait)
 	kind := "limited"
 	if code == 503 {
@@ -199,7 +211,7 @@ func (q *Request) allowedOrigin() string {
 }
 
 // cors lets the page's script read the answer if the service allows its origin.
-func (c *Captcha) cors(q *Request, a *Response) {
+func (pg *pages) cors(q *Request, a *Response) {
 	a.add("Vary", "Origin")
 	origin := q.allowedOrigin()
 	if origin == "" {
@@ -207,13 +219,13 @@ func (c *Captcha) cors(q *Request, a *Response) {
 	}
 	a.add("Access-Control-Allow-Origin", origin)
 	a.add("Access-Control-Allow-Credentials", "true")
-	a.add(exposeField, c.cfg.Headers.Verdict+", "+c.cfg.Headers.RequestID)
+	a.add(exposeField, pg.cfg.Headers.Verdict+", "+pg.cfg.Headers.RequestID)
 }
 
 // preflight answers a CORS preflight request for /checkcaptcha.
-func (c *Captcha) preflight(q *Request) Response {
-	a := c.own(q, 204, "", verdictCaptcha)
-	c.cors(q, &a)
+func (pg *pages) preflight(q *Request) Response {
+	a := pg.own(q, 204, "", verdictCaptcha)
+	pg.cors(q, &a)
 	if q.allowedOrigin() != "" {
 		a.add("Access-Control-Allow-Methods", "GET, POST")
 		a.add("Access-Control-Allow-Headers", "X-Requested-With, Content-Type, Accept")

@@ -3,8 +3,11 @@ package captcha
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
+	"antirobot/bounded"
+	"antirobot/captcha/limits"
 	"antirobot/identity"
 	"antirobot/spravka"
 	"antirobot/store"
@@ -13,30 +16,43 @@ import (
 // retryUnavailable is how long a client is asked to wait when the store is unavailable.
 const retryUnavailable = 5 * time.Second
 
+// answers checks answers and earns passes.
+type answers struct {
+	*core
+	issuer *issuer
+	probes *probes
+	ladder *ladder
+	prices *prices
+	watch  *watch
+	spent  *limits.Once
+	turns  [256]sync.Mutex // of right answers to one key, by its nonce
+	checks *bounded.Rate
+}
+
 // judge checks an answer and, if it is right, earns the pass.
-func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
+func (an *answers) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
 	defer func() {
-		c.count.answers[r.state].Inc()
-		c.noteTried(q, &r, at)
+		an.count.answers[r.state].Inc()
+		an.watch.noteTried(q, &r, at)
 		switch {
 		case !r.opened:
 		case r.key.kind == silentCode || r.key.kind == pressCode:
 			if r.state == stateFailed || r.state == stateSolved {
-				c.climbs.note(q, r.state == stateSolved, at)
+				an.ladder.climbs.note(q, r.state == stateSolved, at)
 			}
 		case r.key.kind != workCode:
 		case r.state == stateSolved:
-			c.count.work["solved"].Inc()
+			an.count.work["solved"].Inc()
 		case r.state == stateFailed || r.state == stateUsed:
-			c.count.work["refused"].Inc()
+			an.count.work["refused"].Inc()
 		}
 	}()
-	k, kd, err := c.open(q, p.key, at)
+	k, kd, err := an.issuer.open(q, p.key, at)
 	who := q.ID.Addr
 	if err == nil && k.partner != 0 {
 		who = k.addr // each of a partner's users has a separate rate, named again or not
 	}
-	if wait := c.checks.Take(c.checks.AddrKey(who, 0), at); wait > 0 {
+	if wait := an.checks.Take(an.checks.AddrKey(who, 0), at); wait > 0 {
 		return result{state: stateLimited, wait: wait}
 	}
 	switch {
@@ -47,34 +63,34 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	}
 	r.key, r.opened = k, true
 	r.took = at.Sub(time.UnixMilli(k.issued))
-	if !c.answerableBy(q, &k) || k.kind == workCode && !q.offersWork() {
+	if !an.issuer.answerableBy(q, &k) || k.kind == workCode && !q.offersWork() {
 		r.state = stateExpired
 		return r
 	}
 	right, given := kd.check(k.secret, p.rep)
 	r.robot, r.print = mechanical(&k, p.rep), q.readProof(p.key, p.proof)
 	if right { // a second press waits for what the first one earns
-		turn := &c.turns[k.nonce[0]]
+		turn := &an.turns[k.nonce[0]]
 		turn.Lock()
 		defer turn.Unlock()
 	}
 	switch {
 	case !given:
 		r.state = stateEmpty
-	case right && c.kept(q, &r, at):
+	case right && an.kept(q, &r, at):
 		r.state = stateLost
-	case right && c.early(q, &r, at):
+	case right && an.early(q, &r, at):
 		r.state = stateLimited
-	case !c.spent.Add(k.nonce, at):
+	case !an.spent.Add(k.nonce, at):
 		r.state = q.again(&k)
 	case k.kind == moveCode:
-		c.moved(q, &r, right, at)
+		an.moved(q, &r, right, at)
 	case r.goesOn(right):
 		r.state = stateNext
 	case !right:
 		r.state = stateFailed
 	default:
-		c.earn(q, &r, at)
+		an.earn(q, &r, at)
 	}
 	return r
 }
@@ -83,11 +99,11 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 // to the user that the key names. A visitor may answer from another network than that of the question (IPv4 and IPv6 of one
 // browser, a phone between cells) if the browser brings the mark that it was given with it; price and pass stay with the
 // network of the question.
-func (c *Captcha) answerableBy(q *Request, k *key) bool {
+func (is *issuer) answerableBy(q *Request, k *key) bool {
 	if k.partner != 0 {
 		return q.Partner == nil || k.partner == q.partnerHash()
 	}
-	return q.Partner == nil && c.shownTo(k, q)
+	return q.Partner == nil && is.shownTo(k, q)
 }
 
 // spendHold is for how much longer a spent key is kept than it matters: a server of the store whose clock is ahead by as much for a
@@ -96,9 +112,9 @@ const spendHold = time.Hour
 
 // spendKey spends a key for all nodes: stateSolved says that this is the first time. While the store is unavailable, only the
 // node that made the key can tell: at another one it has expired, and the visitor gets a fresh question.
-func (c *Captcha) spendKey(ctx context.Context, q *Request, k *key, what string) state {
-	mine := [4]byte(k.nonce[len(k.nonce)-len(c.home):]) == c.home
-	first, known := c.spend(ctx, q, append([]byte("captcha/key/"), k.nonce[:]...), c.cfg.KeyTTL, mine, what)
+func (an *answers) spendKey(ctx context.Context, q *Request, k *key, what string) state {
+	mine := [4]byte(k.nonce[len(k.nonce)-len(an.issuer.home):]) == an.issuer.home
+	first, known := an.spend(ctx, q, append([]byte("captcha/key/"), k.nonce[:]...), an.cfg.KeyTTL, mine, what)
 	switch {
 	case first:
 		return stateSolved
@@ -113,40 +129,40 @@ func (c *Captcha) spendKey(ctx context.Context, q *Request, k *key, what string)
 // spend spends a key for all nodes. While the store is unavailable, a service that continues without it relies on this
 // node's memory, which the caller has checked, and the key is spent in the store when it is back; known is false for a
 // service that does not continue, and for a key that is not mine: another node's memory may know it.
-func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, mine bool, what string) (first, known bool) {
+func (co *core) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, mine bool, what string) (first, known bool) {
 	ttl += spendHold
-	first, err := c.store.Spend(ctx, key, ttl)
+	first, err := co.store.Spend(ctx, key, ttl)
 	if err == nil {
 		return first, true
 	}
-	if !c.survives(q, what, err) || !mine {
+	if !co.survives(q, what, err) || !mine {
 		return false, false
 	}
-	if l, ok := c.store.(store.Later); ok {
+	if l, ok := co.store.(store.Later); ok {
 		l.SpendLater(key, ttl)
 	}
 	return true, true
 }
 
 // earn spends the key for all nodes and makes the pass. The order matters: no pass before the key is durably spent.
-func (c *Captcha) earn(q *Request, r *result, at time.Time) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+func (an *answers) earn(q *Request, r *result, at time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), an.patience)
 	defer cancel()
-	switch r.state = c.spendKey(ctx, q, &r.key, "spend the answer"); r.state {
+	switch r.state = an.spendKey(ctx, q, &r.key, "spend the answer"); r.state {
 	case stateSolved:
 	case stateUnavailable:
 		r.wait = retryUnavailable
 		return
 	case stateUsed:
-		if c.keptElsewhere(ctx, q, r, at) {
+		if an.keptElsewhere(ctx, q, r, at) {
 			r.state = stateLost
 		}
 		return
 	default:
 		return
 	}
-	e, wait, err := c.takePass(ctx, q, r, at)
-	if err != nil && !c.survives(q, "count the passes of an address and its network", err) {
+	e, wait, err := an.prices.takePass(ctx, q, r, at)
+	if err != nil && !an.survives(q, "count the passes of an address and its network", err) {
 		r.state, r.wait = stateUnavailable, retryUnavailable
 		return
 	}
@@ -154,37 +170,37 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.state, r.wait = stateLimited, wait
 		return
 	}
-	if err == nil && r.key.kind == workCode && c.underpaid(&r.key, &e) {
-		c.count.work["underpaid"].Inc()
+	if err == nil && r.key.kind == workCode && an.prices.underpaid(&r.key, &e) {
+		an.count.work["underpaid"].Inc()
 		r.state = stateExpired // its work no longer meets the price; the next challenge has the current one
 		return
 	}
 	r.pass = spravka.Pass{
-		ID: r.key.passID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
-		Allowance: c.cfg.worth(&r.key, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
+		ID: r.key.passID(), Born: at.Unix(), Expires: at.Add(an.cfg.Pass.Lifetime).Unix(),
+		Allowance: an.cfg.worth(&r.key, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q), Step: uint8(r.key.step()), Asked: uint8(r.key.asked),
 	}
 	if r.key.partner != 0 {
 		r.pass.Agent = 0 // the agent that we see is the partner's
 	}
-	quick := c.quick(r)
+	quick := r.quick()
 	if quick && r.key.partner == 0 {
 		r.pass.Shape = shapeOf(q)
 	}
-	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
-		r.pass.Allowance = min(r.pass.Allowance, c.cfg.floor())
+	if an.watch.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && an.watch.isShaped(q, &r.key, at) {
+		r.pass.Allowance = min(r.pass.Allowance, an.cfg.Pass.Floor())
 	}
-	c.climbs.earn(&r.key, c.cfg.shareOf(r.key.step(), r.key.asked), q.Read, at)
-	c.bind(q, r)
-	c.keep(ctx, r)
-	r.cookie = c.passCookie(q, &r.pass, at)
+	an.ladder.climbs.earn(&r.key, shareOf(r.key.step(), r.key.asked), q.Read, at)
+	an.bind(q, r)
+	an.keep(ctx, r)
+	r.cookie = an.passCookie(q, &r.pass, at)
 	r.state = stateSolved
 }
 
 // survives logs a failure of the store, and reports whether the service continues without it.
-func (c *Captcha) survives(q *Request, what string, err error) bool {
-	c.count.failures.Inc()
-	c.log.Error().Err(err).Str("request_id", q.RequestID).Str("service", q.Service.name).
+func (co *core) survives(q *Request, what string, err error) bool {
+	co.count.failures.Inc()
+	co.log.Error().Err(err).Str("request_id", q.RequestID).Str("service", q.Service.name).
 		Bool("goes_on", !q.Service.closed).Msg("captcha: " + what)
 	return !q.Service.closed
 }

@@ -8,8 +8,8 @@ import (
 	"net/netip"
 	"time"
 
+	"antirobot/captcha/media"
 	"antirobot/captcha/outcomes"
-	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/spravka"
 )
@@ -24,7 +24,7 @@ type key struct {
 	partner uint64     // the XML partner's hash, 0: none
 	mark    uint64     // markHash of the browser's probe cookie
 	ret     uint64     // returnHash of the visitor's destination, 0: unknown
-	asked   steps.Step // what the ladder asked for
+	asked   Step       // what the ladder asked for
 	level   uint8      // how hard picture and sound are made
 	way     way        // in which the challenge is counted
 	secret  []byte
@@ -78,7 +78,7 @@ func parseKey(b []byte) (k key, ok bool) {
 		return key{}, false
 	}
 	k.kind, k.channel, k.way = b[1], channel(b[2]), way(b[3])
-	k.asked, k.level = steps.Step(b[4]), b[5]
+	k.asked, k.level = Step(b[4]), b[5]
 	b = b[6:]
 	copy(k.nonce[:], b)
 	k.issued = int64(binary.BigEndian.Uint64(b[16:]))
@@ -90,48 +90,71 @@ func parseKey(b []byte) (k key, ok bool) {
 	return k, k.channel == channelPage || k.channel == channelXML
 }
 
+// issuer makes the keys of challenges, and opens them.
+type issuer struct {
+	*core
+	pages  *pages
+	probes *probes
+	kinds  kinds
+	maker  *media.Maker
+	home   [4]byte // names the memory of spent keys that the keys issued here belong to
+}
+
+func newIssuer(co *core, pg *pages, pb *probes, b *bounds) *issuer {
+	cfg := &co.cfg
+	d := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
+	is := &issuer{
+		core: co, pages: pg, probes: pb,
+		kinds: kinds{issued: d, all: []kind{d, work{}, silent{}, press{}, moving{d}, move{}}},
+		maker: media.New(media.Config{Places: cfg.RenderConcurrency, Queue: b.queue, Wait: b.wait, Cache: b.cache}),
+	}
+	id := spravka.NewID()
+	copy(is.home[:], id[:])
+	return is
+}
+
 // issue makes a key for who, the user of partner if that is not 0, and returns its token. to is the visitor's destination,
 // empty for a partner's user.
-func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
-	k := key{kind: c.kinds.issued.code(), channel: ch, way: wayXML, addr: who, partner: partner, asked: steps.Digits, secret: c.digitsFor(q, 0)}
-	return c.seal(q, &k, to, at)
+func (is *issuer) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
+	k := key{kind: is.kinds.issued.code(), channel: ch, way: wayXML, addr: who, partner: partner, asked: stepDigits, secret: is.digitsFor(q, 0)}
+	return is.seal(q, &k, to, at)
 }
 
 // issueDigits makes a key for digits on a page or in JSON, whatever step is asked for.
-func (c *Captcha) issueDigits(q *Request, asked question, to string, at time.Time) string {
+func (is *issuer) issueDigits(q *Request, asked question, to string, at time.Time) string {
 	level := asked.level()
-	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, way: asked.way, secret: c.digitsFor(q, level)}
-	return c.seal(q, &k, to, at)
+	k := key{kind: is.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, way: asked.way, secret: is.digitsFor(q, level)}
+	return is.seal(q, &k, to, at)
 }
 
 // issueCheck makes a key for a silent check, a move or a press, and returns the work that it asks for.
-func (c *Captcha) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
+func (is *issuer) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
 	kd, shown := kind(silent{}), waySilent
 	switch {
 	case asked.move:
 		kd = move{}
-	case asked.step == steps.Press:
+	case asked.step == stepPress:
 		kd, shown = press{}, wayPress
 	}
-	k := key{kind: kd.code(), channel: channelPage, way: shown, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(c.cfg.Steps.Work(asked.earned))}
+	k := key{kind: kd.code(), channel: channelPage, way: shown, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(checkWork(asked.earned))}
 	t = work{}.task(k.secret[:workSeed+4])
-	t.Look = c.cfg.Steps.LookForDrivers && !asked.move && c.cfg.TestAnswer == "" // tests drive browsers
-	return c.seal(q, &k, to, at), t
+	t.Look = is.cfg.LookForDrivers && !asked.move && is.cfg.TestAnswer == "" // tests drive browsers
+	return is.seal(q, &k, to, at), t
 }
 
 // seal completes a key and returns its token.
-func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
+func (is *issuer) seal(q *Request, k *key, to string, at time.Time) string {
 	if q.Unread {
 		return ""
 	}
 	k.nonce, k.issued = spravka.NewID(), at.UnixMilli()
-	copy(k.nonce[len(k.nonce)-len(c.home):], c.home[:])
-	k.mark = markHash(c.probeOf(q).mark)
+	copy(k.nonce[len(k.nonce)-len(is.home):], is.home[:])
+	k.mark = markHash(is.probes.probeOf(q).mark)
 	if to != "" {
 		k.ret = returnHash(to)
 	}
 	var buf [keyFixed + maxSecret]byte
-	return string(c.keys.Ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(c.cfg.KeyTTL)))
+	return string(is.keys.Ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(is.cfg.KeyTTL)))
 }
 
 // keyContext binds keys and sealed requests to service and host.
@@ -201,8 +224,8 @@ var (
 )
 
 // open reads a key that was issued for this service and host.
-func (c *Captcha) open(q *Request, token string, at time.Time) (key, kind, error) {
-	b, err := c.keys.Ring().OpenSecret(nil, spravka.PurposeCaptcha, q.keyContext(), []byte(token), at)
+func (is *issuer) open(q *Request, token string, at time.Time) (key, kind, error) {
+	b, err := is.keys.Ring().OpenSecret(nil, spravka.PurposeCaptcha, q.keyContext(), []byte(token), at)
 	if errors.Is(err, spravka.ErrExpired) {
 		return key{}, nil, errKeyExpired
 	}
@@ -210,7 +233,7 @@ func (c *Captcha) open(q *Request, token string, at time.Time) (key, kind, error
 		return key{}, nil, errKeyForeign
 	}
 	k, ok := parseKey(b)
-	kd := c.kinds.byCode(k.kind)
+	kd := is.kinds.byCode(k.kind)
 	if !ok || kd == nil {
 		return key{}, nil, errKeyForeign
 	}

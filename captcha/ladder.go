@@ -9,29 +9,28 @@ import (
 	"time"
 
 	"antirobot/bounded"
-	"antirobot/captcha/steps"
-	"antirobot/captcha/style"
+	"antirobot/captcha/picture"
 	"antirobot/identity"
 )
 
 // question is what the ladder says about one challenge.
 type question struct {
-	step   steps.Step // the step that is asked for
-	move   bool       // first, the browser may prove that a pass from another network is its own
-	earned int64      // the passes that the address earned within the last hour, as far as this node remembers
-	way    way        // in which digits are presented
+	step   Step  // the step that is asked for
+	move   bool  // first, the browser may prove that a pass from another network is its own
+	earned int64 // the passes that the address earned within the last hour, as far as this node remembers
+	way    way   // in which digits are presented
 }
 
 // level says how hard the picture of digits is made, 0 to maxLevel.
 func (a question) level() uint8 {
-	if a.step > steps.Digits {
+	if a.step > stepDigits {
 		return maxLevel // in place of a dynamic puzzle
 	}
 	return uint8(min(a.earned/passesPerLevel, maxLevel)) //nolint:gosec // at most maxLevel
 }
 
 const (
-	maxLevel       = style.MaxLevel
+	maxLevel       = picture.MaxLevel
 	passesPerLevel = 5
 )
 
@@ -74,7 +73,7 @@ func (c *climbs) passes(a netip.Addr, at time.Time) int64 {
 // earn counts the pass that an address has earned by an answer to k, or the share of one that it counts for; read says that it was asked
 // for what its network has read.
 func (c *climbs) earn(k *key, share float64, read bool, at time.Time) {
-	if read && k.step() < steps.Digits {
+	if read && k.step() < stepDigits {
 		c.let.Take(c.let.AddrKey(k.addr, 0), at)
 	}
 	of := c.earned.AddrKey(k.addr, 0)
@@ -105,50 +104,57 @@ func (c *climbs) note(q *Request, passed bool, at time.Time) {
 }
 
 // step is the step that a right answer to the key passes.
-func (k *key) step() steps.Step {
+func (k *key) step() Step {
 	switch k.kind {
 	case silentCode, moveCode:
-		return steps.Silent
+		return stepSilent
 	case pressCode:
-		return steps.Press
+		return stepPress
 	case movingCode:
-		return steps.Dynamic
+		return stepDynamic
 	default:
-		return steps.Digits
+		return stepDigits
 	}
 }
 
 // worth is what a right answer to k earns, given what was earned including it: never less than the floor of all passes, or
 // than its kind earns where that is smaller.
 func (c *Config) worth(k *key, e *earned) uint32 {
-	full := c.allowance(k.kind, e)
-	return max(c.Steps.Worth(k.step(), k.asked, full), min(full, c.floor()))
+	full := c.Pass.AllowanceOf(e.prior)
+	return max(worthOf(k.step(), k.asked, full), min(full, c.Pass.Floor()))
 }
 
 // read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.
 func (k *key) read() bool { return k.kind == digitsCode || k.kind == movingCode }
 
 // least is the least step that q is asked for, whatever it costs: the one that the service asks for, if it does.
-func (q *Request) least() steps.Step {
-	if q.Require != steps.None {
+func (q *Request) least() Step {
+	if q.Require != stepNone {
 		return q.Require
 	}
-	return q.Service.ladder.First(q.Unsure)
+	return q.Service.ladder.first(q.Unsure)
+}
+
+// ladder chooses the steps that visitors are asked for.
+type ladder struct {
+	*core
+	climbs   climbs
+	visitors Visitors
 }
 
 // ask chooses the step for q, from the least one that may be asked for.
-func (c *Captcha) ask(q *Request, least steps.Step, at time.Time) question {
+func (ld *ladder) ask(q *Request, least Step, at time.Time) question {
 	var e earned
-	e.levelsOf(q.ID.Addr, c.visitors)
-	earned := int64(float64(c.climbs.passes(q.ID.Addr, at)) / e.levels[0].places)
-	if c.cfg.TestAnswer != "" {
+	e.levelsOf(q.ID.Addr, ld.visitors)
+	earned := int64(float64(ld.climbs.passes(q.ID.Addr, at)) / e.levels[0].places)
+	if ld.cfg.TestAnswer != "" {
 		earned = 0 // tests of a site solve as often as they like
 	}
-	if q.Read && least < steps.Digits && float64(c.climbs.let.Ahead(c.climbs.let.AddrKey(q.ID.Addr, 0), at)) > (letChecks-0.5)*float64(letFades)*e.levels[0].places {
-		least = q.Service.ladder.Climb(least, int64(steps.Digits-least), 0)
+	if q.Read && least < stepDigits && float64(ld.climbs.let.Ahead(ld.climbs.let.AddrKey(q.ID.Addr, 0), at)) > (letChecks-0.5)*float64(letFades)*e.levels[0].places {
+		least = q.Service.ladder.climb(least, int64(stepDigits-least), 0)
 	}
-	failed := int64(c.climbs.checks.Ahead(c.climbs.visitorKey(q), at) / stepFades)
-	return question{step: q.Service.ladder.Climb(least, failed, earned), earned: earned}
+	failed := int64(ld.climbs.checks.Ahead(ld.climbs.visitorKey(q), at) / stepFades)
+	return question{step: q.Service.ladder.climb(least, failed, earned), earned: earned}
 }
 
 // A link says in its u which step its visitor is asked for at least, and in which network: elsewhere, and when the link has
@@ -160,7 +166,7 @@ const (
 	linkTail   = linkPasses + linkStep + linkNet
 )
 
-func (q *Request) linkTail(least steps.Step) string {
+func (q *Request) linkTail(least Step) string {
 	return cmp.Or(q.passMark(), noPasses) + string('0'+byte(least)) + q.netMark()
 }
 
@@ -182,13 +188,13 @@ func (q *Request) netMark() string {
 }
 
 // leastOf is the least step for the visitor of a link of ours.
-func (c *Captcha) leastOf(q *Request, l *link, at time.Time) steps.Step {
+func (ls *links) leastOf(q *Request, l *link, at time.Time) Step {
 	rest, mine := strings.CutSuffix(l.u, q.netMark())
-	if !mine || rest == "" || !c.fresh(q, l, at) {
+	if !mine || rest == "" || !ls.fresh(q, l, at) {
 		return q.least()
 	}
-	said := steps.Step(rest[len(rest)-1] - '0')
-	if said < steps.Silent || said > steps.Dynamic {
+	said := Step(rest[len(rest)-1] - '0')
+	if said < stepSilent || said > stepDynamic {
 		return q.least()
 	}
 	return max(said, q.Require)

@@ -9,27 +9,38 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/bounded"
 	"antirobot/captcha/media"
 	"antirobot/identity"
 )
 
+// pictures serve the media of challenges.
+type pictures struct {
+	*core
+	pages  *pages
+	issuer *issuer
+	watch  *watch
+	rates  [media.Count]*bounded.Rate
+	perKey *bounded.Rate // deliveries of a challenge's media
+}
+
 // Image handles GET /captcha/image.
-func (c *Captcha) Image(q *Request) Response { return c.media(q, media.Picture, "image/png") }
+func (c *Captcha) Image(q *Request) Response { return c.pictures.media(q, media.Picture, "image/png") }
 
 // Audio handles GET /captcha/audio. It supports ranges: Safari plays nothing without them.
-func (c *Captcha) Audio(q *Request) Response { return c.media(q, media.Sound, "audio/wav") }
+func (c *Captcha) Audio(q *Request) Response { return c.pictures.media(q, media.Sound, "audio/wav") }
 
-func (c *Captcha) media(q *Request, m media.Medium, contentType string) Response {
+func (pc *pictures) media(q *Request, m media.Medium, contentType string) Response {
 	if method := q.method(); method != "GET" && method != "HEAD" {
-		return c.notAllowed(q, "GET, HEAD")
+		return pc.pages.notAllowed(q, "GET, HEAD")
 	}
-	at := c.now()
+	at := pc.now()
 	refuse := func(status int, result string, wait time.Duration) Response {
-		c.count.media[m][result].Inc()
+		pc.count.media[m][result].Inc()
 		if wait > 0 {
-			return c.tryLater(q, status, wait)
+			return pc.pages.tryLater(q, status, wait)
 		}
-		return c.own(q, status, "", verdictCaptcha)
+		return pc.pages.own(q, status, "", verdictCaptcha)
 	}
 	p := readParams(q)
 	for _, name := range q.Service.imgParams {
@@ -37,9 +48,9 @@ func (c *Captcha) media(q *Request, m media.Medium, contentType string) Response
 			p.key = queryValue(q.View.Query, name)
 		}
 	}
-	k, kd, err := c.open(q, p.key, at)
+	k, kd, err := pc.issuer.open(q, p.key, at)
 	if err != nil || k.read() { // the part of a check costs nothing: an address where many are checked is not led to digits for it
-		rate := c.rates[m]
+		rate := pc.rates[m]
 		if wait := rate.Take(rate.AddrKey(q.ID.Addr, 0), at); wait > 0 {
 			return refuse(429, "limited", wait)
 		}
@@ -47,28 +58,28 @@ func (c *Captcha) media(q *Request, m media.Medium, contentType string) Response
 	if err != nil {
 		return refuse(404, "refused", 0)
 	}
-	if !c.shownTo(&k, q) {
+	if !pc.issuer.shownTo(&k, q) {
 		return refuse(404, "foreign", 0)
 	}
-	if wait := c.perKey.Take(c.perKey.NonceKey(k.nonce, byte(m)), at); wait > 0 {
+	if wait := pc.perKey.Take(pc.perKey.NonceKey(k.nonce, byte(m)), at); wait > 0 {
 		return refuse(429, "limited", wait)
 	}
-	body, err := c.renderOnce(q, m, &k, kd, c.language(q, &p).Voice)
+	body, err := pc.renderOnce(q, m, &k, kd, pc.pages.language(q, &p).Voice)
 	switch {
 	case errors.Is(err, media.ErrBusy):
 		return refuse(503, "busy", retryBusy)
 	case errors.Is(err, errNoMedium):
 		return refuse(404, "refused", 0)
 	case err != nil:
-		return c.fault(q, err)
+		return pc.pages.fault(q, err)
 	}
 	if m == media.Picture && k.kind != digitsCode {
 		contentType = "image/gif"
 	}
 	if q.method() == "GET" {
-		c.noteLoaded(q, &k, at)
+		pc.watch.noteLoaded(q, &k, at)
 	}
-	a := c.own(q, 200, contentType, verdictCaptcha)
+	a := pc.pages.own(q, 200, contentType, verdictCaptcha)
 	a.add("Referrer-Policy", "no-referrer")
 	if m == media.Sound {
 		a.serveRange(q, body)
@@ -83,16 +94,16 @@ const retryBusy = time.Second
 
 // shownTo reports whether q comes from where the key was issued: the same network, or the same browser, which may have
 // changed networks in the meantime or use IPv4 here and IPv6 there. We see a partner's user in no other request.
-func (c *Captcha) shownTo(k *key, q *Request) bool {
+func (is *issuer) shownTo(k *key, q *Request) bool {
 	if k.partner != 0 || sameNet(k.addr, q.ID.Addr) {
 		return true
 	}
-	p := c.probeOf(q)
+	p := is.probes.probeOf(q)
 	return p.returned && markHash(p.mark) == k.mark
 }
 
 // renderOnce returns a medium of a challenge, rendered now or earlier.
-func (c *Captcha) renderOnce(q *Request, m media.Medium, k *key, kd kind, voice string) ([]byte, error) {
+func (pc *pictures) renderOnce(q *Request, m media.Medium, k *key, kd kind, voice string) ([]byte, error) {
 	if m == media.Picture {
 		voice = "" // the same for all languages
 	}
@@ -107,30 +118,30 @@ func (c *Captcha) renderOnce(q *Request, m media.Medium, k *key, kd kind, voice 
 		if k.kind == digitsCode {
 			it.Digits = k.secret
 		}
-		body, result, err = c.maker.Make(&it, identity.NetKey(q.ID.Net), render)
+		body, result, err = pc.issuer.maker.Make(&it, identity.NetKey(q.ID.Net), render)
 	} else {
 		body, err = render() // the part of a check costs less than to wait for a place, or to be kept
 	}
 	if err == nil {
-		c.count.media[m][result].Inc()
+		pc.count.media[m][result].Inc()
 	}
 	return body, err
 }
 
 // digitsFor makes the digits of a new challenge.
-func (c *Captcha) digitsFor(q *Request, level uint8) []byte {
-	if digits := c.maker.Digits(level, func() string { return c.language(q, nil).Voice }); digits != nil {
+func (is *issuer) digitsFor(q *Request, level uint8) []byte {
+	if digits := is.maker.Digits(level, func() string { return is.pages.language(q, nil).Voice }); digits != nil {
 		return digits
 	}
-	return c.kinds.issued.issue(0)
+	return is.kinds.issued.issue(0)
 }
 
 // tryLater refuses temporarily: 429 or 503 with Retry-After, and a body that says so too.
-func (c *Captcha) tryLater(q *Request, status int, wait time.Duration) Response {
+func (pg *pages) tryLater(q *Request, status int, wait time.Duration) Response {
 	if q.View.Accept().PrefersJSON() {
-		return c.limitedJSON(q, status, wait)
+		return pg.limitedJSON(q, status, wait)
 	}
-	a := c.own(q, status, "text/plain; charset=utf-8", verdictCaptcha)
+	a := pg.own(q, status, "text/plain; charset=utf-8", verdictCaptcha)
 	a.after(wait)
 	a.Body = fmt.Appendf(nil, "Please try again in %d s.\n", seconds(wait))
 	if status == 429 {

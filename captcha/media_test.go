@@ -13,8 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"antirobot/captcha/media"
-	"antirobot/captcha/style"
-	"antirobot/identity"
+	"antirobot/captcha/picture"
 )
 
 func TestImageAndAudio(t *testing.T) {
@@ -72,7 +71,7 @@ func TestEverySizeRenders(t *testing.T) {
 		pictures = 1
 	}
 	for n := minDigits; n <= maxDigits; n++ {
-		d := newDigits(n, style.Names(), "")
+		d := newDigits(n, picture.Styles(), "")
 		for i := range pictures {
 			secret := d.issue(0)
 			if len(secret) != n {
@@ -88,7 +87,7 @@ func TestEverySizeRenders(t *testing.T) {
 			}
 		}
 	}
-	if _, err := newDigits(6, style.Names(), "").render(media.Picture, "x", []byte{10}, 0, "en"); err == nil {
+	if _, err := newDigits(6, picture.Styles(), "").render(media.Picture, "x", []byte{10}, 0, "en"); err == nil {
 		t.Error("10 is rendered as a digit")
 	}
 }
@@ -188,10 +187,7 @@ func FuzzRange(f *testing.F) {
 
 // TestPitfall12RenderingIsLimited: per address and in total.
 func TestPitfall12RenderingIsLimited(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Rates.Images, c.Rates.Audio = Rate{PerMinute: 1, Burst: 2}, Rate{PerMinute: 2, Burst: 1}
-		c.RenderConcurrency, c.RenderWait = 1, 0
-	})
+	e := newEnv(t, onePlace, func(b *bounds) { b.images, b.audio, b.wait = rate{1, 2}, rate{2, 1}, 0 })
 	_, fields := e.visit("https://example.com/")
 	target := "?key=" + fields.Get("key")
 	img := func(opts ...opt) Response {
@@ -273,9 +269,9 @@ func TestPitfall15NothingSecretInLogs(t *testing.T) {
 }
 
 func benchEnv(b *testing.B) *env {
-	return newEnv(b, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		much := Rate{PerMinute: 1_000_000, Burst: 1_000_000}
-		c.Rates = RatesConfig{much, much, much, much}
+	return newEnv(b, nil, func(b *bounds) {
+		much := rate{1_000_000, 1_000_000}
+		b.images, b.audio, b.checks, b.media = much, much, much, much
 	})
 }
 

@@ -10,15 +10,14 @@ import (
 	"time"
 
 	"antirobot/captcha/media"
-	"antirobot/identity"
 )
 
 // TestPitfall12PeopleGetPicturesBesideAFlood: six networks request pictures of ever new keys as fast as they can; people in
 // other networks still all get theirs.
 func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, 12, time.Minute // no person waits for as long as that
-		c.Rates.Images = Rate{PerMinute: 1_000_000, Burst: 1_000_000}         // only the turns limit here
+	e := newEnv(t, onePlace, func(b *bounds) {
+		b.queue, b.wait = 12, time.Minute     // no person waits for as long as that
+		b.images = rate{1_000_000, 1_000_000} // only the turns limit here
 	})
 	const networks, hands = 6, 4
 	people := 10
@@ -34,7 +33,7 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 	request := func(address string) *Request {
 		mu.Lock()
 		defer mu.Unlock()
-		key := e.c.issue(e.request("GET", "https://example.com/", from(address)), channelPage, addr(address), 0, "", e.now())
+		key := e.c.issuer.issue(e.request("GET", "https://example.com/", from(address)), channelPage, addr(address), 0, "", e.now())
 		return e.request("GET", "https://example.com/captcha/image?key="+key, from(address))
 	}
 	for n := range networks * hands {
@@ -85,9 +84,7 @@ func leaveEverybody(t *testing.T, m media.Medium) {
 	if raceEnabled { // a picture takes ten times as long
 		robots, queue, ordinary, people = 12, 8, 4, 6
 	}
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, queue, time.Minute
-	})
+	e := newEnv(t, onePlace, func(b *bounds) { b.queue, b.wait = queue, time.Minute })
 	handler := e.c.Image
 	if m == media.Sound {
 		handler = e.c.Audio

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"antirobot/captcha/media"
-	"antirobot/identity"
 )
 
 // TestMediaAreForWhomTheyWereMade: only the network that got the key, or its browser, gets the media; each is rendered
@@ -40,9 +39,7 @@ func TestMediaAreForWhomTheyWereMade(t *testing.T) {
 
 // TestMediaAreCountedByKey: a key that is passed around gets no more pictures than one in a single hand.
 func TestMediaAreCountedByKey(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Rates.Key = Rate{PerMinute: 6, Burst: 10}
-	})
+	e := newEnv(t, nil, func(b *bounds) { b.media = rate{6, 10} })
 	_, fields := e.visit("https://example.com/")
 	ask := func(ask func(*Request) Response, i int) Response {
 		return ask(e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key"), from(fmt.Sprintf("203.0.113.%d", i))))

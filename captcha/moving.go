@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/drift"
 	"antirobot/captcha/media"
-	"antirobot/captcha/steps"
+	"antirobot/captcha/picture"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
@@ -22,7 +21,7 @@ type moving struct{ digits *digits }
 const (
 	movingCode   = 5
 	movingRounds = 2 // with three moves each, one guess in 4096 is right
-	movingSecret = 2 + drift.Moves
+	movingSecret = 2 + picture.Moves
 )
 
 func (moving) code() byte { return movingCode }
@@ -32,8 +31,8 @@ func (moving) issue(int64) []byte { return movingRound(0, 0) }
 func movingRound(round, wrong byte) []byte {
 	secret := append(make([]byte, 0, movingSecret), round, wrong)
 	id := spravka.NewID()
-	for _, b := range id[:drift.Moves] {
-		secret = append(secret, drift.Directions[b&3])
+	for _, b := range id[:picture.Moves] {
+		secret = append(secret, picture.Directions[b&3])
 	}
 	return secret
 }
@@ -61,7 +60,7 @@ func (m moving) render(medium media.Medium, id string, secret []byte, level uint
 		return nil, fmt.Errorf("render %s: not the secret of a moving picture", medium)
 	}
 	if medium == media.Picture {
-		return drift.Draw(secret[2:], level, id)
+		return picture.Moving(secret[2:], level, id)
 	}
 	return m.digits.render(medium, id, secret[2:], level, lang)
 }
@@ -85,36 +84,36 @@ func (r *result) goesOn(right bool) bool {
 
 // reading makes the key of a page that is read or heard: a moving picture where one is asked for, or the one that p goes on
 // with; digits otherwise, also for who asked for them instead.
-func (c *Captcha) reading(q *Request, p *params, asked question, to string, at time.Time) (token string, moves bool) {
+func (ak *asks) reading(q *Request, p *params, asked question, to string, at time.Time) (token string, moves bool) {
 	if p != nil && p.key != "" {
-		if k, _, err := c.open(q, p.key, at); err == nil && k.kind == movingCode && c.shownTo(&k, q) {
+		if k, _, err := ak.issuer.open(q, p.key, at); err == nil && k.kind == movingCode && ak.issuer.shownTo(&k, q) {
 			return p.key, true
 		}
 	}
-	if asked.step < steps.Dynamic || p != nil && p.step != "" {
-		return c.issueDigits(q, asked, to, at), false
+	if asked.step < stepDynamic || p != nil && p.step != "" {
+		return ak.issuer.issueDigits(q, asked, to, at), false
 	}
-	return c.seal(q, c.newMoving(q, asked), to, at), true
+	return ak.issuer.seal(q, ak.issuer.newMoving(q, asked), to, at), true
 }
 
 // showMoving makes page one with a moving picture; in a browser without scripts it has digits, as for who asks for them instead.
-func (c *Captcha) showMoving(q *Request, page *templates.ChallengePage, lang *templates.Language, asked question, to string, at time.Time) {
-	asked.step = max(asked.step, steps.Dynamic)
-	page.Moving, page.Still = true, c.challenge(q, lang, c.issueDigits(q, asked, to, at))
+func (ak *asks) showMoving(q *Request, page *templates.ChallengePage, lang *templates.Language, asked question, to string, at time.Time) {
+	asked.step = max(asked.step, stepDynamic)
+	page.Moving, page.Still = true, ak.challenge(q, lang, ak.issuer.issueDigits(q, asked, to, at))
 }
 
 // instead returns what p's visitor has chosen in place of what they were asked for, now or on the page that p comes from: digits, or
 // nothing.
-func (c *Captcha) instead(q *Request, p *params, at time.Time) string {
+func (ak *asks) instead(q *Request, p *params, at time.Time) string {
 	if p.step == "" && p.key != "" {
-		if k, _, err := c.open(q, p.key, at); err == nil && k.kind == digitsCode && k.asked != steps.Digits {
-			return steps.Digits.String()
+		if k, _, err := ak.issuer.open(q, p.key, at); err == nil && k.kind == digitsCode && k.asked != stepDigits {
+			return stepDigits.String()
 		}
 	}
 	return p.step
 }
 
-func (c *Captcha) newMoving(q *Request, asked question) *key {
+func (is *issuer) newMoving(q *Request, asked question) *key {
 	level := uint8(min(asked.earned/passesPerLevel, maxLevel)) //nolint:gosec // at most maxLevel
 	return &key{kind: movingCode, channel: channelPage, way: wayDynamic, addr: q.ID.Addr, asked: asked.step, level: level, secret: moving{}.issue(0)}
 }

@@ -13,7 +13,7 @@ import (
 // directions reads the answer of a moving picture from its key, which no client can do, as digits of a keypad.
 func (e *env) directions(token string) string {
 	e.t.Helper()
-	k, _, err := e.c.open(e.request("GET", "https://example.com/"), token, e.now())
+	k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), token, e.now())
 	if err != nil || k.kind != movingCode {
 		e.t.Fatalf("no moving picture: %v, kind %d", err, k.kind)
 	}
@@ -178,7 +178,7 @@ func TestMovingWithoutScripts(t *testing.T) {
 	still := func(page *Response) url.Values {
 		t.Helper()
 		fields, moving := formOf(t, page.Body)
-		if k, _, err := e.c.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now()); err != nil || k.kind != digitsCode || k.level != maxLevel {
+		if k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now()); err != nil || k.kind != digitsCode || k.level != maxLevel {
 			t.Fatalf("no digits: %v %+v", err, k)
 		}
 		if moving != "" && !strings.Contains(string(page.Body), `<noscript><img src="/captcha/image?key=`+fields.Get("key")) {

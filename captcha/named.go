@@ -10,10 +10,10 @@ import "time"
 func (l *link) gaveProbe() bool { return l.u != "" && (l.u[0] == probed || l.u[0] == named) }
 
 // knownByName reports whether the visitor of a link of ours has kept the name that came with it.
-func (c *Captcha) knownByName(q *Request, p *params, l *link, at time.Time) bool {
+func (ls *links) knownByName(q *Request, p *params, l *link, at time.Time) bool {
 	if l.u == "" || l.u[0] != named || p.status != "" || p.key != "" {
 		return false
 	}
 	_, has := q.ID.Browser()
-	return has && c.fresh(q, l, at)
+	return has && ls.fresh(q, l, at)
 }

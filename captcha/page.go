@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/steps"
+	"antirobot/bounded"
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/templates"
@@ -22,12 +22,12 @@ func (c *Captcha) Redirect(q *Request) Response {
 		return Response{Status: 302}
 	}
 	if q.framedElsewhere() {
-		return c.framed(q)
+		return c.asks.framed(q)
 	}
 	at := c.now()
-	a := c.own(q, 302, "", verdictCaptcha)
-	c.probe(q, &a, c.probeOf(q))
-	l := c.signLink(q, q.linked(), true, at)
+	a := c.pages.own(q, 302, "", verdictCaptcha)
+	c.probes.probe(q, &a, c.probes.probeOf(q))
+	l := c.links.signLink(q, q.linked(), true, at)
 	q.noteRetpath(&a)
 	a.add("Location", q.Base+q.Service.showURL(&l))
 	a.add("Referrer-Policy", "no-referrer")
@@ -38,39 +38,39 @@ func (c *Captcha) Redirect(q *Request) Response {
 // Page handles the captcha page, GET /showcaptcha.
 func (c *Captcha) Page(q *Request) Response {
 	if m := q.method(); m != "GET" && m != "HEAD" {
-		return c.notAllowed(q, "GET, HEAD")
+		return c.pages.notAllowed(q, "GET, HEAD")
 	}
 	at := c.now()
 	p := readParams(q)
 	p.choose(q)
 	l := p.link()
 	since := q.passedSince(&l)
-	to := c.follow(q, &l, nil, at)
-	if since || c.knownByName(q, &p, &l, at) {
-		return c.seeOther(q, to)
+	to := c.links.follow(q, &l, nil, at)
+	if since || c.links.knownByName(q, &p, &l, at) {
+		return c.pages.seeOther(q, to)
 	}
 	if p.format != "" { // the page itself asks whether it is over
-		return c.own(q, 204, "", verdictCaptcha)
+		return c.pages.own(q, 204, "", verdictCaptcha)
 	}
-	least := c.leastOf(q, &l, at)
-	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
-	asked := c.ask(q, least, at)
-	if wait := c.exhausted(q, p.chose(asked.step), at); wait > 0 && !moves {
-		return c.limited(q, &p, wait, q.showPath(&l))
+	least := c.links.leastOf(q, &l, at)
+	moves := c.asks.mayMove(q, l.reason(), least, p.step+p.stay != "")
+	asked := c.ladder.ask(q, least, at)
+	if wait := c.prices.exhausted(q, p.chose(asked.step), at); wait > 0 && !moves {
+		return c.pages.limited(q, &p, wait, q.showPath(&l))
 	}
-	pr := c.probeOf(q)
-	lang := c.language(q, &p)
-	lost := c.cookiesLost(q, pr, at)
+	pr := c.probes.probeOf(q)
+	lang := c.pages.language(q, &p)
+	lost := c.probes.cookiesLost(q, pr, at)
 	off := p.cc == "1" && l.gaveProbe() && !pr.returned && !hasCookie(q, q.Service.cookie)
 	asked.move = moves
-	if p.step == "" && !lost && !off && (moves || asked.step < steps.Digits) {
-		return c.checkingPage(q, &p, &l, asked, at)
+	if p.step == "" && !lost && !off && (moves || asked.step < stepDigits) {
+		return c.asks.checkingPage(q, &p, &l, asked, at)
 	}
-	key, dynamic := c.reading(q, &p, asked, l.url, at)
-	page := c.challenge(q, lang, key)
+	key, dynamic := c.asks.reading(q, &p, asked, l.url, at)
+	page := c.asks.challenge(q, lang, key)
 	if dynamic {
 		asked.way = wayDynamic
-		c.showMoving(q, page, lang, asked, l.url, at)
+		c.asks.showMoving(q, page, lang, asked, l.url, at)
 	}
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
@@ -82,14 +82,14 @@ func (c *Captcha) Page(q *Request) Response {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
 	page.NewURL, page.OverURL = q.showPath(&l, "lang", p.lang, fieldStep, p.step), q.showPath(&l)
-	a := c.html(q, 200, verdictCaptcha, lang)
-	c.probe(q, &a, pr)
-	c.rememberLang(q, &a, &p)
+	a := c.pages.html(q, 200, verdictCaptcha, lang)
+	c.probes.probe(q, &a, pr)
+	c.pages.rememberLang(q, &a, &p)
 	c.count.shown["page"].Inc()
 	if key != p.key { // the next round of a moving picture is none of its own
-		c.noteShown(q, asked.way, at)
+		c.watch.noteShown(q, asked.way, at)
 	}
-	return c.show(q, a, lang, page)
+	return c.asks.show(q, a, lang, page)
 }
 
 // hidden makes a hidden field.
@@ -98,7 +98,7 @@ func hidden(name, value string) templates.HiddenField {
 }
 
 // challenge starts a page with a new challenge.
-func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) *templates.ChallengePage {
+func (ak *asks) challenge(q *Request, lang *templates.Language, token string) *templates.ChallengePage {
 	media := q.prefix() + "/captcha/"
 	work := q.workURL()
 	if work != "" {
@@ -112,21 +112,21 @@ func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) 
 		ImageURL:  media + "image?key=" + token,
 		AudioURL:  media + "audio?key=" + token + "&lang=" + url.QueryEscape(lang.Tag),
 		WorkURL:   work,
-		Limit:     printBytes(c.cfg.FormMaxBytes),
-		Test:      c.cfg.TestAnswer != "",
+		Limit:     printBytes(ak.cfg.FormMaxBytes),
+		Test:      ak.cfg.TestAnswer != "",
 	}
 }
 
 // show renders the page into the answer.
-func (c *Captcha) show(q *Request, a Response, lang *templates.Language, page *templates.ChallengePage) Response {
+func (ak *asks) show(q *Request, a Response, lang *templates.Language, page *templates.ChallengePage) Response {
 	if q.Unread {
 		return Response{Status: a.Status, Outcome: OutcomeShown}
 	}
 	body, err := lang.AppendChallenge(make([]byte, 0, 10<<10), page)
 	if err != nil {
-		return c.fault(q, err)
+		return ak.pages.fault(q, err)
 	}
-	c.setPage(q, &a, body)
+	ak.pages.setPage(q, &a, body)
 	a.Outcome = OutcomeShown
 	if page.WorkURL != "" {
 		a.set("Content-Security-Policy", q.Service.brand.WorkCSP())
@@ -142,12 +142,12 @@ func printBytes(n int64) string {
 }
 
 // rememberLang remembers a language that was chosen in the URL for later pages.
-func (c *Captcha) rememberLang(q *Request, a *Response, p *params) {
+func (pg *pages) rememberLang(q *Request, a *Response, p *params) {
 	l := q.Service.set.Lang(p.lang)
-	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
+	if l == nil || cookieValue(q.View, pg.cfg.LangCookie) == l.Tag {
 		return
 	}
-	a.add("Set-Cookie", string(q.appendCookie(c.cfg.LangCookie, []byte(l.Tag), 0)))
+	a.add("Set-Cookie", string(q.appendCookie(pg.cfg.LangCookie, []byte(l.Tag), 0)))
 }
 
 // appendCookie makes a Set-Cookie of the captcha page's own, which goes as far as the pass does: into frames of other sites too,
@@ -183,10 +183,16 @@ type probeState struct {
 
 const probeMarkLen = 22
 
+// probes tell whether browsers keep cookies.
+type probes struct {
+	*core
+	lost *bounded.Rate // right answers without the cookie coming back
+}
+
 // probeOf reads the probe cookie, or makes a new mark, once per request.
-func (c *Captcha) probeOf(q *Request) probeState {
+func (pb *probes) probeOf(q *Request) probeState {
 	if q.probe == nil {
-		p := readProbe(q, c.cfg.ProbeCookie)
+		p := readProbe(q, pb.cfg.ProbeCookie)
 		q.probe = &p
 	}
 	return *q.probe
@@ -213,15 +219,15 @@ func readProbe(q *Request, name string) probeState {
 const probeLife = 24 * time.Hour
 
 // probe gives the browser its probe cookie, if it has none.
-func (c *Captcha) probe(q *Request, a *Response, p probeState) {
+func (pb *probes) probe(q *Request, a *Response, p probeState) {
 	if !p.returned {
-		c.setProbe(q, a, p)
+		pb.setProbe(q, a, p)
 	}
 }
 
-func (c *Captcha) setProbe(q *Request, a *Response, p probeState) {
+func (pb *probes) setProbe(q *Request, a *Response, p probeState) {
 	value := append([]byte(p.mark), '.', byte('0'+min(p.unkept, 9)))
-	a.add("Set-Cookie", string(q.appendCookie(c.cfg.ProbeCookie, value, probeLife)))
+	a.add("Set-Cookie", string(q.appendCookie(pb.cfg.ProbeCookie, value, probeLife)))
 }
 
 // After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that keeps
@@ -231,23 +237,23 @@ const (
 	lostEvery = 30 * time.Minute
 )
 
-func (c *Captcha) lostKey(q *Request) uint64 {
-	return c.lost.AddrKey(q.ID.Addr, agentOf(q))
+func (pb *probes) lostKey(q *Request) uint64 {
+	return pb.lost.AddrKey(q.ID.Addr, agentOf(q))
 }
 
-func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
+func (pb *probes) cookiesLost(q *Request, p probeState, at time.Time) bool {
 	if hasCookie(q, q.Service.cookie) {
 		return false
 	}
 	if p.returned {
 		return p.unkept >= lostMany
 	}
-	return c.lost.Peek(c.lostKey(q), at) > 0
+	return pb.lost.Peek(pb.lostKey(q), at) > 0
 }
 
 // noteSolved counts a right answer that came without the cookie of an earlier one, and records it in the probe cookie.
-func (c *Captcha) noteSolved(q *Request, a *Response, at time.Time) {
-	p := c.probeOf(q)
+func (pb *probes) noteSolved(q *Request, a *Response, at time.Time) {
+	p := pb.probeOf(q)
 	switch {
 	case hasCookie(q, q.Service.cookie):
 		if p.unkept == 0 {
@@ -257,10 +263,10 @@ func (c *Captcha) noteSolved(q *Request, a *Response, at time.Time) {
 	default:
 		p.unkept++
 		if !p.returned {
-			c.lost.Take(c.lostKey(q), at)
+			pb.lost.Take(pb.lostKey(q), at)
 		}
 	}
-	c.setProbe(q, a, p)
+	pb.setProbe(q, a, p)
 }
 
 // Blocked refuses a client: 403 in a form that it reads.
@@ -269,16 +275,16 @@ func (c *Captcha) Blocked(q *Request, r Reader) Response {
 	case ReadsPage:
 		return c.blockedPage(q, nil, q.original())
 	case ReadsJSON:
-		a := c.own(q, 403, typeJSON, verdictBlocked)
-		c.cors(q, &a)
+		a := c.pages.own(q, 403, typeJSON, verdictBlocked)
+		c.pages.cors(q, &a)
 		a.Body = marshal(noticeJSON{Type: "blocked", RequestID: q.RequestID})
 		return a
 	case ReadsXML:
-		a := c.own(q, 403, typeXML, verdictBlocked)
+		a := c.pages.own(q, 403, typeXML, verdictBlocked)
 		a.Body = errorXML(403, "Blocked", q.RequestID)
 		return a
 	case ReadsText:
-		return c.program(q, 403, verdictBlocked, "Blocked", 0)
+		return c.pages.program(q, 403, verdictBlocked, "Blocked", 0)
 	}
 	return c.SubResource(q, true)
 }
@@ -286,8 +292,8 @@ func (c *Captcha) Blocked(q *Request, r Reader) Response {
 // blockedPage is the page for a client that is refused: with a way to the owner, and a switch of languages that leads here
 // through the captcha page, where BlockedPage answers. to is the URL that was asked for.
 func (c *Captcha) blockedPage(q *Request, p *params, to string) Response {
-	l := c.signLink(q, to, false, c.now())
-	return c.messagePage(q, p, 403, verdictBlocked, &templates.MessagePage{
+	l := c.links.signLink(q, to, false, c.now())
+	return c.pages.messagePage(q, p, 403, verdictBlocked, &templates.MessagePage{
 		Message: templates.Blocked, SwitchURL: q.prefix() + "/showcaptcha",
 		Hidden: []templates.HiddenField{hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s)},
 	})
@@ -299,8 +305,8 @@ func (c *Captcha) BlockedPage(q *Request) Response {
 	p := readParams(q)
 	l := p.link()
 	p.choose(q)
-	a := c.blockedPage(q, &p, c.follow(q, &l, nil, c.now()))
-	c.rememberLang(q, &a, &p)
+	a := c.blockedPage(q, &p, c.links.follow(q, &l, nil, c.now()))
+	c.pages.rememberLang(q, &a, &p)
 	return a
 }
 
@@ -313,36 +319,36 @@ func (c *Captcha) SubResource(q *Request, blocked bool) Response {
 	if blocked {
 		verdict = verdictBlocked
 	}
-	a := c.own(q, 403, "", verdict)
+	a := c.pages.own(q, 403, "", verdict)
 	a.add("Vary", "*")
 	return a
 }
 
 // CrossSite refuses a page to a page of another site, which did not open it.
 func (c *Captcha) CrossSite(q *Request) Response {
-	a := c.own(q, 403, "text/plain; charset=utf-8", verdictBlocked)
+	a := c.pages.own(q, 403, "text/plain; charset=utf-8", verdictBlocked)
 	a.add("Vary", "*")
 	a.Body = []byte("cross-site request for a page\n")
 	return a
 }
 
-func (c *Captcha) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Response {
-	return c.messagePage(q, p, status, verdict, &templates.MessagePage{Message: m, Retry: retry, Sent: m == templates.FormSent})
+func (pg *pages) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Response {
+	return pg.messagePage(q, p, status, verdict, &templates.MessagePage{Message: m, Retry: retry, Sent: m == templates.FormSent})
 }
 
 // messagePage completes a plain page and makes it an answer.
-func (c *Captcha) messagePage(q *Request, p *params, status int, verdict string, page *templates.MessagePage) Response {
+func (pg *pages) messagePage(q *Request, p *params, status int, verdict string, page *templates.MessagePage) Response {
 	if q.Unread {
 		return Response{Status: status}
 	}
-	lang := c.language(q, p)
-	a := c.html(q, status, verdict, lang)
-	page.Brand, page.RequestID, page.Limit = q.Service.brand, q.RequestID, printBytes(c.cfg.FormMaxBytes)
+	lang := pg.language(q, p)
+	a := pg.html(q, status, verdict, lang)
+	page.Brand, page.RequestID, page.Limit = q.Service.brand, q.RequestID, printBytes(pg.cfg.FormMaxBytes)
 	body, err := lang.AppendMessage(make([]byte, 0, 6<<10), page)
 	if err != nil {
-		return c.fault(q, err)
+		return pg.fault(q, err)
 	}
-	c.setPage(q, &a, body)
+	pg.setPage(q, &a, body)
 	if page.Wait > 0 {
 		a.set("Content-Security-Policy", q.Service.brand.WaitCSP())
 	}
@@ -350,8 +356,8 @@ func (c *Captcha) messagePage(q *Request, p *params, status int, verdict string,
 }
 
 // limited answers too many attempts: 429 and how long to wait; never a ban.
-func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry string) Response {
-	a := c.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{Message: templates.Limited, Retry: retry, Wait: wait})
+func (pg *pages) limited(q *Request, p *params, wait time.Duration, retry string) Response {
+	a := pg.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{Message: templates.Limited, Retry: retry, Wait: wait})
 	a.after(wait)
 	a.Outcome = OutcomeLimited
 	return a
@@ -365,15 +371,15 @@ func (c *Captcha) Static(q *Request, path string) Response {
 	file, found := q.Service.set.Static(name)
 	if name == "texts" {
 		p := readParams(q)
-		file, found = c.language(q, &p).Texts(), true
+		file, found = c.pages.language(q, &p).Texts(), true
 	}
 	if !ok || !found || name == evidenceScript {
 		return c.Failed(q, 404, ReadsPage)
 	}
 	if m := q.method(); m != "GET" && m != "HEAD" {
-		return c.notAllowed(q, "GET, HEAD")
+		return c.pages.notAllowed(q, "GET, HEAD")
 	}
-	a := c.own(q, 200, file.Type, verdictCaptcha)
+	a := c.pages.own(q, 200, file.Type, verdictCaptcha)
 	a.add("Vary", "Accept-Encoding")
 	a.add("Access-Control-Allow-Origin", "*")
 	a.add("Cross-Origin-Resource-Policy", "cross-origin")
@@ -387,8 +393,8 @@ func (c *Captcha) Static(q *Request, path string) Response {
 	return a
 }
 
-func (c *Captcha) notAllowed(q *Request, allow string) Response {
-	a := c.own(q, 405, "text/plain; charset=utf-8", "")
+func (pg *pages) notAllowed(q *Request, allow string) Response {
+	a := pg.own(q, 405, "text/plain; charset=utf-8", "")
 	a.add("Allow", allow)
 	a.Body = []byte("Here only " + allow + " are answered.\n")
 	return a

@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"antirobot/captcha/steps"
 	"antirobot/request"
 )
 
@@ -92,9 +91,9 @@ func (p *params) field(name string) *string {
 }
 
 // chose returns the step that a visitor is shown who is asked for one: digits at least, if they were chosen.
-func (p *params) chose(asked steps.Step) steps.Step {
+func (p *params) chose(asked Step) Step {
 	if p.step != "" {
-		return max(asked, steps.Digits)
+		return max(asked, stepDigits)
 	}
 	return asked
 }
@@ -111,7 +110,7 @@ func (p *params) choose(q *Request) {
 		p.lang = ""
 	}
 	if p.step != "" {
-		p.step = steps.Digits.String()
+		p.step = stepDigits.String()
 	}
 }
 

@@ -49,8 +49,18 @@ const (
 var machines = level{net: netip.PrefixFrom(netip.IPv6Unspecified(), 0), places: 2}
 
 // strangers is the level at which all those count together who read unlike the site's people, wherever they come from, each
-// by how much: a campaign earns no more by being in many networks. How many households it may earn like is configured.
+// by how much: a campaign earns no more by being in many networks.
 var strangers = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+
+// strangeHouseholds is how many households strangers may earn like together.
+const strangeHouseholds = 2
+
+// prices count the passes of addresses and networks.
+type prices struct {
+	*core
+	visitors Visitors // nil: nobody is established
+	manners  Manners  // nil: everybody reads alike
+}
 
 // Manners knows how much of what is read at a service from an address, or from the networks around it, is read as no browser
 // of the site's people reads it: 0 to 1. *processor.Processor implements it.
@@ -94,29 +104,29 @@ func (e *earned) levelsOf(a netip.Addr, v Visitors) {
 
 // asMachine adds the level of machines to those of an answer that took so long.
 func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
-	if kind == digitsCode && took < c.Alarm.Quick {
+	if kind == digitsCode && took < quickAnswer {
 		e.levels[e.n] = machines
 		e.n++
 	}
 }
 
 // asStranger adds the levels of strangers, of an hour and of a day, as far as the service's visitors at the address are like them.
-func (c *Captcha) asStranger(e *earned, service string, a netip.Addr) {
-	if c.manners == nil || c.cfg.StrangeHouseholds == 0 {
+func (pr *prices) asStranger(e *earned, service string, a netip.Addr) {
+	if pr.manners == nil {
 		return
 	}
-	if share := c.manners.Bareness(service, a); share > 0 {
-		e.levels[e.n] = level{net: strangers, places: c.cfg.StrangeHouseholds, share: lately(share), hourly: true}
-		e.levels[e.n+1] = level{net: strangers, places: c.cfg.StrangeHouseholds, share: share}
+	if share := pr.manners.Bareness(service, a); share > 0 {
+		e.levels[e.n] = level{net: strangers, places: strangeHouseholds, share: lately(share), hourly: true}
+		e.levels[e.n+1] = level{net: strangers, places: strangeHouseholds, share: share}
 		e.n += 2
 	}
 }
 
 // earned returns what has been earned from an address and around it.
-func (c *Captcha) earned(ctx context.Context, service string, a netip.Addr, at time.Time) (e earned, err error) {
-	e.levelsOf(a, c.visitors)
-	c.asStranger(&e, service, a)
-	err = c.add(ctx, &e, at, 0)
+func (pr *prices) earned(ctx context.Context, service string, a netip.Addr, at time.Time) (e earned, err error) {
+	e.levelsOf(a, pr.visitors)
+	pr.asStranger(&e, service, a)
+	err = pr.add(ctx, &e, at, 0)
 	return e, err
 }
 
@@ -125,8 +135,8 @@ func (c *Captcha) earned(ctx context.Context, service string, a netip.Addr, at t
 func lately(share float64) float64 { return min(4*share*share, 1) }
 
 // add counts n more hundredths of a pass at all levels.
-func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) error {
-	count, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, n)
+func (pr *prices) add(ctx context.Context, e *earned, at time.Time, n int64) error {
+	count, err := pr.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, n)
 	if err != nil {
 		return err
 	}
@@ -137,7 +147,7 @@ func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) err
 		if l.share > 0 {
 			added = int64(float64(n) * l.share)
 		}
-		if count, err = c.slideLevel(ctx, l, at, added); err != nil {
+		if count, err = pr.slideLevel(ctx, l, at, added); err != nil {
 			return err
 		}
 		l.day, l.added = count/l.places, added
@@ -162,32 +172,32 @@ func (l *level) before() float64 {
 }
 
 // uncount takes back the last pass.
-func (c *Captcha) uncount(ctx context.Context, e *earned, at time.Time) error {
-	_, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -e.levels[0].added)
+func (pr *prices) uncount(ctx context.Context, e *earned, at time.Time) error {
+	_, err := pr.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -e.levels[0].added)
 	for i := range e.n {
 		if l := &e.levels[i]; l.added > 0 && err == nil {
-			_, err = c.slideLevel(ctx, l, at, -l.added)
+			_, err = pr.slideLevel(ctx, l, at, -l.added)
 		}
 	}
 	return err
 }
 
 // slideLevel is slide for what counts at a level.
-func (c *Captcha) slideLevel(ctx context.Context, l *level, at time.Time, n int64) (float64, error) {
+func (pr *prices) slideLevel(ctx context.Context, l *level, at time.Time, n int64) (float64, error) {
 	if l.hourly {
-		return c.slide(ctx, netKey(l.net, 'h'), hour, at, n)
+		return pr.slide(ctx, netKey(l.net, 'h'), hour, at, n)
 	}
-	return c.slide(ctx, netKey(l.net, 'd'), day, at, n)
+	return pr.slide(ctx, netKey(l.net, 'd'), day, at, n)
 }
 
 // slide adds hundredths of a pass to a counter, and returns how many passes it counted over the past length of time.
-func (c *Captcha) slide(ctx context.Context, key []byte, length time.Duration, at time.Time, n int64) (float64, error) {
+func (pr *prices) slide(ctx context.Context, key []byte, length time.Duration, at time.Time, n int64) (float64, error) {
 	window, left := windowOf(at, length)
-	now, err := c.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window)), n, 2*length) //nolint:gosec // a number of hours
+	now, err := pr.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window)), n, 2*length) //nolint:gosec // a number of hours
 	if err != nil {
 		return 0, err
 	}
-	before, err := c.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window-1)), 0, 2*length) //nolint:gosec // the same
+	before, err := pr.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window-1)), 0, 2*length) //nolint:gosec // the same
 	return (float64(now) + float64(before)*float64(left)/float64(length)) / whole, err
 }
 
@@ -203,20 +213,8 @@ func netKey(n netip.Prefix, by byte) []byte {
 	return append(append([]byte("captcha/net/"), as[:]...), byte(n.Bits()), by)
 }
 
-// allowance is the worth of a pass earned by a challenge of this kind, given what was earned including it.
-func (c *Config) allowance(kind byte, e *earned) uint32 {
-	n := c.Pass.AllowanceOf(e.prior)
-	if kind == workCode {
-		n = max(min(n, c.floor()), uint32(int64(n)*c.Work.AllowancePercent/100)) //nolint:gosec // a share of n
-	}
-	return n
-}
-
-// floor is what every right answer is worth.
-func (c *Config) floor() uint32 { return uint32(c.Pass.AllowanceFloor) } //nolint:gosec // at most 1000000
-
 // workPrice is the price of a pass after so many in a day, in expected hashes: each adds a quarter of the first's.
 func (c *Config) workPrice(earned float64) int64 {
 	const most = 1 << 20 // keeps the product well within an int64
-	return min(int64(float64(c.Work.Hashes)*(4+min(math.Floor(earned), most))/4), c.Work.MaxHashes)
+	return min(int64(float64(c.Work.Hashes)*(4+min(math.Floor(earned), most))/4), min(workGrowth*c.Work.Hashes, maxWork))
 }

@@ -116,7 +116,7 @@ func TestTheNextPassIsDearer(t *testing.T) {
 			t.Fatalf("pass %d: told to wait %v", n+1, w)
 		}
 		_, fields := e.visit("https://example.com/")
-		k, _, err := e.c.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now())
+		k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now())
 		if want := uint8(min(n/passesPerLevel, maxLevel)); err != nil || k.level+1 < want || k.level > want { //nolint:gosec // at most maxLevel
 			t.Errorf("pass %d is asked for in level %d, %v, want %d", n+1, k.level, err, want)
 		}
@@ -143,23 +143,6 @@ func TestTheNextPassIsDearer(t *testing.T) {
 	e.pass(20 * time.Hour)
 	if w := e.wait(); w > time.Minute {
 		t.Errorf("the day after: told to wait %v", w)
-	}
-}
-
-// TestPriceHasNoStep: when an hour or a day turns, the price for a steady earner does not change.
-func TestPriceHasNoStep(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.Pass.HalfAfter = 8 })
-	var last uint32
-	for n := range 40 {
-		a := e.solve()
-		if a.Outcome != OutcomeSolved {
-			t.Fatalf("pass %d: outcome %d", n+1, a.Outcome)
-		}
-		if got := a.Pass.Allowance; n > 14 && (got > last+1 || got+1 < last) {
-			t.Errorf("pass %d: allowance %d after %d", n+1, got, last)
-		}
-		last = a.Pass.Allowance
-		e.pass(2 * time.Hour)
 	}
 }
 
@@ -220,7 +203,7 @@ func TestStrangersOfAnHourPayTogether(t *testing.T) {
 		t.Helper()
 		e := newEnv(t, nil)
 		e.clock.Store(start.Truncate(24 * time.Hour).Add(24 * time.Hour).UnixNano())
-		e.c.manners = manner{"198.51.": 0.5}
+		e.c.prices.manners = manner{"198.51.": 0.5}
 		var got []uint32
 		for n := range len(want) {
 			at := from(fmt.Sprintf("198.51.%d.7", n))

@@ -11,8 +11,8 @@ type quarantineJSON struct {
 // Quarantined is the answer to a quarantined request: 409 with the rules' decision and tags as JSON, for scripts and
 // services that decide themselves what happens to it. It names no rule: that would help spammers.
 func (c *Captcha) Quarantined(q *Request, decision string, tags []string) Response {
-	a := c.own(q, 409, typeJSON, verdictBlocked)
-	c.cors(q, &a)
+	a := c.pages.own(q, 409, typeJSON, verdictBlocked)
+	c.pages.cors(q, &a)
 	a.Body = marshal(quarantineJSON{"quarantine", q.RequestID, decision, tags})
 	return a
 }

@@ -10,8 +10,8 @@ import (
 // no verdict: nobody is asked for anything.
 func (c *Captcha) Queued(q *Request, page bool) Response {
 	if !page {
-		a := c.own(q, 202, typeJSON, "")
-		c.cors(q, &a)
+		a := c.pages.own(q, 202, typeJSON, "")
+		c.pages.cors(q, &a)
 		a.Body = marshal(noticeJSON{"queued", q.RequestID})
 		return a
 	}
@@ -19,5 +19,5 @@ func (c *Captcha) Queued(q *Request, page bool) Response {
 	if from := string(q.View.Get("Referer")); strings.HasPrefix(from, back) {
 		back = from
 	}
-	return c.messagePage(q, nil, 202, "", &templates.MessagePage{Message: templates.Queued, Retry: back, Sent: true})
+	return c.pages.messagePage(q, nil, 202, "", &templates.MessagePage{Message: templates.Queued, Retry: back, Sent: true})
 }

@@ -14,9 +14,7 @@ import (
 // TestXMLIsRefusedInXML: a blocked client, a user with too many attempts, and whom the request rules throttle or quarantine
 // get XML, in which nothing looks like a challenge to clients.
 func TestXMLIsRefusedInXML(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Rates.Checks = Rate{PerMinute: 6, Burst: 1}
-	})
+	e := newEnv(t, nil, func(b *bounds) { b.checks = rate{6, 1} })
 	try := func() Response {
 		return e.c.XCheck(e.request("GET", "https://example.com/xcheckcaptcha?key=x&rep=1", partner("p")))
 	}

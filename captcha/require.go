@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"antirobot/captcha/steps"
 	"antirobot/request"
 	"antirobot/spravka"
 )
@@ -24,13 +23,10 @@ const (
 // justPassed is how long a step that was passed answers whatever the service asks for.
 const justPassed = time.Minute
 
-// Step is a step of the ladder.
-type Step = steps.Step
-
 // ReadRequire reads the value of RequireField: press, digits or dynamic.
 func ReadRequire(value []byte) (Step, bool) {
-	s, ok := steps.Parse(string(value))
-	return s, ok && s >= steps.Press
+	s, ok := parseStep(string(value))
+	return s, ok && s >= stepPress
 }
 
 // Requires reports whether the service wants its answers to ask.
@@ -53,19 +49,21 @@ func LastPass(passes []spravka.Pass, v *request.View) *spravka.Pass {
 
 // Satisfies reports whether a pass answers that a service asks for step now: it was earned just now, by what was asked for
 // or by what stands in for it.
-func (c *Captcha) Satisfies(p *spravka.Pass, step Step) bool {
-	return p != nil && steps.Step(max(p.Step, p.Asked)) >= step && c.now().Unix()-p.Born <= int64(justPassed/time.Second)
+func (c *Captcha) Satisfies(p *spravka.Pass, step Step) bool { return satisfies(p, step, c.now()) }
+
+func satisfies(p *spravka.Pass, step Step, now time.Time) bool {
+	return p != nil && Step(max(p.Step, p.Asked)) >= step && now.Unix()-p.Born <= int64(justPassed/time.Second)
 }
 
 // AppendPassed appends what a service is told about a pass: digits;at=1795366800;id=0123456789abcdef, and for=dynamic where
 // something else had been asked for. The id is the same whenever the pass is shown, and says nothing else about it.
 func AppendPassed(dst []byte, p *spravka.Pass) []byte {
-	dst = append(dst, steps.Step(p.Step).String()...)
+	dst = append(dst, Step(p.Step).String()...)
 	dst = strconv.AppendInt(append(dst, ";at="...), p.Born, 10)
 	sum := sha256.Sum256(append([]byte("passed\x00"), p.ID[:]...))
 	dst = hex.AppendEncode(append(dst, ";id="...), sum[:8])
 	if p.Asked != p.Step && p.Asked != 0 {
-		dst = append(append(dst, ";for="...), steps.Step(p.Asked).String()...)
+		dst = append(append(dst, ";for="...), Step(p.Asked).String()...)
 	}
 	return dst
 }

@@ -131,8 +131,11 @@ const (
 	named    = 'i'
 )
 
+// links sign the return URLs of visitors, and read them again.
+type links struct{ *core }
+
 // signLink makes the link for a return URL.
-func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) link {
+func (ls *links) signLink(q *Request, to string, hasProbe bool, at time.Time) link {
 	mark := byte(unprobed)
 	switch {
 	case hasProbe && q.Named:
@@ -145,7 +148,7 @@ func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) l
 		return l
 	}
 	l.t, l.u = strconv.FormatInt(at.Unix(), 10), l.u+q.requestMark()+q.linkTail(q.least())
-	l.s = string(c.keys.Ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
+	l.s = string(ls.keys.Ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(ls.cfg.KeyTTL)))
 	return l
 }
 
@@ -183,35 +186,35 @@ func (l *link) context(q *Request) []byte {
 
 // genuine reports whether we signed the link for this service and host. An expired link is still genuine: the page may have
 // been open overnight, and its destination is checked again each time.
-func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
+func (ls *links) genuine(q *Request, l *link, at time.Time) bool {
 	if l.s == "" || len(l.url) > location.Longest || len(l.t) > 20 || len(l.u) > 2+requestIDLen+linkTail {
 		return false
 	}
-	_, err := c.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
+	_, err := ls.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
 	return err == nil || errors.Is(err, spravka.ErrExpired)
 }
 
 // fresh reports whether a genuine link has not expired.
-func (c *Captcha) fresh(q *Request, l *link, at time.Time) bool {
-	_, err := c.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
+func (ls *links) fresh(q *Request, l *link, at time.Time) bool {
+	_, err := ls.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
 	return err == nil
 }
 
 // follow returns where a right answer leads, and turns l into a link of ours to it. A link is trusted if it is signed or is
 // the one that the key was issued with; a changed or foreign link is refused, and the visitor goes to the site's start
 // page.
-func (c *Captcha) follow(q *Request, l *link, k *key, at time.Time) string {
-	signed := c.genuine(q, l, at)
+func (ls *links) follow(q *Request, l *link, k *key, at time.Time) string {
+	signed := ls.genuine(q, l, at)
 	if signed || k != nil && l.url != "" && k.ret == returnHash(l.url) {
 		if p, ok := location.Parse(l.url); ok && q.mayReturn(p) {
 			if !signed {
-				*l = c.signLink(q, p.Text, false, at)
+				*l = ls.signLink(q, p.Text, false, at)
 			}
 			return p.Text
 		}
 	}
 	start := q.Base + "/"
-	*l = c.signLink(q, start, false, at)
+	*l = ls.signLink(q, start, false, at)
 	return start
 }
 
@@ -238,7 +241,7 @@ func (s *Settings) showURL(l *link, extra ...string) string {
 // Link is a 401 with the absolute URL of the captcha page for q, for a balancer that redirects the visitor itself. It hands
 // out no probe cookie, so the page does not conclude from a missing one that the browser keeps no cookies.
 func (c *Captcha) Link(q *Request) Response {
-	l := c.signLink(q, q.linked(), false, c.now())
+	l := c.links.signLink(q, q.linked(), false, c.now())
 	c.count.shown["redirect"].Inc()
 	a := c.SubResource(q, false)
 	a.Status = 401

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"antirobot/captcha/location"
-	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/problem"
 	"antirobot/request"
@@ -41,7 +40,7 @@ type ServiceConfig struct {
 	// (WCAG 2.2, 3.3.8).
 	Work bool `mapstructure:"work"`
 	// Steps says which step of the ladder is asked of whom.
-	Steps steps.Policy `mapstructure:"steps"`
+	Steps StepsConfig `mapstructure:"steps"`
 	// Require lets the service ask: an answer with X-Antirobot-Require is withheld until its visitor has passed that step.
 	Require bool `mapstructure:"require"`
 	// Bind binds passes to a key pair of the browser that earns them, where it has one: see docs/adr/0031-browser-keys.md.
@@ -75,7 +74,7 @@ type PartnerConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy(), Require: true, Bind: true, EvidencePolicy: "keep"}
+	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: defaultSteps(), Require: true, Bind: true, EvidencePolicy: "keep"}
 }
 
 // Validate returns all problems, each with its path below the section.
@@ -175,7 +174,7 @@ type Settings struct {
 	origins      []location.Origin
 	sameSite     string // of the pass's cookie
 	work         bool
-	ladder       steps.Ladder
+	ladder       stepRules
 	require      bool
 	bind         bool
 	yandex       bool
@@ -242,7 +241,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 		return nil, problem.At("branding", err)
 	}
 	s := &Settings{
-		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: steps.New(cfg.Steps), require: cfg.Require, bind: cfg.Bind, yandex: cfg.CompatYandex,
+		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: newStepRules(cfg.Steps), require: cfg.Require, bind: cfg.Bind, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
 		id: d.Cookies, cookie: d.Cookies.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",

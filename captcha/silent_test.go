@@ -19,11 +19,7 @@ import (
 // asking returns an env whose robots are asked for a step.
 func asking(t testing.TB, step string) *env {
 	t.Helper()
-	return newEnv(t, func(c *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
-		s.Steps.Robot = step
-		c.Steps.Hashes = 1 << 10
-		c.Rates.Checks = Rate{PerMinute: 60_000, Burst: 10_000}
-	})
+	return newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.Robot = step }, manyChecks)
 }
 
 // checkAnswer makes what a browser answers to a check: the work, and the size of the part that it asks for.
@@ -228,7 +224,7 @@ func TestWorthKeepsTheFloor(t *testing.T) {
 	f(silentCode, earned{}, 25)
 	f(pressCode, earned{}, 50)
 	f(digitsCode, earned{}, 100)
-	f(silentCode, many, uint32(spravka.DefaultConfig().AllowanceFloor))
+	f(silentCode, many, spravka.DefaultConfig().Floor())
 }
 
 // TestSilentCheckCountsLittle: a check adds to the price of an address in proportion to what it earns, so four cost their
@@ -248,7 +244,7 @@ func TestSilentCheckCountsLittle(t *testing.T) {
 	if want := []uint32{25, 21, 17, 14}; !slices.Equal(got, want) {
 		t.Errorf("checks earn %v, want %v", got, want)
 	}
-	if n, err := e.c.earned(t.Context(), "shop", addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
+	if n, err := e.c.prices.earned(t.Context(), "shop", addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
 		t.Errorf("four checks count as %v passes: %v", n.day, err)
 	}
 }
@@ -257,18 +253,18 @@ func TestSilentCheckCountsLittle(t *testing.T) {
 // only what is asked for again and again for one key ends.
 func TestPartsWaitForNothing(t *testing.T) {
 	e := asking(t, "silent")
-	e.c.maker = media.New(media.Config{Places: 1}) // nobody waits for the place
+	e.c.issuer.maker = media.New(media.Config{Places: 1}) // nobody waits for the place
 	defer e.occupy()()
 	var image string
 	status := func() int { return e.c.Image(e.request("GET", image)).Status }
-	for i := range 2 * e.c.cfg.Rates.Images.Burst {
+	for i := range 2 * e.bounds.images.burst {
 		sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
 		_, fields := e.open(sent.Get("Location"), keeping(&sent))
 		if image = "https://example.com/captcha/image?key=" + fields.Get("key"); status() != 200 {
 			t.Fatalf("part %d: status %d", i, status())
 		}
 	}
-	for range e.c.cfg.Rates.Key.Burst {
+	for range e.bounds.media.burst {
 		status()
 	}
 	if got := status(); got != 429 {

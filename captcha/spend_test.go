@@ -40,7 +40,7 @@ func TestPitfall03OneAnswerOnce(t *testing.T) {
 }
 
 func TestPitfall03InParallelOnNodesAndAfterRestart(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.Rates.Checks.Burst = 1000 })
+	e := newEnv(t, nil, manyChecks)
 	_, fields := e.visit("https://example.com/")
 	rep := e.answerOf(fields.Get("key"))
 	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg), e.newCaptcha(e.c.cfg)}
@@ -226,7 +226,7 @@ func TestNothingIsStoredForAnUnansweredChallenge(t *testing.T) {
 	_, fields := e.visit("https://example.com/")
 	e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key")))
 	e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
-	n, err := e.c.earned(t.Context(), "shop", addr("203.0.113.7"), e.now())
+	n, err := e.c.prices.earned(t.Context(), "shop", addr("203.0.113.7"), e.now())
 	if err != nil || n.hour != 0 || n.day != 0 {
 		t.Errorf("%v %v", n, err)
 	}
@@ -302,9 +302,7 @@ func TestIPv6IsCountedByNetwork(t *testing.T) {
 
 // TestPitfall12TriesAreLimited: attempts are rate-limited; the limit passes, and nobody is banned.
 func TestPitfall12TriesAreLimited(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Rates.Checks = Rate{PerMinute: 6, Burst: 3}
-	})
+	e := newEnv(t, nil, func(b *bounds) { b.checks = rate{6, 3} })
 	_, fields := e.visit("https://example.com/")
 	for range 3 {
 		e.submit(fields, "000")
@@ -328,14 +326,12 @@ func TestPitfall12TriesAreLimited(t *testing.T) {
 
 // TestReloadForgetsNothing: after a reload a wrongly answered key stays answered, and attempts stay counted.
 func TestReloadForgetsNothing(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Rates.Checks = Rate{PerMinute: 1, Burst: 3}
-	})
+	e := newEnv(t, nil, func(b *bounds) { b.checks = rate{1, 3} })
 	_, fields := e.visit("https://example.com/")
 	rep := e.answerOf(fields.Get("key"))
 	e.submit(fields, wrong(rep))
 	cfg := e.c.cfg
-	cfg.Digits, cfg.Rates.Images.Burst = 5, 7
+	cfg.Digits = 5
 	c, err := New(cfg, Deps{Keys: e.c.keys, Store: e.store, Now: e.now, Previous: e.c})
 	if err != nil {
 		t.Fatal(err)

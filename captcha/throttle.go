@@ -25,21 +25,21 @@ func (c *Captcha) Throttled(q *Request, wait time.Duration, r Reader) Response {
 	var a Response
 	switch r {
 	case ReadsXML:
-		return c.waitXML(q, 429, verdictBlocked, wait)
+		return c.pages.waitXML(q, 429, verdictBlocked, wait)
 	case ReadsPage:
 		page := templates.MessagePage{Message: templates.Limited, Wait: wait}
 		if q.repeatable() {
 			page.Retry = q.original()
 		}
-		a = c.messagePage(q, nil, 429, verdictBlocked, &page)
+		a = c.pages.messagePage(q, nil, 429, verdictBlocked, &page)
 	case ReadsJSON:
-		a = c.own(q, 429, typeJSON, verdictBlocked)
-		c.cors(q, &a)
+		a = c.pages.own(q, 429, typeJSON, verdictBlocked)
+		c.pages.cors(q, &a)
 		a.Body = marshal(waitJSON{"throttle", q.RequestID, seconds(wait)})
 	case ReadsText:
-		a = c.program(q, 429, verdictBlocked, "Too many requests", wait)
+		a = c.pages.program(q, 429, verdictBlocked, "Too many requests", wait)
 	default:
-		a = c.own(q, 429, "", verdictBlocked)
+		a = c.pages.own(q, 429, "", verdictBlocked)
 		a.add("Vary", "*")
 	}
 	a.after(wait)
@@ -56,17 +56,17 @@ type problemJSON struct {
 }
 
 // program makes an answer for a program: short, in the form that it accepts, and never one of success.
-func (c *Captcha) program(q *Request, status int, verdict, title string, wait time.Duration) Response {
+func (pg *pages) program(q *Request, status int, verdict, title string, wait time.Duration) Response {
 	if q.Unread {
 		return Response{Status: status}
 	}
 	if q.View.Accept().PrefersJSON() {
-		a := c.own(q, status, "application/problem+json", verdict)
-		c.cors(q, &a)
+		a := pg.own(q, status, "application/problem+json", verdict)
+		pg.cors(q, &a)
 		a.Body = marshal(problemJSON{"about:blank", title, status, q.RequestID, seconds(wait)})
 		return a
 	}
-	a := c.own(q, status, "text/plain; charset=utf-8", verdict)
+	a := pg.own(q, status, "text/plain; charset=utf-8", verdict)
 	a.add("Vary", "Accept")
 	text := fmt.Sprintf("%d %s.", status, title)
 	if wait > 0 {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/captcha/steps"
 	"antirobot/store"
 	"antirobot/templates"
 )
@@ -52,48 +51,48 @@ func (c *Config) interval(e *earned, i int, inHour, inDay, share float64) time.D
 }
 
 // shareOf is how much of a pass an answer to step counts for, when asked was asked for.
-func (c *Config) shareOf(step, asked steps.Step) float64 {
-	return float64(c.Steps.Worth(step, asked, whole)) / whole
+func shareOf(step, asked Step) float64 {
+	return float64(worthOf(step, asked, whole)) / whole
 }
 
 // takePass counts a pass of the address that a right answer's challenge was made for, or returns how long it has to wait
 // for the next one.
-func (c *Captcha) takePass(ctx context.Context, q *Request, r *result, at time.Time) (e earned, wait time.Duration, err error) {
-	e.levelsOf(r.key.addr, c.visitors)
-	c.cfg.asMachine(&e, r.key.kind, r.took)
-	c.asStranger(&e, q.Service.name, r.key.addr)
-	counts := int64(c.cfg.Steps.Worth(r.key.step(), r.key.asked, whole))
-	if err = c.add(ctx, &e, at, counts); err != nil {
+func (pr *prices) takePass(ctx context.Context, q *Request, r *result, at time.Time) (e earned, wait time.Duration, err error) {
+	e.levelsOf(r.key.addr, pr.visitors)
+	pr.cfg.asMachine(&e, r.key.kind, r.took)
+	pr.asStranger(&e, q.Service.name, r.key.addr)
+	counts := int64(worthOf(r.key.step(), r.key.asked, whole))
+	if err = pr.add(ctx, &e, at, counts); err != nil {
 		return e, 0, err
 	}
 	before := max(e.hour-float64(counts)/whole/e.levels[0].places, 0)
 	for i := range e.n {
 		l := &e.levels[i]
-		due := c.cfg.interval(&e, i, before, l.before(), float64(counts)/whole)
-		if due == 0 && c.cfg.interval(&e, i, e.hour, l.day, 1) == 0 {
+		due := pr.cfg.interval(&e, i, before, l.before(), float64(counts)/whole)
+		if due == 0 && pr.cfg.interval(&e, i, e.hour, l.day, 1) == 0 {
 			continue // nobody waits for the next one, either
 		}
-		wait, err = c.takeTurn(ctx, l, due, at)
+		wait, err = pr.takeTurn(ctx, l, due, at)
 		if err != nil {
 			return e, 0, err
 		}
 		if wait > 0 {
-			return e, wait, c.uncount(ctx, &e, at)
+			return e, wait, pr.uncount(ctx, &e, at)
 		}
 	}
 	return e, 0, nil
 }
 
 // takeTurn records that a pass is earned now, an interval after the one before, or returns how long it is until that.
-func (c *Captcha) takeTurn(ctx context.Context, l *level, interval time.Duration, at time.Time) (wait time.Duration, err error) {
+func (pr *prices) takeTurn(ctx context.Context, l *level, interval time.Duration, at time.Time) (wait time.Duration, err error) {
 	key, now := lastKey(l.net), binary.BigEndian.AppendUint64(nil, uint64(at.UnixNano())) //nolint:gosec // after 1970
 	for {
-		last, left, err := c.sinceLast(ctx, l, interval, at)
+		last, left, err := pr.sinceLast(ctx, l, interval, at)
 		if err != nil || left > 0 {
 			return left, err
 		}
 		// Of several at once one is the next; where nobody has to wait yet, the order does not matter.
-		done, err := c.store.Swap(ctx, key, last, now, max(c.cfg.LongestWait, hour))
+		done, err := pr.store.Swap(ctx, key, last, now, max(pr.cfg.LongestWait, hour))
 		if done || err != nil || interval == 0 {
 			return 0, err
 		}
@@ -102,8 +101,8 @@ func (c *Captcha) takeTurn(ctx context.Context, l *level, interval time.Duration
 
 // sinceLast returns when the last pass of a level was earned, as it is stored (nil: long ago), and how long it is until the next
 // one may be.
-func (c *Captcha) sinceLast(ctx context.Context, l *level, interval time.Duration, at time.Time) (last []byte, wait time.Duration, err error) {
-	last, err = c.store.Get(ctx, nil, lastKey(l.net))
+func (pr *prices) sinceLast(ctx context.Context, l *level, interval time.Duration, at time.Time) (last []byte, wait time.Duration, err error) {
+	last, err = pr.store.Get(ctx, nil, lastKey(l.net))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -119,18 +118,18 @@ func (c *Captcha) sinceLast(ctx context.Context, l *level, interval time.Duratio
 
 // exhausted returns how long an address must wait for its next pass by a step, so that it is told before doing any work. If the store
 // does not answer, nobody waits.
-func (c *Captcha) exhausted(q *Request, step steps.Step, at time.Time) (wait time.Duration) {
-	return c.exhaustedAt(q, q.ID.Addr, c.cfg.shareOf(step, step), at)
+func (pr *prices) exhausted(q *Request, step Step, at time.Time) (wait time.Duration) {
+	return pr.exhaustedAt(q, q.ID.Addr, shareOf(step, step), at)
 }
 
 // early reports whether a right answer comes before its turn, and sets how long it is until then: it is not spent, so that nobody
 // reads a second picture for having been too quick with the first. A spent answer has no turn to wait for.
-func (c *Captcha) early(q *Request, r *result, at time.Time) bool {
+func (an *answers) early(q *Request, r *result, at time.Time) bool {
 	k := &r.key
-	if c.spent.Has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
+	if an.spent.Has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
 		return false
 	}
-	r.wait = c.exhaustedAt(q, k.addr, c.cfg.shareOf(k.step(), k.asked), at)
+	r.wait = an.prices.exhaustedAt(q, k.addr, shareOf(k.step(), k.asked), at)
 	r.early = r.wait > 0
 	return r.early
 }
@@ -154,7 +153,7 @@ func (q *Request) againURL(p *params, l *link, r *result) string {
 
 // limitedForm answers whoever has to wait with a form that is carried: the page carries it on, with the answer if r has one that
 // is right and not spent.
-func (c *Captcha) limitedForm(q *Request, p *params, token string, wait time.Duration, r *result) Response {
+func (fs *forms) limitedForm(q *Request, p *params, token string, wait time.Duration, r *result) Response {
 	fields := []templates.HiddenField{hidden(fieldSaved, token)}
 	switch {
 	case r == nil || !r.early:
@@ -167,7 +166,7 @@ func (c *Captcha) limitedForm(q *Request, p *params, token string, wait time.Dur
 	if p != nil && p.lang != "" {
 		fields = append(fields, hidden("lang", p.lang))
 	}
-	a := c.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{
+	a := fs.pages.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{
 		Message: templates.Limited, Wait: wait, SendURL: q.prefix() + "/checkcaptcha", Hidden: fields,
 	})
 	a.set("Referrer-Policy", "same-origin") // the form says where it comes from
@@ -176,19 +175,19 @@ func (c *Captcha) limitedForm(q *Request, p *params, token string, wait time.Dur
 	return a
 }
 
-func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, share float64, at time.Time) (wait time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+func (pr *prices) exhaustedAt(q *Request, addr netip.Addr, share float64, at time.Time) (wait time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), pr.patience)
 	defer cancel()
-	e, err := c.earned(ctx, q.Service.name, addr, at)
+	e, err := pr.earned(ctx, q.Service.name, addr, at)
 	if err != nil {
 		return 0
 	}
 	for i := range e.n {
-		interval := c.cfg.interval(&e, i, e.hour, e.levels[i].day, share)
+		interval := pr.cfg.interval(&e, i, e.hour, e.levels[i].day, share)
 		if interval == 0 {
 			continue
 		}
-		if _, left, err := c.sinceLast(ctx, &e.levels[i], interval, at); err == nil {
+		if _, left, err := pr.sinceLast(ctx, &e.levels[i], interval, at); err == nil {
 			wait = max(wait, left)
 		}
 	}

@@ -6,9 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"antirobot/captcha/steps"
-	"antirobot/identity"
 )
 
 // retry presses the button of a page that asks to wait, after the wait.
@@ -60,10 +57,7 @@ func withPass(solved *Response) opt {
 // left; without the pass, or with another one, nobody is.
 func TestPressingTwice(t *testing.T) {
 	for _, exhausted := range []bool{false, true} {
-		e := newEnv(t, func(c *Config, s *ServiceConfig, i *identity.ServiceConfig) {
-			digitsOnly(c, s, i)
-			c.Rates.Checks.Burst = 1000
-		})
+		e := newEnv(t, digitsOnly, manyChecks)
 		_, fields := e.visit("https://example.com/a")
 		rep := e.answerOf(fields.Get("key"))
 		e.pass(3 * time.Second)
@@ -168,20 +162,20 @@ func TestChecksWaitForTheirShare(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	e.exhaust(4 * time.Minute)
 	q := e.request("GET", "https://example.com/")
-	digits, silent := e.c.exhausted(q, steps.Digits, e.now()), e.c.exhausted(q, steps.Silent, e.now())
+	digits, silent := e.c.prices.exhausted(q, stepDigits, e.now()), e.c.prices.exhausted(q, stepSilent, e.now())
 	whole, quarter := digits+reading, silent+reading
 	if ratio := float64(quarter) / float64(whole); ratio < 0.24 || ratio > 0.26 {
 		t.Errorf("digits wait for %v, a check for %v", digits, silent)
 	}
 	a, at := addr("198.51.100.7"), e.now()
 	for range 8 {
-		e.c.climbs.earn(&key{addr: a, kind: silentCode}, e.c.cfg.shareOf(steps.Silent, steps.Silent), false, at)
+		e.c.ladder.climbs.earn(&key{addr: a, kind: silentCode}, shareOf(stepSilent, stepSilent), false, at)
 	}
-	if n := e.c.climbs.passes(a, at); n != 2 {
+	if n := e.c.ladder.climbs.passes(a, at); n != 2 {
 		t.Errorf("eight checks count as %d passes", n)
 	}
-	e.c.climbs.earn(&key{addr: a, kind: digitsCode}, e.c.cfg.shareOf(steps.Digits, steps.Silent), false, at)
-	if n := e.c.climbs.passes(a, at); n != 3 {
+	e.c.ladder.climbs.earn(&key{addr: a, kind: digitsCode}, shareOf(stepDigits, stepSilent), false, at)
+	if n := e.c.ladder.climbs.passes(a, at); n != 3 {
 		t.Errorf("with digits, they count as %d passes", n)
 	}
 }
@@ -189,7 +183,7 @@ func TestChecksWaitForTheirShare(t *testing.T) {
 // TestChecksForWhatWasRead: for what its network has read an address is checked a few times a day, and then asked for digits, by another
 // browser too; for another reason it is still checked.
 func TestChecksForWhatWasRead(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.Steps.Hashes = 1 << 10 })
+	e := newEnv(t, nil)
 	unsure := func(q *Request) { q.Unsure = true }
 	read := func(q *Request) { q.Unsure, q.Read = true, true }
 	open := func(why opt) (page Response, browser opt) {
@@ -202,7 +196,7 @@ func TestChecksForWhatWasRead(t *testing.T) {
 	for n := range letChecks {
 		page, browser := open(read)
 		fields, rep := e.pageAnswer(&page, browser)
-		if a := e.submit(fields, rep, browser, read); a.Outcome != OutcomeSolved || a.Pass.Step != uint8(steps.Silent) {
+		if a := e.submit(fields, rep, browser, read); a.Outcome != OutcomeSolved || a.Pass.Step != uint8(stepSilent) {
 			t.Fatalf("check %d: outcome %d", n+1, a.Outcome)
 		}
 		e.pass(stepFades) // so that none is asked for more

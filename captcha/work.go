@@ -11,37 +11,22 @@ import (
 	"time"
 
 	"antirobot/captcha/media"
-	"antirobot/captcha/steps"
 	"antirobot/spravka"
 )
 
 // WorkConfig is the price of the puzzle-free way: work that the visitor's browser does. It does not prove a person; it has
 // a cost, and a pass paid for by work counts like any other in the rates of its address and network.
 type WorkConfig struct {
-	// Hashes is the work for the first passes, in expected computations of SHA-256; MaxHashes bounds its growth with the
-	// passes that the address and its network earned.
-	Hashes    int64 `mapstructure:"hashes"`
-	MaxHashes int64 `mapstructure:"max_hashes"`
-	// AllowancePercent is the share of a pass's allowance that work earns, 1 to 100.
-	AllowancePercent int64 `mapstructure:"allowance_percent"`
+	// Hashes is the work for the first passes, in expected computations of SHA-256. It grows to ten times as much with
+	// the passes that the address and its network earned.
+	Hashes int64 `mapstructure:"hashes"`
 }
 
 // Bounds of the work. Below the lower one a pass costs nothing, above the upper one a phone works for minutes.
 const (
 	minWork, maxWork = 1 << 10, 1 << 27
+	workGrowth       = 10
 )
-
-func (c *WorkConfig) validate(bad func(format string, args ...any)) {
-	if c.Hashes < minWork || c.Hashes > maxWork {
-		bad("work.hashes: %d is outside %d to %d", c.Hashes, minWork, maxWork)
-	}
-	if c.MaxHashes < c.Hashes || c.MaxHashes > maxWork {
-		bad("work.max_hashes: %d is outside work.hashes to %d", c.MaxHashes, maxWork)
-	}
-	if c.AllowancePercent < 1 || c.AllowancePercent > 100 {
-		bad("work.allowance_percent: %d is outside 1 to 100", c.AllowancePercent)
-	}
-}
 
 // workSlack is by what factor the price of work may have risen between its start and its end: people in one office do work
 // at the same time. Whoever collects cheap challenges and answers them together exceeds it.
@@ -141,57 +126,57 @@ func (q *Request) workURL() string {
 }
 
 // workJSON is a challenge that asks for work. A client that cannot earn a pass now is told before its browser works.
-func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
-	wait := c.checks.Take(c.checks.AddrKey(q.ID.Addr, 0), at)
+func (ak *asks) workJSON(q *Request, l *link, at time.Time) Response {
+	wait := ak.answers.checks.Take(ak.answers.checks.AddrKey(q.ID.Addr, 0), at)
 	if wait == 0 {
-		wait = c.exhausted(q, steps.Digits, at)
+		wait = ak.prices.exhausted(q, stepDigits, at)
 	}
 	if wait > 0 {
-		c.count.work["limited"].Inc()
-		return c.limitedJSON(q, 429, wait)
+		ak.count.work["limited"].Inc()
+		return ak.pages.limitedJSON(q, 429, wait)
 	}
-	price, err := c.presentWorkPrice(q, at)
-	if err != nil && !c.survives(q, "price of work", err) {
-		return c.limitedJSON(q, 503, retryUnavailable)
+	price, err := ak.prices.presentWorkPrice(q, at)
+	if err != nil && !ak.survives(q, "price of work", err) {
+		return ak.pages.limitedJSON(q, 503, retryUnavailable)
 	}
-	secret := c.kinds.work.issue(price)
-	a := c.own(q, 200, typeJSON, verdictCaptcha)
-	c.cors(q, &a)
-	t := c.kinds.work.task(secret)
+	secret := ak.issuer.kinds.work.issue(price)
+	a := ak.pages.own(q, 200, typeJSON, verdictCaptcha)
+	ak.pages.cors(q, &a)
+	t := ak.issuer.kinds.work.task(secret)
 	a.Body = marshal(challengeJSON{
 		Type: "captcha",
 		Captcha: challengeBody{
-			Key:         c.seal(q, &key{kind: workCode, channel: channelPage, way: wayWork, addr: q.ID.Addr, secret: secret}, l.url, at),
+			Key:         ak.issuer.seal(q, &key{kind: workCode, channel: channelPage, way: wayWork, addr: q.ID.Addr, secret: secret}, l.url, at),
 			CaptchaPage: q.Base + q.Service.showURL(l),
 			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
-			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
+			ExpiresIn:   int64(ak.cfg.KeyTTL / time.Second),
 			WorkURL:     q.Base + q.workURL(),
 			Work:        &t,
 		},
 		V:         1,
 		RequestID: q.RequestID,
 		Reason:    l.reason().String(),
-		Test:      c.cfg.TestAnswer != "",
+		Test:      ak.cfg.TestAnswer != "",
 	})
-	c.noteShown(q, wayWork, at)
-	c.count.work["issued"].Inc() // no further outcome: it accompanies a challenge that was shown
+	ak.watch.noteShown(q, wayWork, at)
+	ak.count.work["issued"].Inc() // no further outcome: it accompanies a challenge that was shown
 	return a
 }
 
 // presentWorkPrice is the current price of a pass for q's address. On error it is the price of the first pass.
-func (c *Captcha) presentWorkPrice(q *Request, at time.Time) (int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+func (pr *prices) presentWorkPrice(q *Request, at time.Time) (int64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), pr.patience)
 	defer cancel()
-	e, err := c.earned(ctx, q.Service.name, q.ID.Addr, at)
+	e, err := pr.earned(ctx, q.Service.name, q.ID.Addr, at)
 	if err != nil {
-		return c.cfg.workPrice(0), fmt.Errorf("count passes: %w", err)
+		return pr.cfg.workPrice(0), fmt.Errorf("count passes: %w", err)
 	}
-	return c.cfg.workPrice(e.day), nil
+	return pr.cfg.workPrice(e.day), nil
 }
 
 // underpaid reports whether a pass that was just counted now costs more work than its key asked for. Passes are counted
 // before this, so that concurrent answers count each other.
-func (c *Captcha) underpaid(k *key, e *earned) bool {
+func (pr *prices) underpaid(k *key, e *earned) bool {
 	_, paid, _ := parseWork(k.secret)
-	return paid*workSlack < c.cfg.workPrice(e.prior)
+	return paid*workSlack < pr.cfg.workPrice(e.prior)
 }

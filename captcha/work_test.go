@@ -11,7 +11,7 @@ import (
 
 // TestWorkEarnsAPass: doing the work earns the pass that a correct answer to the picture would earn.
 func TestWorkEarnsAPass(t *testing.T) {
-	e := working(t, nil)
+	e := working(t)
 	ordinary := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
 	if !strings.Contains(string(ordinary.Body), `"work-url":"https://example.com/captcha/work.js"`) {
 		t.Errorf("the challenge does not offer work: %s", ordinary.Body)
@@ -39,7 +39,7 @@ func TestWorkEarnsAPass(t *testing.T) {
 
 // TestWorkIsAChoice: a service that does not enable work offers none, and accepts none that was started before.
 func TestWorkIsAChoice(t *testing.T) {
-	e := working(t, nil)
+	e := working(t)
 	o, _ := e.askWork()
 	rep := o.Captcha.Work.toil(t)
 	e.svc = e.newService("shop", DefaultServiceConfig(), identity.DefaultServiceConfig())
@@ -57,7 +57,7 @@ func TestWorkIsAChoice(t *testing.T) {
 
 // TestWorkOnThePage: the offer is hidden until a script shows it, and the content security policy allows what it needs.
 func TestWorkOnThePage(t *testing.T) {
-	e := working(t, nil)
+	e := working(t)
 	page, _ := e.visit("https://example.com/")
 	offer := between(t, string(page.Body), `<div id="work"`, ">")
 	if !strings.HasSuffix(offer, " hidden") || !strings.Contains(offer, `data-url="/captcha/work.js"`) {
@@ -84,7 +84,7 @@ func TestWorkOnThePage(t *testing.T) {
 
 // TestPitfall02WorkIsNotTheClientsChoice: an answer is checked against what was asked.
 func TestPitfall02WorkIsNotTheClientsChoice(t *testing.T) {
-	e := working(t, nil)
+	e := working(t)
 	refused := func(name string, o offer, rep string, opts ...opt) {
 		t.Helper()
 		if a := e.answerWork(o.Captcha.Key, rep, opts...); a.Outcome == OutcomeSolved || cookies(&a)["spravka"] != "" {
@@ -128,7 +128,7 @@ func TestPitfall02WorkIsNotTheClientsChoice(t *testing.T) {
 func TestPitfall04WorkFitsOnlyItsPlace(t *testing.T) {
 	f := func(name string, opts ...opt) {
 		t.Helper()
-		e := working(t, nil)
+		e := working(t)
 		o, _ := e.askWork()
 		if name == "expired" {
 			e.pass(31 * time.Minute)
@@ -150,7 +150,7 @@ func TestPitfall04WorkFitsOnlyItsPlace(t *testing.T) {
 	f("another service", nil)
 	f("expired")
 	f("a partner", partner("p"))
-	e := working(t, nil)
+	e := working(t)
 	o, _ := e.askWork()
 	if a := e.c.XCheck(e.request("POST", "https://example.com/xcheckcaptcha", form("key", o.Captcha.Key, "rep", o.Captcha.Work.toil(t)))); a.Outcome == OutcomeSolved {
 		t.Error("an XML client answers a page's work")

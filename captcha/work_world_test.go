@@ -15,16 +15,12 @@ import (
 )
 
 // working returns an env whose service offers work, at a price that a test can afford.
-func working(t testing.TB, edit func(*Config)) *env {
+func working(t testing.TB, tune ...func(*bounds)) *env {
 	t.Helper()
 	return newEnv(t, func(c *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
 		s.Work = true
-		c.Work.Hashes, c.Work.MaxHashes = minWork, 1<<16
-		c.Rates.Checks = Rate{PerMinute: 60_000, Burst: 10_000}
-		if edit != nil {
-			edit(c)
-		}
-	})
+		c.Work.Hashes = minWork
+	}, append([]func(*bounds){manyChecks}, tune...)...)
 }
 
 // offer is what a client gets when it asks for work.

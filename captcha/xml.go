@@ -17,13 +17,13 @@ func (c *Captcha) ChallengeXML(q *Request, failed bool) Response {
 	if failed {
 		status = "failed"
 	}
-	return c.challengeXML(q, q.ID.Addr, q.partnerHash(), status, c.now())
+	return c.asks.challengeXML(q, q.ID.Addr, q.partnerHash(), status, c.now())
 }
 
-func (c *Captcha) challengeXML(q *Request, who netip.Addr, partner uint64, status string, at time.Time) Response {
-	a := c.own(q, 200, typeXML, verdictCaptcha)
-	c.noteShown(q, wayXML, at)
-	token := c.issue(q, channelXML, who, partner, "", at)
+func (ak *asks) challengeXML(q *Request, who netip.Addr, partner uint64, status string, at time.Time) Response {
+	a := ak.pages.own(q, 200, typeXML, verdictCaptcha)
+	ak.watch.noteShown(q, wayXML, at)
+	token := ak.issuer.issue(q, channelXML, who, partner, "", at)
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="utf-8"?>
 <yandexsearch version="1.0">
@@ -38,7 +38,7 @@ func (c *Captcha) challengeXML(q *Request, who netip.Addr, partner uint64, statu
 	writeXML(&b, status)
 	b.WriteString("</captcha-status>\n</yandexsearch>\n")
 	a.Body = b.Bytes()
-	if f, ok := c.FreshPass(q); ok {
+	if f, ok := ak.freshPass(q, at); ok {
 		a.Header = append(a.Header, f)
 	}
 	a.Outcome = OutcomeShown
@@ -68,14 +68,14 @@ func errorXML(code int, text, requestID string) []byte {
 
 // QuarantinedXML is Quarantined for a client of an XML interface.
 func (c *Captcha) QuarantinedXML(q *Request) Response {
-	a := c.own(q, 409, typeXML, verdictBlocked)
+	a := c.pages.own(q, 409, typeXML, verdictBlocked)
 	a.Body = errorXML(409, "Quarantined", q.RequestID)
 	return a
 }
 
 // waitXML tells a client of an XML interface when to come again.
-func (c *Captcha) waitXML(q *Request, code int, verdict string, wait time.Duration) Response {
-	a := c.own(q, code, typeXML, verdict)
+func (pg *pages) waitXML(q *Request, code int, verdict string, wait time.Duration) Response {
+	a := pg.own(q, code, typeXML, verdict)
 	a.after(wait)
 	a.Body = errorXML(code, fmt.Sprintf("Please try again in %d s", seconds(wait)), q.RequestID)
 	return a
@@ -89,16 +89,16 @@ func writeXML(b *bytes.Buffer, text string) {
 func (c *Captcha) XCheck(q *Request) Response {
 	at := c.now()
 	p := readParams(q)
-	r := c.judge(q, channelXML, &p, at)
+	r := c.answers.judge(q, channelXML, &p, at)
 	switch r.state {
 	case stateSolved, stateLost:
-		a := c.own(q, 200, typeXML, verdictCaptcha)
+		a := c.pages.own(q, 200, typeXML, verdictCaptcha)
 		a.Header = append(a.Header, r.cookie)
 		a.Body = []byte(solvedXML)
 		r.note(&a)
 		return a
 	case stateLimited, stateUnavailable:
-		a := c.waitXML(q, r.status(), verdictCaptcha, r.wait)
+		a := c.pages.waitXML(q, r.status(), verdictCaptcha, r.wait)
 		r.note(&a)
 		return a
 	}
@@ -106,22 +106,23 @@ func (c *Captcha) XCheck(q *Request) Response {
 	if r.opened && r.key.partner != 0 {
 		who, partner = r.key.addr, r.key.partner // user and partner need not be named again: "key" is the captcha's here
 	}
-	a := c.challengeXML(q, who, partner, "failed", at)
+	a := c.asks.challengeXML(q, who, partner, "failed", at)
 	r.note(&a)
 	return a
 }
 
 // FreshPass is the Set-Cookie field that every answer to a partner's user without a valid spravka carries, including the
 // service's own answers: an unearned pass without allowance. ok is false if none is due.
-func (c *Captcha) FreshPass(q *Request) (f HeaderField, ok bool) {
+func (c *Captcha) FreshPass(q *Request) (f HeaderField, ok bool) { return c.asks.freshPass(q, c.now()) }
+
+func (ak *asks) freshPass(q *Request, at time.Time) (f HeaderField, ok bool) {
 	if q.Partner == nil || q.ID.HasPass() {
 		return HeaderField{}, false
 	}
-	at := c.now()
 	pass := spravka.Pass{
-		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(), Scope: q.Service.id.Scope(q.View.Host),
-		Partner: q.partnerHash(), Net: q.ID.NetKey(),
+		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(ak.cfg.Pass.Lifetime).Unix(),
+		Scope: q.Service.id.Scope(q.View.Host), Partner: q.partnerHash(), Net: q.ID.NetKey(),
 	}
-	c.count.unearned.Inc()
-	return c.passCookie(q, &pass, at), true
+	ak.count.unearned.Inc()
+	return ak.passCookie(q, &pass, at), true
 }

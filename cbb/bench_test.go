@@ -206,7 +206,7 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	dns := zone()
-	l := crawling(t, dns, func(c *Config) {
+	l := crawling(t, dns, nil, func(c *Config) {
 		c.Patterns = hundredPatterns()
 		c.Block = []string{"192.0.2.1", "L:alice"}
 	})

@@ -22,12 +22,6 @@ type Config struct {
 
 	Refresh      time.Duration `mapstructure:"refresh"`       // of block and ban lists from URLs
 	RefreshWhite time.Duration `mapstructure:"refresh_white"` // of white lists and crawlers' ranges from URLs
-	FilePoll     time.Duration `mapstructure:"file_poll"`     // how often files are checked for changes
-	FetchTimeout time.Duration `mapstructure:"fetch_timeout"` // of one fetch as a whole
-	MaxBytes     int64         `mapstructure:"max_bytes"`     // of one list, compressed and plain
-	MaxEntries   int           `mapstructure:"max_entries"`   // of one list
-	MaxBadShare  float64       `mapstructure:"max_bad_share"` // share of bad lines above which a list is rejected
-	MaxRuntime   int           `mapstructure:"max_runtime"`   // entries made at run time
 	AllowWide    bool          `mapstructure:"allow_wide"`    // own entries wider than /8, /16 that block or ban
 }
 
@@ -62,7 +56,8 @@ type CrawlersConfig struct {
 	Builtin     []string        `mapstructure:"builtin"`      // names of built-in definitions to use
 	FetchRanges bool            `mapstructure:"fetch_ranges"` // ask the built-in publishers for their ranges
 	Own         []CrawlerConfig `mapstructure:"own"`
-	DNS         DNSConfig       `mapstructure:"dns"`
+	// ProvisionalRequests is how many requests of one address (IPv6: /64) pass within a window while it is looked up.
+	ProvisionalRequests int `mapstructure:"provisional_requests"`
 }
 
 // CrawlerConfig is one crawler: how it identifies itself, and the accepted proofs, ranges or names.
@@ -76,21 +71,35 @@ type CrawlerConfig struct {
 	ReverseDNS     []string `mapstructure:"reverse_dns"` // domains to which the names of its addresses belong
 }
 
-// DNSConfig bounds the look-ups of crawlers.
-type DNSConfig struct {
-	Workers              int           `mapstructure:"workers"`
-	Queue                int           `mapstructure:"queue"`
-	LookupsPerSecond     int           `mapstructure:"lookups_per_second"`
-	LookupTimeout        time.Duration `mapstructure:"lookup_timeout"`
-	PositiveTTL          time.Duration `mapstructure:"positive_ttl"`
-	NegativeTTL          time.Duration `mapstructure:"negative_ttl"`
-	FailureTTL           time.Duration `mapstructure:"failure_ttl"`            // after the DNS failed to answer
-	Failures             int           `mapstructure:"failures"`               // in a row after which an address is unproven for NegativeTTL
-	Grace                time.Duration `mapstructure:"grace"`                  // how long a request may pass while its address is looked up
-	ProvisionalRequests  int           `mapstructure:"provisional_requests"`   // so passing, of one address (IPv6: /64) in a window
-	ProvisionalWindow    time.Duration `mapstructure:"provisional_window"`     //
-	ProvisionalPerSecond int           `mapstructure:"provisional_per_second"` // so passing, of all addresses
-	CacheBytes           int64         `mapstructure:"cache_bytes"`
+// bounds limit what lists and look-ups cost. Tests lower them.
+type bounds struct {
+	poll       time.Duration // of files
+	fetch      time.Duration // one fetch as a whole
+	bytes      int64         // of one list, compressed and plain
+	maxEntries int           // of one list
+	badShare   float64       // of the lines of a list, above which it is rejected
+	runtime    int           // entries made over the API
+
+	workers, queue   int
+	lookupsPerSecond int
+	lookupTimeout    time.Duration
+	positiveTTL      time.Duration
+	negativeTTL      time.Duration
+	failureTTL       time.Duration // after the DNS failed to answer
+	failures         int           // in a row after which an address is unproven for negativeTTL
+	grace            time.Duration // for which requests of an address that is looked up pass,
+	graceWindow      time.Duration // up to provisional_requests in this window,
+	gracePerSecond   int           // and up to so many of all addresses
+	dnsCache         int           // bytes
+}
+
+func defaultBounds() bounds {
+	return bounds{
+		poll: 5 * time.Second, fetch: 2 * time.Minute, bytes: 64 << 20, maxEntries: 2_000_000, badShare: 0.1, runtime: 100_000,
+		workers: 8, queue: 1024, lookupsPerSecond: 50, lookupTimeout: 5 * time.Second,
+		positiveTTL: 6 * time.Hour, negativeTTL: 10 * time.Minute, failureTTL: 15 * time.Second, failures: 3,
+		grace: 2 * time.Second, graceWindow: 10 * time.Minute, gracePerSecond: 20, dnsCache: 4 << 20,
+	}
 }
 
 // DefaultConfig returns the defaults: no lists, the built-in crawlers.
@@ -98,22 +107,7 @@ func DefaultConfig() Config {
 	c := Config{
 		Refresh:      5 * time.Minute,
 		RefreshWhite: 24 * time.Hour,
-		FilePoll:     5 * time.Second,
-		FetchTimeout: 2 * time.Minute,
-		MaxBytes:     64 << 20,
-		MaxEntries:   2_000_000,
-		MaxBadShare:  0.1,
-		MaxRuntime:   100_000,
-		Crawlers: CrawlersConfig{
-			Enabled:     true,
-			FetchRanges: false,
-			DNS: DNSConfig{
-				Workers: 8, Queue: 1024, LookupsPerSecond: 50, LookupTimeout: 5 * time.Second,
-				PositiveTTL: 6 * time.Hour, NegativeTTL: 10 * time.Minute, FailureTTL: 15 * time.Second, Failures: 3,
-				Grace: 2 * time.Second, ProvisionalRequests: 5, ProvisionalWindow: 10 * time.Minute, ProvisionalPerSecond: 20,
-				CacheBytes: 4 << 20,
-			},
-		},
+		Crawlers:     CrawlersConfig{Enabled: true, ProvisionalRequests: 5},
 	}
 	for _, b := range builtinCrawlers() {
 		c.Crawlers.Builtin = append(c.Crawlers.Builtin, b.Name)
@@ -137,28 +131,14 @@ func (p *problems) add(path, format string, args ...any) {
 	*p = append(*p, fmt.Errorf("%s: "+format, append([]any{path}, args...)...))
 }
 
-func (p *problems) positive(path string, ok bool) {
-	if !ok {
-		p.add(path, "must be greater than zero")
-	}
-}
-
 // Validate returns all problems at once, each beginning with the path of its key. It uses neither disk nor network.
 func (c *Config) Validate() error {
 	var p problems
-	p.positive("file_poll", c.FilePoll > 0)
-	p.positive("fetch_timeout", c.FetchTimeout > 0)
-	p.positive("max_bytes", c.MaxBytes > 0)
-	p.positive("max_entries", c.MaxEntries > 0)
-	p.positive("max_runtime", c.MaxRuntime > 0)
 	if c.Refresh < minRefresh {
 		p.add("refresh", "must be at least %v", minRefresh)
 	}
 	if c.RefreshWhite < minRefresh {
 		p.add("refresh_white", "must be at least %v", minRefresh)
-	}
-	if c.MaxBadShare <= 0 || c.MaxBadShare > 1 {
-		p.add("max_bad_share", "must be above 0 and at most 1")
 	}
 	if len(c.Lists) > maxLists {
 		p.add("lists", "%d are too many, the limit is %d", len(c.Lists), maxLists)
@@ -234,7 +214,9 @@ func (c *Config) validateRules(p *problems) {
 		seen[o.Name] = true
 		o.validate(path, p)
 	}
-	cc.DNS.validate(p)
+	if cc.ProvisionalRequests < 0 || cc.ProvisionalRequests > 100 {
+		p.add("crawlers.provisional_requests", "must be between 0 and 100")
+	}
 	if _, err := compileRules(c.Patterns, nil); err != nil {
 		*p = append(*p, err)
 	}
@@ -275,33 +257,6 @@ func (c *CrawlerConfig) validate(path string, p *problems) {
 	}
 	if _, errs := newCrawler(c); len(errs) > 0 {
 		p.add(path+".user_agent_regex", "%w", errors.Join(errs...))
-	}
-}
-
-func (d *DNSConfig) validate(p *problems) {
-	const at = "crawlers.dns."
-	p.positive(at+"workers", d.Workers > 0)
-	p.positive(at+"queue", d.Queue > 0)
-	p.positive(at+"lookups_per_second", d.LookupsPerSecond > 0)
-	p.positive(at+"lookup_timeout", d.LookupTimeout > 0)
-	p.positive(at+"positive_ttl", d.PositiveTTL > 0)
-	p.positive(at+"negative_ttl", d.NegativeTTL > 0)
-	p.positive(at+"failure_ttl", d.FailureTTL > 0)
-	p.positive(at+"provisional_window", d.ProvisionalWindow > 0)
-	if d.Failures < 1 || d.Failures > 100 {
-		p.add(at+"failures", "must be between 1 and 100")
-	}
-	if d.Grace < 0 {
-		p.add(at+"grace", "must not be negative")
-	}
-	if d.ProvisionalRequests < 0 || d.ProvisionalRequests > 100 {
-		p.add(at+"provisional_requests", "must be between 0 and 100")
-	}
-	if d.ProvisionalPerSecond < 0 {
-		p.add(at+"provisional_per_second", "must not be negative")
-	}
-	if d.CacheBytes < 512<<10 || d.CacheBytes > 1<<30 {
-		p.add(at+"cache_bytes", "must be between 512 KiB and 1 GiB")
 	}
 }
 

@@ -19,8 +19,7 @@ func TestDefaultConfigIsValid(t *testing.T) {
 
 func TestValidateNamesEveryProblem(t *testing.T) {
 	c := DefaultConfig()
-	c.Refresh, c.RefreshWhite, c.FilePoll, c.FetchTimeout = time.Second, 0, 0, -1
-	c.MaxBytes, c.MaxEntries, c.MaxBadShare, c.MaxRuntime = 0, 0, 1.5, 0
+	c.Refresh, c.RefreshWhite = time.Second, 0
 	c.Lists = []ListConfig{
 		{Name: "a", Flag: "block", URL: "http://x.example/"},
 		{Name: "a", Flag: "grey", URL: "http://x.example/", File: "/x"},
@@ -41,7 +40,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		{Name: "b", UserAgent: []string{" "}, UserAgentRegex: []string{"("}},
 		{Name: "c", ReverseDNS: []string{"c.example"}, RangeURLs: []string{"ftp://x"}, RangeFiles: []string{""}, Ranges: []string{"0.0.0.0/0"}},
 	}
-	c.Crawlers.DNS = DNSConfig{Grace: -1, ProvisionalRequests: -1, ProvisionalPerSecond: -1}
+	c.Crawlers.ProvisionalRequests = -1
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("valid")
@@ -52,16 +51,14 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		got = append(got, path)
 	}
 	want := strings.Fields(`
-		refresh refresh_white file_poll fetch_timeout max_bytes max_entries max_bad_share max_runtime
+		refresh refresh_white
 		lists[1].name lists[1].flag lists[1] lists[2].name lists[2].url lists[3].name lists[3].url lists[4].url lists[4].own
 		lists[5].entries[1] lists[5].entries[2] lists[6].format lists[6].refresh lists[6].max_entries lists[6].min_count lists[6].max_bad_share lists[7]
 		block[1] block[2] ban[0] white[1] patterns[1].path_regex patterns[1].name
 		crawlers.builtin[14] crawlers.own[0].name crawlers.own[0].reverse_dns[0] crawlers.own[0].reverse_dns[1]
 		crawlers.own[1] crawlers.own[1].user_agent[0] crawlers.own[1].user_agent_regex
 		crawlers.own[2].user_agent crawlers.own[2].range_urls[0] crawlers.own[2].range_files[0] crawlers.own[2].ranges[0]
-		crawlers.dns.workers crawlers.dns.queue crawlers.dns.lookups_per_second crawlers.dns.lookup_timeout crawlers.dns.positive_ttl
-		crawlers.dns.negative_ttl crawlers.dns.failure_ttl crawlers.dns.failures crawlers.dns.provisional_window crawlers.dns.grace
-		crawlers.dns.provisional_requests crawlers.dns.provisional_per_second crawlers.dns.cache_bytes`)
+		crawlers.provisional_requests`)
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {

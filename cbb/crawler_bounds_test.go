@@ -2,7 +2,6 @@ package cbb
 
 import (
 	"fmt"
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,7 +11,7 @@ func TestProvisionalPassesAreBoundedInAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		dns.set(nil, time.Hour)
-		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupsPerSecond = 1000 })
+		l := crawling(t, dns, func(b *bounds) { b.lookupsPerSecond = 1000 })
 		defer closeLists(t, l)
 		n := 0
 		for i := range 500 {
@@ -43,7 +42,7 @@ func TestProvisionalPassesAreBoundedInAll(t *testing.T) {
 func TestLookupsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
-		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupsPerSecond = 10 })
+		l := crawling(t, dns, func(b *bounds) { b.lookupsPerSecond = 10 })
 		defer closeLists(t, l)
 		for i := range 200 {
 			come(l, fmt.Sprintf("10.0.0.%d", i), googleUA)
@@ -61,7 +60,7 @@ func TestLookupsAreBounded(t *testing.T) {
 func TestBlockedAddressCostsNoLookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
-		l := crawling(t, dns, func(c *Config) { c.Block = []string{"66.249.66.1"} })
+		l := crawling(t, dns, nil, func(c *Config) { c.Block = []string{"66.249.66.1"} })
 		defer closeLists(t, l)
 		come(l, "66.249.66.1", googleUA)
 		time.Sleep(time.Second)
@@ -69,35 +68,4 @@ func TestBlockedAddressCostsNoLookup(t *testing.T) {
 			t.Errorf("%d questions", n)
 		}
 	})
-}
-
-func TestBucket(t *testing.T) {
-	b := bucket{rate: 3}
-	at := time.Unix(1000, 0)
-	take := func() (n int) {
-		for range 10 {
-			if b.take(at) {
-				n++
-			}
-		}
-		return n
-	}
-	f := func(d time.Duration, want int) {
-		t.Helper()
-		at = at.Add(d)
-		if got := take(); got != want {
-			t.Errorf("after %v: %d, want %d", d, got, want)
-		}
-	}
-	f(0, 3)
-	f(0, 0)
-	f(time.Second/3+1, 1)
-	f(time.Hour, 3)
-	f(-time.Hour, 0) // a clock that goes back yields nothing
-}
-
-func TestNetwork64(t *testing.T) {
-	if got := network64(netip.MustParseAddr("2001:db8:1:2:3::4")); got != netip.MustParseAddr("2001:db8:1:2::") {
-		t.Error(got)
-	}
 }

@@ -83,7 +83,7 @@ func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		dns.set(nil, 3*time.Second)
-		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupTimeout = 10 * time.Second })
+		l := crawling(t, dns, func(b *bounds) { b.lookupTimeout = 10 * time.Second })
 		defer closeLists(t, l)
 		f := func(addr, want string) {
 			t.Helper()
@@ -240,7 +240,7 @@ func TestBuiltinCrawlersAreValid(t *testing.T) {
 func TestLiars(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
-		l := crawling(t, dns, func(c *Config) {
+		l := crawling(t, dns, nil, func(c *Config) {
 			c.Crawlers.Own = []CrawlerConfig{{Name: "mine", UserAgentRegex: []string{`^MyBot/\d`}, Ranges: []string{"203.0.113.0/24"}}}
 		})
 		defer closeLists(t, l)
@@ -311,21 +311,21 @@ func TestHangingDNSIsUnproven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		dns.set(nil, time.Hour)
-		l := crawling(t, dns, func(c *Config) {
-			c.Crawlers.DNS.ProvisionalWindow = time.Second // otherwise the passes of an address run out first
-			c.Crawlers.DNS.NegativeTTL = time.Hour
+		l := crawling(t, dns, func(b *bounds) {
+			b.graceWindow = time.Second // otherwise the passes of an address run out first
+			b.negativeTTL = time.Hour
 		})
 		defer closeLists(t, l)
-		failure := l.snap.Load().verifier.cfg
+		failure := l.snap.Load().verifier.bounds
 		passed := 0
 		for range 20 {
 			if come(l, "66.249.66.1", googleUA) == "maybe" {
 				passed++
 			}
-			time.Sleep(failure.LookupTimeout + failure.FailureTTL + time.Second)
+			time.Sleep(failure.lookupTimeout + failure.failureTTL + time.Second)
 		}
-		if passed != failure.Failures {
-			t.Errorf("%d of 20 requests passed for a name that was never proven, want %d", passed, failure.Failures)
+		if passed != failure.failures {
+			t.Errorf("%d of 20 requests passed for a name that was never proven, want %d", passed, failure.failures)
 		}
 		dns.set(nil, 0)
 		come(l, "66.249.66.1", googleUA) // asks

@@ -97,13 +97,18 @@ func zone() *fakeDNS {
 }
 
 // crawling makes running Lists with the built-in crawlers and a resolver.
-func crawling(t testing.TB, dns *fakeDNS, change func(*Config)) *Lists {
+func crawling(t testing.TB, dns *fakeDNS, tune func(*bounds), change ...func(*Config)) *Lists {
 	c := DefaultConfig()
 	c.Crawlers.FetchRanges = false
-	if change != nil {
-		change(&c)
+	for _, f := range change {
+		f(&c)
 	}
-	l := open(t, c, func(d *Deps) { d.Resolver = dns })
+	l := open(t, c, func(d *Deps) {
+		d.Resolver = dns
+		if tune != nil {
+			tune(d.bounds)
+		}
+	})
 	if err := l.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

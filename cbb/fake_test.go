@@ -174,7 +174,6 @@ func answer(status int, body string, header ...string) *http.Response {
 func config(f func(*Config)) Config {
 	c := DefaultConfig()
 	c.Crawlers.Builtin = nil
-	c.Crawlers.DNS.CacheBytes = 512 << 10 // of which the race detector has to mark every byte
 	if f != nil {
 		f(&c)
 	}
@@ -185,7 +184,9 @@ func config(f func(*Config)) Config {
 func open(t testing.TB, cfg Config, change func(*Deps)) *Lists {
 	t.Helper()
 	fs := newFakeStore()
-	d := Deps{KV: fs, Feed: fs, Log: zerolog.Nop(), Resolver: noDNS{}}
+	b := defaultBounds()
+	b.dnsCache = 512 << 10 // of which the race detector has to mark every byte
+	d := Deps{KV: fs, Feed: fs, Log: zerolog.Nop(), Resolver: noDNS{}, bounds: &b}
 	if change != nil {
 		change(&d)
 	}

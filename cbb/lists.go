@@ -42,6 +42,8 @@ type Deps struct {
 	Shared    bool          // other gateways use the same KV and Feed
 	LocalLog  string        // the file that keeps the run-time entries of a shared store; empty: there is none
 	Losses    *store.Losses // nil: losses of a shared store are written back, but not reported
+
+	bounds *bounds // nil: defaultBounds
 }
 
 // Lists answers which entries apply to a request. Make it with New; safe for concurrent use.
@@ -54,6 +56,7 @@ type Lists struct {
 	now    func() time.Time
 	log    zerolog.Logger
 	gate   chan struct{}
+	bounds bounds
 	probes sync.Pool // of *probe only
 
 	snap  atomic.Pointer[snapshot]
@@ -100,13 +103,17 @@ func New(cfg Config, d Deps) (*Lists, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	b := defaultBounds()
+	if d.bounds != nil {
+		b = *d.bounds
+	}
 	dk, err := newDisk(d.Dir, d.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
 	l := &Lists{
 		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
-		gate: make(chan struct{}, fetchers), over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
+		gate: make(chan struct{}, fetchers), bounds: b, over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
 		tally:  newTally(),
 		shared: d.Shared, logFile: d.LocalLog, losses: d.Losses, gone: map[string]goneEntry{},
 	}

@@ -19,7 +19,7 @@ import (
 
 // Errors of a list as a whole; each leaves the last good copy in place.
 var (
-	errTooLarge = errors.New("list is larger than max_bytes")
+	errTooLarge = errors.New("list is too large")
 	errTooMany  = errors.New("list has more than max_entries entries")
 	ErrTooWide  = errors.New("network is wider than /8 (IPv6: /16); allow_wide permits it")
 	errGarbage  = errors.New("too many bad lines")

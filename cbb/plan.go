@@ -52,10 +52,10 @@ func (l *Lists) prepare(cfg Config, next map[string]*running) (*plan, error) {
 	if p.rules, err = compileRules(cfg.Patterns, p.crawlers); err != nil {
 		return nil, err
 	}
-	if old := l.plan.Load(); old != nil && old.cfg.Crawlers.DNS == cfg.Crawlers.DNS {
+	if old := l.plan.Load(); old != nil && old.cfg.Crawlers.ProvisionalRequests == cfg.Crawlers.ProvisionalRequests {
 		p.verifier = old.verifier
 	} else {
-		p.verifier = newVerifier(cfg.Crawlers.DNS, l.res, l.now, l.log)
+		p.verifier = newVerifier(l.bounds, cfg.Crawlers.ProvisionalRequests, l.res, l.now, l.log)
 	}
 	return p, nil
 }
@@ -97,7 +97,7 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 	own := c.Own || c.Entries != nil
 	p := planned{base: Entry{List: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: own}}
 	lim := limits{
-		maxEntries: or(c.MaxEntries, cfg.MaxEntries), maxBadShare: or(c.MaxBadShare, cfg.MaxBadShare), minCount: c.MinCount,
+		maxEntries: or(c.MaxEntries, l.bounds.maxEntries), maxBadShare: or(c.MaxBadShare, l.bounds.badShare), minCount: c.MinCount,
 		allowWide: c.AllowWide || own && (cfg.AllowWide || flag >= White), allowEmpty: c.AllowEmpty || c.Format == formatCrowdSec, named: own,
 	}
 	if lim.of, lim.texts = c.textKind(); lim.texts {
@@ -111,7 +111,7 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 	if flag == White {
 		refresh = cfg.RefreshWhite
 	}
-	p.source = l.source(cfg, &source{
+	p.source = l.source(&source{
 		name: c.Name, url: c.URL, file: c.File, format: c.Format, keyFile: c.KeyFile, refresh: or(c.Refresh, refresh), limits: lim,
 	}, next)
 	return p
@@ -119,15 +119,15 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 
 func (l *Lists) planCrawler(cfg *Config, c *CrawlerConfig, next map[string]*running) *crawler {
 	cr, _ := newCrawler(c) // Validate has already compiled it
-	lim := limits{maxEntries: cfg.MaxEntries, maxBadShare: cfg.MaxBadShare}
+	lim := limits{maxEntries: l.bounds.maxEntries, maxBadShare: l.bounds.badShare}
 	if len(c.Ranges) > 0 {
 		cr.static = parseFixed(c.Ranges, lim)
 	}
 	for _, u := range c.RangeURLs {
-		cr.sources = append(cr.sources, l.source(cfg, &source{name: c.Name, url: u, refresh: cfg.RefreshWhite, limits: lim}, next))
+		cr.sources = append(cr.sources, l.source(&source{name: c.Name, url: u, refresh: cfg.RefreshWhite, limits: lim}, next))
 	}
 	for _, f := range c.RangeFiles {
-		cr.sources = append(cr.sources, l.source(cfg, &source{name: c.Name, file: f, refresh: cfg.RefreshWhite, limits: lim}, next))
+		cr.sources = append(cr.sources, l.source(&source{name: c.Name, file: f, refresh: cfg.RefreshWhite, limits: lim}, next))
 	}
 	return cr
 }
@@ -160,9 +160,9 @@ func or[T comparable](v, w T) T {
 }
 
 // source returns the running source of this configuration, or a new one with what is currently on disk or in the file.
-func (l *Lists) source(cfg *Config, s *source, next map[string]*running) *source {
-	s.poll, s.timeout, s.bytes = cfg.FilePoll, cfg.FetchTimeout, cfg.MaxBytes
-	id := fmt.Sprintf("%q %q %q %q %q %v %v %v %v %+v", s.name, s.url, s.file, s.format, s.keyFile, s.refresh, s.poll, s.timeout, s.bytes, s.limits)
+func (l *Lists) source(s *source, next map[string]*running) *source {
+	s.poll, s.timeout, s.bytes = l.bounds.poll, l.bounds.fetch, l.bounds.bytes
+	id := fmt.Sprintf("%q %q %q %q %q %v %+v", s.name, s.url, s.file, s.format, s.keyFile, s.refresh, s.limits)
 	if r := next[id]; r != nil {
 		return r.s // a crawler that names the same file twice
 	}

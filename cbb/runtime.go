@@ -70,9 +70,9 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 	if err != nil {
 		return fmt.Errorf("add entry: %w", err)
 	}
-	if n := l.over.size(); n >= l.config().MaxRuntime {
+	if n := l.over.size(); n >= l.bounds.runtime {
 		l.over.sweep(now)
-		if n = l.over.size(); n >= l.config().MaxRuntime && !l.over.holds(string(key)) {
+		if n = l.over.size(); n >= l.bounds.runtime && !l.over.holds(string(key)) {
 			return fmt.Errorf("%w: %d", ErrFull, n)
 		}
 	}
@@ -266,7 +266,7 @@ func (l *Lists) scan(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	live := map[string]struct{}{}
-	limit, over, skew := l.config().MaxRuntime, 0, l.skew()
+	limit, over, skew := l.bounds.runtime, 0, l.skew()
 	var older []string
 	err := store.ScanKept(ctx, l.kv, []byte(runtimePrefix), func(k, v []byte, _ time.Duration) error {
 		it, err := decodeStored(k, v, skew)
@@ -330,8 +330,8 @@ func (l *Lists) changed(ctx context.Context, key []byte) error {
 		l.log.Warn().Err(err).Msg("passing over a list entry")
 		return nil
 	}
-	if it.entry != nil && l.over.size() >= l.config().MaxRuntime && !l.over.holds(string(key)) {
-		l.log.Error().Int("max_runtime", l.config().MaxRuntime).Msg("no room for a list entry of another node")
+	if it.entry != nil && l.over.size() >= l.bounds.runtime && !l.over.holds(string(key)) {
+		l.log.Error().Int("max_runtime", l.bounds.runtime).Msg("no room for a list entry of another node")
 		return nil
 	}
 	l.hear(string(key), it)

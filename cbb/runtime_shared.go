@@ -101,7 +101,7 @@ func (l *Lists) hear(key string, it *runtimeItem) (older bool) {
 		if was, ok := l.gone[key]; ok && was.made == it.made {
 			return false
 		}
-		if len(l.gone) < l.config().MaxRuntime {
+		if len(l.gone) < l.bounds.runtime {
 			l.gone[key] = goneEntry{made: it.made, until: l.now().Add(goneFor)}
 			l.note(key)
 		}

@@ -10,8 +10,13 @@ import (
 	"antirobot/identity"
 )
 
-func node(t testing.TB, fs *fakeStore, f func(*Config)) *Lists {
-	return open(t, config(f), func(d *Deps) { d.KV, d.Feed = fs, fs })
+func node(t testing.TB, fs *fakeStore, f func(*Config), tune ...func(*bounds)) *Lists {
+	return open(t, config(f), func(d *Deps) {
+		d.KV, d.Feed = fs, fs
+		for _, f := range tune {
+			f(d.bounds)
+		}
+	})
 }
 
 func TestAddTakesEffectAtOnceAndEndsExactly(t *testing.T) {
@@ -136,7 +141,7 @@ func TestRemove(t *testing.T) {
 
 func TestAddRefuses(t *testing.T) {
 	fs := newFakeStore()
-	l := node(t, fs, func(c *Config) { c.MaxRuntime = 2 })
+	l := node(t, fs, nil, func(b *bounds) { b.runtime = 2 })
 	f := func(flag Flag, entry string, ttl time.Duration, service string, want error) {
 		t.Helper()
 		if err := l.Add(t.Context(), flag, entry, ttl, "", service); !errors.Is(err, want) {

@@ -73,7 +73,7 @@ func TestReconfigureWhileRunning(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		cfg.Lists = []ListConfig{{Name: "g", Flag: "ban", URL: "http://lists.example/b"}}
-		cfg.Crawlers.DNS.Workers++
+		cfg.Crawlers.ProvisionalRequests++
 		if err := reconfigure(l, cfg); err != nil {
 			t.Fatal(err)
 		}

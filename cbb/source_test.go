@@ -49,9 +49,10 @@ func TestFetchWithETag(t *testing.T) {
 func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 	srv := serveText(t, strings.Repeat("192.0.2.7\n", 20))
 	cfg := urlList(srv.URL)
-	cfg.FetchTimeout = 2 * time.Second // all of it is waited for by one case; none of the others takes as long on a busy machine
-	cfg.MaxBytes = 10_000
-	l := open(t, cfg, nil)
+	l := open(t, cfg, func(d *Deps) {
+		d.bounds.fetch = 2 * time.Second // all of it is waited for by one case; none of the others takes as long on a busy machine
+		d.bounds.bytes = 10_000
+	})
 	if err := refresh(t, l, "f"); err != nil {
 		t.Fatal(err)
 	}
@@ -75,18 +76,18 @@ func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 		{"empty", text(""), "empty"},
 		{"garbage", text("<html>\n<body>\nLogin\n"), "bad lines"},
 		{"everybody", text("0.0.0.0/0\n"), "wider"},
-		{"large", text(strings.Repeat("192.0.2.8\n", 1100)), "max_bytes"},
+		{"large", text(strings.Repeat("192.0.2.8\n", 1100)), "too large"},
 		{"large, chunked", func(w http.ResponseWriter, _ *http.Request) {
 			for range 1100 {
 				_, _ = w.Write([]byte("192.0.2.8\n"))
 				w.(http.Flusher).Flush()
 			}
-		}, "max_bytes"},
+		}, "too large"},
 		{"bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write(bomb)
-		}, "max_bytes"},
-		{"bomb in a file", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bomb) }, "max_bytes"},
+		}, "too large"},
+		{"bomb in a file", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bomb) }, "too large"},
 		{"cut short", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "500")
 			_, _ = w.Write([]byte("192.0.2.8\n"))

@@ -38,7 +38,6 @@ func TestListsOfTexts(t *testing.T) {
 	hosts := file("hosts", "# disposable mail\nmailinator.com\n0.0.0.0 ads.example # adverts\n\nyopmail.com\nnot a host\n")
 	page := file("page", "<html>\ncasino\n</html>\n")
 	l := node(t, newFakeStore(), func(c *Config) {
-		c.FilePoll = time.Millisecond
 		c.Lists = []ListConfig{
 			{Name: "words", Of: "words", Entries: []string{"casino", "free money"}},
 			{Name: "hosts", Of: "domains", Flag: "rules", File: hosts},
@@ -48,7 +47,7 @@ func TestListsOfTexts(t *testing.T) {
 			{Name: "few", Of: "words", File: file("few", "a\nb\nc\n"), MaxEntries: 2},
 			{Name: "quiet", Flag: "rules", Entries: []string{"198.51.100.0/24", "0.0.0.0/1"}},
 		}
-	})
+	}, func(b *bounds) { b.poll = time.Millisecond })
 	f := func(list, service, text string, want bool) {
 		t.Helper()
 		if got := found(l, list, service, text); got != want {

@@ -38,11 +38,12 @@ const maxNames = 8 // how many names of one address are checked
 // verifier looks crawlers up in the background and remembers the answers. Requests that declare no crawler never get
 // here.
 type verifier struct {
-	cfg      DNSConfig
-	resolver Resolver
-	now      func() time.Time
-	log      zerolog.Logger
-	cache    *freecache.Cache
+	bounds      bounds
+	provisional int // requests of one address in a window
+	resolver    Resolver
+	now         func() time.Time
+	log         zerolog.Logger
+	cache       *freecache.Cache
 
 	mu      sync.Mutex
 	pending map[pendingKey]*pendingCheck
@@ -74,17 +75,17 @@ type checkJob struct {
 	addr    netip.Addr
 }
 
-func newVerifier(cfg DNSConfig, r Resolver, now func() time.Time, log zerolog.Logger) *verifier {
+func newVerifier(b bounds, provisional int, r Resolver, now func() time.Time, log zerolog.Logger) *verifier {
 	if r == nil {
 		r = net.DefaultResolver
 	}
 	return &verifier{
-		cfg: cfg, resolver: r, now: now, log: log,
-		cache:   freecache.NewCacheCustomTimer(int(cfg.CacheBytes), cacheTimer(now)),
+		bounds: b, provisional: provisional, resolver: r, now: now, log: log,
+		cache:   freecache.NewCacheCustomTimer(int(b.dnsCache), cacheTimer(now)),
 		pending: map[pendingKey]*pendingCheck{},
-		lookups: bucket{rate: float64(cfg.LookupsPerSecond)},
-		passes:  bucket{rate: float64(cfg.ProvisionalPerSecond)},
-		queue:   make(chan checkJob, cfg.Queue),
+		lookups: bucket{rate: float64(b.lookupsPerSecond)},
+		passes:  bucket{rate: float64(b.gracePerSecond)},
+		queue:   make(chan checkJob, b.queue),
 	}
 }
 
@@ -130,7 +131,7 @@ func (v *verifier) ask(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 // doubt starts a look-up, or finds it running, and decides whether the request may pass in the meantime.
 func (v *verifier) doubt(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	p := v.start(c, addr, at)
-	if p == nil || at.Sub(p.since) >= v.cfg.Grace {
+	if p == nil || at.Sub(p.since) >= v.bounds.grace {
 		return dnsUnknown
 	}
 	var kb [32]byte
@@ -156,11 +157,11 @@ func (v *verifier) pass(addr netip.Addr, at time.Time) bool {
 	defer v.mu.Unlock()
 	var kb [32]byte
 	key := cacheKey(kb[:0], keyPasses, addr, 0)
-	used, left := byte(0), seconds(v.cfg.ProvisionalWindow)
+	used, left := byte(0), seconds(v.bounds.graceWindow)
 	if val, end, err := v.cache.GetWithExpiration(key); err == nil && len(val) == 1 {
 		used, left = val[0], max(1, int(int64(end)-v.now().Unix()))
 	}
-	if int(used) >= v.cfg.ProvisionalRequests || !v.passes.take(at) {
+	if int(used) >= v.provisional || !v.passes.take(at) {
 		return false
 	}
 	return v.cache.Set(key, []byte{used + 1}, left) == nil
@@ -171,7 +172,7 @@ func (v *verifier) pass(addr netip.Addr, at time.Time) bool {
 func (v *verifier) unproven(addr netip.Addr) bool {
 	var kb [32]byte
 	n, err := v.cache.Get(cacheKey(kb[:0], keyFailed, network64(addr), 0))
-	return err == nil && len(n) == 1 && int(n[0]) >= v.cfg.Failures
+	return err == nil && len(n) == 1 && int(n[0]) >= v.bounds.failures
 }
 
 // countFailure counts a look-up without an answer.
@@ -183,7 +184,7 @@ func (v *verifier) countFailure(addr netip.Addr) {
 	if old, err := v.cache.Get(key); err == nil && len(old) == 1 {
 		n = old[0]
 	}
-	_ = v.cache.Set(key, []byte{min(n, 254) + 1}, seconds(v.cfg.NegativeTTL))
+	_ = v.cache.Set(key, []byte{min(n, 254) + 1}, seconds(v.bounds.negativeTTL))
 }
 
 // start queues a look-up unless one is running; nil when there is no room or it is too soon for another.
@@ -207,7 +208,7 @@ func (v *verifier) start(c *crawler, addr netip.Addr, at time.Time) *pendingChec
 // begin starts the workers; they end with ctx, or with stop.
 func (v *verifier) begin(ctx context.Context) {
 	ctx, v.cancel = context.WithCancel(ctx)
-	for range v.cfg.Workers {
+	for range v.bounds.workers {
 		v.workers.Go(func() { v.work(ctx) })
 	}
 }
@@ -233,7 +234,7 @@ func (v *verifier) work(ctx context.Context) {
 }
 
 func (v *verifier) check(ctx context.Context, j checkJob) {
-	cctx, cancel := context.WithTimeout(ctx, v.cfg.LookupTimeout)
+	cctx, cancel := context.WithTimeout(ctx, v.bounds.lookupTimeout)
 	got := v.resolve(cctx, j.crawler, j.addr)
 	cancel()
 	if ctx.Err() == nil {
@@ -256,23 +257,23 @@ func (v *verifier) remember(j checkJob, got dnsAnswer) {
 	case dnsConfirmed:
 		v.stats.confirmed.Add(1)
 		v.cache.Del(cacheKey(nb[:0], keyFailed, network64(j.addr), 0))
-		binary.BigEndian.PutUint64(val[1:], uint64(now.Add(v.cfg.PositiveTTL).Unix()))
-		_ = v.cache.Set(key, val, seconds(2*v.cfg.PositiveTTL))
+		binary.BigEndian.PutUint64(val[1:], uint64(now.Add(v.bounds.positiveTTL).Unix()))
+		_ = v.cache.Set(key, val, seconds(2*v.bounds.positiveTTL))
 	case dnsRefuted:
 		v.stats.refuted.Add(1)
-		binary.BigEndian.PutUint64(val[1:], uint64(now.Add(v.cfg.NegativeTTL).Unix()))
-		_ = v.cache.Set(key, val, seconds(v.cfg.NegativeTTL))
-		_ = v.cache.Set(cacheKey(nb[:0], keyRefuted, j.addr, 0), []byte{1}, seconds(v.cfg.NegativeTTL))
+		binary.BigEndian.PutUint64(val[1:], uint64(now.Add(v.bounds.negativeTTL).Unix()))
+		_ = v.cache.Set(key, val, seconds(v.bounds.negativeTTL))
+		_ = v.cache.Set(cacheKey(nb[:0], keyRefuted, j.addr, 0), []byte{1}, seconds(v.bounds.negativeTTL))
 	default:
 		v.stats.failed.Add(1)
 		v.countFailure(j.addr)
 		old, exp, err := v.cache.GetWithExpiration(key)
 		if left := int64(exp) - now.Unix(); err == nil && len(old) == 9 && dnsAnswer(old[0]) == dnsConfirmed && left > 0 {
-			binary.BigEndian.PutUint64(old[1:], uint64(now.Add(v.cfg.FailureTTL).Unix()))
+			binary.BigEndian.PutUint64(old[1:], uint64(now.Add(v.bounds.failureTTL).Unix()))
 			_ = v.cache.Set(key, old, int(left))
 			return
 		}
-		_ = v.cache.Set(key, val, seconds(v.cfg.FailureTTL))
+		_ = v.cache.Set(key, val, seconds(v.bounds.failureTTL))
 	}
 }
 

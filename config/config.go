@@ -259,7 +259,6 @@ func (c *Config) KeyCopy() string {
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
 	"role", "stream", "diary", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
-	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 
 // NeedRestart names the settings of next that differ from c and take effect at the next start only.

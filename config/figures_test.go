@@ -32,14 +32,12 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(model, "ten units a page in another browser, four more for each new network", map[string]string{"verdict.pass.browser": "10", "verdict.pass.move": "4"})
 	f(model, "there a pass is a hundred pages", map[string]string{"captcha.pass.allowance": "100"})
 	f(model, "each further pass of an address on a day buys half of the one before, down to ten pages, after twenty they come at intervals of up to an hour",
-		map[string]string{"captcha.pass.half_after": "1", "captcha.pass.allowance_floor": "10", "captcha.passes_per_day": "20", "captcha.longest_wait": "1h0m0s"})
-	f(model, "A silent check and a press prove a browser, at the price of one, and earn a quarter and a half", map[string]string{"captcha.steps.silent_percent": "25", "captcha.steps.press_percent": "50"})
-	f(model, "A robot may always choose digits instead, in their hardest form and for half of the worth", map[string]string{"captcha.steps.instead_percent": "50"})
+		map[string]string{"captcha.passes_per_day": "20", "captcha.longest_wait": "1h0m0s"})
 	f(model, "`render_concurrency` places, by default half of the processors", map[string]string{"captcha.render_concurrency": "0"})
 	f(model, "for 20 to 60 documents a day", map[string]string{"verdict.pass.daily": "20", "verdict.pass.daily_most": "60"})
 	f(model, "`upstream.max_conns` and `http.write_timeout` (60 s)", map[string]string{"http.write_timeout": "1m0s"})
 	f(model, "has five requests in ten minutes for which no ban applies, 20 a second over all addresses",
-		map[string]string{"lists.crawlers.dns.provisional_requests": "5", "lists.crawlers.dns.provisional_window": "10m0s", "lists.crawlers.dns.provisional_per_second": "20"})
+		map[string]string{"lists.crawlers.provisional_requests": "5"})
 	f(model, "there preflights of an address that is stopped go on to 20 different URLs a day", map[string]string{"verdict.preflights": "20"})
 	f(model, "An address so has no more than 2,000 and eight for each of 1,000 connections", map[string]string{"http.max_requests_per_addr": "2000", "http.max_conns_per_addr": "1000"})
 	f(model, "An address can begin 100 a second on average, and 1,000 at once (`http.max_handshake_rate`)", map[string]string{"http.max_handshake_rate": "100"})

@@ -218,7 +218,7 @@ func TestCheckChallenge(t *testing.T) {
 // TestCheckSpendsOnce: a check takes one unit of an allowance, and the challenge call takes none.
 func TestCheckSpendsOnce(t *testing.T) {
 	t.Parallel()
-	g := serveCheck(t, site(t).URL, "", "\ncaptcha: {pass: {allowance: 3, allowance_floor: 1}}\n")
+	g := serveCheck(t, site(t).URL, "", "\ncaptcha: {pass: {allowance: 3}}\n")
 	g.ban("ip:"+badUser, "10m")
 	v := visitor(t)
 	v.header.Set("X-Forwarded-For", badUser)

@@ -66,7 +66,7 @@ listen:
 check: {listen: ["127.0.0.1:0"], style: %[5]s, spoe: %[6]s, grpc: %[7]s}
 identity: {trusted_proxies: [127.0.0.1]}
 processor: {exempt: []}
-lists: {crawlers: {dns: {provisional_requests: 0}}}
+lists: {crawlers: {provisional_requests: 0}}
 verdict: {attack: {ease: 0s}}
 defaults:
   upstream: {urls: [%[8]q]}

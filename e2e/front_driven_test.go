@@ -37,7 +37,7 @@ func TestDrivenBrowsersAreAskedForDigits(t *testing.T) {
 			unsolved(t, g)
 		}
 
-		g := gate(t, "captcha: {steps: {look_for_drivers: false}}\n", "silent")
+		g := gate(t, "captcha: {look_for_drivers: false}\n", "silent")
 		g.ban("ip:127.0.0.1", "1h")
 		run(t, ctx, "nobody looks", chromedp.Navigate(g.url+"/"), chromedp.WaitVisible("#more", chromedp.ByQuery))
 

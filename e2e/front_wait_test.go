@@ -128,7 +128,9 @@ func TestCheckWaitGoesOn(t *testing.T) {
 	for _, step := range []string{"press", "silent"} {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: "+step+"}}\ncaptcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 22s, steps: {silent_percent: 100, press_percent: 100}}\n") // so that a check waits as long as digits do
+			longest := map[string]string{"press": "44s", "silent": "88s"}[step] // of which it waits its share
+			g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: "+step+"}}\n"+
+				"captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: "+longest+"}\n")
 			ctx := browser(t)
 			asked := func(options, already string) *app {
 				run(t, ctx, "forget the pass", network.ClearBrowserCookies())

@@ -24,7 +24,7 @@ import (
 const workSettings = "    captcha: {work: true}\n"
 
 // slowWork makes the work last long enough to look at it.
-const slowWork = "captcha: {work: {hashes: 100000000, max_hashes: 100000000}}\n"
+const slowWork = "captcha: {work: {hashes: 100000000}}\n"
 
 const offerButton = `#work button`
 
@@ -241,7 +241,7 @@ func TestPitfall03WorkIsSpentOnce(t *testing.T) {
 // a few passes at the first price.
 func TestPitfall12WorkInBulk(t *testing.T) {
 	t.Parallel()
-	g := configuredFront(t, site(t).URL, workSettings+"captcha: {work: {hashes: 1024}, rates: {checks: {per_minute: 60000, burst: 1000}}}\n", "--trusted-proxies", "127.0.0.1")
+	g := configuredFront(t, site(t).URL, workSettings+"captcha: {work: {hashes: 1024}}\n", "--trusted-proxies", "127.0.0.1")
 	robot := from(t, "203.0.113.7")
 	var keys, reps []string
 	for range 100 {

@@ -124,7 +124,7 @@ func TestFileListIsTakenOver(t *testing.T) {
 	file := listFile(t, "203.0.113.1\n")
 	g := configured(t, `
 identity: {trusted_proxies: [127.0.0.1]}
-lists: {file_poll: 50ms, lists: [{name: mine, flag: block, file: %q, own: true}]}
+lists: {lists: [{name: mine, flag: block, file: %q, own: true}]}
 services: [{name: site, upstream: {urls: [%q]}}]
 `, file, site(t).URL)
 	ask := func(addr string) int { return from(t, addr).get(g.url + "/").StatusCode }
@@ -141,7 +141,7 @@ func TestAskedFromLists(t *testing.T) {
 	file := listFile(t, "198.51.100.0/24\n")
 	const settings = `
 identity: {trusted_proxies: [127.0.0.1]}
-lists: {file_poll: 50ms, lists: [{name: hosting, flag: rules, file: %q}]}
+lists: {lists: [{name: hosting, flag: rules, file: %q}]}
 services:
   - name: site
     upstream: {urls: [%q]}

@@ -183,8 +183,8 @@ func (j *Judge) openLists() (err error) {
 	if j.live != nil {
 		d.LocalLog, d.Losses = j.live.localLog("lists"), j.live.losses
 	} else {
-		cfg.Crawlers.DNS.Grace = 0 // DNS is not asked: no crawler gets the benefit of the doubt meanwhile
-		d.ReadOnly = true          // the directory may belong to a gateway that runs
+		cfg.Crawlers.ProvisionalRequests = 0 // DNS is not asked: no crawler gets the benefit of the doubt meanwhile
+		d.ReadOnly = true                    // the directory may belong to a gateway that runs
 		if _, err := os.Stat(d.Dir); err != nil {
 			d.Dir = ""
 		}
@@ -283,6 +283,8 @@ func (j *Judge) openIdentity() (err error) {
 	}
 	if j.live != nil {
 		d.Store = j.d.Store
+	} else {
+		d.TokenCache = 4 << 20 // a log has no cookies to open
 	}
 	if j.Resolver, err = identity.New(j.cfg.Identity, d); err != nil {
 		return err
@@ -321,7 +323,7 @@ func (j *Judge) newCaptcha(cfg *config.Config, previous *captcha.Captcha) (*temp
 	}
 	if j.live != nil {
 		d.Revoke = func(net netip.Prefix, agent uint64, at time.Time) error {
-			ctx, cancel := context.WithTimeout(context.Background(), cfg.Captcha.StoreTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
 			return j.Cacher.RevokeCampaign(ctx, net, agent, at)
 		}

@@ -11,7 +11,7 @@ import (
 
 // TestCacheKeepsWhoIsThere: passes that are presented once do not evict one that is presented again and again.
 func TestCacheKeepsWhoIsThere(t *testing.T) {
-	b, s := newBench(t, func(c *Config) { c.TokenCacheBytes = 512 << 10 }), newService(t, nil)
+	b, s := newBench(t, nil, func(d *Deps) { d.TokenCache = 512 << 10 }), newService(t, nil)
 	regular := b.pass(start, nil)
 	var id Identity
 	opened := func(at time.Time, cookie string) bool {

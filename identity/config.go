@@ -26,24 +26,15 @@ type Config struct {
 	// its first HTTP/2 frames. Empty: they report none.
 	JA4Header   string `mapstructure:"ja4_header"`
 	HTTP2Header string `mapstructure:"http2_header"`
-	// TokenCacheBytes is the memory for cookies that were opened before. A cookie takes about 350 bytes.
-	TokenCacheBytes int64 `mapstructure:"token_cache_bytes"`
 	// IPerHour is how many i cookies that can become an identity a /24 or /48 receives per hour.
 	IPerHour int64 `mapstructure:"i_per_hour"`
-	// FuidTable is how many fuid values are remembered; about 60 bytes each.
-	FuidTable int64 `mapstructure:"fuid_table"`
-	// FuidPerDay is how many new fuid values of one /24 or /48 are remembered per day.
-	FuidPerDay int64 `mapstructure:"fuid_per_day"`
 }
 
 // DefaultConfig trusts no proxy.
 func DefaultConfig() Config {
 	return Config{
 		ClientAddressHeader: "X-Forwarded-For",
-		TokenCacheBytes:     64 << 20,
 		IPerHour:            60,
-		FuidTable:           500_000,
-		FuidPerDay:          200,
 	}
 }
 
@@ -63,15 +54,9 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %q can't be the name of a header", key, name))
 		}
 	}
-	within := func(key string, n, low, high int64) {
-		if n < low || n > high {
-			errs = append(errs, fmt.Errorf("%s: %d is outside %d to %d", key, n, low, high))
-		}
+	if c.IPerHour < 0 || c.IPerHour > 1_000_000 {
+		errs = append(errs, fmt.Errorf("i_per_hour: %d is outside 0 to 1000000", c.IPerHour))
 	}
-	within("token_cache_bytes", c.TokenCacheBytes, 512<<10, 64<<30)
-	within("i_per_hour", c.IPerHour, 0, 1_000_000)
-	within("fuid_table", c.FuidTable, 0, 1<<30)
-	within("fuid_per_day", c.FuidPerDay, 0, 1_000_000)
 	return errors.Join(errs...)
 }
 

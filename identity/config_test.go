@@ -43,9 +43,9 @@ func complains(t *testing.T, err error, keys ...string) {
 func TestConfigValidate(t *testing.T) {
 	complains(t, Config{
 		TrustedProxies: []string{"10.0.0.0/8", "x", "10.0.0.0/99", "fe80::1%eth0", "::ffff:0:0/90"}, ClientAddressHeader: "X Y",
-		TokenCacheBytes: 1, IPerHour: -1, FuidTable: -1, FuidPerDay: -1,
+		IPerHour: -1,
 	}.Validate(), "trusted_proxies[1]: ", "trusted_proxies[2]: ", "trusted_proxies[3]: ", "trusted_proxies[4]: ", "client_address_header: ",
-		"token_cache_bytes: ", "i_per_hour: ", "fuid_table: ", "fuid_per_day: ")
+		"i_per_hour: ")
 	if _, err := New(Config{}, Deps{}); err == nil {
 		t.Error("New takes a bad config")
 	}

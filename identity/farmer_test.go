@@ -104,7 +104,7 @@ func TestCookieFarmer(t *testing.T) {
 	if max := int(DefaultConfig().IPerHour); len(identities) > max || len(identities) < max/2 {
 		t.Errorf("%d of %d i cookies grew up, at most %d may in an hour", len(identities), visits, max)
 	}
-	if max := int(DefaultConfig().FuidPerDay); fuids > max || fuids < max/2 {
+	if max := fuidPerDay; fuids > max || fuids < max/2 {
 		t.Errorf("%d of %d invented fuids grew up, at most %d may in a day", fuids, visits, max)
 	}
 	// A neighbouring network is not charged for it.
@@ -311,7 +311,7 @@ func TestFuidGrowsUp(t *testing.T) {
 	f("one of an hour ago, trusted", trusted, 0, KindIP, KindFuid, fresh)
 	f("an old one, trusted", trusted, 0, KindFuid, KindNone, old)
 	f("switched off", newService(t, func(c *ServiceConfig) { c.Fuid = fuidOff }), 0, KindIP, KindNone, old)
-	b = newBench(t, func(c *Config) { c.FuidPerDay = 1 })
+	b = newBench(t, nil, func(d *Deps) { d.fuidsPerDay = 1 })
 	f("the first of its network", s, 0, KindIP, KindFuid, old)
 	f("beyond what its network may show in a day", s, 0, KindIP, KindNone, fuid(start.Add(-300*day), "d"))
 }
@@ -319,7 +319,7 @@ func TestFuidGrowsUp(t *testing.T) {
 // TestFuidFlood: under a flood from many networks the table keeps its bound, and the visitors that it knows.
 func TestFuidFlood(t *testing.T) {
 	const size = 64 * 32
-	b := newBench(t, func(c *Config) { c.FuidTable, c.FuidPerDay = size, 100 })
+	b := newBench(t, nil, func(d *Deps) { d.fuids, d.fuidsPerDay = size, 100 })
 	s := newService(t, nil)
 	birth := start.Add(-300 * day)
 	see := func(at time.Time, net, n int) string {

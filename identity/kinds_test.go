@@ -319,7 +319,7 @@ func TestOffKinds(t *testing.T) {
 
 // TestResolveInParallel is for the race detector.
 func TestResolveInParallel(t *testing.T) {
-	b, s := newBench(t, func(c *Config) { c.FuidTable = 64 }), newService(t, nil)
+	b, s := newBench(t, nil, func(d *Deps) { d.fuids = 64 }), newService(t, nil)
 	old := start.Add(-2 * day)
 	cookies := []string{b.pass(start, nil), b.i(old, nil), signed(t, "L", "alice", old), signed(t, "sid", "x", old)}
 	var wg sync.WaitGroup

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -41,6 +42,9 @@ type Deps struct {
 	Now         func() time.Time // by that clock, for Start and what it begins; requests carry their own time; nil: time.Now
 	Log         zerolog.Logger
 	Metrics     *metrics.Set // nil: no metrics
+	TokenCache  int          // bytes of opened cookies, about 350 each; 0: 64 MiB
+
+	fuids, fuidsPerDay int64 // 0: fuidTable, fuidPerDay
 }
 
 // Resolver identifies clients. It is safe for concurrent use.
@@ -62,6 +66,13 @@ type Resolver struct {
 	store       store.Store // nil: none
 }
 
+// The sizes of tables.
+const (
+	tokenCache = 64 << 20
+	fuidTable  = 500_000 // fuid values, about 60 bytes each
+	fuidPerDay = 200     // new ones of one /24 or /48: what a farmer of cookies can plant
+)
+
 // New makes a Resolver, which can identify clients at once; Start lets it remember.
 func New(c Config, d Deps) (*Resolver, error) {
 	r := &Resolver{
@@ -74,8 +85,8 @@ func New(c Config, d Deps) (*Resolver, error) {
 	commit()
 	r.clock = new(clock)
 	r.credentials = newCredentials(d.Keys.Ring().HashKey())
-	r.cache = freecache.NewCacheCustomTimer(int(c.TokenCacheBytes), r.clock)
-	r.fuids = newFuids(c.FuidTable, c.FuidPerDay)
+	r.cache = freecache.NewCacheCustomTimer(cmp.Or(d.TokenCache, tokenCache), r.clock)
+	r.fuids = newFuids(cmp.Or(d.fuids, fuidTable), cmp.Or(d.fuidsPerDay, fuidPerDay))
 	if d.Store != nil {
 		r.keeper = newFuidKeeper(r, d)
 	}

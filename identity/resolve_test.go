@@ -60,20 +60,22 @@ func reload(r *Resolver, c Config) error {
 	return err
 }
 
-func newBench(t testing.TB, edit func(*Config)) *bench {
+func newBench(t testing.TB, edit func(*Config), change ...func(*Deps)) *bench {
 	t.Helper()
 	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(start.Add(-time.Hour))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := DefaultConfig()
-	c.TokenCacheBytes = 8 << 20
-	c.FuidTable = 10_000
 	if edit != nil {
 		edit(&c)
 	}
 	b := &bench{keys: spravka.NewKeys(ring), revoked: revoked{}, set: metrics.NewSet()}
-	b.Resolver, err = New(c, Deps{Keys: b.keys, Revocations: b.revoked, Metrics: b.set})
+	d := Deps{Keys: b.keys, Revocations: b.revoked, Metrics: b.set, TokenCache: 8 << 20, fuids: 10_000}
+	for _, f := range change {
+		f(&d)
+	}
+	b.Resolver, err = New(c, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +280,7 @@ func BenchmarkResolveManyPasses(b *testing.B) {
 	if testing.Short() { // no figure is quoted
 		passes = 1000
 	}
-	be, s := newBench(b, func(c *Config) { c.TokenCacheBytes = 64 << 20 }), newService(b, nil)
+	be, s := newBench(b, nil, func(d *Deps) { d.TokenCache = 0 }), newService(b, nil)
 	v := page(start, "203.0.113.7", be.pass(start, nil))
 	cookie := v.Fields[len(v.Fields)-1].Value
 	cookies := make([]byte, 0, passes*len(cookie))

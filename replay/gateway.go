@@ -108,7 +108,6 @@ func bare(cfg *config.Config) *config.Config {
 		s.Cookies.ServiceCookie = identity.DefaultServiceConfig().ServiceCookie
 	}
 	c := *cfg
-	c.Identity.TokenCacheBytes = min(c.Identity.TokenCacheBytes, leastCache)
 	c.Counters.CacheBytes = min(c.Counters.CacheBytes, leastCache)
 	c.Verdict.Decisions = verdict.RecentConfig{Stopped: 1}
 	c.Resolved = slices.Clone(cfg.Resolved)

@@ -20,7 +20,7 @@ type Pass struct {
 	Partner   uint64 // hash of the XML partner that it was made for, 0: none; see PartnerOf
 	Net       uint64 // hash of the /24 or /48 that solved
 	Agent     uint64 // hash of the user-agent family that solved
-	Step      uint8  // what was passed, and what was asked for, as captcha/steps numbers them; 0: not known …
+	Step      uint8  // what was passed, and what was asked for, as captcha numbers them; 0: not known …
 	Asked     uint8  // … 1 to 7
 	// Key is the fingerprint of the key pair of the browser that solved, zero: it has shown none. A pass with a key is good
 	// in Net and in Places alone, the networks in which that browser has proved itself, the latest first.

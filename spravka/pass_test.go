@@ -122,14 +122,13 @@ func TestAllowanceShrinks(t *testing.T) {
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		c := Config{Lifetime: time.Hour, Allowance: rapid.Int64Range(1, 1e6).Draw(rt, "base"), HalfAfter: rapid.Float64Range(0.1, 1e3).Draw(rt, "half")}
-		c.AllowanceFloor = rapid.Int64Range(1, c.Allowance).Draw(rt, "floor")
+		c := Config{Lifetime: time.Hour, Allowance: rapid.Int64Range(1, 1e6).Draw(rt, "base")}
 		if err := c.Validate(); err != nil {
 			rt.Fatal(err)
 		}
 		n := rapid.Float64Range(0, 1e9).Draw(rt, "n")
 		a, b := int64(c.AllowanceOf(n)), int64(c.AllowanceOf(n+1))
-		if a < b || b < c.AllowanceFloor || a > c.Allowance {
+		if a < b || b < int64(c.Floor()) || a > c.Allowance {
 			rt.Fatalf("after %v: %d, the next %d, of %+v", n, a, b, c)
 		}
 	})
@@ -140,7 +139,7 @@ func TestConfigValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{}.Validate()
-	for _, key := range []string{"lifetime: ", "allowance: ", "allowance_floor: ", "half_after: "} {
+	for _, key := range []string{"lifetime: ", "allowance: "} {
 		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(key)) {
 			t.Errorf("nothing is said of %s in %v", key, err)
 		}

@@ -1,10 +1,10 @@
-// Package media makes the pictures and sounds of challenges, which cost a gateway more than all else that it does for strangers.
+// Package media makes the pictures and sounds of challenges, the most expensive thing that a gateway does for strangers.
 //
 // Rules:
-//  1. Few are made at once. Who waits for one is of a bounded number, for a bounded time, and networks take turns (gate.go).
-//  2. Each is made once, however often it is asked for, as long as there is room to keep it (cache.go).
+//  1. Few are made at once. A bounded number of requests waits for a bounded time, and networks take turns (gate.go).
+//  2. Each is made once, as long as there is room to keep it (cache.go).
 //  3. While more are asked for than can be made, new challenges ask for digits of which a picture or a sound is there
-//     (spare.go, sparesound.go): so everybody gets one.
+//     (spare.go).
 package media
 
 import (
@@ -26,7 +26,7 @@ const (
 // String returns the medium's name in paths and metrics.
 func (m Medium) String() string { return [...]string{"image", "audio"}[m] }
 
-// ErrBusy says that somebody has waited for a place in vain, or could not even wait.
+// ErrBusy says that there was no place in time, or no room to wait.
 var ErrBusy = errors.New("too much is rendered at once")
 
 // Config says what the making may cost.
@@ -42,8 +42,7 @@ type Maker struct {
 	cfg    Config
 	gate   *gate
 	made   *cache
-	spares *spares
-	sounds *spareSounds
+	spares [Count]*spares
 }
 
 // New makes a Maker.
@@ -52,11 +51,14 @@ func New(cfg Config) *Maker {
 	if places == 0 {
 		places = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	return &Maker{cfg: cfg, gate: newGate(places, cfg.Queue, cfg.Wait), made: newCache(cfg.Cache), spares: new(spares), sounds: new(spareSounds)}
+	return &Maker{
+		cfg: cfg, gate: newGate(places, cfg.Queue, cfg.Wait), made: newCache(cfg.Cache),
+		spares: [Count]*spares{Picture: {most: sparePictures}, Sound: {most: spareSounds}},
+	}
 }
 
-// Inherit takes over what the Maker before a reload has, where the bounds are the same. alike says that what either makes looks and
-// sounds alike.
+// Inherit takes over the state of the Maker before a reload where the bounds are the same. alike says that both make the
+// same pictures and sounds.
 func (m *Maker) Inherit(p *Maker, alike bool) {
 	if m.cfg.Places == p.cfg.Places && m.cfg.Queue == p.cfg.Queue && m.cfg.Wait == p.cfg.Wait {
 		m.gate = p.gate
@@ -64,7 +66,7 @@ func (m *Maker) Inherit(p *Maker, alike bool) {
 	if !alike {
 		return
 	}
-	m.spares, m.sounds = p.spares, p.sounds
+	m.spares = p.spares
 	if m.cfg.Cache == p.cfg.Cache {
 		m.made = p.made
 	}
@@ -76,16 +78,16 @@ type Item struct {
 	Nonce  [16]byte // the challenge's
 	Voice  string   // the language of a sound
 	Level  uint8
-	Digits []byte // what it shows or says, if what another challenge has of the same digits will do; nil: it will not
+	Digits []byte // its contents, if another challenge with the same digits may share it; nil: none may
 }
 
-// Make returns an item that a network asks for: it calls render unless it is there already. result says how it came about: made,
-// again or shared. The body must not be changed.
+// Make returns an item that a network asks for, calling render unless it is there already. result is made, again or shared.
+// The body must not be changed.
 func (m *Maker) Make(it *Item, net uint64, render func() ([]byte, error)) (body []byte, result string, err error) {
 	result = "again"
 	body, err = m.made.get(cacheKey{it.Nonce, it.Medium, it.Voice}, m.cfg.Wait, func() ([]byte, error) {
 		if it.Digits != nil && m.gate.crowded(it.Medium) {
-			if body := m.find(it); body != nil {
+			if body := m.spares[it.Medium].find(it.Level, it.Voice, it.Digits, true); body != nil {
 				result = "shared"
 				return body, nil
 			}
@@ -97,41 +99,27 @@ func (m *Maker) Make(it *Item, net uint64, render func() ([]byte, error)) (body 
 		result = "made"
 		body, err := render()
 		if err == nil && it.Digits != nil {
-			m.keep(it, body)
+			m.spares[it.Medium].add(it.Level, it.Voice, it.Digits, body)
 		}
 		return body, err
 	})
 	return body, result, err
 }
 
-func (m *Maker) find(it *Item) []byte {
-	if it.Medium == Sound {
-		return m.sounds.find(it.Level, it.Voice, it.Digits)
-	}
-	return m.spares.find(it.Level, it.Digits)
-}
-
-func (m *Maker) keep(it *Item, body []byte) {
-	if it.Medium == Sound {
-		m.sounds.add(it.Level, it.Voice, it.Digits, body)
-		return
-	}
-	m.spares.add(it.Level, it.Digits, body)
-}
-
-// Digits returns the digits that a new challenge should ask for, as what is there of them need not be made; nil: any others. What is
-// there is the sound in the visitor's language where sounds are asked for too often, which few others want at that time, and the
-// picture.
+// Digits returns the digits that a new challenge should ask for because a sound in the visitor's language, or a picture, of
+// them is there while these are asked for too often; nil: any digits.
 func (m *Maker) Digits(level uint8, voice func() string) []byte {
 	pictures := m.gate.crowded(Picture)
 	if m.gate.crowded(Sound) {
-		suit := func(digits []byte) bool { return !pictures || m.spares.has(level, digits) }
-		if digits := m.sounds.take(level, voice(), suit); digits != nil {
+		seen := func(digits []byte) bool {
+			return !pictures || m.spares[Picture].find(level, "", digits, false) != nil
+		}
+		if digits := m.spares[Sound].take(level, voice(), seen); digits != nil {
 			return digits
 		}
 	}
 	if pictures {
-		return m.spares.take(level)
+		return m.spares[Picture].take(level, "", func([]byte) bool { return true })
 	}
 	return nil
 }

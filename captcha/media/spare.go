@@ -3,97 +3,89 @@ package media
 import (
 	"math/rand/v2"
 	"sync"
-
-	"antirobot/captcha/style"
 )
 
-// spares are pictures of digits that were made of late. While more are asked for than can be made, from however many networks, a
-// new challenge asks for the digits of one that is there: nobody waits for their picture, and what is made is shared by a few. An
-// answer is worth the same, since it is given to a key. Safe for concurrent use.
+// spares are recently made pictures, or sounds, of digits. While more are asked for than can be made, a new challenge asks
+// for the digits of one of them: its visitor does not wait, and the rendering is shared. An answer is worth the same, since
+// it is given to a key. Safe for concurrent use.
 type spares struct {
-	mu   sync.Mutex
-	rows [style.MaxLevel + 1]spareRow
-}
+	most int
 
-// spareRow is the spares of a level.
-type spareRow struct {
+	mu   sync.Mutex
 	all  []*spare
-	next int // the oldest, which gives way to a new one if it has been shown often enough
-	by   map[string]*spare
+	next int // the oldest
 }
 
 type spare struct {
+	level  uint8
+	voice  string // the language of a sound
 	digits string
 	body   []byte
 	shown  int
 }
 
 const (
-	spareMost  = 256 // of a level, some 5 kB each
-	spareShows = 64  // times that one is shown besides the first
-	spareTries = 4   // spares that are looked at to find one that may be shown
+	sparePictures = 1024 // some 5 kB each
+	spareSounds   = 64   // some 130 kB each
+	spareShows    = 64   // times that one is shown after the first
 )
 
-// add keeps a picture, if there is room for it.
-func (s *spares) add(level uint8, digits, body []byte) {
-	if level > style.MaxLevel {
-		return
-	}
+func (s *spare) suits(level uint8, voice string) bool { return s.level == level && s.voice == voice }
+
+// add keeps a medium. The oldest gives way to it if it was shown often enough, or if none has this level and language.
+func (s *spares) add(level uint8, voice string, digits, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := &s.rows[level]
-	if r.by[string(digits)] != nil {
-		return
-	}
-	one := &spare{digits: string(digits), body: body}
-	if len(r.all) < spareMost {
-		r.all = append(r.all, one)
-	} else {
-		old := r.all[r.next]
-		if old.shown < spareShows {
-			return
+	alone := true
+	for _, o := range s.all {
+		if o.suits(level, voice) {
+			if o.digits == string(digits) {
+				return
+			}
+			alone = false
 		}
-		delete(r.by, old.digits)
-		r.all[r.next] = one
-		r.next = (r.next + 1) % spareMost
 	}
-	if r.by == nil {
-		r.by = map[string]*spare{}
+	one := &spare{level: level, voice: voice, digits: string(digits), body: body}
+	switch {
+	case len(s.all) < s.most:
+		s.all = append(s.all, one)
+	case alone || s.all[s.next].shown >= spareShows:
+		s.all[s.next] = one
+		s.next = (s.next + 1) % s.most
 	}
-	r.by[string(digits)] = one
 }
 
-// take returns the digits of a picture that may be shown once more, or nil.
-func (s *spares) take(level uint8) []byte {
+// take returns the digits of a medium that may be shown once more, and for which ok holds; nil if there is none.
+func (s *spares) take(level uint8, voice string, ok func(digits []byte) bool) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := s.rows[level].all
-	for range min(spareTries, len(all)) {
-		if one := all[rand.IntN(len(all))]; one.shown < spareShows {
-			return []byte(one.digits)
+	if len(s.all) == 0 {
+		return nil
+	}
+	from := rand.IntN(len(s.all))
+	for i := range s.all {
+		o := s.all[(from+i)%len(s.all)]
+		if o.shown >= spareShows || !o.suits(level, voice) {
+			continue
+		}
+		if digits := []byte(o.digits); ok(digits) {
+			return digits
 		}
 	}
 	return nil
 }
 
-// find returns the picture of these digits, or nil.
-func (s *spares) find(level uint8, digits []byte) []byte {
-	if level > style.MaxLevel {
-		return nil
-	}
+// find returns the medium of these digits, or nil; show counts that it is shown.
+func (s *spares) find(level uint8, voice string, digits []byte, show bool) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one := s.rows[level].by[string(digits)]
-	if one == nil {
-		return nil
+	for _, o := range s.all {
+		if o.digits == string(digits) && o.suits(level, voice) {
+			if show {
+				o.shown++
+			}
+			return o.body
+		}
 	}
-	one.shown++
-	return one.body
-}
-
-// has reports whether there is a picture of these digits.
-func (s *spares) has(level uint8, digits []byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.rows[level].by[string(digits)] != nil
+	return nil
 }

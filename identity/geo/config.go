@@ -8,15 +8,18 @@ import (
 
 // Config says which files tell where addresses are.
 type Config struct {
-	Files    []string      `mapstructure:"files"`     // each may say the country, the autonomous system, or both; the first that knows counts
-	Poll     time.Duration `mapstructure:"poll"`      // how often files are checked for changes
-	MaxBytes int64         `mapstructure:"max_bytes"` // of one file, unpacked
+	// Files may each say the country, the autonomous system, or both; the first that knows counts.
+	Files []string `mapstructure:"files"`
 }
 
 // DefaultConfig returns no files.
-func DefaultConfig() Config { return Config{Poll: 10 * time.Second, MaxBytes: 256 << 20} }
+func DefaultConfig() Config { return Config{} }
 
-const maxFiles = 16
+const (
+	maxFiles = 16
+	maxBytes = 256 << 20 // of one file, unpacked
+	poll     = 10 * time.Second
+)
 
 // Validate returns all problems, each with the path of its key. It reads no file.
 func (c *Config) Validate() error {
@@ -28,12 +31,6 @@ func (c *Config) Validate() error {
 		if f == "" {
 			errs = append(errs, fmt.Errorf("files[%d]: is empty", i))
 		}
-	}
-	if c.Poll < 100*time.Millisecond {
-		errs = append(errs, errors.New("poll: must be at least 100ms"))
-	}
-	if c.MaxBytes < 1 || c.MaxBytes > 4<<30 {
-		errs = append(errs, errors.New("max_bytes: must be between 1 and 4 GiB"))
 	}
 	return errors.Join(errs...)
 }

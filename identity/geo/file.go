@@ -45,7 +45,7 @@ func read(f io.Reader, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case int64(len(data)) > most:
-		return nil, fmt.Errorf("larger than max_bytes, %d", most)
+		return nil, fmt.Errorf("larger than %d bytes", most)
 	case len(data) == 0:
 		return nil, errors.New("it is empty")
 	}

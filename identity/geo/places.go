@@ -46,6 +46,7 @@ type Deps struct {
 
 // Places knows where addresses are. Make it with New; safe for concurrent use.
 type Places struct {
+	poll   time.Duration // how often files are checked for changes
 	log    zerolog.Logger
 	failed *metrics.Counter
 
@@ -76,7 +77,7 @@ func New(cfg Config, d Deps) (*Places, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	p := &Places{log: d.Log, failed: new(metrics.Counter)}
+	p := &Places{poll: poll, log: d.Log, failed: new(metrics.Counter)}
 	if d.Metrics != nil {
 		p.failed = d.Metrics.NewCounter("antirobot_geo_failures_total")
 	}
@@ -91,7 +92,7 @@ func (p *Places) use(cfg Config) {
 	next := &snapshot{all: make([]database, len(cfg.Files))}
 	files := make([]fileState, len(cfg.Files))
 	for i, name := range cfg.Files {
-		if k := slices.Index(p.cfg.Files, name); k >= 0 && cfg.MaxBytes == p.cfg.MaxBytes {
+		if k := slices.Index(p.cfg.Files, name); k >= 0 {
 			next.all[i], files[i] = old.all[k], p.files[k]
 		}
 	}
@@ -104,7 +105,7 @@ func (p *Places) use(cfg Config) {
 func (p *Places) refresh() {
 	for i, name := range p.cfg.Files {
 		is := &p.files[i]
-		db, err := is.load(name, p.cfg.MaxBytes)
+		db, err := is.load(name, maxBytes)
 		switch {
 		case err != nil && err.Error() != is.err:
 			is.err = err.Error()
@@ -170,7 +171,7 @@ func (p *Places) Start() error {
 // sleep waits for the next look; false: it is over.
 func (p *Places) sleep(ctx context.Context) bool {
 	p.mu.Lock()
-	t := time.NewTimer(p.cfg.Poll)
+	t := time.NewTimer(p.poll)
 	p.mu.Unlock()
 	defer t.Stop()
 	select {

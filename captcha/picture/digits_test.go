@@ -2,7 +2,7 @@
 
 // One goroutine works here, in which the race detector finds nothing, and takes long.
 
-package style
+package picture
 
 import (
 	"bytes"
@@ -25,13 +25,13 @@ func drawn(seed, name string, level uint8) *image.Paletted {
 	for i := range digits {
 		digits[i] = (seed[i%len(seed)] + byte(i)*7) % 10
 	}
-	return Draw(captcha.NewImage(seed, digits, 2*captcha.StdWidth, 2*captcha.StdHeight).Paletted, []string{name}, level, seed)
+	return Digits(captcha.NewImage(seed, digits, 2*captcha.StdWidth, 2*captcha.StdHeight).Paletted, []string{name}, level, seed)
 }
 
 // TestStylesDiffer: the same digits look different in each style and at each level, and the same each time.
 func TestStylesDiffer(t *testing.T) {
 	var seen [][]byte
-	for _, name := range Names() {
+	for _, name := range Styles() {
 		for level := range uint8(MaxLevel + 1) {
 			p := drawn("seed", name, level)
 			if !bytes.Equal(p.Pix, drawn("seed", name, level).Pix) {
@@ -55,7 +55,7 @@ func TestStyleIsChosenBySeed(t *testing.T) {
 	for i := range 40 {
 		seed := "s" + strconv.Itoa(i)
 		from := captcha.NewImage(seed, []byte{1, 2, 3, 4, 5, 6}, 2*captcha.StdWidth, 2*captcha.StdHeight).Paletted
-		switch got := Draw(from, []string{"plain", "outline"}, 0, seed).Pix; {
+		switch got := Digits(from, []string{"plain", "outline"}, 0, seed).Pix; {
 		case bytes.Count(got, []byte{ink}) == bytes.Count(from.Pix, []byte{ink}):
 			plain++
 		case bytes.Count(got, []byte{ink}) < bytes.Count(from.Pix, []byte{ink}):
@@ -82,13 +82,13 @@ func TestInkIsDark(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckStyles(t *testing.T) {
 	for _, bad := range [][]string{nil, {"plain", "fancy"}} {
-		if Check(bad) == nil {
+		if CheckStyles(bad) == nil {
 			t.Errorf("%v is accepted", bad)
 		}
 	}
-	if err := Check(Names()); err != nil {
+	if err := CheckStyles(Styles()); err != nil {
 		t.Error(err)
 	}
 }
@@ -99,9 +99,9 @@ func TestSheets(t *testing.T) {
 	if dir == "" {
 		dir = t.TempDir()
 	}
-	sheet := image.NewRGBA(image.Rect(0, 0, 4*490, len(Names())*170))
+	sheet := image.NewRGBA(image.Rect(0, 0, 4*490, len(Styles())*170))
 	draw.Draw(sheet, sheet.Bounds(), image.NewUniform(color.RGBA{201, 207, 215, 255}), image.Point{}, draw.Src)
-	for row, name := range Names() {
+	for row, name := range Styles() {
 		for level := range uint8(MaxLevel + 1) {
 			p := drawn("sheet"+strconv.Itoa(row), name, level)
 			at := image.Pt(int(level)*490+5, row*170+5)
@@ -118,8 +118,8 @@ func TestSheets(t *testing.T) {
 	}
 }
 
-func BenchmarkDraw(b *testing.B) {
-	for _, name := range Names() {
+func BenchmarkDigits(b *testing.B) {
+	for _, name := range Styles() {
 		b.Run(name, func(b *testing.B) {
 			size := 0
 			for range b.N {

@@ -1,4 +1,4 @@
-package drift
+package picture
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-func drawn(t testing.TB, moves []byte, level uint8, seed string) *gif.GIF {
+func moved(t testing.TB, moves []byte, level uint8, seed string) *gif.GIF {
 	t.Helper()
-	b, err := Draw(moves, level, seed)
+	b, err := Moving(moves, level, seed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +24,7 @@ func drawn(t testing.TB, moves []byte, level uint8, seed string) *gif.GIF {
 	return g
 }
 
-// follow is how somebody sees the drift: the shift within the disc that explains the change from frame to frame best.
+// follow finds the shift within the disc that explains the change from frame to frame best.
 func follow(g *gif.GIF) (seen []byte) {
 	for first := 0; first < len(g.Image); first += frames {
 		best, most := byte(0), 0
@@ -34,7 +34,7 @@ func follow(g *gif.GIF) (seen []byte) {
 				for y := range size {
 					for x := range size {
 						p := image.Pt(x, y)
-						if from := p.Sub(steps[d]); inDisc(p) && inDisc(from) && g.Image[f].ColorIndexAt(x, y) == g.Image[f-1].ColorIndexAt(from.X, from.Y) {
+						if from := p.Sub(shifts[d]); inDisc(p) && inDisc(from) && g.Image[f].ColorIndexAt(x, y) == g.Image[f-1].ColorIndexAt(from.X, from.Y) {
 							same++
 						}
 					}
@@ -53,7 +53,7 @@ func follow(g *gif.GIF) (seen []byte) {
 func TestDriftIsSeen(t *testing.T) {
 	for level := range uint8(4) {
 		for i, moves := range [][]byte{{up, left, right}, {down, down, up}, {right, up, left}} {
-			if seen := follow(drawn(t, moves, level, strconv.Itoa(i))); !slices.Equal(seen, moves) {
+			if seen := follow(moved(t, moves, level, strconv.Itoa(i))); !slices.Equal(seen, moves) {
 				t.Errorf("level %d: %v is seen as %v", level, moves, seen)
 			}
 		}
@@ -62,7 +62,7 @@ func TestDriftIsSeen(t *testing.T) {
 
 // TestFramesAreNoise: no frame alone shows the disc: as many dots are in it as around it.
 func TestFramesAreNoise(t *testing.T) {
-	for i, f := range drawn(t, []byte{up, left, down}, 0, "noise").Image {
+	for i, f := range moved(t, []byte{up, left, down}, 0, "noise").Image {
 		var in, out, inside, around float64
 		for y := range size {
 			for x := range size {
@@ -80,8 +80,8 @@ func TestFramesAreNoise(t *testing.T) {
 	}
 }
 
-func TestDrawRefusesOtherMoves(t *testing.T) {
-	if _, err := Draw([]byte{5}, 0, "x"); err == nil {
+func TestMovingRefusesOtherMoves(t *testing.T) {
+	if _, err := Moving([]byte{5}, 0, "x"); err == nil {
 		t.Error("5 is a direction")
 	}
 }

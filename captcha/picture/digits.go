@@ -1,9 +1,6 @@
-// Package style draws a picture of digits anew in one of several styles, each at several levels of difficulty.
-//
-// A style changes what a reader trained on another one sees, and leaves the shapes of the digits to people: which styles are
-// in use is a matter of configuration, and a release may bring others. The same picture, seed and level give the same
-// result.
-package style
+// Package picture draws what challenges show: digits, in one of several styles, and dots whose movement alone shows
+// directions. The same seed and level give the same picture.
+package picture
 
 import (
 	"fmt"
@@ -18,10 +15,10 @@ import (
 // MaxLevel is the hardest level; 0 is the easiest.
 const MaxLevel = 3
 
-// ink is the index of the digits in a picture to be drawn anew, and in the result; noise is that of what is drawn besides.
+// ink is the index of the digits in the source and in the result; noise is that of everything else.
 const ink, noise = 1, 2
 
-// painter decides which pixels are ink, in a picture where they already lie as the level wants.
+// painter decides which pixels of a bent picture are ink.
 type painter func(c *canvas, x, y int) bool
 
 var painters = map[string]painter{
@@ -32,23 +29,22 @@ var painters = map[string]painter{
 	"grain":   func(c *canvas, x, y int) bool { return c.at(x, y) != (c.coin(x/2, y/2) < 9) },
 }
 
-// Names returns the names of all styles, the default choice.
-func Names() []string { return []string{"plain", "outline", "stripes", "split", "grain"} }
+// Styles returns the names of all styles, the default choice.
+func Styles() []string { return []string{"plain", "outline", "stripes", "split", "grain"} }
 
-// Check reports the first name that is no style.
-func Check(names []string) error {
+// CheckStyles reports the first name that is no style.
+func CheckStyles(names []string) error {
 	if len(names) == 0 {
-		return fmt.Errorf("no style is left: name at least one of %s", strings.Join(Names(), ", "))
+		return fmt.Errorf("no style is left: name at least one of %s", strings.Join(Styles(), ", "))
 	}
 	for _, n := range names {
 		if painters[n] == nil {
-			return fmt.Errorf("%.40q is none of %s", n, strings.Join(Names(), ", "))
+			return fmt.Errorf("%.40q is none of %s", n, strings.Join(Styles(), ", "))
 		}
 	}
 	return nil
 }
 
-// canvas is a picture while it is drawn.
 type canvas struct {
 	from  *image.Paletted
 	bent  []uint8 // its pixels, bent, without margins
@@ -59,13 +55,14 @@ type canvas struct {
 	slope float64
 }
 
-// Draw draws the digits of from, its pixels with index 1, in the style that the seed chooses among names, which Check has
-// found good. The background is transparent and the ink dark: the page puts something light behind.
-func Draw(from *image.Paletted, names []string, level uint8, seed string) *image.Paletted {
+// Digits draws the digits of from, its pixels with index 1, in the style that the seed chooses among names, which CheckStyles
+// has accepted. The background is transparent and the ink dark: the page puts something light behind.
+func Digits(from *image.Paletted, names []string, level uint8, seed string) *image.Paletted {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed))
 	b := from.Bounds()
-	c := &canvas{from: from, w: b.Dx(), h: b.Dy(), seed: h.Sum64(), r: rand.New(rand.NewPCG(h.Sum64(), 1))} //nolint:gosec // no secret: the answer is in the picture
+	r := rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // no secret: the answer is in the picture
+	c := &canvas{from: from, w: b.Dx(), h: b.Dy(), seed: h.Sum64(), r: r}
 	paint := painters[names[c.r.IntN(len(names))]]
 	c.bend(level)
 	out := image.NewPaletted(image.Rect(0, 0, c.w, c.h), c.colours())
@@ -119,12 +116,11 @@ func (c *canvas) bend(level uint8) {
 	}
 }
 
-// at reports whether there is ink at a place.
 func (c *canvas) at(x, y int) bool {
 	return x >= 0 && y >= 0 && x < c.w && y < c.h && c.bent[y*c.w+x] == ink
 }
 
-// inside reports whether all is ink around a place.
+// inside reports whether a place is surrounded by ink.
 func (c *canvas) inside(x, y int) bool {
 	return c.at(x-rim, y) && c.at(x+rim, y) && c.at(x, y-rim) && c.at(x, y+rim)
 }
@@ -145,7 +141,6 @@ func (c *canvas) coin(x, y int) uint64 {
 	return h * odd >> 32 % 100
 }
 
-// arc draws a thin arc of ink across the picture.
 func (c *canvas) arc(out *image.Paletted) {
 	b := out.Bounds()
 	mid, high := float64(b.Dy())*(0.3+0.4*c.r.Float64()), float64(b.Dy())*(0.1+0.2*c.r.Float64())

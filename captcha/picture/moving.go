@@ -1,6 +1,4 @@
-// Package drift draws moving pictures whose contents only the movement shows: dots drift across a disc in one direction after
-// another, while the dots around it drift elsewhere. Each frame alone is noise.
-package drift
+package picture
 
 import (
 	"bytes"
@@ -26,32 +24,32 @@ const (
 // Directions lists them all.
 var Directions = [...]byte{up, down, left, right}
 
-var steps = map[byte]image.Point{up: {0, -1}, down: {0, 1}, left: {-1, 0}, right: {1, 0}}
+var shifts = map[byte]image.Point{up: {0, -1}, down: {0, 1}, left: {-1, 0}, right: {1, 0}}
 
 const (
 	size    = 48 // cells of a side; pages show it larger
 	radius  = 16
 	frames  = 9  // of one direction
-	pause   = 4  // times as long as a frame is the rest after each direction
+	pause   = 4  // frames of rest after each direction
 	delay   = 11 // hundredths of a second between frames
 	density = 45 // percent of the cells that are dots
 )
 
-// Draw draws the moves as a GIF that repeats. At a higher level more dots change at random between frames. The same moves,
-// seed and level give the same picture.
-func Draw(moves []byte, level uint8, seed string) ([]byte, error) {
+// Moving draws the moves as a GIF that repeats: dots drift across a disc in one direction after another, while the dots
+// around it drift elsewhere, and each frame alone is noise. At a higher level more dots change at random between frames.
+func Moving(moves []byte, level uint8, seed string) ([]byte, error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed))
 	r := rand.New(rand.NewPCG(h.Sum64(), 2)) //nolint:gosec // no secret: the answer is in the picture
 	var g gif.GIF
 	flicker := 4 + 4*int(level)
 	for _, m := range moves {
-		step, ok := steps[m]
+		step, ok := shifts[m]
 		if !ok {
 			return nil, fmt.Errorf("draw a drift: %d is no direction", m)
 		}
 		inside, around := texture(r), texture(r)
-		away := steps[Directions[r.IntN(len(Directions))]]
+		away := shifts[Directions[r.IntN(len(Directions))]]
 		for f := range frames {
 			g.Image = append(g.Image, frame(r, inside, around, step.Mul(f), away.Mul(f), flicker))
 			g.Delay = append(g.Delay, delay)
@@ -74,7 +72,7 @@ func texture(r *rand.Rand) *cells {
 	return &c
 }
 
-// at reads the cells as if they went on for ever.
+// at reads the cells as a torus.
 func (c *cells) at(p image.Point) bool {
 	return c[(p.Y%size+size)%size*size+(p.X%size+size)%size]
 }
@@ -105,7 +103,6 @@ func frame(r *rand.Rand, inside, around *cells, moved, elsewhere image.Point, fl
 	return out
 }
 
-// inDisc reports whether a cell belongs to the disc whose dots count.
 func inDisc(p image.Point) bool {
 	d := p.Sub(image.Pt(size/2, size/2))
 	return d.X*d.X+d.Y*d.Y < radius*radius
