@@ -32,9 +32,16 @@ func plainClient() *http.Client {
 	}
 }
 
+// api is the gateway's private API.
+type api struct {
+	url   func() string // nil: there is none
+	token string
+	http  *http.Client
+}
+
 // control calls the admin API. It returns the status and the body; an error concerns only the connection.
-func (s *site) control(ctx context.Context, method, target string, in any) (int, []byte, error) {
-	if s.opts.AdminURL == nil || s.opts.AdminURL() == "" {
+func (a *api) control(ctx context.Context, method, target string, in any) (int, []byte, error) {
+	if a.url == nil || a.url() == "" {
 		return 0, nil, errors.New("no admin API is given to the site")
 	}
 	ctx, done := context.WithTimeout(ctx, maxControl)
@@ -47,15 +54,15 @@ func (s *site) control(ctx context.Context, method, target string, in any) (int,
 		}
 		body = bytes.NewReader(b)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.opts.AdminURL(), "/")+target, body)
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.url(), "/")+target, body)
 	if err != nil {
 		return 0, nil, errors.New("the URL of the admin API is malformed")
 	}
-	req.Header.Set("Authorization", "Bearer "+s.opts.Token)
+	req.Header.Set("Authorization", "Bearer "+a.token)
 	if in != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	resp, err := s.gateway.Do(req)
+	resp, err := a.http.Do(req)
 	if err != nil {
 		return 0, nil, fmt.Errorf("admin API: %w", err)
 	}
@@ -68,15 +75,15 @@ func (s *site) control(ctx context.Context, method, target string, in any) (int,
 }
 
 // assign gives subject (kind:id) a role for roleLife, in place of what playing gave it before.
-func (s *site) assign(ctx context.Context, subject string, to role) error {
-	if err := s.takeBack(ctx, subject); err != nil {
+func (a *api) assign(ctx context.Context, subject string, to role) error {
+	if err := a.takeBack(ctx, subject); err != nil {
 		return err
 	}
 	switch to {
 	case roleBanned:
-		return s.expect(ctx, http.MethodPost, "/api/bans", map[string]string{"subject": subject, "ttl": roleLife, "reason": playReason}, false)
+		return a.expect(ctx, http.MethodPost, "/api/bans", map[string]string{"subject": subject, "ttl": roleLife, "reason": playReason}, false)
 	case roleListed, roleBlocked, roleWhite:
-		return s.expect(ctx, http.MethodPost, "/api/lists/"+to.list(), map[string]string{"entry": entry(subject), "ttl": roleLife, "reason": playReason}, false)
+		return a.expect(ctx, http.MethodPost, "/api/lists/"+to.list(), map[string]string{"entry": entry(subject), "ttl": roleLife, "reason": playReason}, false)
 	}
 	return nil
 }
@@ -102,8 +109,8 @@ func entry(subject string) string {
 }
 
 // expect turns anything but success (or absence, if that is acceptable) into an error.
-func (s *site) expect(ctx context.Context, method, target string, in any, absentOK bool) error {
-	status, body, err := s.control(ctx, method, target, in)
+func (a *api) expect(ctx context.Context, method, target string, in any, absentOK bool) error {
+	status, body, err := a.control(ctx, method, target, in)
 	if err != nil || status/100 == 2 || absentOK && status == http.StatusNotFound {
 		return err
 	}
@@ -115,11 +122,11 @@ func (s *site) expect(ctx context.Context, method, target string, in any, absent
 }
 
 // why asks the admin API what was decided about a request; "" if it does not know.
-func (s *site) why(ctx context.Context, requestID string) string {
+func (a *api) why(ctx context.Context, requestID string) string {
 	if requestID == "" || len(requestID) > 64 {
 		return ""
 	}
-	status, body, err := s.control(ctx, http.MethodGet, "/api/decisions/"+url.PathEscape(requestID), nil)
+	status, body, err := a.control(ctx, http.MethodGet, "/api/decisions/"+url.PathEscape(requestID), nil)
 	if err != nil || status != http.StatusOK {
 		return ""
 	}

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 	"unicode/utf8"
 )
 
@@ -51,17 +53,26 @@ const linkingAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:139.0) Gecko/20100101 F
 
 const browserAgent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 
+// prober sends requests to the gateway as a pretend visitor does.
+type prober struct {
+	opts  *Options
+	now   func() time.Time
+	api   *api
+	http  *http.Client
+	turns atomic.Int64 // of example requests
+}
+
 // examples are the kinds of request that a site gets, each with the headers by which a browser marks it.
-func (s *site) examples() []example {
+func (p *prober) examples() []example {
 	xmlTarget := "/xmlsearch?query=river"
-	if s.opts.XMLQuery != "" {
-		xmlTarget += "&" + s.opts.XMLQuery
+	if p.opts.XMLQuery != "" {
+		xmlTarget += "&" + p.opts.XMLQuery
 	}
 	fetch := func(dest, mode, site string) []pair {
 		return []pair{{"Sec-Fetch-Dest", dest}, {"Sec-Fetch-Mode", mode}, {"Sec-Fetch-Site", site}}
 	}
 	const html = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-	tried := strconv.FormatInt(s.turns.Add(1), 10) // the same words over and over would rightly be taken for spam
+	tried := strconv.FormatInt(p.turns.Add(1), 10) // the same words over and over would rightly be taken for spam
 	return []example{
 		{Kind: "page", Method: "GET", Target: "/articles/river", Header: append(fetch("document", "navigate", "none"), pair{"Accept", html})},
 		{
@@ -88,21 +99,21 @@ func (s *site) examples() []example {
 }
 
 // tryAll makes all example requests concurrently and returns their outcomes in order.
-func (s *site) tryAll(ctx context.Context, as netip.Addr) []outcome {
-	ex := s.examples()
+func (p *prober) tryAll(ctx context.Context, as netip.Addr) []outcome {
+	ex := p.examples()
 	out := make([]outcome, len(ex))
 	var wg sync.WaitGroup
 	for i := range ex {
-		wg.Go(func() { out[i] = s.try(ctx, ex[i], as) })
+		wg.Go(func() { out[i] = p.try(ctx, ex[i], as) })
 	}
 	wg.Wait()
 	return out
 }
 
 // try sends one request to the gateway, as a proxy in front of the visitor would.
-func (s *site) try(ctx context.Context, e example, as netip.Addr) outcome {
+func (p *prober) try(ctx context.Context, e example, as netip.Addr) outcome {
 	o := outcome{example: e}
-	req, err := http.NewRequestWithContext(ctx, e.Method, strings.TrimSuffix(s.opts.GatewayURL(), "/")+e.Target, strings.NewReader(e.Body))
+	req, err := http.NewRequestWithContext(ctx, e.Method, strings.TrimSuffix(p.opts.GatewayURL(), "/")+e.Target, strings.NewReader(e.Body))
 	if err != nil {
 		o.Problem = "the URL of the gateway is malformed"
 		return o
@@ -117,8 +128,8 @@ func (s *site) try(ctx context.Context, e example, as netip.Addr) outcome {
 	req.Header.Set("Accept-Language", "en")
 	req.Header.Set("X-Forwarded-For", as.String())
 	req.Header.Set("X-Real-Ip", as.String())
-	from := s.now()
-	resp, err := s.gateway.Do(req)
+	from := p.now()
+	resp, err := p.http.Do(req)
 	if err != nil {
 		o.Problem = withoutURL(err)
 		return o
@@ -128,7 +139,7 @@ func (s *site) try(ctx context.Context, e example, as netip.Addr) outcome {
 	if err != nil {
 		o.Problem = withoutURL(err)
 	}
-	o.Elapsed = s.now().Sub(from).Round(100_000).String()
+	o.Elapsed = p.now().Sub(from).Round(100_000).String()
 	o.Status, o.Text = resp.StatusCode, http.StatusText(resp.StatusCode)
 	o.Location = resp.Header.Get("Location")
 	o.Verdict = resp.Header.Get("X-Antirobot-Verdict")
@@ -137,7 +148,7 @@ func (s *site) try(ctx context.Context, e example, as netip.Addr) outcome {
 	}
 	o.Headers = answerHeaders(resp.Header)
 	o.Answer, o.Cut = shown(b, resp.Header.Get("Content-Type"))
-	o.Why = s.why(ctx, resp.Header.Get("X-Request-Id"))
+	o.Why = p.api.why(ctx, resp.Header.Get("X-Request-Id"))
 	return o
 }
 

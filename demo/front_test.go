@@ -182,7 +182,7 @@ func newFront(t *testing.T, now func() time.Time) (*front, *site) {
 	})
 	f.site = s
 	t.Cleanup(func() {
-		s.gateway.CloseIdleConnections()
+		s.prober.http.CloseIdleConnections()
 		gate.Close()
 		admin.Close()
 	})

@@ -42,7 +42,7 @@ func (s *site) showPlay(w http.ResponseWriter, r *http.Request) {
 	if s.opts.GatewayURL != nil && s.opts.GatewayURL() != "" {
 		view.Ready = true
 		if s.tries.enter() {
-			view.Outcomes = s.tryAll(r.Context(), v.address)
+			view.Outcomes = s.prober.tryAll(r.Context(), v.address)
 			s.look(r, &v, &view)
 			s.tries.leave()
 		} else {
@@ -55,9 +55,9 @@ func (s *site) showPlay(w http.ResponseWriter, r *http.Request) {
 // look asks the gateway what the pretend visitor and the real one are.
 func (s *site) look(r *http.Request, v *visitor, view *playView) {
 	var err error
-	if view.Pretend, err = s.standing(r.Context(), v.pretend()); err == nil {
+	if view.Pretend, err = s.api.standing(r.Context(), v.pretend()); err == nil {
 		for _, subject := range s.mine(r, v) {
-			if view.Me, err = s.standing(r.Context(), subject); err != nil || view.Me.Role != roleHuman {
+			if view.Me, err = s.api.standing(r.Context(), subject); err != nil || view.Me.Role != roleHuman {
 				break
 			}
 		}
@@ -129,7 +129,7 @@ func (s *site) turnPretend(r *http.Request, v *visitor) (problem string) {
 	if !slices.Contains(roles[:], to) {
 		return "form"
 	}
-	if err := s.assign(r.Context(), v.pretend(), to); err != nil {
+	if err := s.api.assign(r.Context(), v.pretend(), to); err != nil {
 		s.opts.Log.Warn().Err(err).Msg("demo: turn the pretend visitor")
 		return "admin"
 	}
@@ -153,7 +153,7 @@ func (s *site) turnMe(r *http.Request, v *visitor) (problem string) {
 	if to == roleHuman {
 		return s.turnBack(r, v, subjects...)
 	}
-	if err := s.assign(r.Context(), subjects[0], to); err != nil {
+	if err := s.api.assign(r.Context(), subjects[0], to); err != nil {
 		s.opts.Log.Warn().Err(err).Msg("demo: turn the visitor")
 		return "admin"
 	}
@@ -171,7 +171,7 @@ func (s *site) turnBack(r *http.Request, v *visitor, subjects ...string) (proble
 		subjects = append(s.mine(r, v), v.pretend())
 	}
 	for _, subject := range subjects {
-		if err := s.takeBack(r.Context(), subject); err != nil {
+		if err := s.api.takeBack(r.Context(), subject); err != nil {
 			s.opts.Log.Warn().Err(err).Msg("demo: take back")
 			return "admin"
 		}

@@ -34,7 +34,7 @@ func (s *site) startRun(v *visitor) (problem string) {
 	id, as := v.id, v.address
 	s.running.Go(func() {
 		defer stop()
-		s.scrape(ctx, as)
+		s.prober.scrape(ctx, as)
 		s.runs.leave()
 		s.visitors.change(id, func(v *visitor) { v.stop = nil })
 	})
@@ -42,7 +42,7 @@ func (s *site) startRun(v *visitor) (problem string) {
 }
 
 // scrape makes the requests of a run, as a proxy in front of the visitor would.
-func (s *site) scrape(ctx context.Context, as netip.Addr) {
+func (p *prober) scrape(ctx context.Context, as netip.Addr) {
 	pace := time.NewTicker(runPace)
 	defer pace.Stop()
 	for n := range runPages {
@@ -51,7 +51,7 @@ func (s *site) scrape(ctx context.Context, as netip.Addr) {
 			return
 		case <-pace.C:
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/shop/%d/item-%d", strings.TrimSuffix(s.opts.GatewayURL(), "/"), n%8+1, n+1), http.NoBody)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/shop/%d/item-%d", strings.TrimSuffix(p.opts.GatewayURL(), "/"), n%8+1, n+1), http.NoBody)
 		if err != nil {
 			return
 		}
@@ -59,7 +59,7 @@ func (s *site) scrape(ctx context.Context, as netip.Addr) {
 		req.Header.Set("Accept", "*/*")
 		req.Header.Set("X-Forwarded-For", as.String())
 		req.Header.Set("X-Real-Ip", as.String())
-		resp, err := s.gateway.Do(req)
+		resp, err := p.http.Do(req)
 		if err != nil {
 			return
 		}
@@ -75,7 +75,7 @@ func (s *site) score(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "busy", http.StatusServiceUnavailable)
 		return
 	}
-	st, err := s.standing(r.Context(), v.pretend())
+	st, err := s.api.standing(r.Context(), v.pretend())
 	s.tries.leave()
 	if err != nil {
 		s.opts.Log.Warn().Err(err).Msg("demo: score")

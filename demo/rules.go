@@ -115,17 +115,12 @@ const (
 func (s *site) ruled(ctx context.Context) (v rulesView) {
 	var recent struct{ Messages []judged }
 	var log struct{ Entries []logEntry }
-	if !s.ask(ctx, "/api/messages/recent?limit="+strconv.Itoa(shownJudged), &recent) ||
-		!s.ask(ctx, "/api/messages?limit="+strconv.Itoa(shownEntries), &log) {
+	if s.api.read(ctx, "/api/messages/recent?limit="+strconv.Itoa(shownJudged), &recent) != nil ||
+		s.api.read(ctx, "/api/messages?limit="+strconv.Itoa(shownEntries), &log) != nil {
 		v.Problem = "rules.away"
 	}
 	v.Messages, v.Entries = recent.Messages, log.Entries
 	return v
-}
-
-// ask reads an answer of the admin API, and reports whether there was one.
-func (s *site) ask(ctx context.Context, target string, to any) bool {
-	return s.read(ctx, target, to) == nil
 }
 
 // teach lets the visitor label an entry of the log, as a moderator does.
@@ -138,7 +133,7 @@ func (s *site) teach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	outcome := "failed"
-	status, body, err := s.control(r.Context(), http.MethodPost, "/api/messages/"+strconv.FormatInt(id, 10)+"/mark", map[string]string{"marker": marker})
+	status, body, err := s.api.control(r.Context(), http.MethodPost, "/api/messages/"+strconv.FormatInt(id, 10)+"/mark", map[string]string{"marker": marker})
 	var told struct{ Learnt bool }
 	if err == nil && status == http.StatusOK && json.Unmarshal(body, &told) == nil {
 		outcome = "again"

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -54,8 +53,8 @@ type site struct {
 	runs     bound           // scrapers at work
 	life     context.Context //nolint:containedctx // of scrapers, which outlive the request that started them
 	visitors visitors
-	turns    atomic.Int64 // examples that were made
-	gateway  *http.Client
+	api      *api
+	prober   *prober
 	handler  http.Handler
 	running  sync.WaitGroup // streams and scrapers, which http.Server does not wait for
 }
@@ -69,11 +68,14 @@ const (
 func newSite(opts Options) *site {
 	s := &site{
 		opts: opts, now: opts.Now, texts: loadTexts(), pictures: newGallery(),
-		streams: newBound(maxStreams), tries: newBound(maxTries), runs: newBound(maxRuns), life: context.Background(), gateway: plainClient(),
+		streams: newBound(maxStreams), tries: newBound(maxTries), runs: newBound(maxRuns), life: context.Background(),
 	}
 	if s.now == nil {
 		s.now = time.Now
 	}
+	direct := plainClient()
+	s.api = &api{url: opts.AdminURL, token: opts.Token, http: direct}
+	s.prober = &prober{opts: &s.opts, now: s.now, api: s.api, http: direct}
 	s.pages = loadPages()
 	s.handler = s.routes()
 	return s
@@ -150,7 +152,7 @@ func Serve(ctx context.Context, ln net.Listener, opts Options) error {
 	}
 	err = <-stopped
 	s.running.Wait()
-	s.gateway.CloseIdleConnections()
+	s.prober.http.CloseIdleConnections()
 	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		_ = srv.Close()
 		return fmt.Errorf("demo site: stop: %w", err)

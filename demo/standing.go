@@ -38,7 +38,7 @@ type held struct {
 var lists = [...]role{roleBlocked, roleWhite, roleListed}
 
 // standing asks the gateway what it knows of a subject.
-func (s *site) standing(ctx context.Context, subject string) (standing, error) {
+func (a *api) standing(ctx context.Context, subject string) (standing, error) {
 	st := standing{Role: roleHuman, Subject: subject}
 	var told struct {
 		Subject string
@@ -50,14 +50,14 @@ func (s *site) standing(ctx context.Context, subject string) (standing, error) {
 			Challenges   struct{ Shown int }
 		}
 	}
-	if err := s.read(ctx, "/api/subjects/"+url.PathEscape(subject), &told); err != nil {
+	if err := a.read(ctx, "/api/subjects/"+url.PathEscape(subject), &told); err != nil {
 		return st, err
 	}
 	st.Pages, st.Parts, st.Score = told.Session.Pages, told.Session.Parts, told.Session.Score
 	st.Judged, st.Shown = told.Session.Evaluated != nil, told.Session.Challenges.Shown
 	for _, l := range lists {
 		var page struct{ Items []held }
-		if err := s.read(ctx, "/api/lists/"+l.list()+"?limit=200", &page); err != nil {
+		if err := a.read(ctx, "/api/lists/"+l.list()+"?limit=200", &page); err != nil {
 			return st, err
 		}
 		for _, h := range page.Items {
@@ -85,8 +85,8 @@ func (st *standing) holds(h held) {
 }
 
 // read reads an answer of the private API.
-func (s *site) read(ctx context.Context, target string, into any) error {
-	status, body, err := s.control(ctx, http.MethodGet, target, nil)
+func (a *api) read(ctx context.Context, target string, into any) error {
+	status, body, err := a.control(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func (s *site) read(ctx context.Context, target string, into any) error {
 
 // takeBack removes everything that playing has brought on a subject: what the site asked for, and what the gateway has concluded
 // from it. What an operator did stays.
-func (s *site) takeBack(ctx context.Context, subject string) error {
-	st, err := s.standing(ctx, subject)
+func (a *api) takeBack(ctx context.Context, subject string) error {
+	st, err := a.standing(ctx, subject)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *site) takeBack(ctx context.Context, subject string) error {
 		if h.role != roleBanned {
 			target = "/api/lists/" + h.role.list() + "?entry=" + url.QueryEscape(entry(subject))
 		}
-		if err := s.expect(ctx, http.MethodDelete, target, nil, true); err != nil {
+		if err := a.expect(ctx, http.MethodDelete, target, nil, true); err != nil {
 			return err
 		}
 	}
