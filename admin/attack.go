@@ -33,7 +33,7 @@ func (s *gatewayCalls) attack(c *call) (any, error) {
 	}
 	var until time.Time
 	if in.For != "" {
-		d, err := ttlWithin(in.For, min(s.cfg.MaxTTL, verdict.MaxAttack))
+		d, err := ttlWithin(in.For, min(maxTTL, verdict.MaxAttack))
 		if err != nil {
 			return nil, badField("for", "%v", err)
 		}

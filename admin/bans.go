@@ -131,8 +131,8 @@ func subjectIn(field, text string) (identity.Subject, error) {
 }
 
 // ttl reads a ttl of the caller, within its bounds.
-func (s *api) ttl(text string) (time.Duration, error) {
-	d, err := ttlWithin(text, s.cfg.MaxTTL)
+func (*api) ttl(text string) (time.Duration, error) {
+	d, err := ttlWithin(text, maxTTL)
 	if err != nil {
 		return 0, badField("ttl", "%v", err)
 	}

@@ -14,12 +14,12 @@ const unknownBody = 16 << 10
 
 // received bounds the body of a request by its head: room for a body is made before any of it has come.
 func (s *Server) received(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
-	most := min(unknownBody, s.cfg.MaxBodyBytes)
+	most := int64(unknownBody)
 	switch path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); {
 	case s.forPartners(string(path)):
 		most = s.deps.MaxMessage
 	case s.known(h, string(path)):
-		most = s.cfg.MaxBodyBytes
+		most = maxBody
 	}
 	return fasthttp.RequestConfig{MaxRequestBodySize: int(most)}
 }

@@ -26,8 +26,6 @@ type Config struct {
 	// Advertise is the host, or host:port, at which the other gateways reach the listener; without a port, the listener's. Empty:
 	// that of Listen, if it is neither loopback nor all addresses; else they can't ask this gateway.
 	Advertise string `mapstructure:"advertise"`
-	// AskTimeout is how long the console waits for the other gateways.
-	AskTimeout time.Duration `mapstructure:"ask_timeout"`
 	// Hosts are the names by which the listener may be called, beside addresses and localhost.
 	Hosts []string `mapstructure:"hosts"`
 	// Tokens are further tokens, each with a name and a role.
@@ -37,40 +35,27 @@ type Config struct {
 	// TLSCert and TLSKey are PEM files; both or none. They are read again when they change.
 	TLSCert string `mapstructure:"tls_cert"`
 	TLSKey  string `mapstructure:"tls_key"`
-	// MaxBodyBytes bounds the body of a request.
-	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
-	// MaxConnections bounds the open connections.
-	MaxConnections int `mapstructure:"max_connections"`
-	// ReadTimeout bounds the reading of one request, head and body.
-	ReadTimeout time.Duration `mapstructure:"read_timeout"`
-	// IdleTimeout is how long a kept connection may wait for its next request.
-	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
-	// MaxTTL bounds the life of bans and list entries that are made over the API.
-	MaxTTL time.Duration `mapstructure:"max_ttl"`
 }
 
 // DefaultConfig returns the defaults: loopback only.
 func DefaultConfig() Config {
 	return Config{
-		Listen:     "127.0.0.1:8079",
-		Tokens:     []TokenConfig{},
-		AskTimeout: 3 * time.Second,
+		Listen: "127.0.0.1:8079",
+		Tokens: []TokenConfig{},
 		OIDC: OIDCConfig{
 			Scopes: []string{"profile", "email"}, NameClaim: "email", RoleClaim: "groups",
 			Roles: OIDCRoles{Viewer: []string{}, Operator: []string{}, Admin: []string{}},
 		},
-		MaxBodyBytes:   1 << 20,
-		MaxConnections: 256,
-		ReadTimeout:    10 * time.Second,
-		IdleTimeout:    time.Minute,
-		MaxTTL:         366 * 24 * time.Hour,
 	}
 }
 
-// Bounds of what a configuration may ask for.
+// Bounds of the listener.
 const (
-	minBodyBytes = 1 << 10
-	maxBodyBytes = 16 << 20
+	maxBody        = 16 << 20 // of a call: a push carries lists and models
+	maxConnections = 256      // of another machine (IPv6: a /64) a quarter of them
+	readTimeout    = 10 * time.Second
+	idleTimeout    = time.Minute
+	maxTTL         = 366 * 24 * time.Hour // of a ban or an entry
 )
 
 // Validate returns all that is wrong, each problem beginning with its key, or nil.
@@ -100,23 +85,6 @@ func (c *Config) Validate() error {
 	errs = append(errs, validateTokens(c.Tokens), c.OIDC.validate())
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("tls_cert", "tls_cert and tls_key go together; give both or none")
-	}
-	if c.MaxBodyBytes < minBodyBytes || c.MaxBodyBytes > maxBodyBytes {
-		bad("max_body_bytes", "%d is outside of %d..%d", c.MaxBodyBytes, minBodyBytes, maxBodyBytes)
-	}
-	if c.MaxConnections < 1 || c.MaxConnections > 1<<16 {
-		bad("max_connections", "%d is outside of 1..65536", c.MaxConnections)
-	}
-	for _, d := range []struct {
-		key string
-		val time.Duration
-	}{{"read_timeout", c.ReadTimeout}, {"idle_timeout", c.IdleTimeout}, {"ask_timeout", c.AskTimeout}} {
-		if d.val < 100*time.Millisecond || d.val > time.Hour {
-			bad(d.key, "%v is outside of 100ms..1h", d.val)
-		}
-	}
-	if c.MaxTTL < minTTL {
-		bad("max_ttl", "%v is shorter than %v", c.MaxTTL, minTTL)
 	}
 	return errors.Join(errs...)
 }

@@ -115,9 +115,9 @@ func TestStrangersBodiesAreShort(t *testing.T) {
 	ask(401, "/api/bans", signed, unknownBody+1)
 	ask(401, "/api/json", "", unknownBody+1) // no message firewall is there
 	ask(401, "/nothing", "", unknownBody+1)
-	ask(413, "/api/bans", token, 1<<20+1)
-	ask(413, "/console/messages", signed, 1<<20+1)
-	ask(0, "/api/bans", token, 1<<20)
-	ask(0, "/console/messages", signed, 1<<20)
+	ask(413, "/api/bans", token, maxBody+1)
+	ask(413, "/console/messages", signed, maxBody+1)
+	ask(0, "/api/bans", token, maxBody)
+	ask(0, "/console/messages", signed, maxBody)
 	ask(0, "/console/signin", "", unknownBody)
 }

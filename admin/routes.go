@@ -185,7 +185,7 @@ func (s *Server) serveAPI(ctx *fasthttp.RequestCtx, path string) error {
 
 // answer calls the handler of a path for a caller, if the caller's role allows it.
 func (s *Server) answer(ctx *fasthttp.RequestCtx, path string, who Caller) error {
-	if int64(len(ctx.PostBody())) > s.cfg.MaxBodyBytes { // the server takes more where messages may be longer
+	if len(ctx.PostBody()) > maxBody { // the server takes more where messages may be longer
 		return bodyTooLarge()
 	}
 	method := string(ctx.Method())

@@ -90,11 +90,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		Handler:                       s.serve,
 		ErrorHandler:                  s.answerUnread,
 		HeaderReceived:                s.received,
-		Concurrency:                   cfg.MaxConnections,
-		MaxRequestBodySize:            int(max(cfg.MaxBodyBytes, deps.MaxMessage)),
+		Concurrency:                   maxConnections,
+		MaxRequestBodySize:            int(max(maxBody, deps.MaxMessage)),
 		ReadBufferSize:                16 << 10,
-		ReadTimeout:                   cfg.ReadTimeout,
-		IdleTimeout:                   cfg.IdleTimeout,
+		ReadTimeout:                   readTimeout,
+		IdleTimeout:                   idleTimeout,
 		WriteTimeout:                  time.Minute,
 		DisablePreParseMultipartForm:  true,
 		DisableHeaderNamesNormalizing: false,
@@ -108,7 +108,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 
 // Serve answers on ln until Shutdown, which makes it return nil.
 func (s *Server) Serve(ln net.Listener) error {
-	ln = newFair(ln, s.cfg.MaxConnections, s.crowded)
+	ln = newFair(ln, maxConnections, s.crowded)
 	if s.deps.TLS != nil {
 		ln = tls.NewListener(ln, s.deps.TLS)
 	}
@@ -314,7 +314,7 @@ func (s *Server) answerUnread(ctx *fasthttp.RequestCtx, err error) {
 func bodyTooLarge() *problem {
 	return &problem{
 		status: fasthttp.StatusRequestEntityTooLarge, Code: "body_too_large",
-		Message: "the body is longer than admin.max_body_bytes of the configuration, or message.max_request for messages",
+		Message: "the body is longer than 16 MiB, or than message.max_request of the configuration for messages",
 	}
 }
 

@@ -38,8 +38,7 @@ import (
 
 // Config is the whole configuration. config.example.yaml documents every key.
 type Config struct {
-	Version   int                `mapstructure:"config_version"` // of the format of the file
-	Role      string             `mapstructure:"role"`           // all, gateway or processor
+	Role      string             `mapstructure:"role"` // all, gateway or processor
 	Listen    []Listener         `mapstructure:"listen"`
 	Admin     admin.Config       `mapstructure:"admin"`
 	DataDir   string             `mapstructure:"data_dir"`
@@ -131,9 +130,7 @@ type Log struct {
 	Access bool   `mapstructure:"access"` // a line for every request
 	// User-Agent, and Referer without its query, in these lines: replay needs them.
 	AccessFields bool `mapstructure:"access_fields"`
-	// How many lines are written under a flood.
-	DecisionLines proxy.LineLimits `mapstructure:"decision_lines"`
-	AccessLines   proxy.LineLimits `mapstructure:"access_lines"`
+	AccessLines  int  `mapstructure:"access_lines"` // a second at most; 0: no limit
 }
 
 // Service is the settings of one protected site, or of a path of one.
@@ -163,12 +160,11 @@ type Path struct {
 // Default returns the defaults: one listener, nothing to protect.
 func Default() Config {
 	return Config{
-		Version:   formatVersion,
 		Role:      RoleAll,
 		Listen:    []Listener{{Address: ":8080", Certificates: []hello.CertificateFiles{}}},
 		Admin:     admin.DefaultConfig(),
 		DataDir:   "var",
-		Log:       Log{Level: "info", Access: true, AccessFields: true, DecisionLines: proxy.DefaultDecisionLines(), AccessLines: proxy.DefaultAccessLines()},
+		Log:       Log{Level: "info", Access: true, AccessFields: true, AccessLines: 5000},
 		Check:     proxy.DefaultCheckConfig(),
 		TLS:       TLS{ACME: acme.DefaultConfig()},
 		HTTP:      h1.DefaultConfig(),
@@ -258,7 +254,9 @@ func (c *Config) KeyCopy() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "diary", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
+	"role", "stream", "diary", "data_dir", "log.access", "log.access_fields", "log.access_lines",
+	"admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels",
+	"journal", "alarms", "traces",
 }
 
 // NeedRestart names the settings of next that differ from c and take effect at the next start only.

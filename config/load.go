@@ -53,9 +53,6 @@ func Parse(data []byte, override func(*Config)) (*Config, []string) {
 // decode turns values into a Config over the defaults. Unknown keys are errors; all errors come at once.
 func decode(values map[string]any, override func(*Config)) (*Config, error) {
 	cfg := Default()
-	if problem := newer(values); problem != "" {
-		return &cfg, problemsAt("", []string{problem}) // what else is unknown follows from that
-	}
 	err := overlay(values, &cfg, "")
 	if override != nil {
 		override(&cfg)
@@ -66,19 +63,6 @@ func decode(values map[string]any, override func(*Config)) (*Config, error) {
 	unread := problem.Lines(errors.Join(err, cfg.resolveServices()))
 	problems := oneOfEach(append(unread, withoutBelow(problem.Lines(cfg.Validate()), unread)...))
 	return &cfg, problemsAt("", redacted(problems))
-}
-
-// formatVersion is the version of the configuration's format. It grows when a file of the one before would be misread, and files of
-// all versions before it are read as they were meant.
-const formatVersion = 1
-
-// newer says what is wrong with values that are of a later version than this program's.
-func newer(values map[string]any) string {
-	v, ok := values["config_version"].(int)
-	if !ok || v <= formatVersion {
-		return ""
-	}
-	return fmt.Sprintf("config_version: the file is of version %d, and this program reads up to %d: it is older than the file", v, formatVersion)
 }
 
 // overlay writes the keys that values has over what dst holds; lists are replaced, structures are merged. path is

@@ -16,7 +16,7 @@ var liveKeys = []string{
 	"keys", "log.level", "http", "drain_timeout", "drain_delay", "lists", "geo", "captcha", "defaults", "services",
 	"identity.trusted_proxies", "identity.client_address_header", "identity.ja4_header", "identity.http2_header", "identity.i_per_hour",
 	"check.style", "check.path", "check.headers", "check.allowed", "check.secret", "check.secret_file",
-	"check.accel_location", "check.on_error", "formula", "config_version",
+	"check.accel_location", "check.on_error", "formula",
 }
 
 // TestEveryKeyIsLiveOrNeedsARestart changes each key alone: it is named exactly when it is one of those that a reload

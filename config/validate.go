@@ -23,9 +23,6 @@ func (c *Config) Validate() error {
 	add := func(path string, err error) { errs = append(errs, problem.At(path, err)) }
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
-	if c.Version < 1 {
-		bad("config_version: there is no version %d; this program writes and reads version %d", c.Version, formatVersion)
-	}
 	errs = append(errs, c.validateListeners()...)
 	if c.DataDir == "" {
 		bad("data_dir: must name a directory")
@@ -33,8 +30,9 @@ func (c *Config) Validate() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level: %q is none of debug, info, warn, error", c.Log.Level)
 	}
-	add("log.decision_lines", c.Log.DecisionLines.Validate())
-	add("log.access_lines", c.Log.AccessLines.Validate())
+	if c.Log.AccessLines < 0 {
+		bad("log.access_lines: %d is negative", c.Log.AccessLines)
+	}
 	if c.Delay < 0 || c.Delay > 10*time.Minute {
 		bad("drain_delay: %v is not between 0 and 10m", c.Delay)
 	}

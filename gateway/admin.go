@@ -175,6 +175,9 @@ func (a *Server) openAlarms() (err error) {
 	return nil
 }
 
+// askTimeout is how long the console waits for the other gateways.
+const askTimeout = 3 * time.Second
+
 // openPeers prepares for asking the other gateways, if there can be any.
 func (a *Server) openPeers() error {
 	if !a.storage.store.Shared() || a.Config().Admin.Listen == "" {
@@ -182,7 +185,7 @@ func (a *Server) openPeers() error {
 	}
 	a.peers = peers.New(peers.Deps{
 		KV: a.storage.store, Ring: func() *spravka.Ring { return a.storage.keys.Ring() }, Self: a.self,
-		Timeout: a.Config().Admin.AskTimeout, Now: a.storage.store.Now, Log: a.Logger("peers"),
+		Timeout: askTimeout, Now: a.storage.store.Now, Log: a.Logger("peers"),
 	})
 	return nil
 }

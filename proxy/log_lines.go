@@ -1,8 +1,6 @@
 package proxy
 
 import (
-	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,39 +9,21 @@ import (
 )
 
 // LineLimits bounds the log lines of one kind, by network (/24, /48) and in total, so that a flood fills no disk. Omitted
-// lines are counted, and the network's next line says how many there were.
+// lines are counted, and the network's next line has their number.
 type LineLimits struct {
-	PerSecond        int `mapstructure:"per_second"`         // of all networks; 0: every line is written
-	NetworkPerMinute int `mapstructure:"network_per_minute"` // in the long run
-	NetworkBurst     int `mapstructure:"network_burst"`      // at once
+	PerSecond        int // of all networks; 0: every line is written
+	NetworkPerMinute int // on average
+	NetworkBurst     int
 }
 
-// DefaultDecisionLines bounds the lines about stopped requests; each reason of a network counts separately.
-func DefaultDecisionLines() LineLimits {
+// DecisionLines bounds the lines about stopped requests; each reason of a network counts separately.
+func DecisionLines() LineLimits {
 	return LineLimits{PerSecond: 200, NetworkPerMinute: 60, NetworkBurst: 120}
 }
 
-// DefaultAccessLines bounds the lines of requests.
-func DefaultAccessLines() LineLimits {
-	return LineLimits{PerSecond: 5000, NetworkPerMinute: 6000, NetworkBurst: 3000}
-}
-
-// maxLines is the largest of the limits.
-const maxLines = 10_000_000
-
-// Validate returns all that is wrong, each with the key it is about.
-func (l LineLimits) Validate() error {
-	var errs []error
-	for _, n := range [...]struct {
-		key   string
-		value int
-		least int
-	}{{"per_second", l.PerSecond, 0}, {"network_per_minute", l.NetworkPerMinute, 1}, {"network_burst", l.NetworkBurst, 1}} {
-		if n.value < n.least || n.value > maxLines {
-			errs = append(errs, fmt.Errorf("%s: %d is outside %d to %d", n.key, n.value, n.least, maxLines))
-		}
-	}
-	return errors.Join(errs...)
+// AccessLines bounds the lines of requests.
+func AccessLines(perSecond int) LineLimits {
+	return LineLimits{PerSecond: perSecond, NetworkPerMinute: 6000, NetworkBurst: 3000}
 }
 
 // lines decides which lines are written. Half of the sum is for networks that have written few lines of late, one in fewLines of what

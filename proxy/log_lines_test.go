@@ -77,7 +77,7 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 // each of them may.
 func TestPitfall12FloodFromManyNetworksLeavesLines(t *testing.T) {
 	const networks, seconds = 1500, 300
-	l := newLines(DefaultDecisionLines(), metrics.NewSet().NewCounter("w"))
+	l := newLines(DecisionLines(), metrics.NewSet().NewCounter("w"))
 	at := time.Unix(1_000_000, 0)
 	lost, others := 0, uint64(1<<40)
 	for s := range seconds {
@@ -164,19 +164,5 @@ func TestLinesInParallel(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(100, func() { l.take(3, at, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)
-	}
-}
-
-func TestLineLimits(t *testing.T) {
-	for _, l := range []LineLimits{DefaultDecisionLines(), DefaultAccessLines()} {
-		if err := l.Validate(); err != nil {
-			t.Error(err)
-		}
-	}
-	err := LineLimits{PerSecond: -1}.Validate()
-	for _, key := range []string{"per_second: ", "network_per_minute: ", "network_burst: "} {
-		if err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("no word about %s in %v", key, err)
-		}
 	}
 }
