@@ -47,7 +47,7 @@ func TestMessagesNeedNoToken(t *testing.T) {
 	g.refused(401, "unauthorized", "", "POST", "/api/json/more", listCall, "-Authorization", "")
 }
 
-// TestMessagesHaveABoundOfTheirOwn: a message longer than message.max_request is refused in the protocol of messages.
+// TestMessagesHaveABoundOfTheirOwn: a message longer than 1 MiB is refused in the protocol of messages.
 func TestMessagesHaveABoundOfTheirOwn(t *testing.T) {
 	g := startGateway(t)
 	long := strings.Repeat(" ", 1<<20) + listCall

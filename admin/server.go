@@ -314,7 +314,7 @@ func (s *Server) answerUnread(ctx *fasthttp.RequestCtx, err error) {
 func bodyTooLarge() *problem {
 	return &problem{
 		status: fasthttp.StatusRequestEntityTooLarge, Code: "body_too_large",
-		Message: "the body is longer than 16 MiB, or than message.max_request of the configuration for messages",
+		Message: "the body is longer than 16 MiB, or than 1 MiB for messages",
 	}
 }
 
