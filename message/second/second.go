@@ -20,6 +20,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
+
+	"antirobot/bounded"
 )
 
 // Says is what somebody says of a message.
@@ -116,20 +118,16 @@ type asker struct {
 	client   *http.Client
 	count    map[string]*metrics.Counter
 
-	mu     sync.Mutex // of what follows
-	known  map[[sha256.Size]byte]remembered
-	failed int       // in a row
-	paused time.Time // until then nobody is asked
-}
+	known *bounded.Expiring[[sha256.Size]byte, Opinion]
 
-type remembered struct {
-	Opinion
-	until time.Time
+	mu     sync.Mutex // of what follows
+	failed int        // in a row
+	paused time.Time  // until then nobody is asked
 }
 
 func newAsker(c Config, d Deps) *asker {
 	a := &asker{
-		cfg: c, log: d.Log, now: d.Now, places: make(chan struct{}, concurrency), known: make(map[[sha256.Size]byte]remembered),
+		cfg: c, log: d.Log, now: d.Now, places: make(chan struct{}, concurrency), known: bounded.NewExpiring[[sha256.Size]byte, Opinion](maxRemembered),
 		count: make(map[string]*metrics.Counter),
 	}
 	for _, result := range [...]string{"good", "bad", "unsure", "remembered", "failed", "paused", "busy"} {
@@ -167,12 +165,11 @@ func (a *asker) opinion(ctx context.Context, q *Question) Opinion {
 // once returns what is remembered of a question, or asks; only answers are remembered.
 func (a *asker) once(ctx context.Context, key [sha256.Size]byte, ask func(ctx context.Context) (Opinion, error)) (Opinion, error) {
 	now := a.now()
-	a.mu.Lock()
-	if r, ok := a.known[key]; ok && now.Before(r.until) {
-		a.mu.Unlock()
+	if o, _, ok := a.known.Find(key, now.UnixNano()); ok {
 		a.count["remembered"].Inc()
-		return r.Opinion, nil
+		return o, nil
 	}
+	a.mu.Lock()
 	wait := now.Before(a.paused)
 	a.mu.Unlock()
 	if wait {
@@ -199,24 +196,8 @@ func (a *asker) once(ctx context.Context, key [sha256.Size]byte, ask func(ctx co
 	}
 	a.failed = 0
 	a.count[o.Says.String()].Inc()
-	a.remember(key, o, now)
-	return o, nil
-}
-
-// remember keeps an answer; when there are too many, what is old goes, then anything. mu is held.
-func (a *asker) remember(key [sha256.Size]byte, o Opinion, now time.Time) {
-	if len(a.known) >= maxRemembered {
-		for k, r := range a.known {
-			if !now.Before(r.until) {
-				delete(a.known, k)
-			}
-		}
-		for k := range a.known {
-			if len(a.known) < maxRemembered {
-				break
-			}
-			delete(a.known, k)
-		}
+	if !a.known.Put(key, now.Add(rememberFor), o) {
+		a.known.Sweep(now.UnixNano())
 	}
-	a.known[key] = remembered{o, now.Add(rememberFor)}
+	return o, nil
 }
