@@ -1,5 +1,5 @@
 // Package bounded holds state of a bounded size about things that clients can make up any number of: records by key (Table),
-// values that hold until a time (Expiring), rates (Rate) and counts by window (Counts).
+// values that hold until a time (Expiring), rates (Rate), counts by window (Counts) and names that are added once (Once).
 //
 // Invariants:
 //  1. Memory is bounded at construction, whatever clients do.

@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/bounded"
-	"antirobot/captcha/limits"
 	"antirobot/captcha/media"
 	"antirobot/captcha/outcomes"
 	"antirobot/identity"
@@ -155,7 +154,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	c.answers = &answers{
 		core: co, issuer: c.issuer, probes: c.probes, ladder: c.ladder, prices: c.prices, watch: c.watch,
-		spent: limits.NewOnce(cfg.KeyTTL, b.wrong), checks: b.pace(b.checks),
+		spent: bounded.NewOnce(cfg.KeyTTL, b.wrong), checks: b.pace(b.checks),
 	}
 	c.pictures = &pictures{
 		core: co, pages: c.pages, issuer: c.issuer, watch: c.watch, perKey: b.pace(b.media),

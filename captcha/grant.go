@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"time"
 
-	"antirobot/captcha/limits"
+	"antirobot/bounded"
 	"antirobot/spravka"
 )
 
@@ -27,7 +27,7 @@ const (
 // grants lets challenged messages pass.
 type grants struct {
 	*core
-	spent *limits.Once
+	spent *bounded.Once
 }
 
 func grantName(m *Message) string { return grantCookie + hex.EncodeToString(m[:4]) }

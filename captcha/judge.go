@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"antirobot/bounded"
-	"antirobot/captcha/limits"
 	"antirobot/identity"
 	"antirobot/spravka"
 	"antirobot/store"
@@ -24,7 +23,7 @@ type answers struct {
 	ladder *ladder
 	prices *prices
 	watch  *watch
-	spent  *limits.Once
+	spent  *bounded.Once
 	turns  [256]sync.Mutex // of right answers to one key, by its nonce
 	checks *bounded.Rate
 }

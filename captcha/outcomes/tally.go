@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"antirobot/captcha/limits"
+	"antirobot/bounded"
 )
 
 // Where machines solve, this share of the right answers is quick, and this share of the attempts is right.
@@ -51,12 +51,12 @@ type Tally struct {
 	untold map[Name]Count // of this one
 	others [2]span        // what they have told of the present span, and of the one before
 
-	loaded  *limits.Once
+	loaded  *bounded.Once
 	awaited awaitedTable
 }
 
 // New makes a Tally of challenges that can be answered for as long as keyTTL.
-func New(keyTTL time.Duration) *Tally { return &Tally{loaded: limits.NewOnce(keyTTL, loadedKeys)} }
+func New(keyTTL time.Duration) *Tally { return &Tally{loaded: bounded.NewOnce(keyTTL, loadedKeys)} }
 
 type span [kinds]map[string]Count
 

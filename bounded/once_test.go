@@ -1,14 +1,12 @@
-package limits
+package bounded
 
 import (
 	"testing"
 	"time"
 )
 
-var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-
-// TestPitfall12StateIsBounded floods the tables with keys.
-func TestPitfall12StateIsBounded(t *testing.T) {
+// TestPitfall12OnceIsBounded floods the tables with keys.
+func TestPitfall12OnceIsBounded(t *testing.T) {
 	now := start
 	s := NewOnce(time.Hour, 6400)
 	var id [16]byte

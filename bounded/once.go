@@ -1,14 +1,12 @@
-// Package limits remembers which challenges were answered already (Once). Memory is bounded; a restart forgets everything.
-package limits
+package bounded
 
 import (
 	"sync"
 	"time"
 )
 
-// Once tells what is done for the first time from what was done already, of things with random names, such as the nonces of
-// challenges. It remembers each for at least ttl, or until so many were done after it as it has room for. Safe for
-// concurrent use; made by NewOnce.
+// Once is a set of random names, such as nonces, that are added once. It remembers each for at least ttl, or until its room
+// is full of later ones. Safe for concurrent use; made by NewOnce.
 type Once struct {
 	shards [onceShards]onceShard
 	ttl    time.Duration
@@ -24,7 +22,7 @@ type onceShard struct {
 	switched time.Time
 }
 
-// NewOnce makes a memory of at most so many names.
+// NewOnce makes a set of at most so many names.
 func NewOnce(ttl time.Duration, most int) *Once {
 	return &Once{ttl: ttl, most: max(1, most/onceShards/2)}
 }
