@@ -52,7 +52,7 @@ var allowed = map[string][]string{
 	"captcha/location":   {"request"},
 	"captcha/media":      {},
 	"captcha/picture":    {},
-	"captcha/outcomes":   {"spravka", "store"},
+	"captcha/outcomes":   {"bounded", "spravka", "store"},
 	"verdict":            {"bounded", "verdict/bans", "verdict/ledger", "verdict/standing", "store/behind", "identity", "cbb", "request", "spravka", "store", "rules", "verdict/client", "verdict/label"},
 	"verdict/standing":   {"identity", "store", "store/behind"},
 	"verdict/ledger":     {"spravka", "store", "store/behind"},

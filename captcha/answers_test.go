@@ -14,8 +14,15 @@ import (
 
 func TestJSONChallenge(t *testing.T) {
 	e := newEnv(t, nil)
-	a := e.c.ChallengeJSON(e.request("POST", "https://example.com/api/list?x=<1>&y=2", header("X-Retpath-Y", "https://www.example.com/shop#top")))
-	if a.Status != 200 || !strings.HasPrefix(a.Get("Content-Type"), "application/json") || a.Get("X-Content-Type-Options") != "nosniff" {
+	a := e.c.ChallengeJSON(
+		e.request(
+			"POST",
+			"https://example.com/api/list?x=<1>&y=2",
+			header("X-Retpath-Y", "https://www.example.com/shop#top"),
+		),
+	)
+	if a.Status != 200 || !strings.HasPrefix(a.Get("Content-Type"), "application/json") ||
+		a.Get("X-Content-Type-Options") != "nosniff" {
 		t.Fatalf("%d %v", a.Status, a.Header)
 	}
 	var got struct {
@@ -41,7 +48,8 @@ func TestJSONChallenge(t *testing.T) {
 		}
 	}
 	page, _ := got.Captcha["captcha-page"].(string)
-	if !strings.HasPrefix(page, "https://example.com/showcaptcha?cc=1&retpath=") || retpathOf(t, page) != "https://www.example.com/shop#top" {
+	if !strings.HasPrefix(page, "https://example.com/showcaptcha?cc=1&retpath=") ||
+		retpathOf(t, page) != "https://www.example.com/shop#top" {
 		t.Errorf("captcha-page %q", page)
 	}
 	if bytes.Contains(a.Body, []byte(`\u0026`)) {
@@ -59,14 +67,21 @@ func TestJSONChallenge(t *testing.T) {
 	xhr := header("X-Requested-With", "XMLHttpRequest")
 	bad := check(key, wrong(e.answerOf(key)), xhr)
 	var again challengeJSON
-	if err := json.Unmarshal(bad.Body, &again); err != nil || bad.Status != 200 || again.Captcha.Status != "failed" || again.Captcha.Key == key || again.Captcha.Key == "" {
+	if err := json.Unmarshal(bad.Body, &again); err != nil || bad.Status != 200 || again.Captcha.Status != "failed" ||
+		again.Captcha.Key == key ||
+		again.Captcha.Key == "" {
 		t.Fatalf("%d %s", bad.Status, bad.Body)
 	}
-	good := check(again.Captcha.Key, e.answerOf(again.Captcha.Key), header("Accept", "application/json, text/plain, */*"))
-	if good.Status != 200 || string(good.Body) != `{"type":"captcha","captcha":{"status":"success"}}` || cookies(&good)["spravka"] == "" {
+	good := check(
+		again.Captcha.Key, e.answerOf(again.Captcha.Key), header("Accept", "application/json, text/plain, */*"),
+	)
+	if good.Status != 200 || string(good.Body) != `{"type":"captcha","captcha":{"status":"success"}}` ||
+		cookies(&good)["spravka"] == "" {
 		t.Errorf("%d %s %v", good.Status, good.Body, good.Header)
 	}
-	if old := check(again.Captcha.Key, "1", header("Accept", "text/html"), xhr); !bytes.Contains(old.Body, []byte(`"status":"failed"`)) {
+	if old := check(again.Captcha.Key, "1", header("Accept", "text/html"), xhr); !bytes.Contains(
+		old.Body, []byte(`"status":"failed"`),
+	) {
 		t.Errorf("an answered key: %s", old.Body)
 	}
 	e.pass(time.Hour)
@@ -86,7 +101,9 @@ func TestKeyAndAnswerInQueryOrBody(t *testing.T) {
 	multipart := func(pairs ...string) opt {
 		var b strings.Builder
 		for i := 0; i+1 < len(pairs); i += 2 {
-			b.WriteString("--xyz\r\nContent-Disposition: form-data; name=\"" + pairs[i] + "\"\r\n\r\n" + pairs[i+1] + "\r\n")
+			b.WriteString(
+				"--xyz\r\nContent-Disposition: form-data; name=\"" + pairs[i] + "\"\r\n\r\n" + pairs[i+1] + "\r\n",
+			)
 		}
 		return body("multipart/form-data; boundary=xyz", b.String()+"--xyz--\r\n")
 	}
@@ -121,14 +138,20 @@ func TestInlineTemplateAndStatus(t *testing.T) {
 	})
 	a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
 	var got challengeJSON
-	if err := json.Unmarshal(a.Body, &got); err != nil || a.Status != 429 || got.Captcha.ImgURL != "https://example.com/img/"+got.Captcha.Key+".png?v=2" {
+	if err := json.Unmarshal(a.Body, &got); err != nil || a.Status != 429 ||
+		got.Captcha.ImgURL != "https://example.com/img/"+got.Captcha.Key+".png?v=2" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }
 
 func TestPitfall20CORS(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
-		s.CORSOrigins = []string{"https://app.example.org", "https://*.trusted.net", "http://localhost:3000", "https://bank.example"}
+		s.CORSOrigins = []string{
+			"https://app.example.org",
+			"https://*.trusted.net",
+			"http://localhost:3000",
+			"https://bank.example",
+		}
 	})
 	f := func(origin string, allowed bool) {
 		t.Helper()
@@ -147,16 +170,19 @@ func TestPitfall20CORS(t *testing.T) {
 			if allowed {
 				want, credentials = origin, "true"
 			}
-			if a.Get("Access-Control-Allow-Origin") != want || a.Get("Access-Control-Allow-Credentials") != credentials {
+			if a.Get("Access-Control-Allow-Origin") != want ||
+				a.Get("Access-Control-Allow-Credentials") != credentials {
 				t.Errorf("%s of %q: %v", what, origin, a.Header)
 			}
 			if a.Get("Vary") != "Origin" {
 				t.Errorf("%s: Vary %q", what, a.Get("Vary"))
 			}
-			if expose := a.Get("Access-Control-Expose-Headers"); allowed && expose != "X-Antirobot-Verdict, X-Request-Id" {
+			if expose := a.Get("Access-Control-Expose-Headers"); allowed &&
+				expose != "X-Antirobot-Verdict, X-Request-Id" {
 				t.Errorf("%s: exposes %q", what, expose)
 			}
-			if what == "preflight" && (a.Status != 204 || allowed && !strings.Contains(a.Get("Access-Control-Allow-Headers"), "X-Requested-With")) {
+			if what == "preflight" &&
+				(a.Status != 204 || allowed && !strings.Contains(a.Get("Access-Control-Allow-Headers"), "X-Requested-With")) {
 				t.Errorf("preflight: %d %v", a.Status, a.Header)
 			}
 		}
@@ -219,7 +245,8 @@ func TestFreshPass(t *testing.T) {
 	if _, ok := e.c.FreshPass(e.request("GET", "https://example.com/xml", partner("one"), withPass)); ok {
 		t.Error("handed out to a user who has one")
 	}
-	if f, ok := e.c.FreshPass(e.request("GET", "https://example.com/xml", partner("one"))); !ok || f.Name != "Set-Cookie" {
+	if f, ok := e.c.FreshPass(e.request("GET", "https://example.com/xml", partner("one"))); !ok ||
+		f.Name != "Set-Cookie" {
 		t.Error("not handed out")
 	}
 }

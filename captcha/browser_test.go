@@ -43,7 +43,9 @@ func (b *browser) sign(t testing.TB, text string) string {
 		t.Fatal(err)
 	}
 	out := append([]byte(nil), point[1:]...)
-	return base64.RawURLEncoding.EncodeToString(append(append(out, r.FillBytes(make([]byte, 32))...), s.FillBytes(make([]byte, 32))...))
+	return base64.RawURLEncoding.EncodeToString(
+		append(append(out, r.FillBytes(make([]byte, 32))...), s.FillBytes(make([]byte, 32))...),
+	)
 }
 
 // proof is what the pages' scripts add to an answer.
@@ -72,7 +74,12 @@ func (e *env) earnWith(b *browser, opts ...opt) spravka.Pass {
 	if b != nil {
 		fields.Set("proof", b.proof(e.t, fields.Get("key"))[1:])
 	}
-	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...))
+	a := e.c.Check(
+		e.request(
+			"POST",
+			"https://example.com/checkcaptcha",
+			append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...),
+	)
 	if a.Outcome != OutcomeSolved {
 		e.t.Fatalf("%d %s", a.Status, a.Body)
 	}
@@ -108,8 +115,8 @@ func (e *env) checked(key string) string {
 
 const elsewhere = "198.51.100.9"
 
-// TestPassMovesWithItsBrowser: in another network the browser that earned a pass proves itself, and keeps it: the same pass
-// with what is left of it, for the new network, too; it is not asked anything, and nothing is earned.
+// TestPassMovesWithItsBrowser: in another network the browser that earned a pass proves itself, and keeps it: the same
+// pass with what is left of it, for the new network, too; it is not asked anything, and nothing is earned.
 func TestPassMovesWithItsBrowser(t *testing.T) {
 	e := newEnv(t, nil)
 	b := newBrowser(t)
@@ -125,7 +132,12 @@ func TestPassMovesWithItsBrowser(t *testing.T) {
 	rep := e.checked(fields.Get("key")) + b.proof(t, fields.Get("key"))
 	fields.Set("rep", rep)
 	answer := func(opts ...opt) Response {
-		return e.c.Check(e.request("POST", "https://example.com/checkcaptcha", append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...))
+		return e.c.Check(
+			e.request(
+				"POST",
+				"https://example.com/checkcaptcha",
+				append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...),
+		)
 	}
 	a := answer(there...)
 	if a.Status != 303 || a.Get("Location") != "https://example.com/b" || a.Outcome != OutcomeNone {
@@ -147,7 +159,8 @@ func TestPassMovesWithItsBrowser(t *testing.T) {
 }
 
 // TestCopiedPassIsWorthNothing: without the key of the browser that earned it, a pass buys nothing in another network:
-// neither with no signature, nor with one of another key, an older one, or one for another host; then it is asked like everybody.
+// neither with no signature, nor with one of another key, an older one, or one for another host; then it is asked like
+// everybody.
 func TestCopiedPassIsWorthNothing(t *testing.T) {
 	e := newEnv(t, nil)
 	b, thief := newBrowser(t), newBrowser(t)
@@ -164,7 +177,15 @@ func TestCopiedPassIsWorthNothing(t *testing.T) {
 	} {
 		_, fields := e.away(p, from(elsewhere))
 		fields.Set("rep", e.checked(fields.Get("key"))+proof(fields.Get("key")))
-		a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", from(elsewhere), with(p), body("application/x-www-form-urlencoded", fields.Encode())))
+		a := e.c.Check(
+			e.request(
+				"POST",
+				"https://example.com/checkcaptcha",
+				from(elsewhere),
+				with(p),
+				body("application/x-www-form-urlencoded", fields.Encode()),
+			),
+		)
 		if cookies(&a)["spravka"] != "" {
 			t.Errorf("%s: the pass has moved", name)
 		}
@@ -183,14 +204,22 @@ func TestMoveTakesAProofInTime(t *testing.T) {
 	_, fields := e.away(p, from(elsewhere))
 	fields.Set("rep", e.checked(fields.Get("key"))+b.proof(t, fields.Get("key")))
 	e.pass(moveFor + time.Second)
-	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", from(elsewhere), with(p), body("application/x-www-form-urlencoded", fields.Encode())))
+	a := e.c.Check(
+		e.request(
+			"POST",
+			"https://example.com/checkcaptcha",
+			from(elsewhere),
+			with(p),
+			body("application/x-www-form-urlencoded", fields.Encode()),
+		),
+	)
 	if cookies(&a)["spravka"] != "" {
 		t.Error("an old proof was taken")
 	}
 }
 
-// TestScriptsMoveTheirPass: a script gets the check beside the digits, and the pass with its answer; once it has failed, it
-// is asked like everybody.
+// TestScriptsMoveTheirPass: a script gets the check beside the digits, and the pass with its answer; once it has
+// failed, it is asked like everybody.
 func TestScriptsMoveTheirPass(t *testing.T) {
 	e := newEnv(t, nil)
 	b := newBrowser(t)
@@ -206,7 +235,12 @@ func TestScriptsMoveTheirPass(t *testing.T) {
 		if proved {
 			rep += b.proof(t, c.Captcha.Ask.Key)
 		}
-		a = e.c.Check(e.request("POST", "https://example.com/checkcaptcha", append(there, form("key", c.Captcha.Ask.Key, "rep", rep))...))
+		a = e.c.Check(
+			e.request(
+				"POST",
+				"https://example.com/checkcaptcha",
+				append(there, form("key", c.Captcha.Ask.Key, "rep", rep))...),
+		)
 		if got := cookies(&a)["spravka"] != ""; got != proved {
 			t.Errorf("proved %v: moved %v: %s", proved, got, a.Body)
 		}
@@ -216,8 +250,8 @@ func TestScriptsMoveTheirPass(t *testing.T) {
 	}
 }
 
-// TestWhoIsNotBound: without a signature, where the service does not want it, and where the pass is for several hosts, on
-// which the browser has other keys, a pass is bound to nothing.
+// TestWhoIsNotBound: without a signature, where the service does not want it, and where the pass is for several hosts,
+// on which the browser has other keys, a pass is bound to nothing.
 func TestWhoIsNotBound(t *testing.T) {
 	for name, edit := range map[string]func(*Config, *ServiceConfig, *identity.ServiceConfig){
 		"off": func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Bind = false },
@@ -240,7 +274,15 @@ func TestMoveAnswersNoQuestion(t *testing.T) {
 	p := e.earnWith(newBrowser(t))
 	for _, reason := range []templates.Reason{templates.ReasonMessage, templates.ReasonService} {
 		e.pass(2 * time.Minute)
-		a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api", from(elsewhere), with(p), func(q *Request) { q.Reason = reason }))
+		a := e.c.ChallengeJSON(
+			e.request(
+				"GET",
+				"https://example.com/api",
+				from(elsewhere),
+				with(p),
+				func(q *Request) { q.Reason = reason },
+			),
+		)
 		if strings.Contains(string(a.Body), `"ask"`) {
 			t.Errorf("%v: %s", reason, a.Body)
 		}

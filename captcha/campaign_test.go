@@ -50,14 +50,20 @@ func TestCampaignPaysAlone(t *testing.T) {
 	neighbour := e.solvedBy("198.51.100.9", person, 8*time.Second)
 	floor := e.c.cfg.Pass.Floor()
 	if before.Allowance <= floor || member.Allowance != floor || neighbour.Allowance <= floor {
-		t.Errorf("passes of %d before, %d in the campaign, %d beside it; the floor is %d", before.Allowance, member.Allowance, neighbour.Allowance, floor)
+		t.Errorf(
+			"passes of %d before, %d in the campaign, %d beside it; the floor is %d", before.Allowance,
+			member.Allowance, neighbour.Allowance, floor,
+		)
 	}
 	net := netip.MustParsePrefix("198.51.100.0/24")
-	if len(revoked) != 2 || revoked[0] != (revocation{net, identity.AgentFamily([]byte(machine))}) || revoked[1] != (revocation{netip.Prefix{}, member.Shape}) {
+	if len(revoked) != 2 || revoked[0] != (revocation{net, identity.AgentFamily([]byte(machine))}) ||
+		revoked[1] != (revocation{netip.Prefix{}, member.Shape}) {
 		t.Errorf("revoked: %v", revoked)
 	}
 	got := e.c.Challenges().Campaigns
-	if len(got) != 2 || !strings.HasPrefix(got[1].Name, "shape ") || got[0].Name != outcomes.Campaign(net, identity.AgentFamily([]byte(machine))).String() || got[0].Solved != 7 {
+	if len(got) != 2 || !strings.HasPrefix(got[1].Name, "shape ") ||
+		got[0].Name != outcomes.Campaign(net, identity.AgentFamily([]byte(machine))).String() ||
+		got[0].Solved != 7 {
 		t.Errorf("campaigns: %+v", got)
 	}
 	e.solvedBy("203.0.113.9", machine, time.Second)
@@ -70,9 +76,9 @@ func TestCampaignPaysAlone(t *testing.T) {
 	}
 }
 
-// TestCampaignAcrossNetworks: solvers with one shape are recognised although each has a network of its own. Their quick answers
-// are worth the least, and what they earned so is taken back by rule; somebody with the same browser who takes their time, and a
-// quick one with another, are not among them.
+// TestCampaignAcrossNetworks: solvers with one shape are recognised although each has a network of its own. Their
+// quick answers are worth the least, and what they earned so is taken back by rule; somebody with the same browser who
+// takes their time, and a quick one with another, are not among them.
 func TestCampaignAcrossNetworks(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Alarm.Solved, c.Alarm.Revoke = 3, true
@@ -92,9 +98,13 @@ func TestCampaignAcrossNetworks(t *testing.T) {
 		e.pass(time.Minute)
 	}
 	floor := e.c.cfg.Pass.Floor()
-	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor || len(revoked) == 0 || revoked[0] != p.Shape ||
+	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor || len(revoked) == 0 ||
+		revoked[0] != p.Shape ||
 		outcomes.Shape(p.Shape).String() != e.c.Challenges().Campaigns[0].Name {
-		t.Errorf("a member's pass is worth %d, the floor is %d; of its shape %x, revoked: %x", p.Allowance, floor, p.Shape, revoked)
+		t.Errorf(
+			"a member's pass is worth %d, the floor is %d; of its shape %x, revoked: %x", p.Allowance, floor, p.Shape,
+			revoked,
+		)
 	}
 	if p := e.solvedBy("203.0.112.1", shared, 8*time.Second); p.Allowance <= floor || p.Shape != 0 {
 		t.Errorf("the pass of somebody with the same browser is worth %d, shape %x", p.Allowance, p.Shape)

@@ -1,12 +1,18 @@
+// Package captcha issues, renders, checks and spends challenges, and carries the challenged request through them. It
+// is independent of the server: it is given a Request and returns a Response.
+//
+// Invariants:
+//  1. Nothing is stored for an unanswered challenge: everything needed later is sealed into its key.
+//  2. The first answer spends a key, right or wrong; a right one durably, and before the pass is made.
+//  3. A visitor is sent only to URLs of the service's own hosts or its retpath_hosts, whatever is signed.
+//  4. All state per client is bounded and may be forgotten; forgetting always favors the client.
+//  5. Keys, answers, cookies and passes are never logged.
 package captcha
 
 import (
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
-	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -22,45 +28,44 @@ import (
 	"antirobot/templates"
 )
 
-// Request is one request as the captcha sees it. Nothing of it is kept after the call.
+// Request is one request to the captcha. Nothing of it is kept after the call.
 type Request struct {
-	View    *request.View
-	ID      *identity.Identity
-	Service *Settings
-	// RequestID is shown to the visitor and sent back.
+	View      *request.View
+	ID        *identity.Identity
+	Service   *Settings
 	RequestID string
-	// Body is the body of a POST to /checkcaptcha, or of the form that is challenged.
+	// Body is that of a POST to /checkcaptcha, or the challenged form.
 	Body []byte
-	// BodyTooLarge reports that the form was larger than FormLimit and was not read completely.
+	// BodyTooLarge reports that the form exceeded FormLimit and was not read completely.
 	BodyTooLarge bool
-	// Base is the scheme and authority that the client uses, with Mount: https://example.com. The host is one of the service's.
+	// Base is scheme and authority as the client uses them, with Mount: https://example.com. The host is the
+	// service's.
 	Base string
-	// Mount is the path prefix that a proxy before the gateway takes off the client's paths; empty: none.
+	// Mount is the path prefix that a proxy before the gateway strips; empty: none.
 	Mount string
-	// Unsure is set if the verdict is not sure that the visitor is a robot; Require is the step that the service asks for.
+	// Unsure is set if the visitor may be a person; Require is the step that the service demands.
 	Unsure  bool
-	Read    bool // it is asked for what its network has read, and for nothing else
+	Read    bool // challenged for the reading of its network only
 	Require Step
-	// Partner is set for a request of an XML partner; ID is then its user's (identity.ResolvePartner).
+	// Partner is set for an XML partner's request; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
-	// Beside says that a balancer brings the request and sends others to the service itself: the gateway sees only what
-	// it is asked about.
+	// Beside says that a balancer only asks about single requests: the gateway does not see the others.
 	Beside bool
-	// Tight says that a balancer reads the head of the answer into a small buffer, and may let the visitor through if it does not
-	// fit: the address to come back to is kept short.
+	// Tight says that a balancer reads the head of the response into a small buffer, and may let the visitor through
+	// if it does not fit: the return address is kept short.
 	Tight bool
-	// Reason is why the request is challenged. Written is what the visitor wrote if that is the reason: the page that carries
-	// the request shows its beginning, to nobody but them.
+	// Reason is why the request is challenged. Written is the visitor's text if that is the reason: the page that
+	// carries the request shows its beginning.
 	Reason  templates.Reason
 	Written string
-	// Named says that the answer gives the browser a name of its own (an i cookie). What stopped the request concerns one
-	// client of the address alone, so whoever comes back with that name is led on without being asked.
+	// Named says that the response gives the browser a name (an i cookie). The reason concerns one client of the
+	// address alone, so a visitor that comes back with that name is sent on unchallenged.
 	Named bool
-	// Unread says that nobody reads the answer, as where recorded traffic is judged: it has its status and its outcome, and what is
-	// counted is counted, but what it would carry is not made.
+	// Unread says that the response is discarded, as when replaying logs: its status, outcome and counts are right,
+	// its contents are not made.
 	Unread bool
 
-	probe *probeState // read once
+	probe *probeState
 }
 
 func (q *Request) partnerHash() uint64 {
@@ -79,12 +84,11 @@ type Deps struct {
 	Now      func() time.Time // by the clock that all gateways share; nil: time.Now
 	Log      zerolog.Logger
 	Metrics  *metrics.Set // nil: no metrics
-	Visitors Visitors     // knows established visitors; nil: nobody is established
-	Manners  Manners      // knows how people read; nil: everybody reads alike
-	// Revoke takes back the passes that a kind of browser in a network has earned until now; nil: nobody does.
+	Visitors Visitors     // nil: no visitor is established
+	Manners  Manners      // nil: all visitors read alike
+	// Revoke revokes the passes that a kind of browser in a network has earned until now; nil: none are.
 	Revoke func(net netip.Prefix, agent uint64, at time.Time) error
-	// Previous is the Captcha before a reload of the configuration, nil at the start: its memory of answered keys and of
-	// addresses is taken over where the bounds stay the same.
+	// Previous is the Captcha before a reload, nil at the start: its memory is taken over if the bounds stay the same.
 	Previous *Captcha
 
 	bounds *bounds // nil: defaultBounds
@@ -139,7 +143,8 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		b = *d.bounds
 	}
 	co := &core{
-		cfg: cfg, patience: b.store, keys: d.Keys, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, patience: b.store, keys: d.Keys, store: d.Store, now: d.Now, log: d.Log,
+		count: newCounters(d.Metrics),
 	}
 	c := &Captcha{core: co, told: bounded.NewRate(toldEvery, toldMany, b.entries)}
 	c.pages = &pages{core: co}
@@ -161,8 +166,8 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		rates: [media.Count]*bounded.Rate{media.Picture: b.pace(b.images), media.Sound: b.pace(b.audio)},
 	}
 	c.asks = &asks{
-		core: co, pages: c.pages, probes: c.probes, links: c.links, issuer: c.issuer, ladder: c.ladder, prices: c.prices,
-		watch: c.watch, answers: c.answers,
+		core: co, pages: c.pages, probes: c.probes, links: c.links, issuer: c.issuer, ladder: c.ladder,
+		prices: c.prices, watch: c.watch, answers: c.answers,
 	}
 	c.forms = &forms{asks: c.asks}
 	c.grants = &grants{core: co, spent: c.answers.spent}
@@ -175,7 +180,6 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	return c, nil
 }
 
-// inherit takes over the memory of the Captcha before a reload.
 func (c *Captcha) inherit(p *Captcha) {
 	now, was := &c.cfg, &p.cfg
 	if now.KeyTTL == was.KeyTTL {
@@ -187,15 +191,18 @@ func (c *Captcha) inherit(p *Captcha) {
 	c.pictures.rates, c.pictures.perKey, c.answers.checks = p.pictures.rates, p.pictures.perKey, p.answers.checks
 }
 
-// FormLimit is the largest body, in bytes, of a form that ChallengeForm can carry.
+// FormLimit is the largest body, in bytes, that ChallengeForm can carry.
 func (c *Captcha) FormLimit() int64 { return c.cfg.FormMaxBytes }
 
-// CheckBodyLimit is the largest body, in bytes, that a POST to /checkcaptcha may have: a sealed form and the answer.
+// CheckBodyLimit is the largest body, in bytes, of a POST to /checkcaptcha: a sealed form and the answer.
 func (c *Captcha) CheckBodyLimit() int64 {
 	return (c.cfg.FormMaxBytes+maxSavedHead+maxWritten)*16/9 + 16<<10
 }
 
-// counters are the captcha's metrics.
+// Headers returns the names of the fields that answers carry.
+func (c *Captcha) Headers() HeadersConfig { return c.cfg.Headers }
+
+// counters are the metrics.
 type counters struct {
 	shown    map[string]*metrics.Counter
 	answers  [stateCount]*metrics.Counter
@@ -230,98 +237,10 @@ func newCounters(set *metrics.Set) counters {
 	for m := range media.Count {
 		c.media[m] = map[string]*metrics.Counter{}
 		for _, result := range [...]string{"made", "again", "shared", "limited", "busy", "refused", "foreign"} {
-			c.media[m][result] = set.GetOrCreateCounter(`antirobot_captcha_media_total{medium="` + m.String() + `",result="` + result + `"}`)
+			c.media[m][result] = set.GetOrCreateCounter(
+				`antirobot_captcha_media_total{medium="` + m.String() + `",result="` + result + `"}`,
+			)
 		}
 	}
 	return c
 }
-
-const (
-	typeHTML = "text/html; charset=utf-8"
-	typeJSON = "application/json; charset=utf-8"
-	typeXML  = "text/xml; charset=utf-8"
-)
-
-// pages renders the gateway's own answers.
-type pages struct {
-	*core
-	zippers sync.Pool // of *gzip.Writer
-}
-
-// own starts an answer of the gateway itself with the fields common to all of them. verdict is captcha, blocked, or empty
-// for an answer that is neither.
-func (pg *pages) own(q *Request, status int, contentType, verdict string) Response {
-	a := Response{Status: status, Header: make([]HeaderField, 0, 14)}
-	if contentType != "" {
-		a.add("Content-Type", contentType)
-	}
-	a.add("Cache-Control", "no-store")
-	a.add("X-Content-Type-Options", "nosniff")
-	if q.RequestID != "" {
-		a.add(pg.cfg.Headers.RequestID, q.RequestID)
-	}
-	if verdict != "" {
-		a.add(pg.cfg.Headers.Verdict, verdict)
-		if q.Service.yandex {
-			if verdict == verdictBlocked {
-				verdict = "403"
-			}
-			a.add("X-Yandex-Captcha", verdict)
-		}
-	}
-	if pg.cfg.TestAnswer != "" {
-		a.add("X-Antirobot-Test", "1")
-	}
-	return a
-}
-
-const (
-	verdictCaptcha = "captcha"
-	verdictBlocked = "blocked"
-)
-
-// html makes an answer that is a page.
-func (pg *pages) html(q *Request, status int, verdict string, lang *templates.Language) Response {
-	a := pg.own(q, status, typeHTML, verdict)
-	a.add("Content-Language", lang.Tag)
-	a.add("Content-Security-Policy", q.Service.brand.CSP())
-	a.add("Referrer-Policy", "no-referrer")
-	a.add("X-Robots-Tag", "noindex, nofollow")
-	if len(q.Service.origins) == 0 { // it can't name others than the page's own; frame-ancestors can
-		a.add("X-Frame-Options", "SAMEORIGIN")
-	}
-	a.add("Vary", "Accept-Language, Accept-Encoding, Cookie")
-	return a
-}
-
-// after sets Retry-After to a wait, rounded up.
-func (a *Response) after(wait time.Duration) {
-	a.add("Retry-After", strconv.FormatInt(seconds(wait), 10))
-}
-
-// seconds rounds a wait up.
-func seconds(wait time.Duration) int64 { return int64((wait + time.Second - 1) / time.Second) }
-
-// language is the page's language: chosen in the URL or form, remembered, or requested by the browser.
-func (pg *pages) language(q *Request, p *params) *templates.Language {
-	if p != nil {
-		if l := q.Service.set.Lang(p.lang); l != nil {
-			return l
-		}
-	}
-	if l := q.Service.set.Lang(cookieValue(q.View, pg.cfg.LangCookie)); l != nil {
-		return l
-	}
-	return q.Service.set.Match(string(q.View.Get("Accept-Language")))
-}
-
-// fault answers when a page could not be rendered, which is an error of ours.
-func (pg *pages) fault(q *Request, err error) Response {
-	pg.log.Error().Err(err).Str("request_id", q.RequestID).Msg("captcha page")
-	a := pg.own(q, 500, "text/plain; charset=utf-8", "")
-	a.Body = []byte(fmt.Sprintf("Internal error. Request number: %s\n", q.RequestID))
-	return a
-}
-
-// Headers returns the names of the fields that answers carry.
-func (c *Captcha) Headers() HeadersConfig { return c.cfg.Headers }

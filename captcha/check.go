@@ -59,8 +59,8 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	return a
 }
 
-// freshJSON returns another challenge. A script that sends its visitor to the captcha page says here where the visitor is
-// now: retpath is read as X-Retpath-Y is.
+// freshJSON is another challenge. A script that sends its visitor to the captcha page names the visitor's present URL
+// in retpath, which is read like X-Retpath-Y.
 func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Response {
 	l := p.link()
 	if to, ok := q.readRetpath(p.retpath); ok && p.s == "" {
@@ -77,7 +77,7 @@ func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Response {
 	return c.asks.challengeJSON(q, &l, nil, 200, at)
 }
 
-// checkPage answers a visitor of the captcha page: on to their destination, or back to a new picture.
+// checkPage leads a visitor of the captcha page on to the destination, or back to a new picture.
 func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	l := p.link()
 	if p.fresh != "" || p.toLang != "" || p.step != "" { // a language or digits were chosen: nothing was answered
@@ -119,20 +119,40 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 		if status == string(templates.ProblemUsed) {
 			status = "failed"
 		}
-		a = c.pages.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang, "key", next, fieldStep, c.asks.instead(q, p, at), fieldStay, r.stay()))
+		a = c.pages.seeOther(
+			q,
+			q.Base+q.Service.showURL(
+				&l, "status", status, "lang", p.lang, "key", next, fieldStep, c.asks.instead(q, p, at), fieldStay,
+				r.stay(),
+			),
+		)
 	}
 	r.note(&a)
 	return a
 }
 
-// seeOther redirects: with 303 after a POST, so that a reload repeats nothing, otherwise with 302.
-func (pg *pages) seeOther(q *Request, to string) Response {
-	code := 302
-	if q.method() == "POST" {
-		code = 303
+// XCheck handles /xcheckcaptcha: the answer of a partner's user.
+func (c *Captcha) XCheck(q *Request) Response {
+	at := c.now()
+	p := readParams(q)
+	r := c.answers.judge(q, channelXML, &p, at)
+	switch r.state {
+	case stateSolved, stateLost:
+		a := c.pages.own(q, 200, typeXML, verdictCaptcha)
+		a.Header = append(a.Header, r.cookie)
+		a.Body = []byte(solvedXML)
+		r.note(&a)
+		return a
+	case stateLimited, stateUnavailable:
+		a := c.pages.waitXML(q, r.status(), verdictCaptcha, r.wait)
+		r.note(&a)
+		return a
 	}
-	a := pg.own(q, code, "", verdictCaptcha)
-	a.add("Location", to)
-	a.add("Referrer-Policy", "no-referrer")
+	who, partner := q.ID.Addr, q.partnerHash()
+	if r.opened && r.key.partner != 0 {
+		who, partner = r.key.addr, r.key.partner // the partner's "key" parameter is the captcha's here
+	}
+	a := c.asks.challengeXML(q, who, partner, "failed", at)
+	r.note(&a)
 	return a
 }

@@ -23,7 +23,8 @@ func unzipped(t *testing.T, a *Response) string {
 	return string(b)
 }
 
-// TestPagesAreCompressed: every page is, for whoever takes it, and says on what that depends; one that is answered twice is whole.
+// TestPagesAreCompressed: every page is, for whoever takes it, and says on what that depends; one that is answered
+// twice is whole.
 func TestPagesAreCompressed(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	zip := header("Accept-Encoding", "br, gzip;q=0.8")
@@ -45,10 +46,15 @@ func TestPagesAreCompressed(t *testing.T) {
 		}
 		for range 2 { // by the same compressor
 			a := show(zip)
-			if a.Get("Content-Encoding") != "gzip" || !strings.Contains(a.Get("Vary"), "Accept-Encoding") || len(a.Body) > len(plain.Body)/2 {
-				t.Fatalf("%s: %q, Vary %q, %d bytes of %d", name, a.Get("Content-Encoding"), a.Get("Vary"), len(a.Body), len(plain.Body))
+			if a.Get("Content-Encoding") != "gzip" || !strings.Contains(a.Get("Vary"), "Accept-Encoding") ||
+				len(a.Body) > len(plain.Body)/2 {
+				t.Fatalf(
+					"%s: %q, Vary %q, %d bytes of %d", name, a.Get("Content-Encoding"), a.Get("Vary"), len(a.Body),
+					len(plain.Body),
+				)
 			}
-			if text := unzipped(t, &a); len(text) < len(plain.Body)-100 || !strings.HasSuffix(strings.TrimSpace(text), "</html>") {
+			if text := unzipped(t, &a); len(text) < len(plain.Body)-100 ||
+				!strings.HasSuffix(strings.TrimSpace(text), "</html>") {
 				t.Errorf("%s: %d bytes, and %d uncompressed", name, len(text), len(plain.Body))
 			}
 		}
@@ -58,8 +64,8 @@ func TestPagesAreCompressed(t *testing.T) {
 	}
 }
 
-// TestPagesRepeatNoSecret: of two pages for the same URL, or the same form, nothing that an attacker does not know already is the same in
-// both. Lengths of compressed pages, which repeat what a URL says, tell nothing then.
+// TestPagesRepeatNoSecret: of two pages for the same URL, or the same form, nothing that an attacker does not know
+// already is the same in both. Lengths of compressed pages, which repeat what a URL says, tell nothing then.
 func TestPagesRepeatNoSecret(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	sent := e.c.Redirect(e.request("GET", "https://example.com/a?guess=1"))

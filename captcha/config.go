@@ -50,7 +50,8 @@ type Config struct {
 
 // bounds limit what clients can cost. Tests lower them.
 type bounds struct {
-	// Rates per address (IPv6: /64) are against floods: a hundred people behind one address stay below. Beyond them, 429.
+	// Rates per address (IPv6: /64) are against floods: a hundred people behind one address stay below. Beyond them,
+	// 429.
 	images, audio, checks rate
 	media                 rate // deliveries of one challenge's picture, and of its sound
 	entries               int  // addresses of each rate

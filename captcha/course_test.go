@@ -25,8 +25,8 @@ func rowNamed(rows []outcomes.Row, name string) outcomes.Count {
 	return outcomes.Count{}
 }
 
-// TestChallengesAreFollowed: a challenge that was loaded and solved, and whose solver came back, counts once in each step, by way
-// and device; whoever only looks at the page has not loaded it.
+// TestChallengesAreFollowed: a challenge that was loaded and solved, and whose solver came back, counts once in each
+// step, by way and device; whoever only looks at the page has not loaded it.
 func TestChallengesAreFollowed(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
 	phone := header("User-Agent", phoneAgent)
@@ -67,8 +67,8 @@ func TestChallengesAreFollowed(t *testing.T) {
 	}
 }
 
-// TestLateReturnDoesNotCount: a pass that is used for the first time after more than an hour, when its challenge is no longer
-// counted, does not count either.
+// TestLateReturnDoesNotCount: a pass that is used for the first time after more than an hour, when its challenge is no
+// longer counted, does not count either.
 func TestLateReturnDoesNotCount(t *testing.T) {
 	e := newEnv(t, nil)
 	a := e.solveIn(8 * time.Second)
@@ -79,8 +79,8 @@ func TestLateReturnDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestLoadedByWay: the picture of a form, of a script's challenge and of an XML partner's user count in the way in which they were
-// shown, the part of a silent check in its own.
+// TestLoadedByWay: the picture of a form, of a script's challenge and of an XML partner's user count in the way in
+// which they were shown, the part of a silent check in its own.
 func TestLoadedByWay(t *testing.T) {
 	e := newEnv(t, nil)
 	load := func(e *env, key string) {
@@ -113,8 +113,9 @@ func TestLoadedByWay(t *testing.T) {
 	}
 }
 
-// TestAnswersCountWhereTheyWereAsked: the way belongs to the challenge, however its answer comes: no way has more answers than it was
-// shown, or a solver of a page's digits by JSON would be one of "script", where nobody was asked. Forged keys count nowhere.
+// TestAnswersCountWhereTheyWereAsked: the way belongs to the challenge, however its answer comes: no way has more
+// answers than it was shown, or a solver of a page's digits by JSON would be one of "script", where nobody was asked.
+// Forged keys count nowhere.
 func TestAnswersCountWhereTheyWereAsked(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
 	e.c.cfg.PassesPerHour = 1000
@@ -148,8 +149,8 @@ func TestAnswersCountWhereTheyWereAsked(t *testing.T) {
 	}
 }
 
-// TestChallengesAreTold: challenges shown, tried, solved and given up are reported by way, language and network; machines
-// are named by their network, people in it are not.
+// TestChallengesAreTold: challenges shown, tried, solved and given up are reported by way, language and network;
+// machines are named by their network, people in it are not.
 func TestChallengesAreTold(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
 	e.c.cfg.PassesPerHour, e.c.cfg.PassesPerDay = 1000, 1000
@@ -183,7 +184,8 @@ func TestChallengesAreTold(t *testing.T) {
 	if person.Tried != 10 || person.Solved != 6 || person.GaveUp < 10 || person.Median != 8.7 || person.Quick != 0 {
 		t.Errorf("the person: %+v", person)
 	}
-	if machine := row(got.Networks, "198.51.100.0/24"); machine.Tried != 30 || machine.Solved != 30 || machine.Quick != 30 {
+	if machine := row(got.Networks, "198.51.100.0/24"); machine.Tried != 30 || machine.Solved != 30 ||
+		machine.Quick != 30 {
 		t.Errorf("the machine: %+v", machine)
 	}
 	if de := row(got.Languages, "de"); de.Tried != 10 {
@@ -208,10 +210,25 @@ func TestDeviceOf(t *testing.T) {
 	f("", "other")
 	f("curl/8.5.0", "other")
 	f(phoneAgent, "phone")
-	f("Mozilla/5.0 (Linux; Android 13; SM-X200) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "tablet")
+	f(
+		"Mozilla/5.0 (Linux; Android 13; SM-X200) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+		"tablet",
+	)
 	f("Mozilla/5.0 (Android 14; Tablet; rv:140.0) Gecko/140.0 Firefox/140.0", "tablet")
-	f("Mozilla/5.0 (iPad; CPU OS 12_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/12.1 Mobile/15E148 Safari/604.1", "tablet")
-	f("Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1", "phone")
-	f("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "desk")
-	f("Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "desk")
+	f(
+		"Mozilla/5.0 (iPad; CPU OS 12_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/12.1 Mobile/15E148 Safari/604.1",
+		"tablet",
+	)
+	f(
+		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1",
+		"phone",
+	)
+	f(
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+		"desk",
+	)
+	f(
+		"Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+		"desk",
+	)
 }

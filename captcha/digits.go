@@ -14,20 +14,17 @@ import (
 	"antirobot/captcha/picture"
 )
 
-// kind is one kind of challenge. Its question is sealed into the key as its secret: nothing else carries state. Further
-// kinds (stronger pictures, silent checks) are further implementations with their own code.
+// kind is one kind of challenge. Its question is sealed into the key as its secret: nothing else carries state.
 type kind interface {
-	// code names the kind inside keys; it is never reused for another kind.
+	// code names the kind inside keys and is never reused.
 	code() byte
-	// issue makes a new secret of at most maxSecret bytes. price is what the answer should cost, for a kind that has a
-	// price.
+	// issue makes a secret of at most maxSecret bytes. price is the cost of the answer, for kinds that have one.
 	issue(price int64) []byte
-	// check reports whether the answer is right. If the secret is hidden from the client, the time taken does not depend on
-	// how wrong the answer is. given is false for an empty answer: it spends no key.
+	// check compares in constant time if the secret is hidden from the client. given is false for an empty answer,
+	// which spends no key.
 	check(secret []byte, answer string) (right, given bool)
-	// render makes a medium of the challenge, or returns errNoMedium if the kind does not have it. id is the same for the
-	// same challenge, and so is the result within one process.
-	// level says how hard it is made, for a kind that has levels.
+	// render makes a medium of the challenge, or returns errNoMedium. The same id gives the same result within one
+	// process; level is the difficulty, for kinds that have one.
 	render(m media.Medium, id string, secret []byte, level uint8, lang string) ([]byte, error)
 }
 
@@ -36,7 +33,7 @@ var errNoMedium = errors.New("the challenge has no such medium")
 // maxSecret bounds the secret inside a key.
 const maxSecret = 64
 
-// kinds are the kinds that keys may name: the one issued by default, and the one that a service may offer besides.
+// kinds are the kinds that keys may name.
 type kinds struct {
 	issued kind
 	work   work
@@ -52,8 +49,8 @@ func (ks *kinds) byCode(code byte) kind {
 	return nil
 }
 
-// digits is a row of digits as a picture and as a sound. Machines read both well (see docs/threat-model.md): the price of a
-// pass lies in the rates, not here.
+// digits is a row of digits as a picture and as a sound. Machines read both well (docs/threat-model.md): the price of
+// a pass lies in the rates, not here.
 type digits struct {
 	n      int
 	styles []string
@@ -116,8 +113,8 @@ const pictureWidth, pictureHeight = 2 * dchest.StdWidth, 2 * dchest.StdHeight
 // maxAnswer bounds how many bytes of an answer are read.
 const maxAnswer = 128
 
-// appendDigits appends the values of an answer's digits, in any script; spaces and invisible characters are skipped. ok is
-// false for anything else, and for more digits than a secret may have.
+// appendDigits appends the values of an answer's digits, in any script; spaces and invisible characters are skipped.
+// ok is false for anything else, and for more digits than a secret may have.
 func appendDigits(dst []byte, answer string) (_ []byte, ok bool) {
 	if len(answer) > maxAnswer {
 		return dst, false
@@ -141,8 +138,8 @@ func appendDigits(dst []byte, answer string) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// digitValue returns the value of a decimal digit of any script. Unicode guarantees that such digits come in runs from zero
-// to nine, and the ranges of the table begin where a run does.
+// digitValue returns the value of a decimal digit of any script. Unicode guarantees that such digits come in runs
+// from zero to nine, and the ranges of the table begin where a run does.
 func digitValue(r rune) (byte, bool) {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi && t.Stride == 1 {

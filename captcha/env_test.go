@@ -70,7 +70,9 @@ func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceCo
 
 func (e *env) newCaptcha(cfg Config) *Captcha {
 	e.t.Helper()
-	c, err := New(cfg, Deps{Keys: spravka.NewKeys(e.ring), Store: e.store, Now: e.now, Log: zerolog.Nop(), bounds: &e.bounds})
+	c, err := New(
+		cfg, Deps{Keys: spravka.NewKeys(e.ring), Store: e.store, Now: e.now, Log: zerolog.Nop(), bounds: &e.bounds},
+	)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -88,7 +90,10 @@ func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceC
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	s, err := NewSettings(scfg, SettingsDeps{Service: name, Hosts: ownHosts{}, Cookies: id, Pages: e.set, Pictures: []string{scfg.Picture()}})
+	s, err := NewSettings(
+		scfg,
+		SettingsDeps{Service: name, Hosts: ownHosts{}, Cookies: id, Pages: e.set, Pictures: []string{scfg.Picture()}},
+	)
 	if err != nil {
 		e.t.Fatal(err)
 	}

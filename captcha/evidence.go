@@ -13,21 +13,21 @@ import (
 // evidenceScript is the script without a seal: nothing that Static serves.
 const evidenceScript = "evidence.js"
 
-// evidenceTTL is how long a page may be open before it tells anything.
+// evidenceTTL is how long after its load a page may report.
 const evidenceTTL = time.Hour
 
-// toldEvery and toldMany are how often, and how often at once, pages of an address are listened to, since each time the store keeps
-// something for an hour; a script to be told by is free.
+// Reports of an address are limited, since the store keeps a mark of each for an hour; scripts are free.
 const (
 	toldEvery = time.Minute / 300
 	toldMany  = 300
 )
 
-// Inserts returns the path of the script whose tag is put into the service's pages, empty for none, and whether their
-// Content-Security-Policy is changed where it forbids the script.
+// Inserts returns the path of the script to insert into the service's pages, empty for none, and whether a
+// Content-Security-Policy that forbids it is extended.
 func (s *Settings) Inserts() (path string, extends bool) { return s.inserted, s.extends }
 
-// EvidenceScript serves the script of a page, with a seal that binds what it says to its visitor. It is not to be kept.
+// EvidenceScript serves the script of a page, with a seal that binds its report to the visitor. It must not be
+// cached.
 func (c *Captcha) EvidenceScript(q *Request) Response {
 	if m := q.method(); m != "GET" && m != "HEAD" {
 		return c.pages.notAllowed(q, "GET, HEAD")
@@ -37,7 +37,8 @@ func (c *Captcha) EvidenceScript(q *Request) Response {
 		return c.Failed(q, 404, ReadsPage)
 	}
 	nonce := spravka.NewID()
-	seal := c.keys.Ring().SealSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), nonce[:], c.now().Add(evidenceTTL))
+	seal := c.keys.Ring().
+		SealSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), nonce[:], c.now().Add(evidenceTTL))
 	told, err := json.Marshal(map[string]string{"seal": string(seal), "to": q.prefix() + "/captcha/evidence"})
 	if err != nil {
 		panic("BUG: two strings do not encode: " + err.Error())
@@ -48,8 +49,8 @@ func (c *Captcha) EvidenceScript(q *Request) Response {
 	return a
 }
 
-// Evidence takes what a page says of its browser, once for each script that was served. Whatever is wrong with it, the
-// answer is empty, and nothing is held against the visitor.
+// Evidence takes the report of a page, once for each script that was served. If anything is wrong with it, the
+// response is empty all the same, and the visitor suffers no harm.
 func (c *Captcha) Evidence(q *Request) Response {
 	if q.method() != "POST" {
 		return c.pages.notAllowed(q, "POST")
@@ -66,15 +67,16 @@ func (c *Captcha) Evidence(q *Request) Response {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.patience)
 	defer cancel()
-	if first, err := c.store.Spend(ctx, append([]byte("captcha/evidence/"), nonce...), evidenceTTL); err != nil || !first {
+	if first, err := c.store.Spend(ctx, append([]byte("captcha/evidence/"), nonce...), evidenceTTL); err != nil ||
+		!first {
 		return a // unknown is better than twice
 	}
 	a.Evidence, a.Outcome = e, OutcomeEvidence
 	return a
 }
 
-// evidenceContext binds evidence to the service and to the visitor: to its browser's cookie, however young, or to whatever
-// else it is known by.
+// evidenceContext binds page telemetry to the service and the visitor: its browser's cookie, however young, or its
+// identity.
 func (q *Request) evidenceContext() []byte {
 	s := q.ID.Young()
 	if s.Kind == identity.KindNone {

@@ -15,7 +15,9 @@ func sealOf(t *testing.T, a Response) string {
 	t.Helper()
 	line, script, ok := strings.Cut(string(a.Body), ";\n")
 	var told struct{ Seal, To string }
-	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "var antirobotSeal=")), &told); !ok || err != nil || told.Seal == "" || !strings.HasPrefix(told.To, "/") {
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "var antirobotSeal=")), &told); !ok || err != nil ||
+		told.Seal == "" ||
+		!strings.HasPrefix(told.To, "/") {
 		t.Fatalf("%v: %.300s", err, a.Body)
 	}
 	if len(a.Body) > 4096 || !strings.Contains(script, "sendBeacon") {
@@ -24,13 +26,16 @@ func sealOf(t *testing.T, a Response) string {
 	return told.Seal
 }
 
-// TestPitfall12EvidenceIsLimited: who takes one script after the other fills no store with what it tells, and keeps nobody else from telling.
+// TestPitfall12EvidenceIsLimited: who takes one script after the other fills no store with what it tells, and keeps
+// nobody else from telling.
 func TestPitfall12EvidenceIsLimited(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Evidence = true })
 	taken := func(opts ...opt) bool {
 		seal := sealOf(t, e.c.EvidenceScript(e.request("GET", "https://example.com/captcha/evidence.js", opts...)))
 		opts = append([]opt{body("text/plain;charset=UTF-8", "1 "+seal+" 0")}, opts...)
-		return e.c.Evidence(e.request("POST", "https://example.com/captcha/evidence", opts...)).Outcome == OutcomeEvidence
+		return e.c.Evidence(
+			e.request("POST", "https://example.com/captcha/evidence", opts...),
+		).Outcome == OutcomeEvidence
 	}
 	n := 0
 	for range 2 * toldMany {

@@ -23,7 +23,8 @@ func fieldsOf(t testing.TB, page []byte) url.Values {
 	return fields
 }
 
-// formOf returns the fields of a page as a browser without scripts sends them, and the key that a script puts in their place.
+// formOf returns the fields of a page as a browser without scripts sends them, and the key that a script puts in their
+// place.
 func formOf(t testing.TB, page []byte) (fields url.Values, moving string) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(page))
@@ -110,7 +111,8 @@ func TestWrongAnswerLeadsBackWithStatusFailed(t *testing.T) {
 	_, fields := e.visit("https://example.com/x?y=1")
 	a := e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
 	loc := a.Get("Location")
-	if a.Status != 303 || !strings.HasPrefix(loc, "https://example.com/showcaptcha?cc=1&retpath=") || !strings.Contains(loc, "&status=failed") {
+	if a.Status != 303 || !strings.HasPrefix(loc, "https://example.com/showcaptcha?cc=1&retpath=") ||
+		!strings.Contains(loc, "&status=failed") {
 		t.Fatalf("%d to %q", a.Status, loc)
 	}
 	if cookies(&a)["spravka"] != "" || a.Outcome != OutcomeFailed {
@@ -120,7 +122,8 @@ func TestWrongAnswerLeadsBackWithStatusFailed(t *testing.T) {
 	if again.Get("key") == fields.Get("key") {
 		t.Error("the key is the same")
 	}
-	if !bytes.Contains(page.Body, []byte("<title>Error:")) || !bytes.Contains(page.Body, []byte(`role="alert"`)) || !bytes.Contains(page.Body, []byte("autofocus")) {
+	if !bytes.Contains(page.Body, []byte("<title>Error:")) || !bytes.Contains(page.Body, []byte(`role="alert"`)) ||
+		!bytes.Contains(page.Body, []byte("autofocus")) {
 		t.Error("the page does not tell the error")
 	}
 	if a := e.submit(again, e.answerOf(again.Get("key"))); a.Get("Location") != "https://example.com/x?y=1" {
@@ -194,13 +197,14 @@ func TestCookieDomain(t *testing.T) {
 	e := newEnv(t, func(_ *Config, _ *ServiceConfig, i *identity.ServiceConfig) { i.Domain = "example.com" })
 	_, fields := e.visit("https://example.com/")
 	a := e.submit(fields, e.answerOf(fields.Get("key")))
-	if !strings.Contains(cookies(&a)["spravka"], "; Domain=example.com") || a.Pass.Scope != spravka.ScopeOf("example.com") {
+	if !strings.Contains(cookies(&a)["spravka"], "; Domain=example.com") ||
+		a.Pass.Scope != spravka.ScopeOf("example.com") {
 		t.Errorf("%q, scope %x", cookies(&a)["spravka"], a.Pass.Scope)
 	}
 }
 
-// TestCookiesNeeded: a visitor whose browser keeps no cookies is told so before working on a challenge, and after two right
-// answers why these led nowhere; a visitor whose browser keeps them never sees either message.
+// TestCookiesNeeded: a visitor whose browser keeps no cookies is told so before working on a challenge, and after two
+// right answers why these led nowhere; a visitor whose browser keeps them never sees either message.
 func TestCookiesNeeded(t *testing.T) {
 	e := newEnv(t, nil)
 	const off, lost = "does not seem to accept cookies", "did not keep the cookie"
@@ -231,13 +235,21 @@ func TestCookiesNeeded(t *testing.T) {
 	// A browser that keeps the probe but loses the pass.
 	_, fields := e.open(a.Get("Location"), probe)
 	a = e.submit(fields, e.answerOf(fields.Get("key")), probe)
-	_, fields = e.visit("https://example.com/", header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])))
-	a = e.submit(fields, e.answerOf(fields.Get("key")), header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])))
+	_, fields = e.visit(
+		"https://example.com/",
+		header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])),
+	)
+	a = e.submit(
+		fields, e.answerOf(fields.Get("key")),
+		header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])),
+	)
 	again := header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"]))
 	if page, _ := e.visit("https://example.com/", again); !bytes.Contains(page.Body, []byte(lost)) {
 		t.Error("a lost pass is not told")
 	}
-	kept := header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])+"; spravka="+value(cookies(&a)["spravka"]))
+	kept := header(
+		"Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])+"; spravka="+value(cookies(&a)["spravka"]),
+	)
 	if page, _ := e.visit("https://example.com/", kept); bytes.Contains(page.Body, []byte(lost)) {
 		t.Error("told although the pass came back")
 	}
@@ -265,7 +277,8 @@ func TestLanguage(t *testing.T) {
 	page, fields := e.visit("https://example.com/x")
 	fields.Set("switch", "ru")
 	b := e.submit(fields, "12", header("Accept-Language", "en"))
-	if a := f("ru", b.Get("Location")); b.Status != 303 || b.Outcome != OutcomeNone || fieldsOf(t, a.Body).Get("retpath") != "https://example.com/x" {
+	if a := f("ru", b.Get("Location")); b.Status != 303 || b.Outcome != OutcomeNone ||
+		fieldsOf(t, a.Body).Get("retpath") != "https://example.com/x" {
 		t.Errorf("after the switch: %d to %q", b.Status, b.Get("Location"))
 	}
 	if !bytes.Contains(page.Body, []byte(`name=switch value=ru lang=ru`)) {
@@ -288,7 +301,9 @@ func TestTestAnswerIsMarked(t *testing.T) {
 	if a := e.submit(fields, "314159"); a.Outcome != OutcomeSolved || a.Get("X-Antirobot-Test") != "1" {
 		t.Error("the test answer is refused, or its answer not marked")
 	}
-	if b := e.c.ChallengeJSON(e.request("GET", "https://example.com/")).Body; !bytes.Contains(b, []byte(`"test":true`)) {
+	if b := e.c.ChallengeJSON(e.request("GET", "https://example.com/")).Body; !bytes.Contains(
+		b, []byte(`"test":true`),
+	) {
 		t.Errorf("%s", b)
 	}
 	_, fields = e.visit("https://example.com/")
@@ -309,7 +324,10 @@ func TestPrefix(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if !strings.Contains(string(e.c.ChallengeXML(e.request("GET", "https://example.com/"), false).Body), "https://example.com/_gate/captcha/image?key=") {
+	if !strings.Contains(
+		string(e.c.ChallengeXML(e.request("GET", "https://example.com/"), false).Body),
+		"https://example.com/_gate/captcha/image?key=",
+	) {
 		t.Error("the XML has another path")
 	}
 	_ = fields

@@ -7,15 +7,16 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/location"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
 
-// saved is a form that is carried through its challenge, sealed into a hidden field of the page. It is sent on once, and
-// only for whoever sent it: otherwise somebody else's page could make a visitor's browser send it, and the visitor would
-// get the answer, including cookies, meant for another.
+// saved is a form that is carried through its challenge, sealed into a hidden field of the page. It is sent on once,
+// and only for its sender: otherwise another site's page could make a visitor's browser send it, and the visitor
+// would get the response, including cookies, meant for another.
 type saved struct {
 	nonce   [16]byte
 	subject identity.Subject // who sent it
@@ -29,9 +30,7 @@ type saved struct {
 
 const (
 	savedVersion = 4
-	// savedBefore is the version without what was written: pages of a gateway before an update still bring it.
-	savedBefore = 3
-	// maxWritten bounds what the page shows of what was written, in bytes.
+	// maxWritten bounds the text on the page, in bytes.
 	maxWritten = 2000
 	// maxSavedHead bounds target and header fields of a saved request, in bytes.
 	maxSavedHead = 16 << 10
@@ -39,14 +38,14 @@ const (
 	requireShift = 4
 )
 
-// keptFields are taken from the request that answers, which comes from the same browser; all others of the form's own
-// request are sealed, so that what is delivered is what was sent.
+// keptFields come from the request that answers, which the same browser sends; all other fields are sealed, so that
+// the service gets the request as it was sent.
 func keptFields() []string {
 	return []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding", "Authorization"}
 }
 
-// sealed says whether a field of the form's own request is carried with it: all but those of the connection, those that
-// the gateway sets itself, and those that come with the answer. Credentials are sealed where the form had them.
+// sealed says whether a field of the form's own request is carried with it. Credentials are sealed if the form had
+// them.
 func sealed(v *request.View, name string) bool {
 	for _, answering := range []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"} {
 		if request.EqualFold([]byte(name), answering) {
@@ -56,8 +55,8 @@ func sealed(v *request.View, name string) bool {
 	return Carried(v, name)
 }
 
-// Carried says whether a field of a request is part of what was sent: all but those of the connection, and those that the
-// gateway sets itself.
+// Carried says whether a field belongs to the request as sent: all but those of the connection and those that the
+// gateway sets.
 func Carried(v *request.View, name string) bool {
 	for _, own := range []string{
 		"Host", "Content-Length", "Transfer-Encoding", "TE", "Trailer",
@@ -68,7 +67,8 @@ func Carried(v *request.View, name string) bool {
 		}
 	}
 	lower := strings.ToLower(name)
-	if strings.HasPrefix(lower, "x-forwarded-") || strings.HasPrefix(lower, "x-antirobot-") || strings.HasPrefix(lower, "proxy-") {
+	if strings.HasPrefix(lower, "x-forwarded-") || strings.HasPrefix(lower, "x-antirobot-") ||
+		strings.HasPrefix(lower, "proxy-") {
 		return false
 	}
 	for nominated := range strings.SplitSeq(string(v.Get("Connection")), ",") {
@@ -79,11 +79,13 @@ func Carried(v *request.View, name string) bool {
 	return true
 }
 
-// capture copies what will be sealed; ok is false if it is too large.
+// capture copies the parts to seal; ok is false if they are too large.
 func capture(q *Request, mark, grant string) (s saved, ok bool) {
-	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason, require: q.Require, written: beginning(q.Written), request: SavedRequest{
-		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
-	}}
+	s = saved{
+		nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason,
+		require: q.Require, written: beginning(q.Written),
+		request: SavedRequest{Method: q.method(), Target: string(q.View.Target), Body: q.Body},
+	}
 	size := len(s.request.Target) + len(s.request.Method) + len(mark)
 	for i := range q.View.Fields {
 		f := &q.View.Fields[i]
@@ -95,7 +97,7 @@ func capture(q *Request, mark, grant string) (s saved, ok bool) {
 	return s, size <= maxSavedHead
 }
 
-// beginning returns the beginning of a text as the page shows it.
+// beginning returns the beginning of a text for the page.
 func beginning(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	if len(text) <= maxWritten {
@@ -129,10 +131,9 @@ func (s *saved) append(dst []byte) []byte {
 var errSaved = errors.New("sealed request is malformed")
 
 func parseSaved(b []byte) (s saved, err error) {
-	if len(b) < 35 || b[0] != savedVersion && b[0] != savedBefore {
+	if len(b) < 35 || b[0] != savedVersion {
 		return saved{}, errSaved
 	}
-	before := b[0] == savedBefore
 	copy(s.nonce[:], b[1:])
 	s.subject.Kind = identity.Kind(b[17])
 	s.reason, s.require = templates.Reason(b[18]&(1<<requireShift-1)), Step(b[18]>>requireShift)
@@ -157,10 +158,7 @@ func parseSaved(b []byte) (s saved, err error) {
 		b = b[n:]
 		return t
 	}
-	s.mark, s.grant = text(), text()
-	if !before {
-		s.written = text()
-	}
+	s.mark, s.grant, s.written = text(), text(), text()
 	s.request.Method, s.request.Target = text(), text()
 	fields := number()
 	for range fields {
@@ -173,8 +171,8 @@ func parseSaved(b []byte) (s saved, err error) {
 	return s, err
 }
 
-// sameSender reports whether the form's sender is the one who answers now: they share a verified identity, or the browser's
-// mark, which survives a change of networks.
+// sameSender reports whether q comes from the form's sender: they share a verified identity, or the browser's mark,
+// which survives a change of networks.
 func (s *saved) sameSender(q *Request, p probeState) bool {
 	if p.returned && sameSecret(p.mark, s.mark) {
 		return true
@@ -192,8 +190,8 @@ type forms struct {
 	*asks
 }
 
-// ChallengeForm returns the captcha page directly instead of a redirect, for a form: the page carries the form's request,
-// or says before the visitor starts solving that it is too large to be carried.
+// ChallengeForm returns the captcha page instead of a redirect: the page carries the form's request, or says before
+// the visitor starts that it is too large to be carried.
 func (c *Captcha) ChallengeForm(q *Request) Response { return c.forms.challengeForm(q, "") }
 
 func (fs *forms) challengeForm(q *Request, grant string) Response {
@@ -219,15 +217,16 @@ func (fs *forms) challengeForm(q *Request, grant string) Response {
 	return fs.formPage(q, nil, string(token), asked, pr, templates.ProblemNone, at)
 }
 
-// askForm is ask for a page that carries a request.
 func (fs *forms) askForm(q *Request, at time.Time) question {
 	asked := fs.ladder.ask(q, q.least(), at)
 	asked.way = wayForm
 	return asked
 }
 
-// formPage is a page that carries a request, with the question that askForm has chosen.
-func (fs *forms) formPage(q *Request, p *params, token string, asked question, pr probeState, problem templates.Problem, at time.Time) Response {
+// formPage is a page that carries a request, with the question of askForm.
+func (fs *forms) formPage(
+	q *Request, p *params, token string, asked question, pr probeState, problem templates.Problem, at time.Time,
+) Response {
 	lang := fs.pages.language(q, p)
 	lost := fs.probes.cookiesLost(q, pr, at)
 	if !lost && asked.move {
@@ -253,7 +252,7 @@ func (fs *forms) formPage(q *Request, p *params, token string, asked question, p
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
 	a := fs.pages.html(q, 200, verdictCaptcha, lang)
-	// Without fetch metadata, on plain http or in older browsers, only Origin shows that this very page sent the answer,
+	// Without fetch metadata, on plain http or in older browsers, only Origin shows that this page sent the answer,
 	// and no-referrer would make it "null". This policy still tells other origins nothing.
 	a.set("Referrer-Policy", "same-origin")
 	fs.probes.probe(q, &a, pr)
@@ -263,14 +262,15 @@ func (fs *forms) formPage(q *Request, p *params, token string, asked question, p
 	return fs.asks.show(q, a, lang, page)
 }
 
-// overURL is where a page that carries a request asks whether its answer was right.
-func (ls *links) overURL(q *Request, at time.Time) string {
-	l := ls.signLink(q, q.Base+"/", false, at)
-	return q.Service.showURL(&l)
+func (fs *forms) checkingForm(q *Request, p *params, token string, asked question, at time.Time) Response {
+	page := fs.asks.checking(q, asked, "", at)
+	page.FormKept, page.Reason, page.Written, page.OverURL = true, q.Reason, q.Written, fs.links.overURL(q, at)
+	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
+	return fs.asks.showChecking(q, p, page, asked, "same-origin", at)
 }
 
-// tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor to go
-// back and send the form again.
+// tooLargePage says that a form can't be carried; after the right answer it asks the visitor to go back and send it
+// again.
 func (ak *asks) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := ak.pages.language(q, p)
 	ak.watch.noteShown(q, wayPage, at)
@@ -283,6 +283,30 @@ func (ak *asks) tooLargePage(q *Request, p *params, problem templates.Problem, a
 		ak.pages.rememberLang(q, &a, p)
 	}
 	return ak.show(q, a, lang, page)
+}
+
+// limitedForm makes a visitor with a carried form wait: the page carries it on, with the answer if r has a right one
+// that is not spent.
+func (fs *forms) limitedForm(q *Request, p *params, token string, wait time.Duration, r *result) Response {
+	fields := []templates.HiddenField{hidden(fieldSaved, token)}
+	switch {
+	case r == nil || !r.early:
+		fields = append(fields, hidden(fieldFresh, "1"))
+	case p.proof != "":
+		fields = append(fields, hidden("key", p.key), hidden("rep", p.rep), hidden(fieldProof, p.proof))
+	default:
+		fields = append(fields, hidden("key", p.key), hidden("rep", p.rep))
+	}
+	if p != nil && p.lang != "" {
+		fields = append(fields, hidden("lang", p.lang))
+	}
+	a := fs.pages.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{
+		Message: templates.Limited, Wait: wait, SendURL: q.prefix() + "/checkcaptcha", Hidden: fields,
+	})
+	a.set("Referrer-Policy", "same-origin") // the form says where it comes from
+	a.after(wait)
+	a.Outcome = OutcomeLimited
+	return a
 }
 
 // checkForm answers a page that carries a request: on to the service, or the page again with a new picture.
@@ -360,7 +384,9 @@ func (fs *forms) resend(q *Request, p *params, s saved, page answeringPage, at t
 	if !first {
 		return fs.pages.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}
-	_, _ = fs.store.Incr(ctx, sentKey(s.nonce), 1, formTTL) // if this fails, a reload gets one more challenge before it is told
+	_, _ = fs.store.Incr(
+		ctx, sentKey(s.nonce), 1, formTTL,
+	) // if this fails, a reload gets one more challenge before it is told
 	fs.count.resent.Inc()
 	for _, name := range keptFields() {
 		if name == "Authorization" && (page != pageOwn || s.has(name)) {
@@ -377,7 +403,7 @@ func (fs *forms) resend(q *Request, p *params, s saved, page answeringPage, at t
 // sentKey marks a form as sent on, for checks that must not spend anything.
 func sentKey(nonce [16]byte) []byte { return append([]byte("captcha/sent/"), nonce[:]...) }
 
-// wasSent reports whether a form was sent on: a visitor who reloads its answer is told so, and not challenged again.
+// wasSent reports whether a form was sent on: a reload of its response is not challenged again.
 func (fs *forms) wasSent(q *Request, s *saved) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), fs.patience)
 	defer cancel()
@@ -395,7 +421,7 @@ func (s *saved) has(name string) bool {
 	return false
 }
 
-// cameFrom is the page of the service that contained the form, or the service's start page.
+// cameFrom is the service's page with the form, or its start page.
 func (s *saved) cameFrom(q *Request) string {
 	for _, f := range s.request.Header {
 		if path, ok := strings.CutPrefix(f.Value, q.Base+"/"); ok && strings.EqualFold(f.Name, "Referer") {
@@ -403,4 +429,137 @@ func (s *saved) cameFrom(q *Request) string {
 		}
 	}
 	return q.Base + "/"
+}
+
+// answeringPage says, by its origin, which page sent the answer to a carried form. A browser adds the credentials of
+// our origin to any request that a page makes it send, while the sealed fields claim that the service's own page sent
+// it. So the answer must come from our own page.
+type answeringPage uint8
+
+const (
+	pageUnknown answeringPage = iota // not a current browser: nothing says where the answer comes from
+	pageOwn
+	pageForeign
+)
+
+func (q *Request) answeringPage() answeringPage {
+	if q.method() != "POST" {
+		return pageForeign // any page's link or picture could do this
+	}
+	if site := string(q.View.Get("Sec-Fetch-Site")); site != "" {
+		return pageIf(site == "same-origin") // the browser's own statement about the requested URL
+	}
+	if origin := string(q.View.Get("Origin")); origin != "" {
+		return pageIf(q.isOwnOrigin(origin)) // "null" is a page that hides its origin
+	}
+	if referer := string(q.View.Get("Referer")); referer != "" {
+		return pageIf(q.isOwnOrigin(referer))
+	}
+	return pageUnknown
+}
+
+func pageIf(own bool) answeringPage {
+	if own {
+		return pageOwn
+	}
+	return pageForeign
+}
+
+// isOwnOrigin reports whether a URL has the origin that the request was sent to.
+func (q *Request) isOwnOrigin(rawURL string) bool {
+	theirs, ok := location.Parse(rawURL)
+	ours, known := location.Parse(q.Base)
+	return ok && known && theirs.Scheme == ours.Scheme && theirs.Host == ours.Host && theirs.Port == ours.Port
+}
+
+// savedContext binds a carried form to its service and origin.
+func (q *Request) savedContext() []byte {
+	return spravka.AppendContext(nil, q.Service.name, string(request.AppendLower(nil, q.Base)))
+}
+
+// A carried form comes back to its own address. After the right answer a browser that keeps cookies is sent there
+// with 307, which repeats the captcha page's form, and with a cookie that says that the form was answered; then the
+// carried request is sent on. So the response stands under the service's own URL, and a reload finds that the form
+// was sent.
+
+const (
+	formCookie  = "antirobot_form"
+	formVersion = 2 // distinct from grantVersion
+)
+
+// comeBack sends a browser with a right answer to the address of its form. ok is false if the form has to be sent on
+// at once: without cookies, without a browser, or where a balancer sends others past the gateway.
+func (fs *forms) comeBack(q *Request, s *saved, page answeringPage, pr probeState, at time.Time) (a Response, ok bool) {
+	if q.Beside || !pr.returned || page != pageOwn || !strings.HasPrefix(s.request.Target, "/") {
+		return Response{}, false
+	}
+	path, _, _ := strings.Cut(s.request.Target, "?")
+	if q.Service.Route([]byte(path)) != EndpointNone {
+		return Response{}, false
+	}
+	if !plainPath(path) {
+		path = "/"
+	}
+	b := append([]byte{formVersion}, s.nonce[:]...)
+	token := fs.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(formTTL))
+	a = fs.pages.own(q, 307, "", verdictCaptcha)
+	a.add("Location", q.Base+s.request.Target)
+	a.add(
+		"Set-Cookie",
+		string(spravka.AppendSetCookie(nil, formCookie, token, "", path, formTTL, q.secure(), true, "Lax")),
+	)
+	return a, true
+}
+
+// plainPath reports whether a path can stand in a cookie and is the same to every browser.
+func plainPath(path string) bool {
+	return path == "/" || len(path) < 256 && validPrefix(strings.TrimSuffix(path, "/")) && !strings.Contains(path, "/.")
+}
+
+// CarriesForm reports whether a request may bring back a carried form; Resume decides.
+func (c *Captcha) CarriesForm(v *request.View) bool {
+	if string(v.Method) != "POST" ||
+		!request.HasPrefixFold(v.Get("Content-Type"), "application/x-www-form-urlencoded") {
+		return false
+	}
+	_, ok := v.Cookie(formCookie)
+	return ok
+}
+
+// Resume answers a request that brings back a carried form; ok is false for any other request.
+func (c *Captcha) Resume(q *Request) (a Response, ok bool) {
+	if q.BodyTooLarge || q.Partner != nil {
+		return Response{}, false
+	}
+	var p params
+	p.urlencoded(string(q.Body)) // the query is the service's
+	if p.saved == "" || p.key == "" {
+		return Response{}, false
+	}
+	at := c.now()
+	pr := c.probes.probeOf(q)
+	s, err := c.forms.openSaved(q, p.saved, at)
+	if err != nil && !errors.Is(err, spravka.ErrExpired) {
+		return Response{}, false // a field of the service's own
+	}
+	page := q.answeringPage()
+	if err != nil || page == pageForeign || !s.sameSender(q, pr) || s.request.Target != string(q.View.Target) {
+		return c.pages.message(q, &p, 410, verdictCaptcha, templates.FormExpired, ""), true
+	}
+	if c.forms.wasSent(q, &s) {
+		return c.pages.message(q, &p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q)), true
+	}
+	q.Reason, q.Require, q.Written = s.reason, s.require, s.written
+	if !c.forms.wasAnswered(q, &s, at) {
+		p.key = ""
+		return c.forms.formPage(q, &p, p.saved, c.forms.askForm(q, at), pr, templates.ProblemNone, at), true
+	}
+	return c.forms.resend(q, &p, s, page, at), true
+}
+
+// wasAnswered reports whether the browser's cookie says that the form's challenge was answered rightly.
+func (fs *forms) wasAnswered(q *Request, s *saved, at time.Time) bool {
+	token, _ := q.View.Cookie(formCookie)
+	b, err := fs.keys.Ring().Open(nil, spravka.PurposeGrant, q.keyContext(), token, at)
+	return err == nil && len(b) == 1+len(s.nonce) && b[0] == formVersion && [16]byte(b[1:]) == s.nonce
 }

@@ -18,20 +18,28 @@ const typed = "name=%D0%98%D0%B2%D0%B0%D0%BD&text=a+long+letter&key=not-ours&rep
 func (e *env) challengeForm(opts ...opt) (Response, url.Values) {
 	e.t.Helper()
 	all := append([]opt{
-		body("application/x-www-form-urlencoded", typed), header("Cookie", "session=42; L=abc"), header("Origin", "https://example.com"),
-		header("Referer", "https://example.com/write"), header("Sec-Fetch-Site", "same-origin"), header("Sec-Fetch-Mode", "navigate"),
+		body(
+			"application/x-www-form-urlencoded", typed,
+		), header("Cookie", "session=42; L=abc"), header("Origin", "https://example.com"),
+		header(
+			"Referer",
+			"https://example.com/write",
+		), header("Sec-Fetch-Site", "same-origin"), header("Sec-Fetch-Mode", "navigate"),
 		header("Sec-Fetch-Dest", "document"),
 	}, opts...)
 	a := e.c.ChallengeForm(e.request("POST", "https://example.com/letters?draft=1", all...))
 	return a, fieldsOf(e.t, a.Body)
 }
 
-// TestPitfall21FormIsNotLost: a form that a person filled in is sent on after the right answer: completely, once, and with
-// its own headers.
+// TestPitfall21FormIsNotLost: a form that a person filled in is sent on after the right answer: completely, once, and
+// with its own headers.
 func TestPitfall21FormIsNotLost(t *testing.T) {
 	e := newEnv(t, nil)
-	a, fields := e.challengeForm(header("X-Own", "forty-two"), header("Authorization", "Basic b3du"), header("Content-Encoding", "identity"),
-		header("Connection", "keep-alive, X-Hop"), header("X-Hop", "1"), header("X-Forwarded-For", "192.0.2.1"), header("X-Antirobot-Mark", "OK"))
+	a, fields := e.challengeForm(
+		header("X-Own", "forty-two"), header("Authorization", "Basic b3du"), header("Content-Encoding", "identity"),
+		header("Connection", "keep-alive, X-Hop"), header("X-Hop", "1"), header("X-Forwarded-For", "192.0.2.1"),
+		header("X-Antirobot-Mark", "OK"),
+	)
 	if a.Status != 200 || a.Get("X-Antirobot-Verdict") != "captcha" || !bytes.Contains(a.Body, []byte("is kept")) {
 		t.Fatalf("%d\n%s", a.Status, a.Body)
 	}
@@ -52,16 +60,22 @@ func TestPitfall21FormIsNotLost(t *testing.T) {
 	}
 	// Another picture, another language: nothing is lost.
 	more := url.Values{"new": {"1"}, "saved": again["saved"], "key": again["key"]}
-	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte("is kept")) || bytes.Contains(a.Body, []byte("<title>Error:")) {
+	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte("is kept")) ||
+		bytes.Contains(a.Body, []byte("<title>Error:")) {
 		t.Error("another picture")
 	}
 	more = url.Values{"switch": {"ru"}, "saved": again["saved"], "key": again["key"]}
-	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte(`lang="ru"`)) || fieldsOf(t, a.Body).Get("saved") != fields.Get("saved") {
+	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte(`lang="ru"`)) ||
+		fieldsOf(t, a.Body).Get("saved") != fields.Get("saved") {
 		t.Error("another language")
 	}
-	own := []opt{header("Accept", "text/html"), header("Referer", "null"), header("Origin", "null"), header("Sec-Fetch-Site", "same-origin"), header("X-Own", "other"), header("Authorization", "Basic other")}
+	own := []opt{
+		header("Accept", "text/html"), header("Referer", "null"), header("Origin", "null"),
+		header("Sec-Fetch-Site", "same-origin"), header("X-Own", "other"), header("Authorization", "Basic other"),
+	}
 	a = e.submit(again, e.answerOf(again.Get("key")), append(own, probe)...)
-	if a.Outcome != OutcomeSolved || cookies(&a)["spravka"] == "" || a.Status != 307 || a.Get("Location") != "https://example.com/letters?draft=1" {
+	if a.Outcome != OutcomeSolved || cookies(&a)["spravka"] == "" || a.Status != 307 ||
+		a.Get("Location") != "https://example.com/letters?draft=1" {
 		t.Fatalf("outcome %d, status %d, %v", a.Outcome, a.Status, a.Header)
 	}
 	a = e.comeBack(again, &a, append(own, probe)...)
@@ -125,7 +139,8 @@ func TestReloadOfASentFormIsTold(t *testing.T) {
 	e.c = e.newCaptcha(e.c.cfg) // on another node
 	for _, answer := range []string{rep, wrong(rep), ""} {
 		a := e.submit(fields, answer)
-		if a.Resend != nil || a.Status != 409 || !bytes.Contains(a.Body, []byte(`href="https://example.com/write"`)) || bytes.Contains(a.Body, []byte(`name="rep"`)) {
+		if a.Resend != nil || a.Status != 409 || !bytes.Contains(a.Body, []byte(`href="https://example.com/write"`)) ||
+			bytes.Contains(a.Body, []byte(`name="rep"`)) {
 			t.Errorf("%q: status %d\n%s", answer, a.Status, a.Body)
 		}
 	}
@@ -155,7 +170,9 @@ func TestFormIsSentOnlyForItsSender(t *testing.T) {
 		}
 	}
 	refuse("a visitor", e.submit(fields, rep))
-	refuse("a visitor with a probe", e.submit(fields, rep, header("Cookie", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")))
+	refuse(
+		"a visitor with a probe", e.submit(fields, rep, header("Cookie", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")),
+	)
 	refuse("cross-site", e.submit(fields, rep, from("198.51.100.66"), header("Sec-Fetch-Site", "cross-site")))
 	other := e.newService("other", DefaultServiceConfig(), identity.DefaultServiceConfig())
 	refuse("another service", e.submit(fields, rep, from("198.51.100.66"), service(other)))
@@ -197,7 +214,8 @@ func TestPitfall21TooLargeIsToldBefore(t *testing.T) {
 		}
 		fields = fieldsOf(t, b.Body)
 		b = e.submit(fields, e.answerOf(fields.Get("key")))
-		if b.Outcome != OutcomeSolved || !bytes.Contains(b.Body, []byte("go back in your browser")) || cookies(&b)["spravka"] == "" {
+		if b.Outcome != OutcomeSolved || !bytes.Contains(b.Body, []byte("go back in your browser")) ||
+			cookies(&b)["spravka"] == "" {
 			t.Errorf("%s: after the right answer %d\n%s", what, b.Status, b.Body)
 		}
 	}
@@ -213,7 +231,9 @@ func TestSavedRoundTrip(t *testing.T) {
 		s.subject.Kind = identity.Kind(rapid.Byte().Draw(t, "kind"))
 		copy(s.subject.ID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
 		for range rapid.IntRange(0, 5).Draw(t, "fields") {
-			s.request.Header = append(s.request.Header, HeaderField{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "value")})
+			s.request.Header = append(
+				s.request.Header, HeaderField{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "value")},
+			)
 		}
 		got, err := parseSaved(s.append(nil))
 		if err != nil || !reflect.DeepEqual(got, s) {
@@ -223,7 +243,10 @@ func TestSavedRoundTrip(t *testing.T) {
 }
 
 func FuzzSaved(f *testing.F) {
-	s := saved{mark: "m", request: SavedRequest{Method: "POST", Target: "/", Header: []HeaderField{{"a", "b"}}, Body: []byte("x")}}
+	s := saved{
+		mark:    "m",
+		request: SavedRequest{Method: "POST", Target: "/", Header: []HeaderField{{"a", "b"}}, Body: []byte("x")},
+	}
 	f.Add(s.append(nil))
 	f.Add(bytes.Repeat([]byte{1}, 40))
 	f.Add([]byte{})
@@ -257,12 +280,20 @@ func FuzzKey(f *testing.F) {
 // elsewhere.
 func FuzzCheck(f *testing.F) {
 	f.Add("key=a&rep=1", "saved=x", "application/x-www-form-urlencoded", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")
-	f.Add("format=json", "--b\r\nContent-Disposition: form-data; name=key\r\n\r\nx\r\n--b--", "multipart/form-data; boundary=b", "")
+	f.Add(
+		"format=json", "--b\r\nContent-Disposition: form-data; name=key\r\n\r\nx\r\n--b--",
+		"multipart/form-data; boundary=b", "",
+	)
 	f.Add("%&&=&key", "rep=%zz", "text/plain", ";;=;a")
 	e := newEnv(f, nil, manyChecks)
 	f.Fuzz(func(t *testing.T, query, text, contentType, cookie string) {
 		for _, method := range []string{"GET", "POST"} {
-			q := e.request(method, "https://example.com/checkcaptcha", body(contentType, text), header("Cookie", cookie))
+			q := e.request(
+				method,
+				"https://example.com/checkcaptcha",
+				body(contentType, text),
+				header("Cookie", cookie),
+			)
 			q.View.Query = []byte(query)
 			a := e.c.Check(q)
 			if a.Outcome == OutcomeSolved || a.Resend != nil || cookies(&a)["spravka"] != "" {

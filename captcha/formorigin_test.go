@@ -2,8 +2,8 @@ package captcha
 
 import "testing"
 
-// TestFormIsSentOnOnlyFromItsOwnPage: a browser adds its credentials for our origin to whatever another page makes it send,
-// whether a sibling site or the same host without encryption. Only an answer from our own page sends a form on.
+// TestFormIsSentOnOnlyFromItsOwnPage: a browser adds its credentials for our origin to whatever another page makes it
+// send, whether a sibling site or the same host without encryption. Only an answer from our own page sends a form on.
 func TestFormIsSentOnOnlyFromItsOwnPage(t *testing.T) {
 	type fields = map[string]string
 	for what, c := range map[string]struct {
@@ -43,7 +43,10 @@ func TestFormIsSentOnOnlyFromItsOwnPage(t *testing.T) {
 			if c.url != "" {
 				url = c.url
 			}
-			q := e.request("POST", url+"/checkcaptcha", append(opts, body("application/x-www-form-urlencoded", form.Encode()))...)
+			q := e.request(
+				"POST",
+				url+"/checkcaptcha",
+				append(opts, body("application/x-www-form-urlencoded", form.Encode()))...)
 			if c.method != "" {
 				q = e.request(c.method, url+"/checkcaptcha?"+form.Encode(), opts...)
 			}

@@ -11,7 +11,9 @@ import (
 func (e *env) comeBack(fields url.Values, a *Response, opts ...opt) Response {
 	e.t.Helper()
 	all := append([]opt{
-		body("application/x-www-form-urlencoded", fields.Encode()), header("Cookie", formCookie+"="+value(cookies(a)[formCookie])),
+		body(
+			"application/x-www-form-urlencoded", fields.Encode(),
+		), header("Cookie", formCookie+"="+value(cookies(a)[formCookie])),
 	}, opts...)
 	q := e.request("POST", a.Get("Location"), all...)
 	if !e.c.CarriesForm(q.View) {
@@ -29,7 +31,10 @@ func (e *env) comeBack(fields url.Values, a *Response, opts ...opt) Response {
 func TestFormEndsAtItsOwnAddress(t *testing.T) {
 	e := newEnv(t, nil)
 	a, fields := e.challengeForm()
-	browser := []opt{header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])), header("Sec-Fetch-Site", "same-origin")}
+	browser := []opt{
+		header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])),
+		header("Sec-Fetch-Site", "same-origin"),
+	}
 	a = e.submit(fields, e.answerOf(fields.Get("key")), browser...)
 	if a.Status != 307 || a.Resend != nil {
 		t.Fatalf("status %d", a.Status)
@@ -43,7 +48,9 @@ func TestFormEndsAtItsOwnAddress(t *testing.T) {
 	}
 	e.c = e.newCaptcha(e.c.cfg)
 	again := e.comeBack(fields, &a, browser...)
-	if again.Resend != nil || again.Status != 409 || !strings.Contains(string(again.Body), `href="https://example.com/write"`) || strings.Contains(string(again.Body), `name="rep"`) {
+	if again.Resend != nil || again.Status != 409 ||
+		!strings.Contains(string(again.Body), `href="https://example.com/write"`) ||
+		strings.Contains(string(again.Body), `name="rep"`) {
 		t.Errorf("reloaded: status %d\n%s", again.Status, again.Body)
 	}
 }
@@ -78,7 +85,9 @@ func TestFormComesBackOnlyAnswered(t *testing.T) {
 			t.Errorf("the service's own form %q is taken for a carried one", text)
 		}
 	}
-	if q := e.request("POST", right.Get("Location"), body("multipart/form-data; boundary=x", ""), cookie); e.c.CarriesForm(q.View) {
+	if q := e.request("POST", right.Get("Location"), body("multipart/form-data; boundary=x", ""), cookie); e.c.CarriesForm(
+		q.View,
+	) {
 		t.Error("a form of another kind is read")
 	}
 	e.pass(3 * time.Hour)
@@ -92,7 +101,8 @@ func TestFormIsSentAtOnceWithoutCookies(t *testing.T) {
 	if a := e.submit(fields, e.answerOf(fields.Get("key")), header("Sec-Fetch-Site", "same-origin")); a.Resend == nil {
 		t.Errorf("status %d", a.Status)
 	}
-	if !plainPath("/") || !plainPath("/a/b.c/") || plainPath("/a;b") || plainPath("/a/../b") || plainPath("//a") || plainPath("/a%2f") {
+	if !plainPath("/") || !plainPath("/a/b.c/") || plainPath("/a;b") || plainPath("/a/../b") || plainPath("//a") ||
+		plainPath("/a%2f") {
 		t.Error("the wrong paths stand in cookies")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"antirobot/identity"
 )
 
-// TestFrames: the check is shown in frames of the service's own host and of cors_origins; in any other frame a page opens it in a
-// tab of its own.
+// TestFrames: the check is shown in frames of the service's own host and of cors_origins; in any other frame a page
+// opens it in a tab of its own.
 func TestFrames(t *testing.T) {
 	open := newEnv(t, nil)
 	listed := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
@@ -27,7 +27,12 @@ func TestFrames(t *testing.T) {
 	f := func(e *env, outside bool, o []opt) {
 		t.Helper()
 		a := e.c.Redirect(e.request("GET", "https://example.com/a?b=c", o...))
-		form := e.c.ChallengeForm(e.request("POST", "https://example.com/send", append(o, body("application/x-www-form-urlencoded", "x=1"))...))
+		form := e.c.ChallengeForm(
+			e.request(
+				"POST",
+				"https://example.com/send",
+				append(o, body("application/x-www-form-urlencoded", "x=1"))...),
+		)
 		if !outside {
 			if a.Status != 302 || form.Status != 200 {
 				t.Errorf("a frame that may show the check gets %d, a form %d", a.Status, form.Status)
@@ -36,10 +41,15 @@ func TestFrames(t *testing.T) {
 		}
 		for _, a := range []Response{a, form} {
 			csp := a.Get("Content-Security-Policy")
-			if a.Status != 403 || a.Get("X-Frame-Options") != "" || !strings.Contains(csp, "frame-ancestors *") || strings.Contains(csp, "script-src") {
+			if a.Status != 403 || a.Get("X-Frame-Options") != "" || !strings.Contains(csp, "frame-ancestors *") ||
+				strings.Contains(csp, "script-src") {
 				t.Errorf("%d %v", a.Status, a.Header)
 			}
-			if !strings.Contains(string(a.Body), `href="https://example.com/showcaptcha?cc=1&amp;retpath=https%3A%2F%2Fexample.com%2F`) || !strings.Contains(string(a.Body), `target="_blank"`) {
+			if !strings.Contains(
+				string(a.Body),
+				`href="https://example.com/showcaptcha?cc=1&amp;retpath=https%3A%2F%2Fexample.com%2F`,
+			) ||
+				!strings.Contains(string(a.Body), `target="_blank"`) {
 				t.Errorf("no way out of the frame: %s", a.Body)
 			}
 		}

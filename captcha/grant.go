@@ -10,13 +10,13 @@ import (
 	"antirobot/spravka"
 )
 
-// A grant lets a message pass for which the rules required a captcha, without running them a second time. A form that is
-// carried through its challenge has the grant in its seal. For a request that its sender repeats, it is a cookie, sealed
-// over the message and the time of the challenge, and valid once, together with a pass earned since then. A pass serves
-// only one grant, so each message costs an answer of its own.
-
 // Message is the fingerprint of a message's contents.
 type Message = [32]byte
+
+// A grant lets a message pass for which the rules required a captcha, without running them again. A carried form has
+// it in its seal. For a request that its sender repeats it is a cookie, sealed over the message and the time of the
+// challenge, and valid once, together with a pass earned since then. A pass serves only one grant, so each message
+// costs an answer of its own.
 
 const (
 	grantVersion = 1
@@ -32,8 +32,8 @@ type grants struct {
 
 func grantName(m *Message) string { return grantCookie + hex.EncodeToString(m[:4]) }
 
-// ChallengeMessageForm is ChallengeForm for a request that the message rules challenge. A form that is too large to be
-// carried can be sent again after the right answer.
+// ChallengeMessageForm is ChallengeForm for a request that the message rules challenge. A form that is too large to
+// be carried can be sent again after the right answer.
 func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) Response {
 	a := c.forms.challengeForm(q, decision)
 	if q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
@@ -62,11 +62,16 @@ func (gr *grants) offerGrant(q *Request, a *Response, m *Message, decision strin
 
 func (gr *grants) grantField(q *Request, m *Message, token []byte, ttl time.Duration) HeaderField {
 	same := q.Service.sameSite
-	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, grantName(m), token, "", "/", ttl, q.secure() || same != "Lax", true, same))}
+	return HeaderField{
+		"Set-Cookie",
+		string(
+			spravka.AppendSetCookie(nil, grantName(m), token, "", "/", ttl, q.secure() || same != "Lax", true, same),
+		),
+	}
 }
 
-// TakeGrant spends the grant for a message, if q brings one together with a pass that validates it. It returns the decision
-// that was made about the message, and the field that removes the cookie.
+// TakeGrant spends the grant for a message, if q brings one with a pass that validates it. It returns the decision
+// about the message, and the field that removes the cookie.
 func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone HeaderField, ok bool) {
 	token, found := q.View.Cookie(grantName(m))
 	if !found || q.Partner != nil {
@@ -87,8 +92,8 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 	return "", HeaderField{}, false
 }
 
-// spendGrant reports, durably and for all nodes, whether the pass has served no grant yet. The mark outlives every grant
-// that the pass could serve.
+// spendGrant reports, durably and for all nodes, whether the pass has served no grant yet. The mark outlives every
+// grant that the pass could serve.
 func (gr *grants) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
 	nonce := p.ID
 	nonce[0] ^= 0xff // distinct from answers and forms in the node's own set

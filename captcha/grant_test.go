@@ -27,7 +27,9 @@ func grantOf(t *testing.T, a Response) string {
 
 // passBorn adds to the identity a pass that was earned at the given time.
 func passBorn(id *identity.Identity, n byte, at time.Time) {
-	id.Passes[id.NPasses] = spravka.Pass{ID: [16]byte{n}, Born: at.Unix(), Expires: at.Add(time.Hour).Unix(), Earned: true, Allowance: 10}
+	id.Passes[id.NPasses] = spravka.Pass{
+		ID: [16]byte{n}, Born: at.Unix(), Expires: at.Add(time.Hour).Unix(), Earned: true, Allowance: 10,
+	}
 	id.NPasses++
 }
 
@@ -69,7 +71,8 @@ func TestGrant(t *testing.T) {
 	})
 	refused("another message", &other, cookie, with(1, e.now()))
 	refused("forged", &m, cookie[:len(cookie)-2]+"xx", with(1, e.now()))
-	if d, ok := take(&m, cookie, func(id *identity.Identity) { with(1, e.now().Add(-time.Hour))(id); with(2, e.now())(id) }); !ok || d != "SPAM" {
+	if d, ok := take(&m, cookie, func(id *identity.Identity) { with(1, e.now().Add(-time.Hour))(id); with(2, e.now())(id) }); !ok ||
+		d != "SPAM" {
 		t.Errorf("refused: %q %v", d, ok)
 	}
 	refused("a second time", &m, cookie, with(2, e.now()))
@@ -110,7 +113,8 @@ func TestThrottled(t *testing.T) {
 	f := func(r Reader, want string) {
 		t.Helper()
 		a := e.c.Throttled(q, 1500*time.Millisecond, r)
-		if a.Status != 429 || a.Get("Retry-After") != "2" || a.Get("Cache-Control") != "no-store" || !strings.Contains(string(a.Body), want) {
+		if a.Status != 429 || a.Get("Retry-After") != "2" || a.Get("Cache-Control") != "no-store" ||
+			!strings.Contains(string(a.Body), want) {
 			t.Errorf("%d %v %s", a.Status, a.Header, a.Body)
 		}
 	}
@@ -125,7 +129,9 @@ func TestQuarantined(t *testing.T) {
 	q := e.request("POST", "https://shop.example/comments")
 	a := e.c.Quarantined(q, "SPAM", []string{"a<b", "c"})
 	if a.Status != 409 || a.Get("Cache-Control") != "no-store" || a.Get("X-Antirobot-Verdict") != "blocked" ||
-		string(a.Body) != `{"type":"quarantine","request-id":"`+q.RequestID+`","decision":"SPAM","tags":["a<b","c"]}`+"\n" {
+		string(
+			a.Body,
+		) != `{"type":"quarantine","request-id":"`+q.RequestID+`","decision":"SPAM","tags":["a<b","c"]}`+"\n" {
 		t.Errorf("%d %v %s", a.Status, a.Header, a.Body)
 	}
 }

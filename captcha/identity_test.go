@@ -8,8 +8,8 @@ import (
 	"antirobot/spravka"
 )
 
-// TestPassIsTheVisitorsIdentity: the pass of a right answer is verified on the next request by the package responsible for
-// that, for the visitor and for a partner's user, but never one for the other.
+// TestPassIsTheVisitorsIdentity: the pass of a right answer is verified on the next request by the package responsible
+// for that, for the visitor and for a partner's user, but never one for the other.
 func TestPassIsTheVisitorsIdentity(t *testing.T) {
 	for _, domain := range []string{"", "example.com"} {
 		icfg := identity.DefaultServiceConfig()
@@ -29,7 +29,8 @@ func TestPassIsTheVisitorsIdentity(t *testing.T) {
 		q := e.request("GET", "https://example.com/", jar)
 		var id identity.Identity
 		r.Resolve(&id, q.View, is)
-		if id.NPasses != 1 || id.Winner() != (identity.Subject{Kind: identity.KindSpravka, ID: solved.Pass.ID}) || id.Passes[0] != solved.Pass {
+		if id.NPasses != 1 || id.Winner() != (identity.Subject{Kind: identity.KindSpravka, ID: solved.Pass.ID}) ||
+			id.Passes[0] != solved.Pass {
 			t.Errorf("domain %q: %d passes, refused %v", domain, id.NPasses, id.Refused[:id.NRefused])
 		}
 		one, two := spravka.PartnerOf("one"), spravka.PartnerOf("two")
@@ -54,13 +55,21 @@ func TestPassIsTheVisitorsIdentity(t *testing.T) {
 	}
 }
 
-// TestPartnersUsersHaveARateEach: a partner answers for thousands of users from one address, so each has a separate rate.
+// TestPartnersUsersHaveARateEach: a partner answers for thousands of users from one address, so each has a separate
+// rate.
 func TestPartnersUsersHaveARateEach(t *testing.T) {
 	e := newEnv(t, nil, func(b *bounds) { b.checks = rate{1, 2} })
 	for i := range 10 {
 		user := from("198.51." + string(rune('0'+i)) + ".7")
 		x := readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", user, partner("one")), false))
-		a := e.c.XCheck(e.request("GET", "https://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key), from("192.0.2.1"), partner("one")))
+		a := e.c.XCheck(
+			e.request(
+				"GET",
+				"https://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key),
+				from("192.0.2.1"),
+				partner("one"),
+			),
+		)
 		if a.Outcome != OutcomeSolved {
 			t.Fatalf("user %d: status %d", i, a.Status)
 		}

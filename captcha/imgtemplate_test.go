@@ -23,7 +23,8 @@ func TestImageTemplateIsServed(t *testing.T) {
 				ImgURL string `json:"img-url"`
 			}
 		}
-		if err := json.Unmarshal(a.Body, &challenge); err != nil || !strings.HasPrefix(challenge.Captcha.ImgURL, "https://example.com"+path+"?") {
+		if err := json.Unmarshal(a.Body, &challenge); err != nil ||
+			!strings.HasPrefix(challenge.Captcha.ImgURL, "https://example.com"+path+"?") {
 			t.Fatalf("%v: %s", err, a.Body)
 		}
 		q := e.request("GET", challenge.Captcha.ImgURL)
@@ -52,7 +53,9 @@ func TestImageTemplateIsServed(t *testing.T) {
 	key, _, _ = strings.Cut(key, `"`)
 	q := one.request("GET", "https://example.com/one?a="+key)
 	q.Service = two
-	if img := one.c.Image(q); two.Route([]byte("/one")) != EndpointImage || two.Route([]byte("/two")) != EndpointImage || img.Status != 200 {
+	if img := one.c.Image(q); two.Route([]byte("/one")) != EndpointImage ||
+		two.Route([]byte("/two")) != EndpointImage ||
+		img.Status != 200 {
 		t.Errorf("another path's template: status %d", img.Status)
 	}
 	// It can't hide one of the gateway's own pages, and it does not exist for services that do not use it.

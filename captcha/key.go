@@ -2,7 +2,6 @@ package captcha
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"errors"
 	"net/netip"
@@ -14,13 +13,13 @@ import (
 	"antirobot/spravka"
 )
 
-// key is the content of a captcha key. It is sent encrypted, because it contains the answer.
+// key is the content of a captcha key. It is encrypted, because it contains the answer.
 type key struct {
 	kind    byte
 	channel channel
 	nonce   [16]byte   // ends with Captcha.home of the gateway that made it
 	issued  int64      // unix milliseconds
-	addr    netip.Addr // who is challenged; for a partner's user the X-Real-Ip
+	addr    netip.Addr // the client; for a partner's user the X-Real-Ip
 	partner uint64     // the XML partner's hash, 0: none
 	mark    uint64     // markHash of the browser's probe cookie
 	ret     uint64     // returnHash of the visitor's destination, 0: unknown
@@ -30,7 +29,7 @@ type key struct {
 	secret  []byte
 }
 
-// channel is where a key may be answered: a page's key is invalid for an XML partner and vice versa.
+// channel is where a key may be answered.
 type channel byte
 
 const (
@@ -38,8 +37,8 @@ const (
 	channelXML  channel = 2
 )
 
-// way is how a challenge is presented, which only the counts need to know. All keys of one challenge have the way that it
-// was shown in, so that no way has more answers than challenges.
+// way is how a challenge is presented, for the counts. All keys of one challenge have the way that it was shown in,
+// so that no way has more answers than challenges.
 type way byte
 
 const (
@@ -90,7 +89,7 @@ func parseKey(b []byte) (k key, ok bool) {
 	return k, k.channel == channelPage || k.channel == channelXML
 }
 
-// issuer makes the keys of challenges, and opens them.
+// issuer makes and opens the keys of challenges.
 type issuer struct {
 	*core
 	pages  *pages
@@ -113,21 +112,26 @@ func newIssuer(co *core, pg *pages, pb *probes, b *bounds) *issuer {
 	return is
 }
 
-// issue makes a key for who, the user of partner if that is not 0, and returns its token. to is the visitor's destination,
-// empty for a partner's user.
+// issue returns the token of a key for who, the user of partner if that is not 0. to is the visitor's destination.
 func (is *issuer) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
-	k := key{kind: is.kinds.issued.code(), channel: ch, way: wayXML, addr: who, partner: partner, asked: stepDigits, secret: is.digitsFor(q, 0)}
+	k := key{
+		kind: is.kinds.issued.code(), channel: ch, way: wayXML, addr: who, partner: partner, asked: stepDigits,
+		secret: is.digitsFor(q, 0),
+	}
 	return is.seal(q, &k, to, at)
 }
 
-// issueDigits makes a key for digits on a page or in JSON, whatever step is asked for.
+// issueDigits returns a key for digits on a page or in JSON, whatever step is required.
 func (is *issuer) issueDigits(q *Request, asked question, to string, at time.Time) string {
 	level := asked.level()
-	k := key{kind: is.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level, way: asked.way, secret: is.digitsFor(q, level)}
+	k := key{
+		kind: is.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level,
+		way: asked.way, secret: is.digitsFor(q, level),
+	}
 	return is.seal(q, &k, to, at)
 }
 
-// issueCheck makes a key for a silent check, a move or a press, and returns the work that it asks for.
+// issueCheck returns a key for a silent check, a move or a press, and its work.
 func (is *issuer) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
 	kd, shown := kind(silent{}), waySilent
 	switch {
@@ -136,10 +140,21 @@ func (is *issuer) issueCheck(q *Request, asked question, to string, at time.Time
 	case asked.step == stepPress:
 		kd, shown = press{}, wayPress
 	}
-	k := key{kind: kd.code(), channel: channelPage, way: shown, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(checkWork(asked.earned))}
+	k := key{
+		kind: kd.code(), channel: channelPage, way: shown, addr: q.ID.Addr, asked: asked.step,
+		secret: kd.issue(checkWork(asked.earned)),
+	}
 	t = work{}.task(k.secret[:workSeed+4])
 	t.Look = is.cfg.LookForDrivers && !asked.move && is.cfg.TestAnswer == "" // tests drive browsers
 	return is.seal(q, &k, to, at), t
+}
+
+func (is *issuer) newMoving(q *Request, asked question) *key {
+	level := uint8(min(asked.earned/passesPerLevel, maxLevel)) //nolint:gosec // at most maxLevel
+	return &key{
+		kind: movingCode, channel: channelPage, way: wayDynamic, addr: q.ID.Addr, asked: asked.step, level: level,
+		secret: moving{}.issue(0),
+	}
 }
 
 // seal completes a key and returns its token.
@@ -154,74 +169,19 @@ func (is *issuer) seal(q *Request, k *key, to string, at time.Time) string {
 		k.ret = returnHash(to)
 	}
 	var buf [keyFixed + maxSecret]byte
-	return string(is.keys.Ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(is.cfg.KeyTTL)))
+	return string(
+		is.keys.Ring().
+			SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(is.cfg.KeyTTL)),
+	)
 }
 
-// keyContext binds keys and sealed requests to service and host.
-func (q *Request) keyContext() []byte {
-	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host))
-}
-
-// passID is the ID of the pass that a right answer earns: of one key there is never more than one.
-func (k *key) passID() (id [16]byte) {
-	sum := sha256.Sum256(append([]byte("pass of "), k.nonce[:]...))
-	copy(id[:], sum[:])
-	return id
-}
-
-// again is what an answer to a spent key means: whoever brings the pass that the key earned has pressed twice.
-func (q *Request) again(k *key) state {
-	if q.earned(k) {
-		return stateHas
+// digitsFor makes the digits of a new challenge.
+func (is *issuer) digitsFor(q *Request, level uint8) []byte {
+	if digits := is.maker.Digits(level, func() string { return is.pages.language(q, nil).Voice }); digits != nil {
+		return digits
 	}
-	return stateUsed
+	return is.kinds.issued.issue(0)
 }
-
-// earned reports whether the visitor brings the pass that the key earned.
-func (q *Request) earned(k *key) bool {
-	id := k.passID()
-	for i := range q.ID.NPasses {
-		if q.ID.Passes[i].ID == id {
-			return true
-		}
-	}
-	return false
-}
-
-// passedSince reports whether the visitor of a link has a pass that it had not when the link was made: a visitor who presses twice,
-// goes back to the captcha page, reloads it or has it in another tab is led on. Where the pass does not serve (it is spent, or more is
-// asked for), the visitor is stopped again, and the next link knows the pass.
-func (q *Request) passedSince(l *link) bool {
-	mark := q.passMark()
-	return mark != "" && l.passes() != mark
-}
-
-// passMark is a short mark of the passes that the visitor has earned; empty: there are none.
-func (q *Request) passMark() string {
-	var all [linkPasses]byte
-	some := false
-	for i := range q.ID.NPasses {
-		p := &q.ID.Passes[i]
-		if !p.Earned {
-			continue
-		}
-		some = true
-		sum := sha256.Sum256(append([]byte("has "), p.ID[:]...))
-		for j := range all { // in whichever order the cookies come
-			all[j] ^= sum[j]
-		}
-	}
-	if !some {
-		return ""
-	}
-	return base64.RawURLEncoding.EncodeToString(all[:])[:linkPasses]
-}
-
-// Reasons why a key can't be answered.
-var (
-	errKeyExpired = errors.New("captcha key expired")
-	errKeyForeign = errors.New("captcha key is none of ours, or for another place")
-)
 
 // open reads a key that was issued for this service and host.
 func (is *issuer) open(q *Request, token string, at time.Time) (key, kind, error) {
@@ -240,7 +200,78 @@ func (is *issuer) open(q *Request, token string, at time.Time) (key, kind, error
 	return k, kd, nil
 }
 
-// sameNet reports whether two addresses are charged to the same network.
+var (
+	errKeyExpired = errors.New("captcha key expired")
+	errKeyForeign = errors.New("captcha key is none of ours, or for another place")
+)
+
+// shownTo reports whether q comes from where the key was issued: the same network, or the same browser, which may
+// have changed networks. A partner's user is seen in no other request.
+func (is *issuer) shownTo(k *key, q *Request) bool {
+	if k.partner != 0 || sameNet(k.addr, q.ID.Addr) {
+		return true
+	}
+	p := is.probes.probeOf(q)
+	return p.returned && markHash(p.mark) == k.mark
+}
+
+// answerableBy reports whether q may answer the key. A partner is trusted about its user, to whom the pass is bound.
+// A visitor may answer from another network with the mark of the browser; price and pass stay with the network of the
+// key.
+func (is *issuer) answerableBy(q *Request, k *key) bool {
+	if k.partner != 0 {
+		return q.Partner == nil || k.partner == q.partnerHash()
+	}
+	return q.Partner == nil && is.shownTo(k, q)
+}
+
+// keyContext binds keys and sealed requests to service and host.
+func (q *Request) keyContext() []byte {
+	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host))
+}
+
+// passID is the ID of the pass that a right answer earns: one key never earns two.
+func (k *key) passID() (id [16]byte) {
+	sum := sha256.Sum256(append([]byte("pass of "), k.nonce[:]...))
+	copy(id[:], sum[:])
+	return id
+}
+
+// step is the step that a right answer passes.
+func (k *key) step() Step {
+	switch k.kind {
+	case silentCode, moveCode:
+		return stepSilent
+	case pressCode:
+		return stepPress
+	case movingCode:
+		return stepDynamic
+	default:
+		return stepDigits
+	}
+}
+
+// read reports whether a person reads or hears the challenge, rather than the browser working it out.
+func (k *key) read() bool { return k.kind == digitsCode || k.kind == movingCode }
+
+// again is the state of an answer to a spent key: a visitor with the pass that the key earned has pressed twice.
+func (q *Request) again(k *key) state {
+	if q.earned(k) {
+		return stateHas
+	}
+	return stateUsed
+}
+
+func (q *Request) earned(k *key) bool {
+	id := k.passID()
+	for i := range q.ID.NPasses {
+		if q.ID.Passes[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
+
 func sameNet(a, b netip.Addr) bool {
 	return identity.NetOf(a) == identity.NetOf(b)
 }

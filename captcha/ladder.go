@@ -1,11 +1,9 @@
 package captcha
 
 import (
-	"cmp"
-	"encoding/base64"
-	"encoding/binary"
+	"errors"
+	"fmt"
 	"net/netip"
-	"strings"
 	"time"
 
 	"antirobot/bounded"
@@ -13,7 +11,153 @@ import (
 	"antirobot/identity"
 )
 
-// question is what the ladder says about one challenge.
+// Rules of the ladder:
+//  1. Each step asks more of a visitor than the one below it, and earns no less.
+//  2. A step is chosen from the suspicion, the service's demand, what the address has earned, and the steps that the
+//     visitor failed. No visitor gets a lower step than the service demands.
+//  3. An answer to a higher step than the required one always counts.
+
+// Step is one step of the ladder; a higher one asks for more. The zero value is no step.
+type Step uint8
+
+// Rules of the ladder:
+//   1. Each step asks more of a visitor than the one below it, and earns no less.
+//   2. A step is chosen from the suspicion, the service's demand, what the address has earned, and the steps that the
+//      visitor failed. No visitor gets a lower step than the service demands.
+//   3. An answer to a higher step than the required one always counts.
+
+// The steps.
+const (
+	stepNone    Step = iota
+	stepSilent       // the browser is checked, and nothing is asked of the person
+	stepPress        // a button is pressed
+	stepDigits       // digits are read from a picture or heard
+	stepDynamic      // a moving picture is followed, act by act
+	stepCount
+)
+
+var stepNames = [stepCount]string{"none", "silent", "press", "digits", "dynamic"}
+
+// String returns the step's name in configurations and fields.
+func (s Step) String() string {
+	if s < stepCount {
+		return stepNames[s]
+	}
+	return "unknown"
+}
+
+// parseStep returns the step of a name.
+func parseStep(name string) (Step, bool) {
+	for s := stepSilent; s < stepCount; s++ {
+		if stepNames[s] == name {
+			return s, true
+		}
+	}
+	return stepNone, false
+}
+
+// StepsConfig is a service's choice of steps.
+type StepsConfig struct {
+	// Robot is the step for robots, Unsure for visitors who may be people.
+	Robot  string `mapstructure:"robot"`
+	Unsure string `mapstructure:"unsure"`
+	// Top is the highest step that price and failures lead to; Robot, Unsure and the service's demand may be higher.
+	Top string `mapstructure:"top"`
+	// RaiseAfter is after how many passes of an address within the last hour the step rises, and rises again; 0:
+	// never.
+	RaiseAfter int64 `mapstructure:"raise_after"`
+}
+
+func defaultSteps() StepsConfig {
+	return StepsConfig{Robot: "digits", Unsure: "silent", Top: "dynamic", RaiseAfter: 20}
+}
+
+// Validate returns all problems, each with its path below the section.
+func (p *StepsConfig) Validate() error {
+	var errs []error
+	for _, n := range [...]struct{ key, name string }{{"robot", p.Robot}, {"unsure", p.Unsure}, {"top", p.Top}} {
+		if _, ok := parseStep(n.name); !ok {
+			errs = append(errs, fmt.Errorf("%s: %.40q is not silent, press, digits or dynamic", n.key, n.name))
+		}
+	}
+	if p.RaiseAfter < 0 || p.RaiseAfter > 1_000_000 {
+		errs = append(errs, fmt.Errorf("raise_after: %d is outside 0 to 1000000", p.RaiseAfter))
+	}
+	return errors.Join(errs...)
+}
+
+// stepRules is a StepsConfig prepared for use.
+type stepRules struct {
+	robot, unsure, top Step
+	raiseAfter         int64
+}
+
+func newStepRules(p StepsConfig) stepRules {
+	l := stepRules{raiseAfter: p.RaiseAfter}
+	l.robot, _ = parseStep(p.Robot)
+	l.unsure, _ = parseStep(p.Unsure)
+	l.top, _ = parseStep(p.Top)
+	return l
+}
+
+// first returns the step for a suspicion.
+func (l stepRules) first(unsure bool) Step {
+	if unsure {
+		return l.unsure
+	}
+	return l.robot
+}
+
+// climb raises least by the steps that the visitor failed, and by what the address earned within the last hour.
+func (l stepRules) climb(least Step, failed, earned int64) Step {
+	up := failed
+	if l.raiseAfter > 0 {
+		up += earned / l.raiseAfter
+	}
+	return max(least, Step(min(int64(least)+up, int64(l.top)))) //nolint:gosec // at most the top
+}
+
+// checkHashes is the work of a silent check and of a press, in expected computations of SHA-256.
+const checkHashes = 20_000
+
+// Percent of a pass's allowance that a step earns; digits and a dynamic puzzle earn all of it. insteadPercent is the
+// share for digits in place of a dynamic puzzle.
+const (
+	silentPercent  = 25
+	pressPercent   = 50
+	insteadPercent = 50
+)
+
+// worthOf returns what an answer to step earns of an allowance, when asked was required: at least 1.
+func worthOf(step, asked Step, allowance uint32) uint32 {
+	percent := int64(100)
+	switch step {
+	case stepSilent:
+		percent = silentPercent
+	case stepPress:
+		percent = pressPercent
+	}
+	if step < asked {
+		percent = percent * insteadPercent / 100
+	}
+	return max(1, uint32(int64(allowance)*percent/100)) //nolint:gosec // a share of it
+}
+
+func shareOf(step, asked Step) float64 {
+	return float64(worthOf(step, asked, whole)) / whole
+}
+
+// worth is what a right answer to k earns after e: never less than the floor of all passes.
+func (c *Config) worth(k *key, e *earned) uint32 {
+	full := c.Pass.AllowanceOf(e.prior)
+	return max(worthOf(k.step(), k.asked, full), min(full, c.Pass.Floor()))
+}
+
+// checkWork returns the work of a browser check: a quarter more for each pass that the address earned within the last
+// hour, up to four times.
+func checkWork(earned int64) int64 { return min(checkHashes*(4+earned)/4, 4*checkHashes) }
+
+// question is the choice of the ladder for one challenge.
 type question struct {
 	step   Step  // the step that is asked for
 	move   bool  // first, the browser may prove that a pass from another network is its own
@@ -34,16 +178,15 @@ const (
 	passesPerLevel = 5
 )
 
-// climbs is the memory behind the ladder: how many passes an address earned, and who was checked. Safe for concurrent use.
+// climbs remembers the passes of addresses and the checks of visitors. Safe for concurrent use.
 type climbs struct {
 	earned *bounded.Rate // by address
 	checks *bounded.Rate // by visitor: the checks of the browser
-	let    *bounded.Rate // by address: passes that checks earned for what was read
+	let    *bounded.Rate // by address: passes earned by checks because of the network's reading
 }
 
-// A pass is forgotten in passFades. A failed check raises its visitor by one step, and so do checksPerStep checks that were
-// passed: whoever is checked all the time is asked for more, and a browser that loses its passes does not go in circles. A
-// step fades in stepFades.
+// A pass fades in passFades. A failed check raises its visitor by one step, and so do checksPerStep passed ones, so
+// that a browser that loses its passes does not go in circles. A step fades in stepFades.
 const (
 	passFades     = 3 * time.Minute
 	passParts     = 4 // in which a pass is counted: a check of the browser, which earns less than digits, counts less
@@ -51,8 +194,8 @@ const (
 	checksPerStep = 4
 	climbsAhead   = 256 // how many are remembered at once
 
-	// For what its network has read an address is checked silently as often as a pass is worth, per household; then it is asked for digits,
-	// until a day has passed: else a driver that hides would read as much for checks as a solver does for digits.
+	// Because of its network's reading an address gets as many silent checks a day as a pass is worth, per household,
+	// then digits: otherwise a hidden driver would read as much for checks as a solver does for digits.
 	letChecks = 4
 	letFades  = 24 * time.Hour / letChecks
 )
@@ -70,8 +213,8 @@ func (c *climbs) passes(a netip.Addr, at time.Time) int64 {
 	return int64(c.earned.Ahead(c.earned.AddrKey(a, 0), at) / passFades)
 }
 
-// earn counts the pass that an address has earned by an answer to k, or the share of one that it counts for; read says that it was asked
-// for what its network has read.
+// earn counts the pass, or the share of one, that an address earned by an answer to k. read says that its network's
+// reading was the reason for the challenge.
 func (c *climbs) earn(k *key, share float64, read bool, at time.Time) {
 	if read && k.step() < stepDigits {
 		c.let.Take(c.let.AddrKey(k.addr, 0), at)
@@ -82,7 +225,7 @@ func (c *climbs) earn(k *key, share float64, read bool, at time.Time) {
 	}
 }
 
-// visitorKey is the checks limiter's key of a visitor: the strongest identity, or the address and the kind of browser.
+// visitorKey is the strongest identity, or the address and the kind of browser.
 func (c *climbs) visitorKey(q *Request) uint64 {
 	w := q.ID.Winner()
 	if w.Kind == identity.KindIP {
@@ -91,7 +234,7 @@ func (c *climbs) visitorKey(q *Request) uint64 {
 	return c.checks.Key(append([]byte{byte(w.Kind)}, w.ID[:]...))
 }
 
-// note counts a check that was answered; a failed one counts as checksPerStep.
+// note counts a check; a failed one counts as checksPerStep.
 func (c *climbs) note(q *Request, passed bool, at time.Time) {
 	n := checksPerStep
 	if passed {
@@ -103,31 +246,7 @@ func (c *climbs) note(q *Request, passed bool, at time.Time) {
 	}
 }
 
-// step is the step that a right answer to the key passes.
-func (k *key) step() Step {
-	switch k.kind {
-	case silentCode, moveCode:
-		return stepSilent
-	case pressCode:
-		return stepPress
-	case movingCode:
-		return stepDynamic
-	default:
-		return stepDigits
-	}
-}
-
-// worth is what a right answer to k earns, given what was earned including it: never less than the floor of all passes, or
-// than its kind earns where that is smaller.
-func (c *Config) worth(k *key, e *earned) uint32 {
-	full := c.Pass.AllowanceOf(e.prior)
-	return max(worthOf(k.step(), k.asked, full), min(full, c.Pass.Floor()))
-}
-
-// read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.
-func (k *key) read() bool { return k.kind == digitsCode || k.kind == movingCode }
-
-// least is the least step that q is asked for, whatever it costs: the one that the service asks for, if it does.
+// least is the lowest step for q: the one that the service requires, if any.
 func (q *Request) least() Step {
 	if q.Require != stepNone {
 		return q.Require
@@ -142,7 +261,7 @@ type ladder struct {
 	visitors Visitors
 }
 
-// ask chooses the step for q, from the least one that may be asked for.
+// ask chooses the step for q, at least least.
 func (ld *ladder) ask(q *Request, least Step, at time.Time) question {
 	var e earned
 	e.levelsOf(q.ID.Addr, ld.visitors)
@@ -150,52 +269,12 @@ func (ld *ladder) ask(q *Request, least Step, at time.Time) question {
 	if ld.cfg.TestAnswer != "" {
 		earned = 0 // tests of a site solve as often as they like
 	}
-	if q.Read && least < stepDigits && float64(ld.climbs.let.Ahead(ld.climbs.let.AddrKey(q.ID.Addr, 0), at)) > (letChecks-0.5)*float64(letFades)*e.levels[0].places {
+	if q.Read && least < stepDigits &&
+		float64(ld.climbs.let.Ahead(ld.climbs.let.AddrKey(q.ID.Addr, 0), at)) > (letChecks-0.5)*float64(
+			letFades,
+		)*e.levels[0].places {
 		least = q.Service.ladder.climb(least, int64(stepDigits-least), 0)
 	}
 	failed := int64(ld.climbs.checks.Ahead(ld.climbs.visitorKey(q), at) / stepFades)
 	return question{step: q.Service.ladder.climb(least, failed, earned), earned: earned}
-}
-
-// A link says in its u which step its visitor is asked for at least, and in which network: elsewhere, and when the link has
-// expired, the present verdict alone decides.
-const (
-	linkPasses = 2 // characters
-	linkStep   = 1 // a digit
-	linkNet    = 3 // characters
-	linkTail   = linkPasses + linkStep + linkNet
-)
-
-func (q *Request) linkTail(least Step) string {
-	return cmp.Or(q.passMark(), noPasses) + string('0'+byte(least)) + q.netMark()
-}
-
-// noPasses stands in links where the visitor had none.
-const noPasses = "--"
-
-// passes is the mark of the passes that the visitor of a link had when it was made; empty if the link does not say.
-func (l *link) passes() string {
-	if len(l.u) < linkTail {
-		return ""
-	}
-	return l.u[len(l.u)-linkTail:][:linkPasses]
-}
-
-// netMark is a short mark of q's network.
-func (q *Request) netMark() string {
-	b := binary.BigEndian.AppendUint64(nil, identity.NetKey(identity.NetOf(q.ID.Addr)))
-	return base64.RawURLEncoding.EncodeToString(b)[:linkNet]
-}
-
-// leastOf is the least step for the visitor of a link of ours.
-func (ls *links) leastOf(q *Request, l *link, at time.Time) Step {
-	rest, mine := strings.CutSuffix(l.u, q.netMark())
-	if !mine || rest == "" || !ls.fresh(q, l, at) {
-		return q.least()
-	}
-	said := Step(rest[len(rest)-1] - '0')
-	if said < stepSilent || said > stepDynamic {
-		return q.least()
-	}
-	return max(said, q.Require)
 }

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// TestALostResponse: a browser that sends its right answer again within a minute, because the response to the first one was
-// lost, is given the same pass again, on each node and in each form; nobody else is, and nothing is earned by it.
+// TestALostResponse: a browser that sends its right answer again within a minute, because the response to the first
+// one was lost, is given the same pass again, on each node and in each form; nobody else is, and nothing is earned by
+// it.
 func TestALostResponse(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	page, fields := e.visit("https://example.com/a")
@@ -18,7 +19,10 @@ func TestALostResponse(t *testing.T) {
 	}
 	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg)}
 	probe := header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"]))
-	other := header("User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36")
+	other := header(
+		"User-Agent",
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36",
+	)
 	f := func(what string, want bool, rep string, opts ...opt) {
 		t.Helper()
 		for n, node := range nodes {
@@ -77,7 +81,10 @@ func TestALostResponseIsTheBrowsers(t *testing.T) {
 func TestALostResponseToAForm(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	page, fields := e.challengeForm()
-	browser := []opt{header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])), header("Sec-Fetch-Site", "same-origin")}
+	browser := []opt{
+		header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])),
+		header("Sec-Fetch-Site", "same-origin"),
+	}
 	rep := e.answerOf(fields.Get("key"))
 	first := e.submit(fields, rep, browser...)
 	again := e.submit(fields, rep, browser...)
@@ -103,7 +110,14 @@ func TestALostResponseToAPartner(t *testing.T) {
 	x := readXML(t, a)
 	var ids [][16]byte
 	for range 2 {
-		a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key), from("192.0.2.200"), site))
+		a = e.c.XCheck(
+			e.request(
+				"GET",
+				"http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key),
+				from("192.0.2.200"),
+				site,
+			),
+		)
 		ids = append(ids, e.passOf(&a).ID)
 	}
 	if ids[0] != ids[1] {

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -27,7 +26,7 @@ type pictures struct {
 // Image handles GET /captcha/image.
 func (c *Captcha) Image(q *Request) Response { return c.pictures.media(q, media.Picture, "image/png") }
 
-// Audio handles GET /captcha/audio. It supports ranges: Safari plays nothing without them.
+// Audio handles GET /captcha/audio, with ranges, without which Safari plays nothing.
 func (c *Captcha) Audio(q *Request) Response { return c.pictures.media(q, media.Sound, "audio/wav") }
 
 func (pc *pictures) media(q *Request, m media.Medium, contentType string) Response {
@@ -49,7 +48,8 @@ func (pc *pictures) media(q *Request, m media.Medium, contentType string) Respon
 		}
 	}
 	k, kd, err := pc.issuer.open(q, p.key, at)
-	if err != nil || k.read() { // the part of a check costs nothing: an address where many are checked is not led to digits for it
+	if err != nil ||
+		k.read() { // the part of a check costs nothing: an address where many are checked is not led to digits for it
 		rate := pc.rates[m]
 		if wait := rate.Take(rate.AddrKey(q.ID.Addr, 0), at); wait > 0 {
 			return refuse(429, "limited", wait)
@@ -89,18 +89,7 @@ func (pc *pictures) media(q *Request, m media.Medium, contentType string) Respon
 	return a
 }
 
-// retryBusy is how long a client is asked to wait when rendering is overloaded.
 const retryBusy = time.Second
-
-// shownTo reports whether q comes from where the key was issued: the same network, or the same browser, which may have
-// changed networks in the meantime or use IPv4 here and IPv6 there. We see a partner's user in no other request.
-func (is *issuer) shownTo(k *key, q *Request) bool {
-	if k.partner != 0 || sameNet(k.addr, q.ID.Addr) {
-		return true
-	}
-	p := is.probes.probeOf(q)
-	return p.returned && markHash(p.mark) == k.mark
-}
 
 // renderOnce returns a medium of a challenge, rendered now or earlier.
 func (pc *pictures) renderOnce(q *Request, m media.Medium, k *key, kd kind, voice string) ([]byte, error) {
@@ -128,30 +117,8 @@ func (pc *pictures) renderOnce(q *Request, m media.Medium, k *key, kd kind, voic
 	return body, err
 }
 
-// digitsFor makes the digits of a new challenge.
-func (is *issuer) digitsFor(q *Request, level uint8) []byte {
-	if digits := is.maker.Digits(level, func() string { return is.pages.language(q, nil).Voice }); digits != nil {
-		return digits
-	}
-	return is.kinds.issued.issue(0)
-}
-
-// tryLater refuses temporarily: 429 or 503 with Retry-After, and a body that says so too.
-func (pg *pages) tryLater(q *Request, status int, wait time.Duration) Response {
-	if q.View.Accept().PrefersJSON() {
-		return pg.limitedJSON(q, status, wait)
-	}
-	a := pg.own(q, status, "text/plain; charset=utf-8", verdictCaptcha)
-	a.after(wait)
-	a.Body = fmt.Appendf(nil, "Please try again in %d s.\n", seconds(wait))
-	if status == 429 {
-		a.Outcome = OutcomeLimited
-	}
-	return a
-}
-
-// serveRange puts the requested part of body into the answer. Only a single range is served; several ranges, or one of
-// another body, get the whole body, as RFC 9110 allows.
+// serveRange puts the requested part of body into the response. Several ranges, or one of another body, get the whole
+// body, as RFC 9110 allows.
 func (a *Response) serveRange(q *Request, body []byte) {
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
@@ -180,7 +147,8 @@ func (a *Response) serveRange(q *Request, body []byte) {
 func parseRange(spec string, size int) (from, to int, ok, satisfiable bool) {
 	spec, ok = strings.CutPrefix(spec, "bytes=")
 	first, last, dash := strings.Cut(strings.TrimSpace(spec), "-")
-	if !ok || !dash || len(spec) > 32 || strings.Trim(first, "0123456789") != "" || strings.Trim(last, "0123456789") != "" {
+	if !ok || !dash || len(spec) > 32 || strings.Trim(first, "0123456789") != "" ||
+		strings.Trim(last, "0123456789") != "" {
 		return 0, 0, false, false
 	}
 	number := func(s string) int {

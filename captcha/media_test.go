@@ -36,7 +36,8 @@ func TestImageAndAudio(t *testing.T) {
 		t.Error("asking again gives another look at the same digits")
 	}
 	snd := e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+key+"&lang=en"))
-	if snd.Status != 200 || snd.Get("Content-Type") != "audio/wav" || !bytes.HasPrefix(snd.Body, []byte("RIFF")) || string(snd.Body[8:12]) != "WAVE" {
+	if snd.Status != 200 || snd.Get("Content-Type") != "audio/wav" || !bytes.HasPrefix(snd.Body, []byte("RIFF")) ||
+		string(snd.Body[8:12]) != "WAVE" {
 		t.Fatalf("%d %v", snd.Status, snd.Header)
 	}
 	if n := binary.LittleEndian.Uint32(snd.Body[4:]); int(n) > len(snd.Body) {
@@ -55,7 +56,8 @@ func TestImageAndAudio(t *testing.T) {
 			t.Errorf("%s: %d", what, a.Status)
 		}
 	}
-	if a := e.c.Image(e.request("POST", "https://example.com/captcha/image?key="+key)); a.Status != 405 || a.Get("Allow") != "GET, HEAD" {
+	if a := e.c.Image(e.request("POST", "https://example.com/captcha/image?key="+key)); a.Status != 405 ||
+		a.Get("Allow") != "GET, HEAD" {
 		t.Errorf("POST: %d", a.Status)
 	}
 	e.pass(30 * time.Minute)
@@ -216,10 +218,12 @@ func TestPitfall12RenderingIsLimited(t *testing.T) {
 	}
 	_, fields = e.visit("https://example.com/", from("203.0.113.8"))
 	target = "?key=" + fields.Get("key")
-	if a := img(from("203.0.113.8")); a.Status != 503 || a.Get("Retry-After") != "1" || string(a.Body) != "Please try again in 1 s.\n" {
+	if a := img(from("203.0.113.8")); a.Status != 503 || a.Get("Retry-After") != "1" ||
+		string(a.Body) != "Please try again in 1 s.\n" {
 		t.Errorf("all places taken: %d %q %q", a.Status, a.Get("Retry-After"), a.Body)
 	}
-	if a := img(from("203.0.113.9"), header("Accept", "application/json")); a.Status != 503 || !bytes.Contains(a.Body, []byte(`"retry-after":1`)) {
+	if a := img(from("203.0.113.9"), header("Accept", "application/json")); a.Status != 503 ||
+		!bytes.Contains(a.Body, []byte(`"retry-after":1`)) {
 		t.Errorf("all places taken, as JSON: %d %q", a.Status, a.Body)
 	}
 }
@@ -275,8 +279,8 @@ func benchEnv(b *testing.B) *env {
 	})
 }
 
-// measure runs f and reports it per second of wall time and per second of this process's CPU time: on a busy machine, the
-// latter is what one core can do.
+// measure runs f and reports it per second of wall time and per second of this process's CPU time: on a busy machine,
+// the latter is what one core can do.
 func measure(b *testing.B, what string, f func()) {
 	b.ReportAllocs()
 	before := cpuTime(b)
@@ -321,7 +325,11 @@ func BenchmarkJSON(b *testing.B) {
 func BenchmarkWrongAnswer(b *testing.B) {
 	e := benchEnv(b)
 	_, fields := e.visit("https://example.com/")
-	q := e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", "123", "retpath", fields.Get("retpath")))
+	q := e.request(
+		"POST",
+		"https://example.com/checkcaptcha",
+		form("key", fields.Get("key"), "rep", "123", "retpath", fields.Get("retpath")),
+	)
 	measure(b, "answers", func() { e.c.Check(q) })
 }
 

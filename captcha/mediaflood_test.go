@@ -12,8 +12,8 @@ import (
 	"antirobot/captcha/media"
 )
 
-// TestPitfall12PeopleGetPicturesBesideAFlood: six networks request pictures of ever new keys as fast as they can; people in
-// other networks still all get theirs.
+// TestPitfall12PeopleGetPicturesBesideAFlood: six networks request pictures of ever new keys as fast as they can;
+// people in other networks still all get theirs.
 func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 	e := newEnv(t, onePlace, func(b *bounds) {
 		b.queue, b.wait = 12, time.Minute     // no person waits for as long as that
@@ -33,7 +33,14 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 	request := func(address string) *Request {
 		mu.Lock()
 		defer mu.Unlock()
-		key := e.c.issuer.issue(e.request("GET", "https://example.com/", from(address)), channelPage, addr(address), 0, "", e.now())
+		key := e.c.issuer.issue(
+			e.request("GET", "https://example.com/", from(address)),
+			channelPage,
+			addr(address),
+			0,
+			"",
+			e.now(),
+		)
 		return e.request("GET", "https://example.com/captcha/image?key="+key, from(address))
 	}
 	for n := range networks * hands {
@@ -66,9 +73,9 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 	t.Logf("meanwhile the flood got %d pictures and was refused %d times", answered.Load(), busied.Load())
 }
 
-// TestPitfall12NetworksLeaveEverybodyAPicture: each of many networks asks for a picture of a key that it has got before, more than
-// may wait. People who come then get theirs at once, several of them the same one, and are right with it. Afterwards each
-// challenge has digits of its own again.
+// TestPitfall12NetworksLeaveEverybodyAPicture: each of many networks asks for a picture of a key that it has got
+// before, more than may wait. People who come then get theirs at once, several of them the same one, and are right
+// with it. Afterwards each challenge has digits of its own again.
 func TestPitfall12NetworksLeaveEverybodyAPicture(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { leaveEverybody(t, media.Picture) })
 }
@@ -107,7 +114,8 @@ func leaveEverybody(t *testing.T, m media.Medium) {
 			a := handler(showing(fields, address))
 			e.pass(8 * time.Second) // to read it
 			right := e.answerOf(fields.Get("key"))
-			if done := e.submit(fields, right, from(address)); a.Status != 200 || len(a.Body) == 0 || done.Outcome != OutcomeSolved {
+			if done := e.submit(fields, right, from(address)); a.Status != 200 || len(a.Body) == 0 ||
+				done.Outcome != OutcomeSolved {
 				t.Errorf("person %d gets it with status %d, and an answer with %d", i, a.Status, done.Status)
 			}
 			shown[right] = true

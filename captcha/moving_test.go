@@ -55,14 +55,15 @@ func TestMovingPictures(t *testing.T) {
 				page, fields = e.open(a.Get("Location"), browser)
 			}
 		}
-		if got := a.Outcome == OutcomeSolved; got != c.right || got && (a.Pass.Allowance != 100 || a.Get("Location") != "https://example.com/page?a=1") {
+		if got := a.Outcome == OutcomeSolved; got != c.right ||
+			got && (a.Pass.Allowance != 100 || a.Get("Location") != "https://example.com/page?a=1") {
 			t.Errorf("%s: %v %+v %s", c.name, a.Outcome, a.Pass, a.Get("Location"))
 		}
 	}
 }
 
-// TestMovingPicturesCountOnce: both rounds of a moving picture are one challenge, on a page, for a form and for a script: it is given
-// up by whoever leaves it after the first.
+// TestMovingPicturesCountOnce: both rounds of a moving picture are one challenge, on a page, for a form and for a
+// script: it is given up by whoever leaves it after the first.
 func TestMovingPicturesCountOnce(t *testing.T) {
 	ways := map[string]func(e *env, rounds int){
 		"page": func(e *env, rounds int) {
@@ -98,11 +99,15 @@ func TestMovingPicturesCountOnce(t *testing.T) {
 	for way, ask := range ways {
 		e := asking(t, "dynamic")
 		ask(e, movingRounds)
-		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 1 || n.Loaded != 1 || n.Tried != 1 || n.Solved != 1 || n.GaveUp != 0 {
+		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 1 || n.Loaded != 1 || n.Tried != 1 ||
+			n.Solved != 1 ||
+			n.GaveUp != 0 {
 			t.Errorf("%s: solved: %+v", way, n)
 		}
 		ask(e, 1)
-		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 2 || n.Loaded != 2 || n.Solved != 1 || n.GaveUp != 1 || e.c.Challenges().Total.Shown != 2 {
+		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 2 || n.Loaded != 2 || n.Solved != 1 ||
+			n.GaveUp != 1 ||
+			e.c.Challenges().Total.Shown != 2 {
 			t.Errorf("%s: left after the first round: %+v", way, n)
 		}
 	}
@@ -162,14 +167,15 @@ func TestDigitsInPlaceOfMoving(t *testing.T) {
 	if strings.Contains(string(page.Body), "data-moving") {
 		t.Fatal("it still moves")
 	}
-	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved || a.Pass.Allowance != 50 {
+	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved ||
+		a.Pass.Allowance != 50 {
 		t.Errorf("%v %+v", a.Outcome, a.Pass)
 	}
 }
 
-// TestMovingWithoutScripts: a browser without scripts finds digits on the page of a moving picture, which cost what they cost whoever
-// asks for them instead, and digits again after an error or for another picture; on a page that carries a form, too. The page is
-// small with either picture, in every language.
+// TestMovingWithoutScripts: a browser without scripts finds digits on the page of a moving picture, which cost what
+// they cost whoever asks for them instead, and digits again after an error or for another picture; on a page that
+// carries a form, too. The page is small with either picture, in every language.
 func TestMovingWithoutScripts(t *testing.T) {
 	e := asking(t, "dynamic")
 	sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
@@ -178,24 +184,32 @@ func TestMovingWithoutScripts(t *testing.T) {
 	still := func(page *Response) url.Values {
 		t.Helper()
 		fields, moving := formOf(t, page.Body)
-		if k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now()); err != nil || k.kind != digitsCode || k.level != maxLevel {
+		if k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now()); err != nil ||
+			k.kind != digitsCode ||
+			k.level != maxLevel {
 			t.Fatalf("no digits: %v %+v", err, k)
 		}
-		if moving != "" && !strings.Contains(string(page.Body), `<noscript><img src="/captcha/image?key=`+fields.Get("key")) {
+		if moving != "" &&
+			!strings.Contains(string(page.Body), `<noscript><img src="/captcha/image?key=`+fields.Get("key")) {
 			t.Errorf("the picture is loaded by browsers with scripts, too:\n%s", page.Body)
 		}
 		return fields
 	}
 	fields := still(&page)
 	failed := e.submit(fields, wrong(e.answerOf(fields.Get("key"))), browser)
-	if page, _ = e.open(failed.Get("Location"), browser); strings.Contains(string(page.Body), "data-moving") || !strings.Contains(string(page.Body), `id="problem"`) {
+	if page, _ = e.open(failed.Get("Location"), browser); strings.Contains(string(page.Body), "data-moving") ||
+		!strings.Contains(string(page.Body), `id="problem"`) {
 		t.Errorf("after an error: %s", page.Body)
 	}
 	another := html.UnescapeString(between(t, string(page.Body), `<a class="keep" href="`, `"`))
-	if page, fields = e.open("https://example.com"+another, browser); strings.Contains(string(page.Body), "data-moving") {
+	if page, fields = e.open("https://example.com"+another, browser); strings.Contains(
+		string(page.Body), "data-moving",
+	) {
 		t.Errorf("another picture: %s", page.Body)
 	}
-	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved || a.Pass.Allowance != 50 || a.Get("Location") != "https://example.com/page" {
+	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved ||
+		a.Pass.Allowance != 50 ||
+		a.Get("Location") != "https://example.com/page" {
 		t.Errorf("%v %+v %s", a.Outcome, a.Pass, a.Get("Location"))
 	}
 
@@ -214,7 +228,11 @@ func TestMovingWithoutScripts(t *testing.T) {
 
 	for _, l := range e.set.Languages() {
 		_, fields := e.visit("https://example.com/page", header("Accept-Language", l.Tag))
-		page, _ := e.visit("https://example.com/page", header("Accept-Language", l.Tag), header("Accept-Encoding", "gzip"))
+		page, _ := e.visit(
+			"https://example.com/page",
+			header("Accept-Language", l.Tag),
+			header("Accept-Encoding", "gzip"),
+		)
 		img := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key")))
 		if n := len(page.Body) + len(img.Body); img.Status != 200 || n > 30<<10 {
 			t.Errorf("%s: page and picture have %d bytes", l.Tag, n)
@@ -228,7 +246,8 @@ func TestMovingForScripts(t *testing.T) {
 	read := func(a Response) *askBody {
 		t.Helper()
 		var c challengeJSON
-		if err := json.Unmarshal(a.Body, &c); err != nil || c.Captcha.Ask == nil || c.Captcha.Ask.Step != "dynamic" || c.Captcha.Status != "" {
+		if err := json.Unmarshal(a.Body, &c); err != nil || c.Captcha.Ask == nil || c.Captcha.Ask.Step != "dynamic" ||
+			c.Captcha.Status != "" {
 			t.Fatalf("%v %s", err, a.Body)
 		}
 		return c.Captcha.Ask

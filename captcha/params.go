@@ -13,7 +13,7 @@ import (
 	"antirobot/request"
 )
 
-// params are the parameters that /showcaptcha and /checkcaptcha understand; anything else in query or body is ignored.
+// params are the parameters of /showcaptcha and /checkcaptcha; anything else in query or body is ignored.
 type params struct {
 	key, rep string
 	retpath  string
@@ -26,7 +26,7 @@ type params struct {
 	kind     string // the requested kind of challenge: kindWork, or the usual one
 	fresh    string // "another picture" was pressed on a page that carries a request
 	toLang   string // a language was chosen
-	step     string // digits: whoever can't pass the check asks for them
+	step     string // digits, instead of the check
 	back     string // the request was too large to be carried
 	proof    string // the browser's signature of the key
 	stay     string // the browser could not prove that a pass from another network is its own
@@ -90,7 +90,7 @@ func (p *params) field(name string) *string {
 	return nil
 }
 
-// chose returns the step that a visitor is shown who is asked for one: digits at least, if they were chosen.
+// chose returns the step that a visitor is shown: digits at least, if they were chosen.
 func (p *params) chose(asked Step) Step {
 	if p.step != "" {
 		return max(asked, stepDigits)
@@ -98,8 +98,8 @@ func (p *params) chose(asked Step) Step {
 	return asked
 }
 
-// choose takes a language that was chosen with the switch. What is none of ours is left out: answers lead to addresses that say the
-// language and the step, and a balancer takes a head that does not fit into its buffer for a gateway that is down.
+// choose applies the language switch. Unsupported languages are dropped: responses lead to addresses with the
+// language and the step, and a head that does not fit a balancer's buffer looks like a failed gateway.
 func (p *params) choose(q *Request) {
 	if p.toLang != "" {
 		p.lang = p.toLang
@@ -204,11 +204,6 @@ func queryValue(query []byte, name string) string {
 func sameSecret(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
-}
-
-func cookieValue(v *request.View, name string) string {
-	value, _ := v.Cookie(name)
-	return string(value)
 }
 
 // wantsJSON reports whether the answer was sent by a script that reads JSON.

@@ -7,15 +7,17 @@ import (
 	"antirobot/identity"
 )
 
-// TestPassHasANameOfThisHost: over https and for a single host, the pass also comes under a name that browsers accept only
-// from this host.
+// TestPassHasANameOfThisHost: over https and for a single host, the pass also comes under a name that browsers accept
+// only from this host.
 func TestPassHasANameOfThisHost(t *testing.T) {
 	solve := func(url string, edit func(*Config, *ServiceConfig, *identity.ServiceConfig)) map[string]string {
 		t.Helper()
 		e := newEnv(t, edit)
 		_, fields := e.visit(url + "/")
 		fields.Set("rep", e.answerOf(fields.Get("key")))
-		a := e.c.Check(e.request("POST", url+"/checkcaptcha", body("application/x-www-form-urlencoded", fields.Encode())))
+		a := e.c.Check(
+			e.request("POST", url+"/checkcaptcha", body("application/x-www-form-urlencoded", fields.Encode())),
+		)
 		if a.Outcome != OutcomeSolved {
 			t.Fatalf("%s: status %d", url, a.Status)
 		}

@@ -3,16 +3,20 @@ package captcha
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"net/netip"
 	"time"
+
+	"antirobot/store"
 )
 
-// The price of a pass follows what its address and the networks around it have earned in the past day, and falls again as
-// that fades: each pass is worth less than the one before, takes more work, and beyond some comes only at intervals that
-// grow. Networks may earn like several households (level.places), and more where many established visitors are, as in an
-// office or behind the addresses of a mobile carrier. An address counts for its neighbours with its first passes only:
-// who shares a network with one solver pays little for it, and who rotates addresses pays for all of them.
+// The price of a pass follows the passes that its address and the networks around it earned in the past day, and
+// falls as they fade: each pass is worth less than the one before, takes more work, and beyond some number passes
+// come at growing intervals. Networks may earn like several households (level.places), and more if they have many
+// established visitors. An address counts for its neighbours with its first passes only, so neighbours of one solver
+// pay little, and rotating addresses does not pay.
 //
 // Counts cover the past hour and day: the clock's previous window counts in proportion to its remaining overlap.
 
@@ -44,37 +48,30 @@ const (
 	spill = 4
 )
 
-// machines is the level at which all digits count together that were read faster than anybody types them, wherever they
-// come from: a solver gets no more by using many addresses, and no person pays for it.
+// machines is the level of all digits that were read faster than people type, from everywhere: more addresses earn a
+// solver no more, and no person pays for it.
 var machines = level{net: netip.PrefixFrom(netip.IPv6Unspecified(), 0), places: 2}
 
-// strangers is the level at which all those count together who read unlike the site's people, wherever they come from, each
-// by how much: a campaign earns no more by being in many networks.
+// strangers is the level of all visitors who read unlike the site's people, from everywhere, each by how much: a
+// scraper earns no more by being in many networks.
 var strangers = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 
 // strangeHouseholds is how many households strangers may earn like together.
 const strangeHouseholds = 2
 
-// prices count the passes of addresses and networks.
-type prices struct {
-	*core
-	visitors Visitors // nil: nobody is established
-	manners  Manners  // nil: everybody reads alike
-}
-
-// Manners knows how much of what is read at a service from an address, or from the networks around it, is read as no browser
-// of the site's people reads it: 0 to 1. *processor.Processor implements it.
+// Manners knows the share, 0 to 1, of pages read at a service from an address, or from the networks around it,
+// without subresources. *processor.Processor implements it.
 type Manners interface {
 	Bareness(service string, a netip.Addr) float64
 }
 
-// The prefixes that earn, and how many households each may earn like, whoever is there.
+// The prefixes that earn, and how many households each may earn like at least.
 var (
 	levels4 = [...]struct{ bits, places int }{{32, 1}, {24, 8}}
 	levels6 = [...]struct{ bits, places int }{{64, 1}, {56, 2}, {48, 4}, {32, 8}}
 )
 
-// Visitors knows how many established visitors a network has: an address, a /24, or an IPv6 /64, /56, /48 or /32.
+// Visitors counts the established visitors of a network: an address, a /24, or an IPv6 /64, /56, /48 or /32.
 // *verdict.Cacher implements it.
 type Visitors interface {
 	EstablishedIn(net netip.Prefix) int
@@ -84,6 +81,13 @@ const (
 	hour = time.Hour
 	day  = 24 * time.Hour
 )
+
+// prices count the passes of addresses and networks.
+type prices struct {
+	*core
+	visitors Visitors // nil: no visitor is established
+	manners  Manners  // nil: all visitors read alike
+}
 
 // levelsOf sets the levels of an address, the smallest first.
 func (e *earned) levelsOf(a netip.Addr, v Visitors) {
@@ -102,7 +106,7 @@ func (e *earned) levelsOf(a netip.Addr, v Visitors) {
 	e.n = len(list)
 }
 
-// asMachine adds the level of machines to those of an answer that took so long.
+// asMachine adds the level of machines for a quick answer.
 func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
 	if kind == digitsCode && took < quickAnswer {
 		e.levels[e.n] = machines
@@ -110,7 +114,7 @@ func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
 	}
 }
 
-// asStranger adds the levels of strangers, of an hour and of a day, as far as the service's visitors at the address are like them.
+// asStranger adds the levels of strangers in proportion to the visitors of the address who are like them.
 func (pr *prices) asStranger(e *earned, service string, a netip.Addr) {
 	if pr.manners == nil {
 		return
@@ -122,17 +126,16 @@ func (pr *prices) asStranger(e *earned, service string, a netip.Addr) {
 	}
 }
 
-// earned returns what has been earned from an address and around it.
+// lately returns the share in which the passes of an hour concern a stranger. One ban may be a mistake, and counts
+// half; several within an hour are not, so half is all.
+func lately(share float64) float64 { return min(4*share*share, 1) }
+
 func (pr *prices) earned(ctx context.Context, service string, a netip.Addr, at time.Time) (e earned, err error) {
 	e.levelsOf(a, pr.visitors)
 	pr.asStranger(&e, service, a)
 	err = pr.add(ctx, &e, at, 0)
 	return e, err
 }
-
-// lately returns the share in which the passes of an hour concern a stranger. One ban may be mistaken, and says half; several within an hour
-// are not, so half is all. Who has hardly anything strange pays as for the day.
-func lately(share float64) float64 { return min(4*share*share, 1) }
 
 // add counts n more hundredths of a pass at all levels.
 func (pr *prices) add(ctx context.Context, e *earned, at time.Time, n int64) error {
@@ -171,7 +174,6 @@ func (l *level) before() float64 {
 	return max(l.day-last, 0)
 }
 
-// uncount takes back the last pass.
 func (pr *prices) uncount(ctx context.Context, e *earned, at time.Time) error {
 	_, err := pr.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -e.levels[0].added)
 	for i := range e.n {
@@ -190,14 +192,18 @@ func (pr *prices) slideLevel(ctx context.Context, l *level, at time.Time, n int6
 	return pr.slide(ctx, netKey(l.net, 'd'), day, at, n)
 }
 
-// slide adds hundredths of a pass to a counter, and returns how many passes it counted over the past length of time.
+// slide adds hundredths of a pass to a counter, and returns the passes over the past length of time.
 func (pr *prices) slide(ctx context.Context, key []byte, length time.Duration, at time.Time, n int64) (float64, error) {
 	window, left := windowOf(at, length)
-	now, err := pr.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window)), n, 2*length) //nolint:gosec // a number of hours
+	now, err := pr.store.Incr(
+		ctx, binary.BigEndian.AppendUint64(key, uint64(window)), n, 2*length,
+	) //nolint:gosec // a number of hours
 	if err != nil {
 		return 0, err
 	}
-	before, err := pr.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window-1)), 0, 2*length) //nolint:gosec // the same
+	before, err := pr.store.Incr(
+		ctx, binary.BigEndian.AppendUint64(key, uint64(window-1)), 0, 2*length,
+	) //nolint:gosec // the same
 	return (float64(now) + float64(before)*float64(left)/float64(length)) / whole, err
 }
 
@@ -207,14 +213,170 @@ func windowOf(at time.Time, length time.Duration) (n int64, left time.Duration) 
 	return now / int64(length), length - time.Duration(now%int64(length))
 }
 
-// netKey starts the keys of the counters of passes that a prefix earned, per hour or day.
 func netKey(n netip.Prefix, by byte) []byte {
 	as := n.Addr().As16()
 	return append(append([]byte("captcha/net/"), as[:]...), byte(n.Bits()), by)
 }
 
+// Passes beyond those that a household may earn freely come one at a time, an interval apart: at most a share of the
+// hour (hour/passes_per_hour) for the passes of an hour, and at most longest_wait for those of a day. The interval
+// grows with the square of the excess, from no more than it takes to read a picture. A pass may be earned early by
+// that time, so that an answer to a shown picture counts at once.
+
+// reading is the time that it takes to read a picture and to type its digits: shorter intervals are none.
+const reading = 10 * time.Second
+
+// intervalOf returns the interval between passes after so many in the past hour and day, per household.
+func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
+	grown := func(n float64, free int64, longest time.Duration) time.Duration {
+		over := max(n-float64(free)+1, 0) / float64(free)
+		return time.Duration(min(over*over, 1) * float64(longest))
+	}
+	return max(
+		grown(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)),
+		grown(inDay, c.PassesPerDay, c.LongestWait),
+	)
+}
+
+// interval returns the interval before a pass at level i: a network of several households has proportionally more
+// passes, and a share of a pass comes after that share of the interval.
+func (c *Config) interval(e *earned, i int, inHour, inDay, share float64) time.Duration {
+	var d time.Duration
+	switch {
+	case e.levels[i].hourly: // never waited for
+		return 0
+	case i == 0:
+		d = c.intervalOf(inHour, inDay)
+	default:
+		d = time.Duration(float64(c.intervalOf(0, inDay)) / e.levels[i].places)
+	}
+	if d = time.Duration(float64(d) * share); d <= reading {
+		return 0
+	}
+	return d
+}
+
+// takePass counts a pass for the address of the answer's key, or returns how long the next one has to wait.
+func (pr *prices) takePass(
+	ctx context.Context, q *Request, r *result, at time.Time,
+) (e earned, wait time.Duration, err error) {
+	e.levelsOf(r.key.addr, pr.visitors)
+	pr.cfg.asMachine(&e, r.key.kind, r.took)
+	pr.asStranger(&e, q.Service.name, r.key.addr)
+	counts := int64(worthOf(r.key.step(), r.key.asked, whole))
+	if err = pr.add(ctx, &e, at, counts); err != nil {
+		return e, 0, err
+	}
+	before := max(e.hour-float64(counts)/whole/e.levels[0].places, 0)
+	for i := range e.n {
+		l := &e.levels[i]
+		due := pr.cfg.interval(&e, i, before, l.before(), float64(counts)/whole)
+		if due == 0 && pr.cfg.interval(&e, i, e.hour, l.day, 1) == 0 {
+			continue // no wait after it, either
+		}
+		wait, err = pr.takeTurn(ctx, l, due, at)
+		if err != nil {
+			return e, 0, err
+		}
+		if wait > 0 {
+			return e, wait, pr.uncount(ctx, &e, at)
+		}
+	}
+	return e, 0, nil
+}
+
+// takeTurn records that a pass is earned now, or returns how long it is until the interval has passed.
+func (pr *prices) takeTurn(
+	ctx context.Context, l *level, interval time.Duration, at time.Time,
+) (wait time.Duration, err error) {
+	key, now := lastKey(l.net), binary.BigEndian.AppendUint64(nil, uint64(at.UnixNano())) //nolint:gosec // after 1970
+	for {
+		last, left, err := pr.sinceLast(ctx, l, interval, at)
+		if err != nil || left > 0 {
+			return left, err
+		}
+		// Of several at once one is the next; without an interval the order does not matter.
+		done, err := pr.store.Swap(ctx, key, last, now, max(pr.cfg.LongestWait, hour))
+		if done || err != nil || interval == 0 {
+			return 0, err
+		}
+	}
+}
+
+// sinceLast returns the stored time of a level's last pass (nil: long ago), and the wait for the next.
+func (pr *prices) sinceLast(
+	ctx context.Context, l *level, interval time.Duration, at time.Time,
+) (last []byte, wait time.Duration, err error) {
+	last, err = pr.store.Get(ctx, nil, lastKey(l.net))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, 0, nil
+	}
+	if err != nil || len(last) != 8 {
+		return last, 0, err
+	}
+	then := time.Unix(0, int64(binary.BigEndian.Uint64(last))) //nolint:gosec // after 1970
+	if then.After(at.Add(interval)) {
+		return last, 0, nil // a clock was wrong
+	}
+	return last, max(then.Add(interval-reading).Sub(at), 0), nil
+}
+
+func lastKey(net netip.Prefix) []byte {
+	as := net.Addr().As16()
+	return append(append([]byte("captcha/last/"), as[:]...), byte(net.Bits()))
+}
+
+// exhausted returns how long q's address must wait for its next pass by a step, so that a visitor knows before doing
+// any work. If the store does not answer, no visitor waits.
+func (pr *prices) exhausted(q *Request, step Step, at time.Time) (wait time.Duration) {
+	return pr.exhaustedAt(q, q.ID.Addr, shareOf(step, step), at)
+}
+
+func (pr *prices) exhaustedAt(q *Request, addr netip.Addr, share float64, at time.Time) (wait time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), pr.patience)
+	defer cancel()
+	e, err := pr.earned(ctx, q.Service.name, addr, at)
+	if err != nil {
+		return 0
+	}
+	for i := range e.n {
+		interval := pr.cfg.interval(&e, i, e.hour, e.levels[i].day, share)
+		if interval == 0 {
+			continue
+		}
+		if _, left, err := pr.sinceLast(ctx, &e.levels[i], interval, at); err == nil {
+			wait = max(wait, left)
+		}
+	}
+	return wait
+}
+
 // workPrice is the price of a pass after so many in a day, in expected hashes: each adds a quarter of the first's.
 func (c *Config) workPrice(earned float64) int64 {
 	const most = 1 << 20 // keeps the product well within an int64
-	return min(int64(float64(c.Work.Hashes)*(4+min(math.Floor(earned), most))/4), min(workGrowth*c.Work.Hashes, maxWork))
+	return min(
+		int64(float64(c.Work.Hashes)*(4+min(math.Floor(earned), most))/4), min(workGrowth*c.Work.Hashes, maxWork),
+	)
 }
+
+// presentWorkPrice is the current price for q's address; on error that of the first pass.
+func (pr *prices) presentWorkPrice(q *Request, at time.Time) (int64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), pr.patience)
+	defer cancel()
+	e, err := pr.earned(ctx, q.Service.name, q.ID.Addr, at)
+	if err != nil {
+		return pr.cfg.workPrice(0), fmt.Errorf("count passes: %w", err)
+	}
+	return pr.cfg.workPrice(e.day), nil
+}
+
+// underpaid reports whether a pass that was just counted costs more work than its key asked for. Passes are counted
+// before this, so that concurrent answers count each other.
+func (pr *prices) underpaid(k *key, e *earned) bool {
+	_, paid, _ := parseWork(k.secret)
+	return paid*workSlack < pr.cfg.workPrice(e.prior)
+}
+
+// workSlack is by what factor the price may have risen between start and end of the work: people in one office work
+// at the same time, while a client that hoards cheap challenges exceeds it.
+const workSlack = 2

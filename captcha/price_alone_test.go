@@ -65,8 +65,8 @@ func TestNetworksPay(t *testing.T) {
 	}
 }
 
-// TestMachinesPayTogether: a solver that is faster than anybody types gets little from many networks; people who solve at
-// the same time don't pay for it.
+// TestMachinesPayTogether: a solver that is faster than anybody types gets little from many networks; people who solve
+// at the same time don't pay for it.
 func TestMachinesPayTogether(t *testing.T) {
 	e := newEnv(t, nil)
 	var quick, slow uint32
@@ -79,8 +79,8 @@ func TestMachinesPayTogether(t *testing.T) {
 	}
 }
 
-// TestStrangersPayTogether: who reads unlike the site's people gets little from however many networks, half as unlike them
-// more; people who solve at the same time don't pay for it, and nobody does where it is turned off.
+// TestStrangersPayTogether: who reads unlike the site's people gets little from however many networks, half as unlike
+// them more; people who solve at the same time don't pay for it, and nobody does where it is turned off.
 func TestStrangersPayTogether(t *testing.T) {
 	{
 		e := newEnv(t, nil)

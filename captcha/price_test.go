@@ -22,15 +22,17 @@ func (e *env) wait(opts ...opt) time.Duration {
 		return 0
 	}
 	n, err := strconv.Atoi(a.Get("Retry-After"))
-	if a.Status != 429 || a.Outcome != OutcomeLimited || err != nil || n < 1 || !bytes.Contains(a.Body, []byte("not banned")) {
+	if a.Status != 429 || a.Outcome != OutcomeLimited || err != nil || n < 1 ||
+		!bytes.Contains(a.Body, []byte("not banned")) {
 		e.t.Fatalf("the page: status %d, Retry-After %q", a.Status, a.Get("Retry-After"))
 	}
 	return time.Duration(n) * time.Second
 }
 
-// TestPitfall11PassesAreLimited: the worth of a pass falls gradually with what its address earned, to ten pages, and rises again. After
-// twenty an address gets one pass per moment, which grows; visitors are told before doing any work, and nobody waits longer than
-// the longest wait. Another address of the network pays little for its neighbour, another network nothing.
+// TestPitfall11PassesAreLimited: the worth of a pass falls gradually with what its address earned, to ten pages, and
+// rises again. After twenty an address gets one pass per moment, which grows; visitors are told before doing any work,
+// and nobody waits longer than the longest wait. Another address of the network pays little for its neighbour, another
+// network nothing.
 func TestPitfall11PassesAreLimited(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	e.clock.Store(start.Truncate(24 * time.Hour).Add(24 * time.Hour).UnixNano())
@@ -40,7 +42,9 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 		got = append(got, e.solve().Pass.Allowance)
 		e.pass(time.Second)
 	}
-	if want := []uint32{100, 50, 25, 12, 10}; !slices.Equal(got[:len(want)], want) || slices.Max(got[len(want):]) != 10 || got[19] != 10 {
+	if want := []uint32{100, 50, 25, 12, 10}; !slices.Equal(got[:len(want)], want) ||
+		slices.Max(got[len(want):]) != 10 ||
+		got[19] != 10 {
 		t.Errorf("passes are worth %v", got)
 	}
 	e.exhaust(time.Minute)
@@ -52,7 +56,8 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 	again := html.UnescapeString(between(t, string(a.Body), `class="go" href="`, `"`))
 	e.pass(time.Duration(wait) * time.Second) // when its turn has come, the same answer counts, once
 	for _, want := range []Outcome{OutcomeSolved, OutcomeNone} {
-		if a := e.c.Check(e.request("GET", "https://example.com"+again)); a.Outcome != want || a.Get("Location") != "https://example.com/" {
+		if a := e.c.Check(e.request("GET", "https://example.com"+again)); a.Outcome != want ||
+			a.Get("Location") != "https://example.com/" {
 			t.Errorf("the same answer in time: status %d, outcome %d, to %s", a.Status, a.Outcome, a.Get("Location"))
 		}
 	}
@@ -106,8 +111,8 @@ func (e *env) exhaust(least time.Duration) {
 	e.t.Fatalf("nobody waits for %v", least)
 }
 
-// TestTheNextPassIsDearer: after twenty passes of an hour there is still a picture, the hardest, and its answer is taken at once;
-// the interval to the next grows from what it takes to read, without a leap, and falls again.
+// TestTheNextPassIsDearer: after twenty passes of an hour there is still a picture, the hardest, and its answer is
+// taken at once; the interval to the next grows from what it takes to read, without a leap, and falls again.
 func TestTheNextPassIsDearer(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	e.clock.Store(start.Truncate(24 * time.Hour).Add(24 * time.Hour).UnixNano())
@@ -117,7 +122,8 @@ func TestTheNextPassIsDearer(t *testing.T) {
 		}
 		_, fields := e.visit("https://example.com/")
 		k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now())
-		if want := uint8(min(n/passesPerLevel, maxLevel)); err != nil || k.level+1 < want || k.level > want { //nolint:gosec // at most maxLevel
+		if want := uint8(min(n/passesPerLevel, maxLevel)); err != nil || k.level+1 < want ||
+			k.level > want { //nolint:gosec // at most maxLevel
 			t.Errorf("pass %d is asked for in level %d, %v, want %d", n+1, k.level, err, want)
 		}
 		if a := e.solveIn(time.Duration(n%2) * reading); a.Outcome != OutcomeSolved {
@@ -135,7 +141,8 @@ func TestTheNextPassIsDearer(t *testing.T) {
 	for n := range 30 {
 		m := e.c.cfg.intervalOf(0, float64(20+n))
 		square := float64(n+1) / float64(max(n, 1))
-		if n == 0 && m > reading || n > 0 && (m < last || float64(m) > 1.01*square*square*float64(last)) || n == 29 && m != e.c.cfg.LongestWait {
+		if n == 0 && m > reading || n > 0 && (m < last || float64(m) > 1.01*square*square*float64(last)) ||
+			n == 29 && m != e.c.cfg.LongestWait {
 			t.Errorf("after %d passes of a day one comes each %v, before each %v", 20+n, m, last)
 		}
 		last = m
@@ -164,7 +171,14 @@ func TestPassesAtOnceAreCounted(t *testing.T) {
 	for range 30 {
 		_, fields := e.visit("https://example.com/")
 		fields.Set("rep", e.answerOf(fields.Get("key")))
-		queries = append(queries, e.request("POST", "https://example.com/checkcaptcha", body("application/x-www-form-urlencoded", fields.Encode())))
+		queries = append(
+			queries,
+			e.request(
+				"POST",
+				"https://example.com/checkcaptcha",
+				body("application/x-www-form-urlencoded", fields.Encode()),
+			),
+		)
 	}
 	outcomes := make(chan Outcome, len(queries))
 	for i, q := range queries {
@@ -196,8 +210,9 @@ func (m manner) Bareness(_ string, a netip.Addr) float64 {
 	return 0
 }
 
-// TestStrangersOfAnHourPayTogether: of those whom one ban makes strange by half, a few within an hour pay as those do who are strange
-// wholly, and who comes hours after another pays little more than alone; nobody waits for the others' passes of the hour.
+// TestStrangersOfAnHourPayTogether: of those whom one ban makes strange by half, a few within an hour pay as those do
+// who are strange wholly, and who comes hours after another pays little more than alone; nobody waits for the others'
+// passes of the hour.
 func TestStrangersOfAnHourPayTogether(t *testing.T) {
 	f := func(pause time.Duration, want []uint32) {
 		t.Helper()

@@ -1,7 +1,6 @@
 package captcha
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -38,48 +37,39 @@ func TestChallengesSayWhy(t *testing.T) {
 
 func wrote(text string) opt { return func(q *Request) { q.Written = text } }
 
-// TestWrittenIsShownAgain: who is asked because of what they wrote sees it on each page that carries it, as text, and nobody
-// else does.
+// TestWrittenIsShownAgain: who is asked because of what they wrote sees it on each page that carries it, as text, and
+// nobody else does.
 func TestWrittenIsShownAgain(t *testing.T) {
 	e := newEnv(t, nil)
 	const text, shown = "Buy <b>pills</b>\nnow & here", "Buy &lt;b&gt;pills&lt;/b&gt;\nnow &amp; here"
 	a, fields := e.challengeForm(because(templates.ReasonMessage), wrote(text))
-	if !strings.Contains(string(a.Body), shown) || strings.Contains(string(a.Body), "Many requests have come from your address") {
+	if !strings.Contains(string(a.Body), shown) ||
+		strings.Contains(string(a.Body), "Many requests have come from your address") {
 		t.Errorf("%s", a.Body)
 	}
 	if a := e.submit(fields, wrong(e.answerOf(fields.Get("key")))); !strings.Contains(string(a.Body), shown) {
 		t.Errorf("after a wrong answer:\n%s", a.Body)
 	}
-	if a := e.submit(fields, e.answerOf(fields.Get("key")), from("198.51.100.77")); a.Status != 410 || strings.Contains(string(a.Body), "pills") {
+	if a := e.submit(fields, e.answerOf(fields.Get("key")), from("198.51.100.77")); a.Status != 410 ||
+		strings.Contains(string(a.Body), "pills") {
 		t.Errorf("another visitor with the sealed form gets %d:\n%s", a.Status, a.Body)
 	}
 	if a, _ = e.challengeForm(because(templates.ReasonMessage)); strings.Contains(string(a.Body), "blockquote") {
 		t.Errorf("nothing was written, and a page shows it:\n%s", a.Body)
 	}
 	a, _ = e.challengeForm(because(templates.ReasonMessage), wrote(strings.Repeat("ж", 5000)))
-	if n := strings.Count(string(a.Body), "ж"); n < 900 || n > maxWritten/2 || !strings.Contains(string(a.Body), "ж…</blockquote>") {
+	if n := strings.Count(string(a.Body), "ж"); n < 900 || n > maxWritten/2 ||
+		!strings.Contains(string(a.Body), "ж…</blockquote>") {
 		t.Errorf("%d letters of a long text are shown", n)
 	}
 }
 
-// TestSavedOfTheVersionBefore: a page from before an update still brings its form.
-func TestSavedOfTheVersionBefore(t *testing.T) {
-	s := saved{nonce: [16]byte{1}, mark: "mark", grant: "SPAM", reason: templates.ReasonMessage, request: SavedRequest{
-		Method: "POST", Target: "/a", Header: []HeaderField{{"A", "b"}}, Body: []byte("body"),
-	}}
-	b := s.append(nil)
-	at := 35 + 1 + len(s.mark) + 1 + len(s.grant)
-	b = append(b[:at], b[at+1:]...) // the length of what was written
-	b[0] = savedBefore
-	if got, err := parseSaved(b); err != nil || !reflect.DeepEqual(got, s) {
-		t.Errorf("%+v, %v", got, err)
-	}
-}
-
-// TestBlockedPageSpeaksTheirLanguage: the switch on the page of a blocked visitor leads to the same page in that language,
-// which is remembered, and leads back; the way to the owner is on both.
+// TestBlockedPageSpeaksTheirLanguage: the switch on the page of a blocked visitor leads to the same page in that
+// language, which is remembered, and leads back; the way to the owner is on both.
 func TestBlockedPageSpeaksTheirLanguage(t *testing.T) {
-	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Branding.Contact = "help@example.com" })
+	e := newEnv(
+		t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Branding.Contact = "help@example.com" },
+	)
 	way := func(a *Response) {
 		t.Helper()
 		if !strings.Contains(string(a.Body), `href="mailto:help@example.com?subject=req-`) {
@@ -96,7 +86,8 @@ func TestBlockedPageSpeaksTheirLanguage(t *testing.T) {
 	a = e.c.BlockedPage(e.request("GET", "https://example.com/showcaptcha?"+fields.Encode()))
 	way(&a)
 	again := fieldsOf(t, a.Body)
-	if a.Status != 403 || a.Get("X-Antirobot-Verdict") != "blocked" || !strings.Contains(string(a.Body), `<html lang="it"`) {
+	if a.Status != 403 || a.Get("X-Antirobot-Verdict") != "blocked" ||
+		!strings.Contains(string(a.Body), `<html lang="it"`) {
 		t.Errorf("%d\n%s", a.Status, a.Body)
 	}
 	if again.Get("retpath") != fields.Get("retpath") || value(cookies(&a)["antirobot_lang"]) != "it" {
@@ -109,7 +100,9 @@ func TestBlockedPageSpeaksTheirLanguage(t *testing.T) {
 	}
 	// Once unblocked, the same link leads to the captcha page, in that language.
 	fields.Set("retpath", again.Get("retpath"))
-	if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha?"+fields.Encode())); !strings.Contains(string(a.Body), `<html lang="it"`) {
+	if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha?"+fields.Encode())); !strings.Contains(
+		string(a.Body), `<html lang="it"`,
+	) {
 		t.Errorf("%s", a.Body)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"antirobot/identity"
 )
 
-// TestXMLIsRefusedInXML: a blocked client, a user with too many attempts, and whom the request rules throttle or quarantine
-// get XML, in which nothing looks like a challenge to clients.
+// TestXMLIsRefusedInXML: a blocked client, a user with too many attempts, and whom the request rules throttle or
+// quarantine get XML, in which nothing looks like a challenge to clients.
 func TestXMLIsRefusedInXML(t *testing.T) {
 	e := newEnv(t, nil, func(b *bounds) { b.checks = rate{6, 1} })
 	try := func() Response {
@@ -20,7 +20,8 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 	}
 	try()
 	limited := try()
-	if limited.Status != 429 || limited.Get("Retry-After") != "10" || !strings.Contains(string(limited.Body), "try again in 10 s") {
+	if limited.Status != 429 || limited.Get("Retry-After") != "10" ||
+		!strings.Contains(string(limited.Body), "try again in 10 s") {
 		t.Errorf("too many tries: %d %q\n%s", limited.Status, limited.Get("Retry-After"), limited.Body)
 	}
 	blocked := e.c.Blocked(e.request("GET", "https://example.com/xmlsearch"), ReadsXML)
@@ -28,7 +29,8 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 		t.Errorf("blocked: %d", blocked.Status)
 	}
 	throttled := e.c.Throttled(e.request("GET", "https://example.com/xmlsearch"), 1500*time.Millisecond, ReadsXML)
-	if throttled.Status != 429 || throttled.Get("Retry-After") != "2" || !strings.Contains(string(throttled.Body), "try again in 2 s") {
+	if throttled.Status != 429 || throttled.Get("Retry-After") != "2" ||
+		!strings.Contains(string(throttled.Body), "try again in 2 s") {
 		t.Errorf("throttled: %d %q\n%s", throttled.Status, throttled.Get("Retry-After"), throttled.Body)
 	}
 	quarantined := e.c.QuarantinedXML(e.request("GET", "https://example.com/xmlsearch"))
@@ -68,11 +70,15 @@ func TestRefusedRetpathIsTold(t *testing.T) {
 		}
 		page := e.c.Redirect(e.request("GET", "https://example.com/here", opts...))
 		script := e.c.ChallengeJSON(e.request("GET", "https://example.com/here", opts...))
-		if link := e.c.Link(e.request("GET", "https://example.com/here", opts...)); link.Status != 401 || link.Get("X-Antirobot-Retpath") != want {
+		if link := e.c.Link(e.request("GET", "https://example.com/here", opts...)); link.Status != 401 ||
+			link.Get("X-Antirobot-Retpath") != want {
 			t.Errorf("%.30q: link %d %q, want %q", retpath, link.Status, link.Get("X-Antirobot-Retpath"), want)
 		}
 		if page.Get("X-Antirobot-Retpath") != want || script.Get("X-Antirobot-Retpath") != want {
-			t.Errorf("%.30q: page %q, script %q, want %q", retpath, page.Get("X-Antirobot-Retpath"), script.Get("X-Antirobot-Retpath"), want)
+			t.Errorf(
+				"%.30q: page %q, script %q, want %q", retpath, page.Get("X-Antirobot-Retpath"),
+				script.Get("X-Antirobot-Retpath"), want,
+			)
 		}
 		if exposed := strings.Contains(script.Get("Access-Control-Expose-Headers"), "X-Antirobot-Retpath"); exposed != (want != "") {
 			t.Errorf("%.30q: readable by the script: %t", retpath, exposed)
@@ -80,8 +86,9 @@ func TestRefusedRetpathIsTold(t *testing.T) {
 	}
 }
 
-// TestHeadsForBalancersAreSmall: nginx takes an answer whose head does not fit into a page of memory, 4 KiB, for a gateway that is down, and
-// may let the visitor through. No request makes the head of an answer as large, and what fits comes back whole.
+// TestHeadsForBalancersAreSmall: nginx takes an answer whose head does not fit into a page of memory, 4 KiB, for a
+// gateway that is down, and may let the visitor through. No request makes the head of an answer as large, and what
+// fits comes back whole.
 func TestHeadsForBalancersAreSmall(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
 		s.RetpathHosts = []string{"*.example.com"}
@@ -122,8 +129,8 @@ func TestHeadsForBalancersAreSmall(t *testing.T) {
 	}
 }
 
-// TestAnswersLeadToShortAddresses: what a visitor writes into the page's own fields makes no head that is too large for a balancer, which would
-// take the gateway for one that is down.
+// TestAnswersLeadToShortAddresses: what a visitor writes into the page's own fields makes no head that is too large
+// for a balancer, which would take the gateway for one that is down.
 func TestAnswersLeadToShortAddresses(t *testing.T) {
 	e := newEnv(t, nil)
 	long := strings.Repeat("!", 40<<10)

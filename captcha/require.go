@@ -10,9 +10,9 @@ import (
 	"antirobot/spravka"
 )
 
-// A service asks itself: a field of its answer says which step its visitor has to pass. The answer is withheld, the visitor is
-// asked, and the request comes again, with a field that says what was passed and when. Whoever has just passed the step is not
-// asked again, whatever the service says: then its answer stands.
+// A service can demand a step: a field of its response names the step that the visitor has to pass. The response is
+// withheld, the visitor is challenged, and the request comes again with a field that says what was passed and when. A
+// visitor who has just passed the step is not challenged again: then the response stands.
 
 // The fields between gateway and service.
 const (
@@ -20,7 +20,7 @@ const (
 	PassedField  = "X-Antirobot-Passed"  // in the request that the service gets
 )
 
-// justPassed is how long a step that was passed answers whatever the service asks for.
+// justPassed is how long a passed step satisfies the service.
 const justPassed = time.Minute
 
 // ReadRequire reads the value of RequireField: press, digits or dynamic.
@@ -29,10 +29,10 @@ func ReadRequire(value []byte) (Step, bool) {
 	return s, ok && s >= stepPress
 }
 
-// Requires reports whether the service wants its answers to ask.
+// Requires reports whether the service's responses may demand a step.
 func (s *Settings) Requires() bool { return s.require }
 
-// LastPass returns the latest of the passes that the visitor has earned in this kind of browser, or nil.
+// LastPass returns the latest of the passes that the visitor earned in this kind of browser, or nil.
 func LastPass(passes []spravka.Pass, v *request.View) *spravka.Pass {
 	var last *spravka.Pass
 	for i := range passes {
@@ -47,16 +47,16 @@ func LastPass(passes []spravka.Pass, v *request.View) *spravka.Pass {
 	return last
 }
 
-// Satisfies reports whether a pass answers that a service asks for step now: it was earned just now, by what was asked for
-// or by what stands in for it.
+// Satisfies reports whether a pass was earned just now by step or a step that stands in for it.
 func (c *Captcha) Satisfies(p *spravka.Pass, step Step) bool { return satisfies(p, step, c.now()) }
 
 func satisfies(p *spravka.Pass, step Step, now time.Time) bool {
 	return p != nil && Step(max(p.Step, p.Asked)) >= step && now.Unix()-p.Born <= int64(justPassed/time.Second)
 }
 
-// AppendPassed appends what a service is told about a pass: digits;at=1795366800;id=0123456789abcdef, and for=dynamic where
-// something else had been asked for. The id is the same whenever the pass is shown, and says nothing else about it.
+// AppendPassed appends the service's information about a pass: digits;at=1795366800;id=0123456789abcdef, and
+// for=dynamic if another step had been required. The id is the same whenever the pass is shown, and reveals nothing
+// else.
 func AppendPassed(dst []byte, p *spravka.Pass) []byte {
 	dst = append(dst, Step(p.Step).String()...)
 	dst = strconv.AppendInt(append(dst, ";at="...), p.Born, 10)

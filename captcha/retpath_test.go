@@ -61,7 +61,8 @@ func TestPitfall01ReturnURL(t *testing.T) {
 		}
 		_, fields = e.open(a.Get("Location"))
 		fields.Set("retpath", bad)
-		if got := e.submit(fields, e.answerOf(fields.Get("key"))); got.Outcome != OutcomeSolved || got.Get("Location") != "https://example.com/" {
+		if got := e.submit(fields, e.answerOf(fields.Get("key"))); got.Outcome != OutcomeSolved ||
+			got.Get("Location") != "https://example.com/" {
 			t.Errorf("outcome %d, the answer follows the retpath %q to %q", got.Outcome, bad, got.Get("Location"))
 		}
 		e.pass(time.Hour) // the address may earn passes again
@@ -80,8 +81,18 @@ func retpathOf(t *testing.T, to string) string {
 // TestPitfall01RefererIsNeverUsed: neither the Referer nor a forwarded host decides where visitors go.
 func TestPitfall01RefererIsNeverUsed(t *testing.T) {
 	e := newEnv(t, nil)
-	_, fields := e.open("https://example.com/showcaptcha", header("Referer", "https://evil.com/"), header("X-Forwarded-Host", "evil.com"), header("X-Original-URL", "https://evil.com/"))
-	a := e.submit(fields, e.answerOf(fields.Get("key")), header("Referer", "https://evil.com/"), header("X-Retpath-Y", "https://evil.com/"))
+	_, fields := e.open(
+		"https://example.com/showcaptcha",
+		header("Referer", "https://evil.com/"),
+		header("X-Forwarded-Host", "evil.com"),
+		header("X-Original-URL", "https://evil.com/"),
+	)
+	a := e.submit(
+		fields,
+		e.answerOf(fields.Get("key")),
+		header("Referer", "https://evil.com/"),
+		header("X-Retpath-Y", "https://evil.com/"),
+	)
 	if a.Get("Location") != "https://example.com/" {
 		t.Errorf("to %q", a.Get("Location"))
 	}
@@ -164,7 +175,8 @@ func TestPitfall01SealIsNotReasonEnough(t *testing.T) {
 		t.Fatalf("retpath %q", fields.Get("retpath"))
 	}
 	e.svc = e.newService("shop", DefaultServiceConfig(), identity.DefaultServiceConfig())
-	if a := e.submit(fields, e.answerOf(fields.Get("key"))); a.Outcome != OutcomeSolved || a.Get("Location") != "https://example.com/" {
+	if a := e.submit(fields, e.answerOf(fields.Get("key"))); a.Outcome != OutcomeSolved ||
+		a.Get("Location") != "https://example.com/" {
 		t.Errorf("outcome %d, to %q", a.Outcome, a.Get("Location"))
 	}
 }
@@ -174,7 +186,9 @@ func TestSignedLinkFitsItsHost(t *testing.T) {
 	e := newEnv(t, nil)
 	a := e.c.Redirect(e.request("GET", "https://example.com/x"))
 	_, query, _ := strings.Cut(a.Get("Location"), "?")
-	if _, fields := e.open("https://www.example.com/showcaptcha?" + query); fields.Get("retpath") != "https://www.example.com/" {
+	if _, fields := e.open("https://www.example.com/showcaptcha?" + query); fields.Get(
+		"retpath",
+	) != "https://www.example.com/" {
 		t.Errorf("another host follows it: %q", fields.Get("retpath"))
 	}
 	other := e.newService("other", DefaultServiceConfig(), identity.DefaultServiceConfig())
@@ -185,7 +199,9 @@ func TestSignedLinkFitsItsHost(t *testing.T) {
 		u, _ := url.Parse(a.Get("Location"))
 		v := u.Query()
 		v.Set(name, v.Get(name)+"0")
-		if _, fields := e.open("https://example.com/showcaptcha?" + v.Encode()); fields.Get("retpath") != "https://example.com/" {
+		if _, fields := e.open("https://example.com/showcaptcha?" + v.Encode()); fields.Get(
+			"retpath",
+		) != "https://example.com/" {
 			t.Errorf("a changed %s is accepted", name)
 		}
 	}
@@ -198,7 +214,10 @@ func TestSignedLinkFitsItsHost(t *testing.T) {
 // browserHost returns where a browser would go from base when it follows it, by the rules of the URL standard that
 // differ from RFC 3986 and have been used to break such checks.
 func browserHost(followed string) (scheme, host string) {
-	s := strings.Trim(followed, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
+	s := strings.Trim(
+		followed,
+		"\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ",
+	)
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok {
@@ -221,7 +240,8 @@ func checkReturn(t interface{ Fatalf(string, ...any) }, e *env, raw string) {
 		return
 	}
 	scheme, host := browserHost(got)
-	fine := host == "example.com" || host == "www.example.com" || host == "partner.org" || host == "dev.org:8443" || strings.HasSuffix(host, ".shop.net")
+	fine := host == "example.com" || host == "www.example.com" || host == "partner.org" || host == "dev.org:8443" ||
+		strings.HasSuffix(host, ".shop.net")
 	if scheme != "https" || !fine {
 		t.Fatalf("%q leads a browser to %s %q", raw, scheme, host)
 	}

@@ -22,14 +22,17 @@ func TestScriptIsServed(t *testing.T) {
 			return e.c.Static(e.request("GET", "https://example.com"+path, opts...), path)
 		}
 		plain, packed := get(), get(header("Accept-Encoding", "br, gzip;q=0.5"))
-		if plain.Status != 200 || plain.Get("Cache-Control") != "no-store" || plain.Get("Access-Control-Allow-Origin") != "*" || plain.Get("Content-Encoding") != "" {
+		if plain.Status != 200 || plain.Get("Cache-Control") != "no-store" ||
+			plain.Get("Access-Control-Allow-Origin") != "*" ||
+			plain.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %d %v", name, plain.Status, plain.Header)
 		}
 		r, err := gzip.NewReader(bytes.NewReader(packed.Body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if unpacked, err := io.ReadAll(r); err != nil || !bytes.Equal(unpacked, plain.Body) || packed.Get("Content-Encoding") != "gzip" {
+		if unpacked, err := io.ReadAll(r); err != nil || !bytes.Equal(unpacked, plain.Body) ||
+			packed.Get("Content-Encoding") != "gzip" {
 			t.Errorf("%s: compressed it is another file: %v", name, err)
 		}
 		if a := get(header("Accept-Encoding", "gzip;q=0, identity")); !bytes.Equal(a.Body, plain.Body) {
@@ -38,7 +41,8 @@ func TestScriptIsServed(t *testing.T) {
 	}
 	var texts map[string]string
 	a := e.c.Static(e.request("GET", "https://example.com/_check/captcha/texts?lang=ar"), "/_check/captcha/texts")
-	if err := json.Unmarshal(a.Body, &texts); err != nil || texts["lang"] != "ar" || texts["dir"] != "rtl" || texts["cancel"] == "" {
+	if err := json.Unmarshal(a.Body, &texts); err != nil || texts["lang"] != "ar" || texts["dir"] != "rtl" ||
+		texts["cancel"] == "" {
 		t.Errorf("texts: %v %v", err, texts)
 	}
 }
@@ -48,7 +52,9 @@ func TestFreshJSON(t *testing.T) {
 	e := newEnv(t, nil)
 	ask := func(pairs ...string) (c challengeJSON) {
 		t.Helper()
-		a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form(append(pairs, "format", "json", "new", "1")...)))
+		a := e.c.Check(
+			e.request("POST", "https://example.com/checkcaptcha", form(append(pairs, "format", "json", "new", "1")...)),
+		)
 		if err := json.Unmarshal(a.Body, &c); err != nil || a.Status != 200 {
 			t.Fatalf("%d %v %s", a.Status, err, a.Body)
 		}
@@ -67,11 +73,18 @@ func TestFreshJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := ask("key", first.Captcha.Key, "retpath", "https://example.com/app?a=1&b=2#c")
-	if second.Captcha.Key == first.Captcha.Key || second.Captcha.Status != "" || back(second) != "https://example.com/app?a=1&b=2#c" {
+	if second.Captcha.Key == first.Captcha.Key || second.Captcha.Status != "" ||
+		back(second) != "https://example.com/app?a=1&b=2#c" {
 		t.Errorf("%+v leads to %s", second, back(second))
 	}
 	// The first key is not spent: nothing was answered.
-	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form("key", first.Captcha.Key, "rep", e.answerOf(first.Captcha.Key), "format", "json")))
+	a := e.c.Check(
+		e.request(
+			"POST",
+			"https://example.com/checkcaptcha",
+			form("key", first.Captcha.Key, "rep", e.answerOf(first.Captcha.Key), "format", "json"),
+		),
+	)
 	if !strings.Contains(string(a.Body), `"success"`) {
 		t.Errorf("%s", a.Body)
 	}
@@ -91,7 +104,8 @@ func TestCrossSitePass(t *testing.T) {
 		_, fields := e.visit("https://example.com/")
 		a := e.submit(fields, e.answerOf(fields.Get("key")))
 		cookie := cookies(&a)["spravka"]
-		if strings.Contains(cookie, "; Secure; HttpOnly; SameSite=None; Partitioned") != cross || strings.Contains(cookie, "SameSite=Lax") == cross {
+		if strings.Contains(cookie, "; Secure; HttpOnly; SameSite=None; Partitioned") != cross ||
+			strings.Contains(cookie, "SameSite=Lax") == cross {
 			t.Errorf("cross_site %t: %s", cross, cookie)
 		}
 	}

@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -19,38 +20,36 @@ import (
 type ServiceConfig struct {
 	// Prefix precedes the paths of the gateway's own pages, such as /_check; empty: none.
 	Prefix string `mapstructure:"prefix"`
-	// RetpathHosts are further hosts besides the service's own that X-Retpath-Y may name: example.org, example.org:8443,
+	// RetpathHosts may be named by X-Retpath-Y in addition to the service's own: example.org, example.org:8443,
 	// *.example.org.
 	RetpathHosts []string `mapstructure:"retpath_hosts"`
-	// AJAX says what the front end does with a JSON challenge: redirect (to captcha-page) or inline (draws the
-	// picture itself). Both get all fields; img_url_template is for inline only.
+	// AJAX is redirect (the front end goes to captcha-page) or inline (it draws the picture itself). Both get all
+	// fields; img_url_template is for inline only.
 	AJAX string `mapstructure:"ajax"`
 	// AJAXStatus is the status of a JSON challenge: 200, 403 or 429.
 	AJAXStatus int `mapstructure:"ajax_status"`
-	// ImgURLTemplate is the img-url of inline services, with {base} and {key}; empty: {base}PREFIX/captcha/image?key={key}.
-	// If the key is a query parameter in it, the gateway serves the path.
+	// ImgURLTemplate is the img-url of inline services, with {base} and {key}; empty:
+	// {base}PREFIX/captcha/image?key={key}. If the key is a query parameter in it, the gateway serves the path.
 	ImgURLTemplate string `mapstructure:"img_url_template"`
-	// CORSOrigins may read JSON challenges besides the service's own: https://app.example.org, https://*.example.org.
+	// CORSOrigins may read JSON challenges, as may the service's own: https://app.example.org, https://*.example.org.
 	CORSOrigins []string `mapstructure:"cors_origins"`
-	// CrossSite is for a service whose scripts run on pages of another site, such as an API on api.example.net for pages on
-	// shop.example.org: the pass is then set with SameSite=None and Partitioned, so that browsers keep it separately for
-	// each of these sites, and only over https. CORSOrigins must name the pages.
+	// CrossSite is for a service whose scripts run on another site's pages (cors_origins): the pass is set with
+	// SameSite=None and Partitioned, so that browsers keep it separately for each site, and only over https.
 	CrossSite bool `mapstructure:"cross_site"`
-	// Work offers a puzzle-free way besides picture and sound: work that the visitor's browser does. Login pages need one
-	// (WCAG 2.2, 3.3.8).
+	// Work offers a puzzle-free way: work by the browser. Login pages need one (WCAG 2.2, 3.3.8).
 	Work bool `mapstructure:"work"`
-	// Steps says which step of the ladder is asked of whom.
+	// Steps are the steps for robots and others.
 	Steps StepsConfig `mapstructure:"steps"`
-	// Require lets the service ask: an answer with X-Antirobot-Require is withheld until its visitor has passed that step.
+	// Require lets the service demand steps (X-Antirobot-Require).
 	Require bool `mapstructure:"require"`
-	// Bind binds passes to a key pair of the browser that earns them, where it has one: see docs/adr/0031-browser-keys.md.
+	// Bind binds passes to a key pair of the browser, if it has one (docs/adr/0031-browser-keys.md).
 	Bind bool `mapstructure:"bind"`
-	// Evidence serves a script that tells how a page is used and what it sees of its browser; see docs/evidence.md.
+	// Evidence serves a script that reports page telemetry (docs/evidence.md).
 	Evidence bool `mapstructure:"evidence"`
-	// EvidenceInsert puts the tag of that script into the service's pages on their way to visitors.
+	// EvidenceInsert inserts its tag into the service's pages.
 	EvidenceInsert bool `mapstructure:"evidence_insert"`
-	// EvidencePolicy says what happens to a page whose Content-Security-Policy forbids the script: keep (nothing is put into
-	// it) or extend (the policy is changed so that it permits this script).
+	// EvidencePolicy treats pages whose Content-Security-Policy forbids the script: keep (nothing is inserted) or
+	// extend (the policy is changed to permit it).
 	EvidencePolicy string `mapstructure:"evidence_policy"`
 	// CompatYandex adds X-Yandex-Captcha.
 	CompatYandex bool `mapstructure:"compat_yandex"`
@@ -58,8 +57,8 @@ type ServiceConfig struct {
 	Partners []PartnerConfig `mapstructure:"partners"`
 	// PartnerParam is the query parameter that holds a partner's key.
 	PartnerParam string `mapstructure:"partner_param"`
-	// OnStoreFailure says whether a right answer counts while the store is unavailable: open (yes, by this node's memory
-	// alone) or closed (no: 503).
+	// OnStoreFailure says whether a right answer counts while the store is unavailable: open (yes, by this node's
+	// memory alone) or closed (no: 503).
 	OnStoreFailure string `mapstructure:"on_store_failure"`
 	// Branding is the look of the pages.
 	Branding templates.Branding `mapstructure:"branding"`
@@ -74,7 +73,10 @@ type PartnerConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: defaultSteps(), Require: true, Bind: true, EvidencePolicy: "keep"}
+	return ServiceConfig{
+		AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: defaultSteps(),
+		Require: true, Bind: true, EvidencePolicy: "keep",
+	}
 }
 
 // Validate returns all problems, each with its path below the section.
@@ -155,7 +157,8 @@ func validPrefix(p string) bool {
 		return false
 	}
 	for _, c := range []byte(p) {
-		if c != '/' && c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+		if c != '/' && c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') &&
+			(c < 'a' || c > 'z') {
 			return false
 		}
 	}
@@ -203,27 +206,13 @@ type HostOwner interface {
 	OwnsHost(host string) bool
 }
 
-// OwnsPage reports whether a URL, that of an Origin or a Referer field, is that of a page whose scripts may read the service's
-// answers: on the host that is asked, on another of the service's, or of an origin in cors_origins.
-func (s *Settings) OwnsPage(page, host []byte) bool {
-	u, ok := location.Parse(string(page))
-	if !ok {
-		return false
-	}
-	if u.Host == string(host) || s.hosts.OwnsHost(u.Host) {
-		return true
-	}
-	origin := u.Origin()
-	return slices.ContainsFunc(s.origins, func(o location.Origin) bool { return o.Fits(origin) })
-}
-
 // SettingsDeps are the dependencies of a service's Settings. All but Pictures are required.
 type SettingsDeps struct {
 	Service string // its name
 	Hosts   HostOwner
 	Cookies *identity.CookieSettings // the name and scope of the pass's cookie
 	Pages   *templates.Set
-	// Pictures are the img_url_template of the service and of its paths: wherever one of them leads, the gateway answers.
+	// Pictures are the img_url_templates of the service and its paths, whose paths the gateway serves.
 	Pictures []string
 }
 
@@ -241,7 +230,8 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 		return nil, problem.At("branding", err)
 	}
 	s := &Settings{
-		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: newStepRules(cfg.Steps), require: cfg.Require, bind: cfg.Bind, yandex: cfg.CompatYandex,
+		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus,
+		work: cfg.Work, ladder: newStepRules(cfg.Steps), require: cfg.Require, bind: cfg.Bind, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
 		id: d.Cookies, cookie: d.Cookies.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",
@@ -292,7 +282,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	return s, nil
 }
 
-// Picture returns the img_url_template, if it is used: by inline services only.
+// Picture returns the img_url_template, which only inline services use.
 func (c *ServiceConfig) Picture() string {
 	if c.AJAX != "inline" {
 		return ""
@@ -316,8 +306,22 @@ func (s *Settings) serveTemplate(template string) {
 	}
 }
 
-// FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after trusted
-// proxies; nil if there is none.
+// OwnsPage reports whether a URL, from Origin or Referer, is a page whose scripts may read the service's responses:
+// on host, on another of the service's, or of an origin in cors_origins.
+func (s *Settings) OwnsPage(page, host []byte) bool {
+	u, ok := location.Parse(string(page))
+	if !ok {
+		return false
+	}
+	if u.Host == string(host) || s.hosts.OwnsHost(u.Host) {
+		return true
+	}
+	origin := u.Origin()
+	return slices.ContainsFunc(s.origins, func(o location.Origin) bool { return o.Fits(origin) })
+}
+
+// FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after
+// trusted proxies; nil if there is none.
 func (s *Settings) FindPartner(v *request.View, addr netip.Addr) *Partner {
 	if len(s.partners) == 0 {
 		return nil
@@ -342,9 +346,38 @@ func (s *Settings) FindPartner(v *request.View, addr netip.Addr) *Partner {
 // demandQuery is the query text that always gets a captcha from an XML interface: partners test their clients with it.
 const demandQuery = "e48a2b93de1740f48f6de0d45dc4192a"
 
-// Demands reports whether a request to an XML interface asks for the captcha itself. partner is nil for anybody who is no
-// partner.
+// Demands reports whether a request to an XML interface asks for the captcha itself. partner may be nil.
 func (s *Settings) Demands(v *request.View, partner *Partner) bool {
 	return queryValue(v.Query, "query") == demandQuery ||
 		partner != nil && queryValue(v.Query, "showmecaptcha") == "yes"
 }
+
+// Endpoint is one of the gateway's own addresses.
+type Endpoint uint8
+
+// The endpoints.
+const (
+	EndpointNone Endpoint = iota
+	EndpointPage
+	EndpointCheck
+	EndpointXCheck
+	EndpointImage
+	EndpointAudio
+	EndpointStatic // anything else below /captcha/
+	EndpointEvidence
+	EndpointEvidenceScript
+)
+
+// Route returns which of the gateway's own addresses a path is. Only the exact spelling counts: any other belongs to
+// the service.
+func (s *Settings) Route(path []byte) Endpoint {
+	if e, ok := s.paths[string(path)]; ok {
+		return e
+	}
+	if n := len(s.prefix); len(path) > n && string(path[:n]) == s.prefix && bytes.HasPrefix(path[n:], ownFiles) {
+		return EndpointStatic
+	}
+	return EndpointNone
+}
+
+var ownFiles = []byte("/captcha/")

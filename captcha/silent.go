@@ -9,8 +9,8 @@ import (
 	"antirobot/spravka"
 )
 
-// silent is a check of the browser that asks nothing of the person: a little work, and a part of the page that only the
-// holder of the key is served. Its secret is that of work, followed by the part's width and height in pixels.
+// silent is a browser check without the person: a little work, and a part of the page that only the holder of the key
+// is served. Its secret is that of work, then the part's width and height in pixels.
 type silent struct{}
 
 const (
@@ -26,8 +26,7 @@ func (silent) issue(price int64) []byte {
 	return append(work{}.issue(price), size[0]|1, size[1]|1) // neither is 0
 }
 
-// check reads the answer to the work, then the part's width times 256 plus its height. Nothing of that is secret to a
-// browser that asked for the part.
+// check reads the answer to the work, then the part's width times 256 plus its height.
 func (silent) check(secret []byte, answer string) (right, given bool) {
 	if answer == "" {
 		return false, false
@@ -52,8 +51,8 @@ func (silent) render(m media.Medium, _ string, secret []byte, _ uint8, _ string)
 	}, nil
 }
 
-// press is the same behind a button. How the button was pressed follows in the answer, after another partMark; it gates
-// nothing, but counts as evidence that machines press (see mechanical).
+// press is the same behind a button. How the button was pressed follows in the answer; it gates nothing, but counts
+// as a sign of machines (see mechanical).
 type press struct{ silent }
 
 const pressCode = 4
@@ -72,12 +71,12 @@ func cutPress(answer string) (proof, pressed string) {
 	return numbers + partMark + size, pressed
 }
 
-// reaction is the time within which nobody presses a button that has just appeared.
+// reaction is the time within which people do not press a button that has just appeared.
 const reaction = 150 * time.Millisecond
 
-// mechanical reports whether the press of a right answer looks like a machine's: by a script, by a mouse that never moved, or
-// faster than anybody reacts. It is one of many: a script for accessibility presses like that, too, and so does a hand that
-// rests on the spot. What is missing or malformed says nothing.
+// mechanical reports whether the press of a right answer looks like a machine's: by a script, by a mouse that never
+// moved, or faster than people react. Scripts for accessibility and a resting hand press like that, too. Missing or
+// malformed data says nothing.
 func mechanical(k *key, answer string) bool {
 	_, pressed := cutPress(answer)
 	if k.kind != pressCode || pressed == "" {
@@ -94,3 +93,10 @@ func mechanical(k *key, answer string) bool {
 	}
 	return pressed[0] == 'u' || pressed[0] == 'm' && moves == 0 || time.Duration(since)*time.Millisecond < reaction
 }
+
+// move is a check of the browser that a browser with a key passes by proving itself.
+type move struct{ silent }
+
+const moveCode = 6
+
+func (move) code() byte { return moveCode }

@@ -60,7 +60,8 @@ func TestSilentCheck(t *testing.T) {
 	}
 	fields, rep := e.pageAnswer(&page, browser)
 	a := e.submit(fields, rep, browser)
-	if a.Outcome != OutcomeSolved || a.Get("Location") != "https://example.com/page?a=1" || a.Pass.Allowance != 25 || !a.Work {
+	if a.Outcome != OutcomeSolved || a.Get("Location") != "https://example.com/page?a=1" || a.Pass.Allowance != 25 ||
+		!a.Work {
 		t.Errorf("%d %v %+v", a.Status, a.Outcome, a.Pass)
 	}
 	if again := e.submit(fields, rep, browser); again.Outcome == OutcomeSolved {
@@ -72,8 +73,8 @@ func TestSilentCheck(t *testing.T) {
 	}
 }
 
-// TestSilentCheckIsChecked: work without the part, a part without the work, and another key's part are refused. Who fails
-// is asked for the next step, without the word "wrong", and until that fades.
+// TestSilentCheckIsChecked: work without the part, a part without the work, and another key's part are refused. Who
+// fails is asked for the next step, without the word "wrong", and until that fades.
 func TestSilentCheckIsChecked(t *testing.T) {
 	for name, spoil := range map[string]func(rep string) string{
 		"no part":    func(rep string) string { return strings.Split(rep, "x")[0] },
@@ -138,11 +139,13 @@ func TestDigitsWithoutScript(t *testing.T) {
 		fields, rep := e.pageAnswer(&a, browser)
 		fields.Set("step", "digits")
 		digits := e.submit(fields, "", browser, header("Sec-Fetch-Site", "same-origin"))
-		if digits.Status != 200 || !strings.Contains(string(digits.Body), "<img") || fieldsOf(t, digits.Body).Get("saved") == "" {
+		if digits.Status != 200 || !strings.Contains(string(digits.Body), "<img") ||
+			fieldsOf(t, digits.Body).Get("saved") == "" {
 			t.Errorf("%d %s", digits.Status, digits.Body)
 		}
 		fields.Del("step")
-		if a := e.submit(fields, rep, browser, header("Sec-Fetch-Site", "same-origin")); a.Outcome != OutcomeSolved || a.Status != 307 {
+		if a := e.submit(fields, rep, browser, header("Sec-Fetch-Site", "same-origin")); a.Outcome != OutcomeSolved ||
+			a.Status != 307 {
 			t.Errorf("the form does not go on: %d %v", a.Status, a.Outcome)
 		}
 	}
@@ -165,13 +168,14 @@ func TestNoCircles(t *testing.T) {
 		a := e.submit(fields, rep, browser)
 		browser = keeping(&a)
 	}
-	if page, _ := e.open(sent.Get("Location"), browser); !strings.Contains(string(page.Body), "<img") && !strings.Contains(string(page.Body), `id="press"`) {
+	if page, _ := e.open(sent.Get("Location"), browser); !strings.Contains(string(page.Body), "<img") &&
+		!strings.Contains(string(page.Body), `id="press"`) {
 		t.Errorf("still checked: %s", page.Body)
 	}
 }
 
-// TestLinksKeepTheirStep: the step that a link says holds in its network and while it is fresh; a robot does not get the
-// lower one of another visitor's link.
+// TestLinksKeepTheirStep: the step that a link says holds in its network and while it is fresh; a robot does not get
+// the lower one of another visitor's link.
 func TestLinksKeepTheirStep(t *testing.T) {
 	e := asking(t, "digits")
 	unsure := func(q *Request) { q.Unsure = true }
@@ -196,17 +200,22 @@ func TestScriptsMayCheck(t *testing.T) {
 	e := asking(t, "silent")
 	var c challengeJSON
 	a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
-	if err := json.Unmarshal(a.Body, &c); err != nil || c.Captcha.Ask == nil || c.Captcha.Ask.Step != "silent" || c.Captcha.ImgURL == "" {
+	if err := json.Unmarshal(a.Body, &c); err != nil || c.Captcha.Ask == nil || c.Captcha.Ask.Step != "silent" ||
+		c.Captcha.ImgURL == "" {
 		t.Fatalf("%v %s", err, a.Body)
 	}
 	ask := c.Captcha.Ask
-	if a := e.answerWork(ask.Key, e.checkAnswer(ask.Key, ask.Work)); a.Outcome != OutcomeSolved || a.Pass.Allowance != 25 {
+	if a := e.answerWork(ask.Key, e.checkAnswer(ask.Key, ask.Work)); a.Outcome != OutcomeSolved ||
+		a.Pass.Allowance != 25 {
 		t.Errorf("the check: %s %+v", a.Body, a.Pass)
 	}
-	if a := e.answerWork(c.Captcha.Key, e.answerOf(c.Captcha.Key)); a.Outcome != OutcomeSolved || a.Pass.Allowance < 50 { // the second in a day
+	if a := e.answerWork(c.Captcha.Key, e.answerOf(c.Captcha.Key)); a.Outcome != OutcomeSolved ||
+		a.Pass.Allowance < 50 { // the second in a day
 		t.Errorf("digits: %s %+v", a.Body, a.Pass)
 	}
-	if x := e.c.ChallengeXML(e.request("GET", "https://example.com/xml"), false); !strings.Contains(string(x.Body), "/captcha/image?key=") {
+	if x := e.c.ChallengeXML(e.request("GET", "https://example.com/xml"), false); !strings.Contains(
+		string(x.Body), "/captcha/image?key=",
+	) {
 		t.Errorf("%s", x.Body)
 	}
 }
@@ -227,8 +236,8 @@ func TestWorthKeepsTheFloor(t *testing.T) {
 	f(silentCode, many, spravka.DefaultConfig().Floor())
 }
 
-// TestSilentCheckCountsLittle: a check adds to the price of an address in proportion to what it earns, so four cost their
-// neighbours no more than one who read digits does.
+// TestSilentCheckCountsLittle: a check adds to the price of an address in proportion to what it earns, so four cost
+// their neighbours no more than one who read digits does.
 func TestSilentCheckCountsLittle(t *testing.T) {
 	e := asking(t, "silent")
 	var got []uint32
@@ -249,8 +258,8 @@ func TestSilentCheckCountsLittle(t *testing.T) {
 	}
 }
 
-// TestPartsWaitForNothing: an address where many browsers are checked at once, beside a flood for pictures, gets all their parts;
-// only what is asked for again and again for one key ends.
+// TestPartsWaitForNothing: an address where many browsers are checked at once, beside a flood for pictures, gets all
+// their parts; only what is asked for again and again for one key ends.
 func TestPartsWaitForNothing(t *testing.T) {
 	e := asking(t, "silent")
 	e.c.issuer.maker = media.New(media.Config{Places: 1}) // nobody waits for the place

@@ -25,7 +25,8 @@ func TestPitfall03OneAnswerOnce(t *testing.T) {
 	if a := e.submit(fields, wrong(rep)); a.Outcome != OutcomeFailed {
 		t.Fatal("wrong is right")
 	}
-	if a := e.submit(fields, rep); a.Outcome != OutcomeFailed || cookies(&a)["spravka"] != "" || !strings.Contains(a.Get("Location"), "status=failed") {
+	if a := e.submit(fields, rep); a.Outcome != OutcomeFailed || cookies(&a)["spravka"] != "" ||
+		!strings.Contains(a.Get("Location"), "status=failed") {
 		t.Error("right after wrong counts")
 	}
 	_, fields = e.visit("https://example.com/")
@@ -85,8 +86,8 @@ func (s *slowly) Put(ctx context.Context, key, value []byte, ttl time.Duration) 
 	return s.Store.Put(ctx, key, value, ttl)
 }
 
-// TestSecondPressGetsTheSamePass: who presses again before the first press is answered gets the pass that it earned, here or
-// at another node, and nothing is spent or earned twice.
+// TestSecondPressGetsTheSamePass: who presses again before the first press is answered gets the pass that it earned,
+// here or at another node, and nothing is spent or earned twice.
 func TestSecondPressGetsTheSamePass(t *testing.T) {
 	e := newEnv(t, nil)
 	slow := &slowly{Store: e.store, puts: make(chan struct{}, 9), release: make(chan struct{})}
@@ -95,8 +96,12 @@ func TestSecondPressGetsTheSamePass(t *testing.T) {
 	_, fields := e.visit("https://example.com/")
 	rep := e.answerOf(fields.Get("key"))
 	press := func(c *Captcha, out chan<- Response) {
-		q := e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", rep, "retpath", fields.Get("retpath"),
-			"t", fields.Get("t"), "u", fields.Get("u"), "s", fields.Get("s")))
+		q := e.request(
+			"POST",
+			"https://example.com/checkcaptcha",
+			form("key", fields.Get("key"), "rep", rep, "retpath", fields.Get("retpath"),
+				"t", fields.Get("t"), "u", fields.Get("u"), "s", fields.Get("s")),
+		)
 		go func() { out <- c.Check(q) }()
 	}
 	out := make(chan Response, 3)
@@ -146,7 +151,8 @@ func (s *expiring) expire() {
 	maps.DeleteFunc(s.until, func(_ string, until time.Time) bool { return !until.After(s.now().Add(s.ahead)) })
 }
 
-// TestPitfall03StoresClockAheadAndBack: an hour of a server's clock, forth and back, lets no answer count again on another node.
+// TestPitfall03StoresClockAheadAndBack: an hour of a server's clock, forth and back, lets no answer count again on
+// another node.
 func TestPitfall03StoresClockAheadAndBack(t *testing.T) {
 	e := newEnv(t, nil)
 	s := &expiring{Store: e.store, now: e.now, until: map[string]time.Time{}}
@@ -311,7 +317,14 @@ func TestPitfall12TriesAreLimited(t *testing.T) {
 	if a.Status != 429 || a.Get("Retry-After") != "10" || a.Outcome != OutcomeLimited {
 		t.Errorf("status %d, Retry-After %q", a.Status, a.Get("Retry-After"))
 	}
-	js := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", "1"), header("Accept", "application/json")))
+	js := e.c.Check(
+		e.request(
+			"POST",
+			"https://example.com/checkcaptcha",
+			form("key", fields.Get("key"), "rep", "1"),
+			header("Accept", "application/json"),
+		),
+	)
 	if js.Status != 429 || !bytes.Contains(js.Body, []byte(`"retry-after":10`)) {
 		t.Errorf("%d %s", js.Status, js.Body)
 	}

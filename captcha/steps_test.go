@@ -74,7 +74,9 @@ func TestStepsWorth(t *testing.T) {
 	f(stepDigits, stepDynamic, 100, 50)
 	f(stepDynamic, stepDynamic, 100, 100)
 	f(stepSilent, stepSilent, 1, 1)
-	if first, later, most := checkWork(0), checkWork(4), checkWork(1000); first != checkHashes || later != 2*checkHashes || most != 4*checkHashes {
+	if first, later, most := checkWork(0), checkWork(4), checkWork(1000); first != checkHashes ||
+		later != 2*checkHashes ||
+		most != 4*checkHashes {
 		t.Errorf("work: %d, %d, %d", first, later, most)
 	}
 }

@@ -12,7 +12,8 @@ import (
 func (e *env) retry(a *Response, opts ...opt) Response {
 	e.t.Helper()
 	wait, err := strconv.Atoi(a.Get("Retry-After"))
-	if a.Status != 429 || a.Outcome != OutcomeLimited || err != nil || !strings.Contains(string(a.Body), `<form method="post" action="/checkcaptcha">`) {
+	if a.Status != 429 || a.Outcome != OutcomeLimited || err != nil ||
+		!strings.Contains(string(a.Body), `<form method="post" action="/checkcaptcha">`) {
 		e.t.Fatalf("status %d, Retry-After %q\n%s", a.Status, a.Get("Retry-After"), a.Body)
 	}
 	e.pass(time.Duration(wait) * time.Second)
@@ -20,18 +21,24 @@ func (e *env) retry(a *Response, opts ...opt) Response {
 	return e.submit(fields, fields.Get("rep"), opts...)
 }
 
-// TestAFormWaitsForItsTurn: at an address that has to wait, a form is carried on: before anything was answered, and with a
-// right answer, which is not asked for again.
+// TestAFormWaitsForItsTurn: at an address that has to wait, a form is carried on: before anything was answered, and
+// with a right answer, which is not asked for again.
 func TestAFormWaitsForItsTurn(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	page, fields := e.challengeForm()
-	browser := []opt{header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])), header("Sec-Fetch-Site", "same-origin")}
+	browser := []opt{
+		header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])),
+		header("Sec-Fetch-Site", "same-origin"),
+	}
 	e.exhaust(time.Minute)
 	a := e.submit(fields, e.answerOf(fields.Get("key")), browser...)
 	if to := fieldsOf(t, a.Body); to.Get("saved") != fields.Get("saved") || to.Get("rep") == "" {
 		t.Errorf("the answered form is not carried on: %v", to)
 	}
-	if more := e.submit(url.Values{"saved": fields["saved"], "new": {"1"}}, "", browser...); fieldsOf(t, more.Body).Get("new") != "1" {
+	if more := e.submit(url.Values{"saved": fields["saved"], "new": {"1"}}, "", browser...); fieldsOf(
+		t, more.Body,
+	).Get("new") !=
+		"1" {
 		t.Errorf("another picture: status %d", more.Status)
 	}
 	if a = e.retry(&a, browser...); a.Status != 307 || a.Outcome != OutcomeSolved {
@@ -67,10 +74,14 @@ func TestPressingTwice(t *testing.T) {
 		if exhausted {
 			e.exhaust(time.Minute)
 		}
-		if a := e.submit(fields, rep, withPass(&first)); a.Status != 303 || a.Get("Location") != "https://example.com/a" || a.Outcome != OutcomeNone || cookies(&a)["spravka"] != "" {
+		if a := e.submit(fields, rep, withPass(&first)); a.Status != 303 ||
+			a.Get("Location") != "https://example.com/a" ||
+			a.Outcome != OutcomeNone ||
+			cookies(&a)["spravka"] != "" {
 			t.Errorf("exhausted %v: status %d to %s", exhausted, a.Status, a.Get("Location"))
 		}
-		if a := e.submit(fields, rep, withPass(&first), header("Accept", "application/json")); a.Status != 200 || string(a.Body) == solvedJSON {
+		if a := e.submit(fields, rep, withPass(&first), header("Accept", "application/json")); a.Status != 200 ||
+			string(a.Body) == solvedJSON {
 			t.Errorf("exhausted %v, a script, which knows what it did: %d %s", exhausted, a.Status, a.Body)
 		}
 		for _, o := range []opt{withPass(&other), header("X-Nothing", "")} {
@@ -91,7 +102,10 @@ func TestAFormPressedTwice(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	page, fields := e.challengeForm()
 	_, second := e.challengeForm(header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])))
-	browser := []opt{header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])), header("Sec-Fetch-Site", "same-origin")}
+	browser := []opt{
+		header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])),
+		header("Sec-Fetch-Site", "same-origin"),
+	}
 	rep := e.answerOf(fields.Get("key"))
 	e.pass(3 * time.Second)
 	first := e.submit(fields, rep, browser...)
@@ -112,9 +126,9 @@ func TestAFormPressedTwice(t *testing.T) {
 	}
 }
 
-// TestThePageLeadsOnWithAPass: to the return URL, or where there is none of ours to the start page, also within the second in which the
-// question came; the page itself is told so. Who was stopped with this very pass, as it is spent or more is asked for, gets the question,
-// and after the next answer is led on again.
+// TestThePageLeadsOnWithAPass: to the return URL, or where there is none of ours to the start page, also within the
+// second in which the question came; the page itself is told so. Who was stopped with this very pass, as it is spent
+// or more is asked for, gets the question, and after the next answer is led on again.
 func TestThePageLeadsOnWithAPass(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	linked := func(o ...opt) string {
@@ -135,7 +149,8 @@ func TestThePageLeadsOnWithAPass(t *testing.T) {
 			sep = "?"
 		}
 		shown := e.c.Challenges().Total.Shown
-		if a := e.c.Page(e.request("GET", where+sep+"format=json", o...)); a.Status != asks || len(a.Body) > 0 || e.c.Challenges().Total.Shown != shown {
+		if a := e.c.Page(e.request("GET", where+sep+"format=json", o...)); a.Status != asks || len(a.Body) > 0 ||
+			e.c.Challenges().Total.Shown != shown {
 			t.Errorf("%s: the page is told %d", where, a.Status)
 		}
 	}
@@ -156,8 +171,8 @@ func TestThePageLeadsOnWithAPass(t *testing.T) {
 	f(again, there, func(q *Request) { q.ID.Passes[0], q.ID.Passes[1], q.ID.NPasses = solved.Pass, more.Pass, 2 })
 }
 
-// TestChecksWaitForTheirShare: a check of the browser, which counts for a quarter of a pass, comes after a quarter of the interval, and
-// raises what its address is asked for by a quarter.
+// TestChecksWaitForTheirShare: a check of the browser, which counts for a quarter of a pass, comes after a quarter of
+// the interval, and raises what its address is asked for by a quarter.
 func TestChecksWaitForTheirShare(t *testing.T) {
 	e := newEnv(t, digitsOnly)
 	e.exhaust(4 * time.Minute)
@@ -180,8 +195,8 @@ func TestChecksWaitForTheirShare(t *testing.T) {
 	}
 }
 
-// TestChecksForWhatWasRead: for what its network has read an address is checked a few times a day, and then asked for digits, by another
-// browser too; for another reason it is still checked.
+// TestChecksForWhatWasRead: for what its network has read an address is checked a few times a day, and then asked for
+// digits, by another browser too; for another reason it is still checked.
 func TestChecksForWhatWasRead(t *testing.T) {
 	e := newEnv(t, nil)
 	unsure := func(q *Request) { q.Unsure = true }

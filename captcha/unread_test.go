@@ -33,7 +33,8 @@ func TestUnread(t *testing.T) {
 			}
 		}
 	}
-	if want, got := read.c.Challenges().Total, unread.c.Challenges().Total; !reflect.DeepEqual(got, want) || got.Shown == 0 {
+	if want, got := read.c.Challenges().Total, unread.c.Challenges().Total; !reflect.DeepEqual(got, want) ||
+		got.Shown == 0 {
 		t.Errorf("counted %+v, and read %+v", got, want)
 	}
 }

@@ -17,7 +17,8 @@ func TestWorkEarnsAPass(t *testing.T) {
 		t.Errorf("the challenge does not offer work: %s", ordinary.Body)
 	}
 	o, a := e.askWork()
-	if a.Status != 200 || o.Captcha.Work == nil || o.Captcha.ImgURL != "" || o.Captcha.WorkURL != "https://example.com/captcha/work.js" {
+	if a.Status != 200 || o.Captcha.Work == nil || o.Captcha.ImgURL != "" ||
+		o.Captcha.WorkURL != "https://example.com/captcha/work.js" {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	if a := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+o.Captcha.Key)); a.Status != 404 {
@@ -25,14 +26,16 @@ func TestWorkEarnsAPass(t *testing.T) {
 	}
 	e.pass(time.Second)
 	solved := e.answerWork(o.Captcha.Key, o.Captcha.Work.toil(t))
-	if solved.Outcome != OutcomeSolved || solved.Pass.Allowance != 100 || solved.Took != time.Second || !solved.Work || cookies(&solved)["spravka"] == "" {
+	if solved.Outcome != OutcomeSolved || solved.Pass.Allowance != 100 || solved.Took != time.Second || !solved.Work ||
+		cookies(&solved)["spravka"] == "" {
 		t.Errorf("%d %v %+v %s", solved.Status, solved.Outcome, solved.Pass, solved.Body)
 	}
 	// The captcha page's form carries it like digits.
 	_, fields := e.visit("https://example.com/page?a=1")
 	o, _ = e.askWork()
 	fields.Set("key", o.Captcha.Key)
-	if a := e.submit(fields, o.Captcha.Work.toil(t)); a.Outcome != OutcomeSolved || a.Get("Location") != "https://example.com/page?a=1" {
+	if a := e.submit(fields, o.Captcha.Work.toil(t)); a.Outcome != OutcomeSolved ||
+		a.Get("Location") != "https://example.com/page?a=1" {
 		t.Errorf("%d %v %s", a.Status, a.Outcome, a.Get("Location"))
 	}
 }
@@ -50,7 +53,8 @@ func TestWorkIsAChoice(t *testing.T) {
 		t.Errorf("asked for work: %+v", o)
 	}
 	page, _ := e.visit("https://example.com/")
-	if strings.Contains(string(page.Body), `id="work"`) || strings.Contains(page.Get("Content-Security-Policy"), "worker-src") {
+	if strings.Contains(string(page.Body), `id="work"`) ||
+		strings.Contains(page.Get("Content-Security-Policy"), "worker-src") {
 		t.Error("the page offers work")
 	}
 }
@@ -68,13 +72,16 @@ func TestWorkOnThePage(t *testing.T) {
 			t.Errorf("policy without %s: %s", want, csp)
 		}
 	}
-	if a := e.c.Static(e.request("GET", "https://example.com/captcha/work.js"), "/captcha/work.js"); a.Status != 200 || !strings.HasPrefix(a.Get("Content-Type"), "text/javascript") {
+	if a := e.c.Static(e.request("GET", "https://example.com/captcha/work.js"), "/captcha/work.js"); a.Status != 200 ||
+		!strings.HasPrefix(a.Get("Content-Type"), "text/javascript") {
 		t.Errorf("work.js: %d %s", a.Status, a.Get("Content-Type"))
 	}
 	scfg := DefaultServiceConfig()
 	scfg.Work, scfg.Prefix = true, "/_check"
 	e.svc = e.newService("below", scfg, identity.DefaultServiceConfig())
-	if page, _ := e.visit("https://example.com/"); !strings.Contains(string(page.Body), `data-url="/_check/captcha/work.js"`) {
+	if page, _ := e.visit("https://example.com/"); !strings.Contains(
+		string(page.Body), `data-url="/_check/captcha/work.js"`,
+	) {
 		t.Error("the prefix is missing")
 	}
 	if !strings.Contains(e.formPageOf(t), `<div id="work"`) {
@@ -124,7 +131,8 @@ func TestPitfall02WorkIsNotTheClientsChoice(t *testing.T) {
 	}
 }
 
-// TestPitfall04WorkFitsOnlyItsPlace: work is valid only for the host, service, network, channel and time it was issued for.
+// TestPitfall04WorkFitsOnlyItsPlace: work is valid only for the host, service, network, channel and time it was issued
+// for.
 func TestPitfall04WorkFitsOnlyItsPlace(t *testing.T) {
 	f := func(name string, opts ...opt) {
 		t.Helper()

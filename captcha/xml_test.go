@@ -47,10 +47,14 @@ func TestXMLPartner(t *testing.T) {
 			t.Errorf("%s is missing:\n%s", literal, a.Body)
 		}
 	}
-	if bytes.Contains(a.Body, []byte("/>")) || bytes.Contains(a.Body, []byte("'")) || !strings.HasPrefix(a.Get("Content-Type"), "text/xml") || a.Status != 200 {
+	if bytes.Contains(a.Body, []byte("/>")) || bytes.Contains(a.Body, []byte("'")) ||
+		!strings.HasPrefix(a.Get("Content-Type"), "text/xml") ||
+		a.Status != 200 {
 		t.Errorf("%s", a.Body)
 	}
-	if x.Version != "1.0" || x.Response.Error.Code != "100" || x.Key == "" || x.ImgURL != "http://example.com/captcha/image?key="+x.Key || x.Status != "" {
+	if x.Version != "1.0" || x.Response.Error.Code != "100" || x.Key == "" ||
+		x.ImgURL != "http://example.com/captcha/image?key="+x.Key ||
+		x.Status != "" {
 		t.Errorf("%+v", x)
 	}
 	// A user without a pass gets a fresh, unearned one.
@@ -61,21 +65,34 @@ func TestXMLPartner(t *testing.T) {
 	if !strings.Contains(cookies(&a)["spravka"], "; Domain=example.com") {
 		t.Errorf("no Domain to replace in %q", cookies(&a)["spravka"])
 	}
-	// A wrong answer: a new key, failed. Neither the partner's own address matters, nor whether it names the user again.
+	// A wrong answer: a new key, failed. Neither the partner's own address matters, nor whether it names the user
+	// again.
 	rep := e.answerOf(x.Key)
-	a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+wrong(rep), from("192.0.2.200"), site))
+	a = e.c.XCheck(
+		e.request("GET", "http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+wrong(rep), from("192.0.2.200"), site),
+	)
 	again := readXML(t, a)
 	if again.Status != "failed" || again.Key == x.Key || a.Status != 200 || a.Outcome != OutcomeFailed {
 		t.Errorf("%d %+v", a.Status, again)
 	}
 	// A right answer: a pass bound to the user named by the first key.
-	a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+again.Key+"&rep="+e.answerOf(again.Key), from("192.0.2.200"), site))
+	a = e.c.XCheck(
+		e.request(
+			"GET",
+			"http://example.com/xcheckcaptcha?key="+again.Key+"&rep="+e.answerOf(again.Key),
+			from("192.0.2.200"),
+			site,
+		),
+	)
 	set := cookies(&a)["spravka"]
 	p, err := e.ring.OpenPass([]byte(value(set)), e.now())
-	if a.Status != 200 || err != nil || !p.Earned || p.Allowance != 100 || p.Partner != spravka.PartnerOf("megasearch") {
+	if a.Status != 200 || err != nil || !p.Earned || p.Allowance != 100 ||
+		p.Partner != spravka.PartnerOf("megasearch") {
 		t.Fatalf("%d %v %+v", a.Status, err, p)
 	}
-	if p.Net != identity.NetKey(identity.NetOf(addr("203.0.113.7"))) || !strings.Contains(set, "; Domain=example.com") || strings.Contains(set, "Secure") {
+	if p.Net != identity.NetKey(identity.NetOf(addr("203.0.113.7"))) ||
+		!strings.Contains(set, "; Domain=example.com") ||
+		strings.Contains(set, "Secure") {
 		t.Errorf("%q, net %x", set, p.Net)
 	}
 	if bytes.Contains(a.Body, []byte("<captcha-status>")) || bytes.Contains(a.Body, []byte("error")) {
@@ -101,7 +118,10 @@ func TestXMLKeysOfPartners(t *testing.T) {
 		t.Errorf("outcome %d", a.Outcome)
 	}
 	// A user who belongs to no partner: their own address counts.
-	x = readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", header("X-Real-Ip", "198.51.100.1")), false))
+	x = readXML(
+		t,
+		e.c.ChallengeXML(e.request("GET", "https://example.com/xml", header("X-Real-Ip", "198.51.100.1")), false),
+	)
 	url = "https://example.com/xcheckcaptcha?key=" + x.Key + "&rep=" + e.answerOf(x.Key)
 	if a := e.c.XCheck(e.request("GET", url, from("198.51.100.1"))); a.Outcome == OutcomeSolved {
 		t.Error("answered from another network")
@@ -127,7 +147,10 @@ func TestFindPartner(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
 		s.Partners = []PartnerConfig{
 			{Name: "keyed", Key: "0123456789abcdef+&"},
-			{Name: "placed", Addresses: []string{"192.0.2.0/28", "2001:db8::1", "::ffff:10.1.2.3", "::ffff:198.51.100.0/120"}},
+			{
+				Name:      "placed",
+				Addresses: []string{"192.0.2.0/28", "2001:db8::1", "::ffff:10.1.2.3", "::ffff:198.51.100.0/120"},
+			},
 		}
 	})
 	f := func(target, from, want string) {

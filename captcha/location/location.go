@@ -1,5 +1,4 @@
-// Package location reads URLs that others have written, before a browser is sent there or its scripts are trusted: as strictly as
-// browsers may read them loosely, so that no two readers disagree about the host.
+// Package location reads URLs of clients and operators strictly, so that no two readers disagree about the host.
 package location
 
 import (
@@ -25,9 +24,9 @@ func (u *URL) Origin() string {
 	return u.Scheme + "://" + u.Host + ":" + u.Port
 }
 
-// Parse reads an absolute http or https URL as strictly as a browser may read it loosely: no user
-// information, no backslash before the query, no control character, a host of plain letters, digits, dots and
-// hyphens (international names only in their ASCII form). Path, query and fragment stay as they are.
+// Parse reads an absolute http or https URL strictly: no user information, no backslash before the query, no control
+// character, a host of plain letters, digits, dots and hyphens (international names only in their ASCII form). Path,
+// query and fragment stay as they are.
 func Parse(raw string) (URL, bool) {
 	if len(raw) > Longest {
 		return URL{}, false
@@ -67,8 +66,8 @@ func Parse(raw string) (URL, bool) {
 
 func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// splitAuthority separates host and port; the host is lower-cased. It refuses anything that parsers may read differently:
-// an empty port, leading zeros in it, empty labels, hyphens at either end of a label.
+// splitAuthority separates host and port, in lower case. It refuses anything that parsers may read differently: an
+// empty port, leading zeros in it, empty labels, hyphens at either end of a label.
 func splitAuthority(a string) (host, port string, ok bool) {
 	h, p, ok := request.SplitHost(request.AppendLower(nil, a))
 	host, port = string(h), string(p)
@@ -85,7 +84,7 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// Escape percent-encodes what is not allowed in a Location, and nothing else: the URL comes back whole.
+// Escape percent-encodes the bytes that a Location forbids, and nothing else: the URL comes back whole.
 func Escape(s string) string {
 	const upper = "0123456789ABCDEF"
 	bad := func(i int) bool {

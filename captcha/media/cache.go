@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// cache keeps rendered media by key, so that each picture and sound is rendered once however often it is requested. It
-// is bounded in bytes; the least recently requested goes first. Safe for concurrent use.
+// cache keeps rendered media by key within a bound of bytes; the least recently requested goes first. Safe for
+// concurrent use.
 type cache struct {
 	mu    sync.Mutex
 	used  int
@@ -39,11 +39,13 @@ type rendering struct {
 const renderedCost = 256
 
 func newCache(most int64) *cache {
-	return &cache{most: int(most), made: map[cacheKey]*list.Element{}, order: list.New(), under: map[cacheKey]*rendering{}}
+	return &cache{
+		most: int(most), made: map[cacheKey]*list.Element{}, order: list.New(), under: map[cacheKey]*rendering{},
+	}
 }
 
-// get returns the medium of k, rendering it if necessary. Concurrent callers wait for that rendering, up to the given time.
-// The result must not be changed.
+// get returns the medium of k, rendering it if necessary. Concurrent callers wait for that rendering up to the given
+// time. The result must not be changed.
 func (m *cache) get(k cacheKey, wait time.Duration, render func() ([]byte, error)) (body []byte, err error) {
 	m.mu.Lock()
 	if e, ok := m.made[k]; ok {
@@ -79,7 +81,6 @@ func (m *cache) get(k cacheKey, wait time.Duration, render func() ([]byte, error
 	return r.body, r.err
 }
 
-// keep adds an entry and makes room for it.
 func (m *cache) keep(e *rendered) {
 	size := len(e.body) + renderedCost
 	if size > m.most {

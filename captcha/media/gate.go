@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// gate bounds how many pictures and sounds are rendered at once and how many requests wait for that. Pictures and sounds take turns,
-// and so do networks in the line for either. When a line is full, the newest waiter of the network with the most waiters is dropped:
-// however much one network asks for, a flood from it delays the others only by as many renderings as there are waiting networks.
-// Safe for concurrent use.
+// gate bounds how many media are rendered at once and how many requests wait. Pictures and sounds take turns, and so
+// do networks in either line. A full line drops the newest waiter of the network with the most waiters, so a network's
+// flood delays others only by as many renderings as there are waiting networks. Safe for concurrent use.
 type gate struct {
 	mu    sync.Mutex
 	free  int
@@ -41,7 +40,7 @@ func newGate(places, queue int, wait time.Duration) *gate {
 	return g
 }
 
-// enter takes a place for a network, waiting for one within the limits; leave returns it.
+// enter takes a place for a network, and reports whether there was one in time; leave returns it.
 func (g *gate) enter(m Medium, net uint64) bool {
 	g.mu.Lock()
 	if g.free > 0 {
@@ -73,21 +72,21 @@ func (g *gate) enter(m Medium, net uint64) bool {
 	}
 }
 
-// A line is crowded once an eighth of those are in it who may be, and for a while after: what is asked for now with keys that were
-// made before has yet to come.
+// A line is crowded once an eighth of its room is taken, and for a while after: requests with older keys are still to
+// come.
 const (
 	crowdedAt  = 8
 	crowdedFor = 3 * time.Second
 )
 
-// crowded reports whether so many have waited of late for a medium that whoever comes now may wait in vain.
+// crowded reports whether a new request for a medium may wait in vain.
 func (g *gate) crowded(m Medium) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return time.Now().Before(g.lines[m].until)
 }
 
-// join adds a waiter at the end of its network's row, if fewer than most wait or another row can make room.
+// join adds a waiter to its network's row, if there is room or another row can make room.
 func (l *line) join(net uint64, most int) (turn chan bool, ok bool) {
 	r := l.rows[net]
 	if l.waiting >= most/crowdedAt {
@@ -122,7 +121,6 @@ func (l *line) join(net uint64, most int) (turn chan bool, ok bool) {
 	return turn, true
 }
 
-// drop removes a waiter from its row.
 func (l *line) drop(r *row, turn chan bool) {
 	for i, w := range r.waiters {
 		if w != turn {
@@ -144,7 +142,7 @@ func (l *line) drop(r *row, turn chan bool) {
 	}
 }
 
-// leave returns a place, to the medium and the network whose turn it is.
+// leave returns a place, which goes to the next medium and network in turn.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -158,7 +156,7 @@ func (g *gate) leave() {
 	g.free++
 }
 
-// serve gives a place to the first waiter of the row whose turn it is.
+// serve gives a place to the next row's first waiter.
 func (l *line) serve() {
 	r := l.turns[0]
 	copy(l.turns, l.turns[1:])

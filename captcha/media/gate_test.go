@@ -34,14 +34,18 @@ func TestGate(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		l := &g.lines[Picture]
-		if entered.Load() != 4 || refused.Load() != 6 || l.waiting != 0 || g.free != 2 || len(l.rows)+len(l.turns) != 0 {
-			t.Errorf("in the end %d entered, %d refused, %d wait, %d free, %d rows", entered.Load(), refused.Load(), l.waiting, g.free, len(l.rows))
+		if entered.Load() != 4 || refused.Load() != 6 || l.waiting != 0 || g.free != 2 ||
+			len(l.rows)+len(l.turns) != 0 {
+			t.Errorf(
+				"in the end %d entered, %d refused, %d wait, %d free, %d rows", entered.Load(), refused.Load(),
+				l.waiting, g.free, len(l.rows),
+			)
 		}
 	})
 }
 
-// TestGateNetworksTakeTurns: a network that floods delays another by only one turn, and its newest waiters make room for
-// those of other networks.
+// TestGateNetworksTakeTurns: a network that floods delays another by only one turn, and its newest waiters make room
+// for those of other networks.
 func TestGateNetworksTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 20, time.Minute)

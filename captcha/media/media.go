@@ -1,4 +1,5 @@
-// Package media makes the pictures and sounds of challenges, the most expensive thing that a gateway does for strangers.
+// Package media makes the pictures and sounds of challenges, the most expensive thing that a gateway does for
+// strangers.
 //
 // Rules:
 //  1. Few are made at once. A bounded number of requests waits for a bounded time, and networks take turns (gate.go).
@@ -57,8 +58,8 @@ func New(cfg Config) *Maker {
 	}
 }
 
-// Inherit takes over the state of the Maker before a reload where the bounds are the same. alike says that both make the
-// same pictures and sounds.
+// Inherit takes over the state of the Maker before a reload where the bounds are the same. alike says that both make
+// the same pictures and sounds.
 func (m *Maker) Inherit(p *Maker, alike bool) {
 	if m.cfg.Places == p.cfg.Places && m.cfg.Queue == p.cfg.Queue && m.cfg.Wait == p.cfg.Wait {
 		m.gate = p.gate
@@ -81,8 +82,8 @@ type Item struct {
 	Digits []byte // its contents, if another challenge with the same digits may share it; nil: none may
 }
 
-// Make returns an item that a network asks for, calling render unless it is there already. result is made, again or shared.
-// The body must not be changed.
+// Make returns an item that a network asks for, calling render unless it is there already. result is made, again or
+// shared. The body must not be changed.
 func (m *Maker) Make(it *Item, net uint64, render func() ([]byte, error)) (body []byte, result string, err error) {
 	result = "again"
 	body, err = m.made.get(cacheKey{it.Nonce, it.Medium, it.Voice}, m.cfg.Wait, func() ([]byte, error) {
@@ -106,8 +107,8 @@ func (m *Maker) Make(it *Item, net uint64, render func() ([]byte, error)) (body 
 	return body, result, err
 }
 
-// Digits returns the digits that a new challenge should ask for because a sound in the visitor's language, or a picture, of
-// them is there while these are asked for too often; nil: any digits.
+// Digits returns digits of which a sound in the visitor's language, or a picture, exists while these are crowded; nil:
+// any digits.
 func (m *Maker) Digits(level uint8, voice func() string) []byte {
 	pictures := m.gate.crowded(Picture)
 	if m.gate.crowded(Sound) {

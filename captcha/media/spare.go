@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// spares are recently made pictures, or sounds, of digits. While more are asked for than can be made, a new challenge asks
-// for the digits of one of them: its visitor does not wait, and the rendering is shared. An answer is worth the same, since
-// it is given to a key. Safe for concurrent use.
+// spares are recently made pictures, or sounds, of digits. While more are asked for than can be made, a new challenge
+// asks for the digits of one of them: its visitor does not wait, and the rendering is shared. An answer is worth the
+// same, since it is given to a key. Safe for concurrent use.
 type spares struct {
 	most int
 

@@ -2,8 +2,8 @@ package media
 
 import "testing"
 
-// TestSpares: a medium is shown to a few more, in its language and of its level alone, and gives way then; one in a language
-// that has none takes the oldest place.
+// TestSpares: a medium is shown to a few more, in its language and of its level alone, and gives way then; one in a
+// language that has none takes the oldest place.
 func TestSpares(t *testing.T) {
 	s := &spares{most: spareSounds}
 	all := func([]byte) bool { return true }

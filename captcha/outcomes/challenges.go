@@ -1,10 +1,11 @@
-// Package outcomes counts what becomes of challenges: who is shown them, who gives up, who is right, and who comes back with the pass.
+// Package outcomes counts challenges that are shown, loaded, tried and solved, and passes that come back.
 //
 // Rules:
-//  1. Challenges are counted by way, language, device, network, kind of browser in a network, and shape of clients, for an hour or two.
-//  2. What a gateway reports is its own, so that the reports of all add up. Whether machines solve is judged on what all gateways of a
-//     store have counted (tally_shared.go).
-//  3. Rows are bounded. Beyond the bound rows count as others, and no flood of names hides those by whom machines are known.
+//  1. Challenges are counted by way, language, device, network, kind of browser in a network, and shape of clients, for
+//     an hour or two.
+//  2. The report of a gateway covers itself, so that reports add up. Machines are recognized by the counts of all
+//     gateways of a store (tally_shared.go).
+//  3. Rows are bounded. Further names count as others, and a flood of names hides no solver.
 package outcomes
 
 import (
@@ -13,8 +14,7 @@ import (
 	"time"
 )
 
-// Challenges reports the outcomes of the challenges of the last hour or two, for operators. It covers one node, since its
-// start.
+// Challenges is a node's report of the last hour or two.
 type Challenges struct {
 	Since     time.Time `json:"since"`
 	Total     Count     `json:"total"`
@@ -22,17 +22,19 @@ type Challenges struct {
 	Languages []Row     `json:"languages"`
 	Devices   []Row     `json:"devices"`  // desk, phone, tablet, other, as the User-Agent says
 	Networks  []Row     `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
-	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
+	// MachinesSolve lists the networks that appear to solve by machine: many right and quick answers.
 	MachinesSolve []string `json:"machines-solve"`
-	// Campaigns are the kinds of browser in a network of which the same is true, and the shapes of clients in all networks. The
-	// name is the network and, in sixteen hexadecimal digits, the hash of the User-Agent's family; or shape and such a hash.
+	// Campaigns are the kinds of browser in a network, and the shapes of clients, of which the same is true: a network
+	// and the hash of the User-Agent's family in hexadecimal, or shape and a hash.
 	Campaigns []Row `json:"campaigns"`
 }
 
-// Ways are the names of the ways in which challenges are presented, Devices those of the devices on which, and Answers those of what
-// becomes of answers.
+// Ways are the ways of presentation, Devices the devices, Answers the results of answers.
 var (
-	Answers = [...]string{"solved", "failed", "expired", "empty", "used", "earned", "repeated", "limited", "next", "moved", "not-moved", "unavailable"}
+	Answers = [...]string{
+		"solved", "failed", "expired", "empty", "used", "earned", "repeated", "limited", "next", "moved", "not-moved",
+		"unavailable",
+	}
 	Ways    = [...]string{"page", "form", "script", "xml", "work", "silent", "press", "dynamic"}
 	Devices = [...]string{"desk", "phone", "tablet", "other"}
 )
@@ -43,26 +45,23 @@ type Row struct {
 	Count
 }
 
-// Count counts the outcomes of challenges. A challenge that was neither tried nor replaced by another picture was
-// given up, or is still open.
+// Count counts outcomes. A challenge that was neither tried nor replaced was given up, or is still open.
 type Count struct {
 	Shown  int64 `json:"shown"`
 	Tried  int64 `json:"tried"`
 	Solved int64 `json:"solved"`
 	GaveUp int64 `json:"gave-up"`
-	Quick  int64 `json:"quick"` // right answers given faster than anybody can type them, or pressed as machines press
-	// Loaded counts the challenges whose picture, sound or part was fetched, CameBack the passes that were used within the hour.
+	Quick  int64 `json:"quick"` // right answers faster than people type, or pressed as machines press
+	// Loaded counts challenges whose picture, sound or part was fetched, CameBack passes used within the hour.
 	Loaded   int64 `json:"loaded"`
 	CameBack int64 `json:"came-back"`
-	// Median and P90 are the seconds from a challenge to its right answer, of half and of nine tenths of the answers, read from Times; 0
-	// without one.
+	// Median and P90 are seconds from a challenge to its right answer, from Times; 0 without one.
 	Median float64 `json:"median"`
 	P90    float64 `json:"p90"`
 	Times  Times   `json:"times,omitempty"`
 }
 
-// Sum adds up what several nodes counted, since the earliest beginning. Lists that a node of another version leaves out
-// are empty.
+// Sum adds up the reports of several nodes.
 func Sum(nodes []Challenges) Challenges {
 	sum := Challenges{
 		Ways: []Row{}, Languages: []Row{}, Devices: []Row{}, Networks: []Row{},
@@ -101,7 +100,7 @@ func addRows(to, more []Row) []Row {
 	return to
 }
 
-// add adds what another span or node counted. Who was asked by one and answered at another has not given up.
+// add adds another span's or node's counts: a visitor who answers at another node has not given up.
 func (n *Count) add(more *Count) {
 	n.Shown += more.Shown
 	n.Tried += more.Tried

@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	loadedKeys  = 1 << 16 // challenges whose picture or sound was sent, remembered so that each counts once
-	awaitedMost = 1 << 12 // passes that were earned of late and not used yet; a power of two
+	loadedKeys  = 1 << 16 // challenges that count as loaded once
+	awaitedMost = 1 << 12 // passes earned lately and not used yet; a power of two
 )
 
-// Loads reports whether the picture or the sound of a challenge is sent for the first time.
+// Loads reports whether a challenge is loaded for the first time.
 func (t *Tally) Loads(nonce [16]byte, at time.Time) bool { return t.loaded.Add(nonce, at) }
 
-// awaited is a pass that was earned here and has not been used.
+// awaited is a pass that has not been used.
 type awaited struct {
 	id  [16]byte
 	who Who
 	at  time.Time
 }
 
-// awaitedTable holds passes by the hash of their ID, which is random; a later one takes the place of an earlier one, which is then
-// not counted. Looking one up takes no lock.
+// awaitedTable holds passes by their random ID; a later pass evicts an earlier one. A lookup takes no lock.
 type awaitedTable [awaitedMost]atomic.Pointer[awaited]
 
 func (t *awaitedTable) place(id *[16]byte) *atomic.Pointer[awaited] {
@@ -36,8 +35,8 @@ func (t *Tally) Earned(id *[16]byte, w *Who, at time.Time) {
 	t.awaited.place(id).Store(&awaited{*id, *w, at})
 }
 
-// CameBack counts the solvers who use one of passes for the first time, within an hour, and returns how many there were. Only passes
-// that were earned at this gateway are known. It takes no lock and allocates nothing unless there is something to count.
+// CameBack counts the passes that are used for the first time, within an hour, and returns how many there were. It
+// takes no lock and allocates nothing unless there is something to count.
 func (t *Tally) CameBack(passes []spravka.Pass, now func() time.Time) (n int) {
 	for i := range passes {
 		place := t.awaited.place(&passes[i].ID)

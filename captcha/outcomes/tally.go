@@ -12,7 +12,7 @@ import (
 	"antirobot/bounded"
 )
 
-// Where machines solve, this share of the right answers is quick, and this share of the attempts is right.
+// Machines give at least these shares of quick among right, and of right among all answers.
 const (
 	quickShare = 0.5
 	rightShare = 0.9
@@ -21,7 +21,7 @@ const (
 const (
 	spanFor   = time.Hour
 	mostRows  = 4096 // per span
-	rowTries  = 16   // rows that are looked at to find one that may give way
+	rowTries  = 16   // rows tried to find one to evict
 	mostShown = 200  // networks in an answer
 	othersRow = "others"
 )
@@ -47,9 +47,9 @@ type Tally struct {
 	now  span
 	was  span
 
-	shared bool           // answers are told to other gateways
-	untold map[Name]Count // of this one
-	others [2]span        // what they have told of the present span, and of the one before
+	shared bool           // answers are published to other gateways
+	untold map[Name]Count // not yet published
+	others [2]span        // theirs, of the present span and the one before
 
 	loaded  *bounded.Once
 	awaited awaitedTable
@@ -60,8 +60,8 @@ func New(keyTTL time.Duration) *Tally { return &Tally{loaded: bounded.NewOnce(ke
 
 type span [kinds]map[string]Count
 
-// add adds to the counts of a row; beyond the most there may be, to those of the others. Who answers is given a row in which nobody
-// has answered rightly: names are free, and a flood of them is not to hide those by whom machines are known.
+// add adds to a row; beyond mostRows, to the others. An answer may evict a row without right answers: names are free,
+// and a flood of them must not hide solvers.
 func (s *span) add(of kind, name string, more *Count) {
 	m := s[of]
 	n, known := m[name]
@@ -77,7 +77,7 @@ func (s *span) add(of kind, name string, more *Count) {
 	m[name] = n
 }
 
-// makeRoom adds one of a few rows, taken at random, to those of the others, if nobody has answered rightly there.
+// makeRoom moves one of a few random rows without right answers to the others.
 func makeRoom(m map[string]Count) bool {
 	left := rowTries
 	for name, n := range m {
@@ -95,7 +95,7 @@ func makeRoom(m map[string]Count) bool {
 	return false
 }
 
-// turn starts a new span.
+// turn starts a new span if the present one is over.
 func (t *Tally) turn(at time.Time) {
 	gap := at.Sub(t.at)
 	if gap < spanFor && t.now[0] != nil {
@@ -112,7 +112,7 @@ func (t *Tally) turn(at time.Time) {
 	}
 }
 
-// Who is what a challenge is counted by.
+// Who holds the keys that a challenge is counted by.
 type Who struct {
 	Way, Language, Device string
 	Net                   netip.Prefix
@@ -120,7 +120,7 @@ type Who struct {
 	Shape                 uint64 // 0: not known
 }
 
-// Name is the name of a row by which machines are known.
+// Name names a row by which machines are recognized.
 type Name struct {
 	of   kind
 	name string
@@ -131,7 +131,7 @@ func Campaign(n netip.Prefix, agent uint64) Name {
 	return Name{ofCampaign, n.String() + " " + hexOf(agent)}
 }
 
-// Shape names the clients of one shape, wherever they come from.
+// Shape names the clients of one shape in all networks.
 func Shape(shape uint64) Name { return Name{ofShape, "shape " + hexOf(shape)} }
 
 // String returns the name as reports have it.
@@ -142,7 +142,7 @@ func hexOf(n uint64) string {
 	return strings.Repeat("0", 16-len(digits)) + digits
 }
 
-// Count adds to the counts of a challenge's way, language, device, network, kind of browser there, and shape, if that is known.
+// Count counts a challenge or an answer under all its keys.
 func (t *Tally) Count(at time.Time, w *Who, more Count) {
 	shape := ""
 	if w.Shape != 0 {
@@ -151,7 +151,8 @@ func (t *Tally) Count(at time.Time, w *Who, more Count) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(at)
-	for of, name := range [kinds]string{w.Way, w.Language, w.Net.String(), Campaign(w.Net, w.Agent).name, shape, w.Device} {
+	names := [kinds]string{w.Way, w.Language, w.Net.String(), Campaign(w.Net, w.Agent).name, shape, w.Device}
+	for of, name := range names {
 		if name == "" {
 			continue
 		}
@@ -162,7 +163,7 @@ func (t *Tally) Count(at time.Time, w *Who, more Count) {
 	}
 }
 
-// Challenges returns the outcomes of the challenges of the last hour or two. least is how many right answers machines give at least.
+// Challenges returns the report. least is the number of right answers by which machines are recognized.
 func (t *Tally) Challenges(at time.Time, least int64) Challenges {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,7 +201,7 @@ func (t *Tally) Challenges(at time.Time, least int64) Challenges {
 	return out
 }
 
-// Machines reports whether machines appear to solve under a name, who give so many right answers at least.
+// Machines reports whether a name with at least so many right answers appears to solve by machine.
 func (t *Tally) Machines(n Name, least int64, at time.Time) bool {
 	count := t.of(n, at)
 	return count.machines(least)
@@ -218,7 +219,8 @@ func (t *Tally) of(n Name, at time.Time) Count {
 }
 
 func (n *Count) machines(least int64) bool {
-	return n.Solved >= least && float64(n.Quick) >= quickShare*float64(n.Solved) && float64(n.Solved) >= rightShare*float64(n.Tried)
+	return n.Solved >= least && float64(n.Quick) >= quickShare*float64(n.Solved) &&
+		float64(n.Solved) >= rightShare*float64(n.Tried)
 }
 
 // rows returns the counts of both spans, the most shown first.

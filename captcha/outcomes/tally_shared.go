@@ -10,9 +10,8 @@ import (
 	"antirobot/store"
 )
 
-// Whether machines solve is judged on what all gateways of a store have counted: each tells the others, over the store's feed, the
-// answers that it was given, by network, kind of browser there, and shape. What others told is kept apart, so that the outcomes
-// which one gateway reports are its own, and those of all add up.
+// Gateways publish their answers by network, kind of browser and shape over the store's feed. The counts of other
+// gateways are kept apart, so that a gateway's report is its own.
 
 const (
 	answersTopic = "challenges"
@@ -23,11 +22,11 @@ const (
 	answersBatch = 32 << 10
 )
 
-// judged reports whether rows of a kind are told to other gateways: those by which machines are known.
+// judged reports whether rows of a kind are published.
 func (k kind) judged() bool { return k == ofNetwork || k == ofCampaign || k == ofShape }
 
-// Share exchanges answers with the other gateways of the store until ctx ends; then it tells what is left. Over a store of its own
-// it returns at once. failed is called when the store does not take an answer.
+// Share exchanges answers with the other gateways of the store until ctx ends, and publishes the rest. Without a
+// shared store it returns at once. failed is called when the store fails.
 func (t *Tally) Share(ctx context.Context, st store.Store, now func() time.Time, failed func()) {
 	if !st.Shared() {
 		return
@@ -55,7 +54,7 @@ func (t *Tally) Share(ctx context.Context, st store.Store, now func() time.Time,
 	s.tell(last)
 }
 
-// sharing is a Tally that answers are exchanged with.
+// sharing is a Tally that exchanges answers.
 type sharing struct {
 	*Tally
 	store  store.Store
@@ -64,14 +63,13 @@ type sharing struct {
 	node   [16]byte
 }
 
-// share says whether answers are collected for others.
 func (t *Tally) share(on bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.shared = on
 }
 
-// tell tells what has been counted since the last time. What the store does not take is told with the next.
+// tell publishes new counts. If the store fails, they are published with the next.
 func (s *sharing) tell(ctx context.Context) {
 	s.mu.Lock()
 	untold := s.untold
@@ -101,7 +99,7 @@ func (s *sharing) tell(ctx context.Context) {
 	}
 }
 
-// toTell notes an answer that others are to know of. The caller holds mu.
+// toTell notes an answer to publish. The caller holds mu.
 func (t *Tally) toTell(k Name, more *Count) {
 	n, known := t.untold[k]
 	if !known && len(t.untold) >= mostRows {
@@ -114,7 +112,7 @@ func (t *Tally) toTell(k Name, more *Count) {
 	t.untold[k] = n
 }
 
-// hear takes over what others tell until ctx ends: first what the feed still has, then what comes.
+// hear takes over published counts until ctx ends: first those that the feed still has, then new ones.
 func (s *sharing) hear(ctx context.Context) {
 	from := "0"
 	for ctx.Err() == nil {
@@ -137,7 +135,7 @@ func (t *Tally) forgetOthers() {
 	t.others = [2]span{}
 }
 
-// appendAnswers appends a row: its kind, its name, and how many answers were given, right, and quick.
+// appendAnswers appends a row: kind, name, and the numbers of answers, right ones and quick ones.
 func appendAnswers(dst []byte, k Name, n *Count) []byte {
 	dst = append(append(dst, byte(k.of), byte(len(k.name))), k.name...)
 	for _, v := range [...]int64{n.Tried, n.Solved, n.Quick} {
@@ -146,7 +144,7 @@ func appendAnswers(dst []byte, k Name, n *Count) []byte {
 	return dst
 }
 
-// heard adds what another gateway counted, unless that is too long ago. It stops where a message is malformed.
+// heard adds another gateway's counts, unless they are too old. It stops at malformed data.
 func (t *Tally) heard(msg []byte, node [16]byte, now time.Time) {
 	if len(msg) < 16+8 || [16]byte(msg) == node {
 		return
@@ -186,7 +184,7 @@ func (t *Tally) heard(msg []byte, node [16]byte, now time.Time) {
 // maxAnswers bounds what one row of a message may count.
 const maxAnswers = 1 << 32
 
-// elsewhere returns what others have counted of a row. The caller holds mu.
+// elsewhere returns the other gateways' counts of a row. The caller holds mu.
 func (t *Tally) elsewhere(of kind, name string) Count {
 	sum := t.others[0][of][name]
 	was := t.others[1][of][name]

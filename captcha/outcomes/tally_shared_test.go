@@ -14,8 +14,9 @@ import (
 	"antirobot/store"
 )
 
-// TestMachinesAreKnownBySum: solvers who divide their answers among gateways, too few at each, are known at each by what all have
-// counted, also at one that starts later; what each reports is its own, so that the sum of all is right; after two hours nothing is left.
+// TestMachinesAreKnownBySum: solvers who divide their answers among gateways, too few at each, are known at each by
+// what all have counted, also at one that starts later; what each reports is its own, so that the sum of all is right;
+// after two hours nothing is left.
 func TestMachinesAreKnownBySum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := together{store.NewMemory(time.Now)}
@@ -55,12 +56,14 @@ func TestMachinesAreKnownBySum(t *testing.T) {
 		var all []Challenges
 		for name, y := range map[string]*Tally{"one": one, "two": two, "one that starts later": three} {
 			got := challenges(y)
-			if fmt.Sprint(got.MachinesSolve) != "[198.51.100.0/24]" || len(got.Campaigns) != 2 || !y.Machines(neighbours, least, time.Now()) {
+			if fmt.Sprint(got.MachinesSolve) != "[198.51.100.0/24]" || len(got.Campaigns) != 2 ||
+				!y.Machines(neighbours, least, time.Now()) {
 				t.Errorf("%s: %v, %+v", name, got.MachinesSolve, got.Campaigns)
 			}
 			all = append(all, got)
 		}
-		if sum := Sum(all); sum.Total.Solved != 13 || len(sum.Campaigns) != 2 || sum.Campaigns[0].Solved != 13 || len(sum.MachinesSolve) != 1 {
+		if sum := Sum(all); sum.Total.Solved != 13 || len(sum.Campaigns) != 2 || sum.Campaigns[0].Solved != 13 ||
+			len(sum.MachinesSolve) != 1 {
 			t.Errorf("the sum: %+v", sum)
 		}
 		time.Sleep(3 * time.Hour)
@@ -86,7 +89,9 @@ func FuzzHeardAnswers(f *testing.F) {
 		for i := range y.others {
 			for of, rows := range y.others[i] {
 				for name, n := range rows {
-					if !kind(of).judged() || name == "" || len(name) > maxTallyName || n.Quick > n.Solved || n.Solved > n.Tried || n.Quick < 0 {
+					if !kind(of).judged() || name == "" || len(name) > maxTallyName || n.Quick > n.Solved ||
+						n.Solved > n.Tried ||
+						n.Quick < 0 {
 						t.Errorf("kind %d, %q: %+v", of, name, n)
 					}
 				}

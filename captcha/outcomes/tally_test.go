@@ -13,7 +13,8 @@ import (
 
 var start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// TestNamesHideNoCampaign: who looks at challenges under thousands of names, and answers some of them wrongly, does not hide a campaign.
+// TestNamesHideNoCampaign: who looks at challenges under thousands of names, and answers some of them wrongly, does
+// not hide a campaign.
 func TestNamesHideNoCampaign(t *testing.T) {
 	y := New(time.Hour)
 	net := func(n int) netip.Prefix { return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 1, byte(n), 0}), 24) }
@@ -22,10 +23,15 @@ func TestNamesHideNoCampaign(t *testing.T) {
 		if n%8 == 0 {
 			more = Count{Tried: 1}
 		}
-		y.Count(start, &Who{Way: "page", Language: "en", Net: net(1), Agent: uint64(n + 100), Shape: uint64(n + 1)}, more)
+		y.Count(
+			start, &Who{Way: "page", Language: "en", Net: net(1), Agent: uint64(n + 100), Shape: uint64(n + 1)}, more,
+		)
 	}
 	for range 40 {
-		y.Count(start, &Who{Way: "page", Language: "en", Net: net(2), Agent: 7, Shape: 1 << 40}, Count{Shown: 1, Tried: 1, Solved: 1, Quick: 1})
+		y.Count(
+			start, &Who{Way: "page", Language: "en", Net: net(2), Agent: 7, Shape: 1 << 40},
+			Count{Shown: 1, Tried: 1, Solved: 1, Quick: 1},
+		)
 	}
 	if !y.Machines(Campaign(net(2), 7), 30, start) {
 		t.Error("the campaign is not seen")
@@ -63,21 +69,28 @@ func TestPitfall12ChallengesAreBounded(t *testing.T) {
 
 // TestAskedAndAnsweredElsewhere: whoever is asked by one gateway and answers at another has not given up at either.
 func TestAskedAndAnsweredElsewhere(t *testing.T) {
-	one := Challenges{Total: Count{Shown: 3, Tried: 1, Solved: 1, GaveUp: 2}, Ways: []Row{{"page", Count{Shown: 3, Tried: 1, Solved: 1, GaveUp: 2}}}}
+	one := Challenges{
+		Total: Count{Shown: 3, Tried: 1, Solved: 1, GaveUp: 2},
+		Ways:  []Row{{"page", Count{Shown: 3, Tried: 1, Solved: 1, GaveUp: 2}}},
+	}
 	two := Challenges{Total: Count{Tried: 1, Solved: 1}, Ways: []Row{{"page", Count{Tried: 1, Solved: 1}}}}
 	want := Count{Shown: 3, Tried: 2, Solved: 2, GaveUp: 1}
-	if got := Sum([]Challenges{one, two}); !reflect.DeepEqual(got.Total, want) || len(got.Ways) != 1 || !reflect.DeepEqual(got.Ways[0].Count, want) {
+	if got := Sum([]Challenges{one, two}); !reflect.DeepEqual(got.Total, want) || len(got.Ways) != 1 ||
+		!reflect.DeepEqual(got.Ways[0].Count, want) {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestTimes: a median and a 90th percentile are those of all answers, within a tenth, of both spans and all nodes, where a mean would be
-// one long answer's; nothing is said of none, and what another node sends stays within bounds.
+// TestTimes: a median and a 90th percentile are those of all answers, within a tenth, of both spans and all nodes,
+// where a mean would be one long answer's; nothing is said of none, and what another node sends stays within bounds.
 func TestTimes(t *testing.T) {
 	y := New(time.Hour)
 	for n, seconds := range []float64{0.1, 4, 5, 6, 7, 8, 9, 10, 12, 1700} {
 		at := start.Add(time.Duration(n/5) * (spanFor + time.Minute))
-		y.Count(at, &Who{Way: "page"}, Count{Shown: 1, Tried: 1, Solved: 1, Times: Took(time.Duration(seconds * float64(time.Second)))})
+		y.Count(
+			at, &Who{Way: "page"},
+			Count{Shown: 1, Tried: 1, Solved: 1, Times: Took(time.Duration(seconds * float64(time.Second)))},
+		)
 	}
 	about := func(got, want float64) bool { return got > 0.88*want && got < 1.12*want }
 	one := y.Challenges(start.Add(spanFor+2*time.Minute), 1)
@@ -98,7 +111,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestPitfall12ReturnsAreBounded: many passes that are never used take a bounded room, and a look-up of others allocates nothing.
+// TestPitfall12ReturnsAreBounded: many passes that are never used take a bounded room, and a look-up of others
+// allocates nothing.
 func TestPitfall12ReturnsAreBounded(t *testing.T) {
 	y := New(time.Hour)
 	now := func() time.Time { return start }

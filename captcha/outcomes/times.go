@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Times counts answers by how long they took: the first up to an eighth of a second, each further one up to a fifth (2^¼) more. It
-// ends with the longest. It is never changed in place, so that counts can be copied.
+// Times counts answers by duration: the first up to an eighth of a second, each further one up to a fifth (2^¼) more,
+// up to the longest. It is never changed in place, so that counts can be copied.
 type Times []uint32
 
 const (
@@ -26,7 +26,7 @@ func Took(d time.Duration) Times {
 	return t
 }
 
-// plus returns the sum of both; what another node sends beyond the longest is cut off.
+// plus returns the sum of both, cut off at mostTimes.
 func (t Times) plus(more Times) Times {
 	sum := make(Times, min(max(len(t), len(more)), mostTimes))
 	for i := range sum {
@@ -40,7 +40,7 @@ func (t Times) plus(more Times) Times {
 	return sum
 }
 
-// quantile returns the seconds that a share of the answers took at most, within a tenth; 0 without answers.
+// quantile returns the seconds within which a share of the answers came, within a tenth; 0 without answers.
 func (t Times) quantile(share float64) float64 {
 	left := 0.0
 	for _, n := range t {

@@ -55,8 +55,8 @@ type canvas struct {
 	slope float64
 }
 
-// Digits draws the digits of from, its pixels with index 1, in the style that the seed chooses among names, which CheckStyles
-// has accepted. The background is transparent and the ink dark: the page puts something light behind.
+// Digits draws the digits of from, its pixels with index 1, in the style that the seed chooses among names, which
+// CheckStyles has accepted. The background is transparent and the ink dark: the page puts something light behind.
 func Digits(from *image.Paletted, names []string, level uint8, seed string) *image.Paletted {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed))
@@ -84,7 +84,9 @@ func Digits(from *image.Paletted, names []string, level uint8, seed string) *ima
 
 func (c *canvas) colours() color.Palette {
 	dark := func(most int) color.RGBA {
-		return color.RGBA{uint8(c.r.IntN(most)), uint8(c.r.IntN(most)), uint8(c.r.IntN(most)), 255} //nolint:gosec // below 256
+		return color.RGBA{
+			uint8(c.r.IntN(most)), uint8(c.r.IntN(most)), uint8(c.r.IntN(most)), 255,
+		} //nolint:gosec // below 256
 	}
 	pale := dark(60)
 	pale.R, pale.G, pale.B = pale.R+110, pale.G+110, pale.B+110

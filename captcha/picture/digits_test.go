@@ -25,7 +25,9 @@ func drawn(seed, name string, level uint8) *image.Paletted {
 	for i := range digits {
 		digits[i] = (seed[i%len(seed)] + byte(i)*7) % 10
 	}
-	return Digits(captcha.NewImage(seed, digits, 2*captcha.StdWidth, 2*captcha.StdHeight).Paletted, []string{name}, level, seed)
+	return Digits(
+		captcha.NewImage(seed, digits, 2*captcha.StdWidth, 2*captcha.StdHeight).Paletted, []string{name}, level, seed,
+	)
 }
 
 // TestStylesDiffer: the same digits look different in each style and at each level, and the same each time.

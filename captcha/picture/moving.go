@@ -35,8 +35,9 @@ const (
 	density = 45 // percent of the cells that are dots
 )
 
-// Moving draws the moves as a GIF that repeats: dots drift across a disc in one direction after another, while the dots
-// around it drift elsewhere, and each frame alone is noise. At a higher level more dots change at random between frames.
+// Moving draws the moves as a GIF that repeats: dots drift across a disc in one direction after another, while the
+// dots around it drift elsewhere, and each frame alone is noise. At a higher level more dots change at random between
+// frames.
 func Moving(moves []byte, level uint8, seed string) ([]byte, error) {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed))

@@ -34,7 +34,8 @@ func follow(g *gif.GIF) (seen []byte) {
 				for y := range size {
 					for x := range size {
 						p := image.Pt(x, y)
-						if from := p.Sub(shifts[d]); inDisc(p) && inDisc(from) && g.Image[f].ColorIndexAt(x, y) == g.Image[f-1].ColorIndexAt(from.X, from.Y) {
+						if from := p.Sub(shifts[d]); inDisc(p) && inDisc(from) &&
+							g.Image[f].ColorIndexAt(x, y) == g.Image[f-1].ColorIndexAt(from.X, from.Y) {
 							same++
 						}
 					}
