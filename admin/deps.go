@@ -19,6 +19,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
 	"antirobot/verdict/label"
+	"antirobot/verdict/learn"
 	"antirobot/verdict/ledger"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/training"
@@ -46,6 +47,7 @@ type Deps struct {
 	Sessions  Sessions
 	Training  Training // nil: there is no training log
 	Labels    Labels
+	Learning  Learning
 	Attack    Attack
 	Pushes    Pushes // nil: this gateway takes no configuration from the store
 	Journal   Journal
@@ -111,6 +113,12 @@ type Labels interface {
 	Label(ctx context.Context, e label.Entry) error
 	Unlabel(ctx context.Context, s identity.Subject, at time.Time) (bool, error)
 	Labels() []label.Entry
+}
+
+// Learning knows what was learnt of each service's visitors. *learn.Collector does.
+type Learning interface {
+	States(ctx context.Context) ([]learn.State, error)
+	RollBack(ctx context.Context, service string) (*learn.Card, error)
 }
 
 // Attack is the switch "under attack". *verdict.Cacher is.

@@ -83,7 +83,7 @@ func TestRoles(t *testing.T) {
 	l := start(t, cfg, Deps{Now: func() time.Time { return time.Now().Add(time.Duration(calls.Add(1)) * time.Minute) }})
 	needs := map[string]Role{
 		"POST /api/bans": Operator, "DELETE /api/bans": Operator, "POST /api/lists/{}": Operator, "DELETE /api/lists/{}": Operator,
-		"POST /api/labels": Operator, "DELETE /api/labels": Operator, "DELETE /api/journal": Operator, "POST /api/messages/{}/mark": Operator,
+		"POST /api/labels": Operator, "DELETE /api/labels": Operator, "POST /api/learn/rollback": Operator, "DELETE /api/journal": Operator, "POST /api/messages/{}/mark": Operator,
 		"POST /api/queue/{}/approve": Operator, "POST /api/queue/{}/refuse": Operator, "POST /api/queue/{}/teach": Operator,
 		"DELETE /api/queue/{}": Operator, "DELETE /api/queue": Operator, "POST /api/attack": Operator, "DELETE /api/attack": Operator, "POST /api/alarms/test": Operator, "POST /api/reload": Admin, "POST /api/push": Admin, "POST /api/push/rollback": Admin, "POST /api/backup": Admin, "POST /api/revoke": Admin, "POST /api/counters/update": Admin,
 		"DELETE /api/messages/{}/mark": Operator,

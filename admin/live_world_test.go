@@ -110,7 +110,7 @@ func startGateway(t *testing.T) *gateway {
 			_, err := io.WriteString(w, "label,source,kind,subject,at,score,pages_1s,pages_10s\n1,ignored,ip,54cf30c6c2a10be1,2026-01-02T15:04:05.000Z,0.12,2.5,\n")
 			return err
 		}),
-		Labels: newLabels(t, 100, st), Journal: g.journal, Alarms: oneAlarm{},
+		Labels: newLabels(t, 100, st), Learning: oneCard{}, Journal: g.journal, Alarms: oneAlarm{},
 		Sessions: knows(func(s identity.Subject) (v processor.SessionView, ok bool) {
 			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
 				return v, false

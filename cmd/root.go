@@ -108,7 +108,7 @@ Protect many: antirobot serve --config antirobot.yaml`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
-		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), statusCommand(),
+		formulaCommand(), eventsCommand(), labelCommand(), learnCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), statusCommand(),
 		banCommand(), unbanCommand(), allowCommand(), unallowCommand(), blockCommand(), unblockCommand(), topCommand(), tailCommand(), tokensCommand(), alarmsCommand(), doctorCommand(), healthCommand(), pushCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
 	markUsage(root)
 	return root

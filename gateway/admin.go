@@ -36,7 +36,7 @@ func (a *Server) openAdmin() (err error) {
 		Token: a.Token, TLS: a.certs.tlsOf(adminListener), Version: a.version, Started: a.began, Log: a.Logger("admin"), Metrics: a.set,
 		Gateway: status, Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: a.judge.Lists, Counters: a.judge.counters,
 		Messages: &a.messages, Queue: a.messages.queue, MessagesOpen: a.Config().MessagesOpen(), MaxMessage: message.MaxRequest,
-		Sessions: proc, Challenges: status.challenges, Labels: proc, Attack: cacher, Alarms: a.alarms, TracePage: a.Config().Traces.Page,
+		Sessions: proc, Challenges: status.challenges, Labels: proc, Learning: a.judge.learner, Attack: cacher, Alarms: a.alarms, TracePage: a.Config().Traces.Page,
 		Forget: func(s identity.Subject) (err error) {
 			a.judge.forgetSubject(s)
 			if a.link.diary != nil {

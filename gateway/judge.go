@@ -35,6 +35,7 @@ import (
 	"antirobot/verdict/counter"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
+	"antirobot/verdict/learn"
 	"antirobot/verdict/processor"
 )
 
@@ -53,7 +54,8 @@ type Judge struct {
 	counters   *counter.Shingler
 	places     *geo.Places
 	rules      *requestrules.Engine
-	labels     *label.Table // nil in a replay
+	labels     *label.Table     // nil in a replay
+	learner    *learn.Collector // nil in a replay
 	formula    *formula.Live
 	partitions int
 	sharing    context.CancelFunc // ends the exchange of answers with other gateways, and waits for it
@@ -129,6 +131,7 @@ func newJudge(cfg *config.Config, d JudgeDeps, l *live) (*Judge, error) {
 		part{"verdict", j.openVerdict, func() error { return j.Cacher.Close() }},
 		part{"identity", j.openIdentity, j.stop(func() error { return j.Resolver.Close() })},
 		part{"labels", j.openLabels, j.stop(func() error { return j.labels.Close() })},
+		part{"learning", j.openLearner, j.stop(func() error { return j.learner.Close() })},
 		part{"processor", j.openProcessors, j.closeProcessors},
 		part{"captcha", j.openCaptcha, j.closeCaptcha},
 		part{"services", func() error { return nil }, j.closeGroups},
@@ -234,6 +237,19 @@ func (j *Judge) openLabels() (err error) {
 	return j.start(j.labels)
 }
 
+func (j *Judge) openLearner() (err error) {
+	if j.live == nil {
+		return nil
+	}
+	j.learner, err = learn.New(learn.Deps{
+		Names: processor.FactorNames(), Store: j.d.Store, Log: j.d.Log("learning"), Metrics: j.d.Metrics,
+	})
+	if err != nil {
+		return err
+	}
+	return j.start(j.learner)
+}
+
 func (j *Judge) openProcessors() error {
 	models, err := config.LoadModels(j.cfg.Formula)
 	if err != nil {
@@ -243,7 +259,7 @@ func (j *Judge) openProcessors() error {
 		return err
 	}
 	d := processor.Deps{
-		Keeper: j.Cacher, Formula: j.formula, Labels: j.labels, Observer: j.d.Observer, Log: j.d.Log("processor"), Metrics: j.d.Metrics,
+		Keeper: j.Cacher, Formula: j.formula, Labels: j.labels, Learner: j.learner, Observer: j.d.Observer, Log: j.d.Log("processor"), Metrics: j.d.Metrics,
 	}
 	if j.live != nil {
 		d.Secret, d.Training = rand.Uint64(), config.TrainingDir(j.cfg.DataDir)

@@ -246,14 +246,6 @@ func (c *Collector) RollBack(ctx context.Context, service string) (*Card, error)
 	return card, c.publish(ctx, service, card)
 }
 
-// Card returns the card of a service that is in use, or the previous one.
-func (c *Collector) Card(ctx context.Context, service string, previous bool) (*Card, error) {
-	if previous {
-		return c.stored(ctx, keyPrevious+service)
-	}
-	return c.stored(ctx, keyCard+service)
-}
-
 func (c *Collector) stored(ctx context.Context, key string) (*Card, error) {
 	text, err := c.st.Get(ctx, nil, []byte(key))
 	if errors.Is(err, store.ErrNotFound) {
@@ -271,15 +263,44 @@ type Counts struct {
 	Others int `json:"others"`
 }
 
-// Services returns the services that visitors came to, with the size of their samples.
-func (c *Collector) Services() map[string]Counts {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	out := map[string]Counts{}
-	for name, s := range c.sites {
-		out[name] = s.counts()
+// State is what is known of a service.
+type State struct {
+	Service  string
+	Sample   Counts
+	Card     *Card // in use; nil: nothing was learnt yet
+	Previous bool  // there is a card before it
+}
+
+// States returns the state of each service that visitors came to, or of which something was learnt.
+func (c *Collector) States(ctx context.Context) ([]State, error) {
+	names := map[string]bool{}
+	for _, s := range c.list() {
+		names[s.name] = true
 	}
-	return out
+	err := c.st.Scan(ctx, []byte(keyCard), func(k, _ []byte, _ time.Duration) error {
+		names[string(k[len(keyCard):])] = true
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read what was learnt: %w", err)
+	}
+	var list []State
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		s := State{Service: name}
+		c.mu.RLock()
+		known := c.sites[name]
+		c.mu.RUnlock()
+		if known != nil {
+			s.Sample = known.counts()
+		}
+		if s.Card, err = c.stored(ctx, keyCard+name); err != nil && !errors.Is(err, ErrNoCard) {
+			return nil, err
+		}
+		_, err := c.stored(ctx, keyPrevious+name)
+		s.Previous = err == nil
+		list = append(list, s)
+	}
+	return list, nil
 }
 
 const (

@@ -187,6 +187,16 @@ func (w *world) visit(c *learn.Collector, cookieOf, addressOf int, m manner, e l
 
 func (w *world) grade(n int) learn.Grade { return w.c.Grade(cookie(n), "shop", w.at) }
 
+// sample is how many visitors a collector keeps.
+func (w *world) sample(c *learn.Collector) learn.Counts {
+	w.t.Helper()
+	list, err := c.States(context.Background())
+	if err != nil || len(list) != 1 {
+		w.t.Fatalf("%+v, %v", list, err)
+	}
+	return list[0].Sample
+}
+
 func (w *world) learn() *learn.Card {
 	w.t.Helper()
 	card, err := w.c.Fit(context.Background(), "shop", w.at)
@@ -218,7 +228,7 @@ func TestGrades(t *testing.T) {
 	if w.visit(w.c, 0, 0, reader, 0); w.grade(0) != learn.NoOpinion {
 		t.Errorf("before anything was learnt: %v", w.grade(0))
 	}
-	if n := w.c.Services()["shop"]; n != (learn.Counts{Others: 700}) {
+	if n := w.sample(w.c); n != (learn.Counts{Others: 700}) {
 		t.Errorf("after two days: %+v", n)
 	}
 	w.days(1, func() {
@@ -226,7 +236,7 @@ func TestGrades(t *testing.T) {
 			w.visit(w.c, n, n, hoarder, learn.Subresources) // the vector of the moment says nothing yet
 		}
 	})
-	if n := w.c.Services()["shop"]; n != (learn.Counts{Known: 300, Others: 400}) {
+	if n := w.sample(w.c); n != (learn.Counts{Known: 300, Others: 400}) {
 		t.Errorf("after three days: %+v", n)
 	}
 	if card := w.learn(); !card.Opinion() {
@@ -264,7 +274,7 @@ func TestSignIn(t *testing.T) {
 	w.c.See(&learn.Visit{
 		Subjects: []identity.Subject{login, cookie(1), address(1)}, Service: "shop", At: w.at, X: hoarder.draw(w.r), Evidence: learn.Vouched,
 	})
-	if n := w.c.Services()["shop"]; n != (learn.Counts{Known: 2}) {
+	if n := w.sample(w.c); n != (learn.Counts{Known: 2}) {
 		t.Errorf("%+v", n)
 	}
 }
@@ -346,7 +356,7 @@ func TestShared(t *testing.T) {
 	if err := third.Read(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if n := third.Services()["shop"]; n != (learn.Counts{Known: 300, Others: 301}) {
+	if n := w.sample(third); n != (learn.Counts{Known: 300, Others: 301}) {
 		t.Errorf("a process that starts has %+v", n)
 	}
 	if _, err := third.RollBack(ctx, "shop"); !errors.Is(err, learn.ErrNoCard) {
@@ -369,9 +379,9 @@ func TestShared(t *testing.T) {
 	if err != nil || !back.Learnt.At.Equal(first.Learnt.At) {
 		t.Errorf("rolled back to %v: %v", back, err)
 	}
-	now, err := third.Card(ctx, "shop", false)
-	if err != nil || now.Version != first.Version {
-		t.Errorf("in use is %v: %v", now, err)
+	list, err := third.States(ctx)
+	if err != nil || len(list) != 1 || list[0].Card.Version != first.Version || !list[0].Previous {
+		t.Errorf("in use is %+v: %v", list, err)
 	}
 }
 
@@ -386,19 +396,19 @@ func TestBound(t *testing.T) {
 		}
 	}
 	w.days(2, come)
-	n := w.c.Services()["shop"]
+	n := w.sample(w.c)
 	if n.Known != 0 || n.Others < 20_000 || n.Others > 25_000 {
 		t.Errorf("after two days: %+v", n)
 	}
 	w.days(1, come)
-	if n = w.c.Services()["shop"]; n.Known < 20_000 || n.Known > 25_000 || n.Others > 25_000 {
+	if n = w.sample(w.c); n.Known < 20_000 || n.Known > 25_000 || n.Others > 25_000 {
 		t.Errorf("after three days: %+v", n)
 	}
 	w.at = w.at.Add(40 * 24 * time.Hour)
 	if err := w.c.Save(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if n = w.c.Services()["shop"]; n != (learn.Counts{}) {
+	if n = w.sample(w.c); n != (learn.Counts{}) {
 		t.Errorf("after 40 days without a visit: %+v", n)
 	}
 }

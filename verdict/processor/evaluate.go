@@ -56,7 +56,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	if e.Partner {
 		return
 	}
-	if p.formula == nil && p.observer == nil && p.training == nil {
+	if p.formula == nil && p.observer == nil && p.training == nil && p.learner == nil {
 		return
 	}
 	p.evaluations.Inc()
@@ -71,6 +71,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 		score, model = p.weigh(&v.scene, x, r.Threshold)
 	}
 	v.scene.e = nil
+	p.teach(e, r, s, x)
 	if p.training != nil && !e.Again {
 		p.training.Observe(e.Subjects[0], e.Service, e.At, x, score)
 	}

@@ -217,6 +217,7 @@ func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
 func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	c, due := p.challenged(e, r)
 	p.price(e, r)
+	p.teachSolved(e, r)
 	if e.Kind == verdict.EventSolved && (!e.Again || e.Past) {
 		p.answer(e, r)
 	}

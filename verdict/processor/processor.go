@@ -46,6 +46,7 @@ import (
 	"antirobot/verdict/browsers"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
+	"antirobot/verdict/learn"
 	"antirobot/verdict/training"
 )
 
@@ -71,6 +72,7 @@ type Processor struct {
 	secret   uint64
 	training *training.Log // nil: no training log is kept
 	labels   *label.Table
+	learner  *learn.Collector // nil: nothing is learnt
 	formula  *formula.Live
 	observer Observer
 	vectors  sync.Pool
@@ -99,6 +101,7 @@ type Deps struct {
 	Formula  *formula.Live          // loaded with FactorNames, the model may be replaced at any time; nil: only the limits ban
 	Training string                 // directory of the training log; empty: none is kept
 	Labels   *label.Table           // what operators and services say of subjects; nil: nothing
+	Learner  *learn.Collector       // learns from evaluations; nil: nobody
 	Observer Observer               // nil: nobody
 	Judged   func(e *verdict.Event) // told of each event that a worker has judged; may be called by several at once. nil: nobody
 	Waits    bool                   // the workers begin when Recall has ended
@@ -146,7 +149,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	}
 	set, places, clock := d.Metrics, newSeed(), new(atomic.Uint32)
 	p := &Processor{
-		cfg: cfg, keeper: d.Keeper, formula: d.Formula, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}),
+		cfg: cfg, keeper: d.Keeper, formula: d.Formula, observer: d.Observer, labels: d.Labels, learner: d.Learner, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}),
 		ready: make(chan struct{}), judged: d.Judged, clock: clock,
 		sessions:  bounded.NewTable[identity.Subject, session](cfg.MaxSessions, places.subject, clock),
 		trails:    bounded.NewTable[identity.Subject, trail](max(bounded.Shards, cfg.MaxSessions/trailsPart), places.subject, clock),
