@@ -27,18 +27,19 @@ var allowed = map[string][]string{
 	"duration":          {},
 	"clienttls":         {},
 	"spravka":           {"request", "store"},
-	"store":             {},
+	"store":             {"store/frames", "varint"},
+	"store/frames":      {},
 	"svg":               {},
 	"terminal":          {},
 	"store/storetest":   {"store"},
 	"store/pebblestore": {"store"},
 	"store/redisstore":  {"store", "clienttls"},
-	"store/backlog":     {"store", "store/pebblestore"},
+	"store/backlog":     {"store", "store/pebblestore", "varint"},
 	"store/behind":      {},
 
 	"store/redisstore/redistest": {"servertest"},
 
-	"stream":            {"identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
+	"stream":            {"varint", "identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
 	"stream/streamtest": {"store", "stream"},
 
 	"bounded":            {},
@@ -80,6 +81,7 @@ var allowed = map[string][]string{
 	"message/rpc":        {"message", "rules"},
 	"message/inline":     {"message", "request", "rules"},
 	"message/learn":      {"request", "rules", "rules/skeleton"},
+	"varint":             {},
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 

@@ -24,7 +24,7 @@ import (
 func newJournal(t *testing.T, cacher *verdict.Cacher, set *metrics.Set) *journal.Journal {
 	t.Helper()
 	cfg := journal.DefaultConfig()
-	cfg.CacheBytes, cfg.MemTableBytes, cfg.Queue, cfg.MaxAge = 1<<20, 256<<10, 256, 399*24*time.Hour
+	cfg.MaxAge = 399 * 24 * time.Hour
 	d := journal.Deps{
 		Dir: t.TempDir(), Stories: cacher.Decisions(), Log: zerolog.Nop(), Metrics: set,
 		Counts: func() map[string]float64 { return map[string]float64{"requests/robot/ban": 12, "shown/page": 4} },

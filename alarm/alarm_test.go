@@ -29,7 +29,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	err := (&Config{Webhooks: []Webhook{{}, {URL: "ftp://x/"}, {URL: "https://x/", URLFile: "y"}, {URL: "https://x/", Format: "pigeon"}}}).Validate()
 	for _, key := range []string{
 		"every", "repeat", "list_age", "people_stuck.visitors", "people_stuck.share", "stopped_doubled.factor", "stopped_doubled.min_requests",
-		"timeout", "attempts", "webhooks[0]", "webhooks[1].url", "webhooks[2]", "webhooks[3].format",
+		"webhooks[0]", "webhooks[1].url", "webhooks[2]", "webhooks[3].format",
 	} {
 		if !strings.Contains(err.Error(), key+":") {
 			t.Errorf("%s is not reported", key)

@@ -20,8 +20,6 @@ type Config struct {
 	PeopleStuck    PeopleStuck   `mapstructure:"people_stuck"`
 	StoppedDoubled Doubled       `mapstructure:"stopped_doubled"`
 	Webhooks       []Webhook     `mapstructure:"webhooks"`
-	Timeout        time.Duration `mapstructure:"timeout"`  // for one try to tell a webhook
-	Attempts       int           `mapstructure:"attempts"` // tries to tell it, with growing pauses between
 }
 
 // PeopleStuck says when people appear not to get through the captcha: of the networks of the last hour or two from which a
@@ -59,7 +57,7 @@ func DefaultConfig() Config {
 		Every: 30 * time.Second, Repeat: 6 * time.Hour, ListAge: 24 * time.Hour, Certificate: 14 * 24 * time.Hour,
 		PeopleStuck:    PeopleStuck{Visitors: 20, Share: 0.5},
 		StoppedDoubled: Doubled{Factor: 2, Share: 0.05, Requests: 500},
-		Webhooks:       []Webhook{}, Timeout: 10 * time.Second, Attempts: 6,
+		Webhooks:       []Webhook{},
 	}
 }
 
@@ -80,8 +78,6 @@ func (c *Config) Validate() error {
 	bad(c.StoppedDoubled.Factor > 1, "stopped_doubled.factor: %v is not above 1", c.StoppedDoubled.Factor)
 	bad(c.StoppedDoubled.Share >= 0 && c.StoppedDoubled.Share <= 1, "stopped_doubled.share: %v is not between 0 and 1", c.StoppedDoubled.Share)
 	bad(c.StoppedDoubled.Requests >= 1, "stopped_doubled.min_requests: must be at least 1")
-	bad(c.Timeout >= 100*time.Millisecond && c.Timeout <= time.Minute, "timeout: %v is not between 100ms and 1m", c.Timeout)
-	bad(c.Attempts >= 1 && c.Attempts <= 20, "attempts: %d is not between 1 and 20", c.Attempts)
 	for i, w := range c.Webhooks {
 		at := fmt.Sprintf("webhooks[%d]", i)
 		bad((w.URL == "") != (w.URLFile == ""), "%s: give one of url and url_file", at)

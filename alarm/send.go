@@ -49,8 +49,6 @@ func (w *Watch) message(a Alarm, state string, at time.Time) message {
 type hook struct {
 	host, address string
 	slack         bool
-	attempts      int
-	timeout       time.Duration
 	log           zerolog.Logger
 	client        *http.Client
 	waiting       chan message
@@ -61,8 +59,12 @@ type hook struct {
 	last string // why the last try failed; empty: it did not
 }
 
-// maxWaiting bounds the messages that wait for a webhook; what comes then is dropped, and counted as failed.
-const maxWaiting = 64
+const (
+	maxWaiting   = 64               // messages for a webhook; further ones are dropped, and counted as failed
+	timeout      = 10 * time.Second // of one attempt
+	attempts     = 6
+	longestPause = 5 * time.Minute // between two attempts
+)
 
 func newHook(cfg *Config, i int, d Deps) (*hook, error) {
 	c := &cfg.Webhooks[i]
@@ -71,7 +73,7 @@ func newHook(cfg *Config, i int, d Deps) (*hook, error) {
 		return nil, fmt.Errorf("webhooks[%d].%w", i, err)
 	}
 	return &hook{
-		host: host(address), address: address, slack: c.Format == formatSlack, attempts: cfg.Attempts, timeout: cfg.Timeout, log: d.Log,
+		host: host(address), address: address, slack: c.Format == formatSlack, log: d.Log,
 		waiting: make(chan message, maxWaiting),
 		client: &http.Client{
 			Transport:     &http.Transport{Proxy: nil, IdleConnTimeout: 30 * time.Second},
@@ -102,9 +104,6 @@ func (h *hook) run(ctx context.Context) {
 	}
 }
 
-// longestPause is how long a webhook that is away is left alone at most before the next try.
-const longestPause = 5 * time.Minute
-
 // deliver tries until it is told, until trying again is useless, or until the attempts are used up.
 func (h *hook) deliver(ctx context.Context, m *message) {
 	pause := time.Second
@@ -113,7 +112,7 @@ func (h *hook) deliver(ctx context.Context, m *message) {
 		if err == nil {
 			return
 		}
-		if !again || i >= h.attempts {
+		if !again || i >= attempts {
 			h.failed.Inc()
 			h.log.Error().Err(err).Str("webhook", h.host).Str("alarm", m.Name).Int("attempts", i).Msg("an alarm could not be told")
 			return
@@ -147,7 +146,7 @@ func (h *hook) post(ctx context.Context, m *message) (again bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.address, bytes.NewReader(text))
 	if err != nil {

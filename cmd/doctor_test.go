@@ -86,7 +86,8 @@ func TestSharedStore(t *testing.T) {
 	} {
 		d := &doctor{cfg: new(config.Config)}
 		d.cfg.Store = config.Default().Store
-		d.cfg.Store.URL, d.cfg.Store.Redis.Timeout, d.cfg.Store.Redis.DialTimeout = "redis://"+redistest.Start(t, args...).Addr, 30*time.Second, 30*time.Second // the machine may be busy
+		d.cfg.Store.URL = "redis://" + redistest.Start(t, args...).Addr
+		d.cfg.Store.Redis.Timeout = 30 * time.Second // the machine may be busy
 		d.stores(t.Context())
 		if len(d.all) != 1 || !strings.Contains(d.all[0].Says, want) || (d.all[0].State == healthy) != (args != nil && args[0] == "--appendonly") {
 			t.Errorf("%v: %+v", args, d.all)

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"antirobot/problem"
 	"antirobot/store/backlog"
@@ -17,13 +16,8 @@ type Store struct {
 	URL string `mapstructure:"url"`
 
 	// Of the embedded store; see pebblestore.Config.
-	CacheBytes    int64                      `mapstructure:"cache_bytes"`
-	MemTableBytes int64                      `mapstructure:"mem_table_bytes"`
-	WriteTimeout  time.Duration              `mapstructure:"write_timeout"`
-	SweepEvery    time.Duration              `mapstructure:"sweep_every"`
-	ClockHold     time.Duration              `mapstructure:"clock_hold"`
-	FeedKeep      int                        `mapstructure:"feed_keep"`
-	Counters      pebblestore.CountersConfig `mapstructure:"counters"`
+	CacheBytes int64                      `mapstructure:"cache_bytes"`
+	Counters   pebblestore.CountersConfig `mapstructure:"counters"`
 
 	// CountersURL has the counts in servers of their own, named as URL names them; empty: where the rest is.
 	CountersURL string `mapstructure:"counters_url"`
@@ -37,17 +31,13 @@ type Store struct {
 func DefaultStore() Store {
 	p := pebblestore.DefaultConfig()
 	return Store{
-		CacheBytes: p.CacheBytes, MemTableBytes: p.MemTableBytes, WriteTimeout: p.WriteTimeout, SweepEvery: p.SweepEvery,
-		ClockHold: p.ClockHold, FeedKeep: p.FeedKeep, Counters: p.Counters, Queue: backlog.DefaultConfig(), Redis: redisstore.DefaultConfig(),
+		CacheBytes: p.CacheBytes, Counters: p.Counters, Queue: backlog.DefaultConfig(), Redis: redisstore.DefaultConfig(),
 	}
 }
 
 // Embedded returns the settings of the embedded store.
 func (c *Store) Embedded() pebblestore.Config {
-	return pebblestore.Config{
-		CacheBytes: c.CacheBytes, MemTableBytes: c.MemTableBytes, WriteTimeout: c.WriteTimeout, SweepEvery: c.SweepEvery,
-		ClockHold: c.ClockHold, FeedKeep: c.FeedKeep, Counters: c.Counters,
-	}
+	return pebblestore.Config{CacheBytes: c.CacheBytes, Counters: c.Counters}
 }
 
 // MemoryURL keeps everything in memory, for tests.

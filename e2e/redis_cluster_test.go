@@ -21,7 +21,7 @@ func TestRedisClusterLosesAMaster(t *testing.T) {
 	// A failover takes longer than the cluster's node timeout of a second: with these no gateway can sleep through it.
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
 	text := fmt.Sprintf(`
-store: {url: %q, redis: {timeout: 300ms, probe_every: 100ms}}
+store: {url: %q, redis: {timeout: 300ms}}
 keys: {secret_file: %q}
 identity: {trusted_proxies: [127.0.0.1]}
 defaults: {upstream: {urls: [%q]}}

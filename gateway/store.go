@@ -22,8 +22,9 @@ import (
 // Backend is an open store with its counters.
 type Backend struct {
 	store.Store
-	name     string // in health and the API
-	counters store.Counters
+	name     string            // in health and the API
+	counters store.Counters    // nil: shared ones, until their queue is open
+	shared   store.Repeatable  // nil: the counters are not shared
 	counts   *redisstore.Store // servers for the counters alone; nil: the store has them
 	queue    *backlog.Counters // on disk, before shared counters; nil: not shared
 	metrics  func(io.Writer)   // nil: none
@@ -72,7 +73,11 @@ func (b *Backend) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byt
 // Healthy implements store.Store. It covers the counters, which may have an engine of their own.
 func (b *Backend) Healthy() error {
 	err := b.Store.Healthy()
-	if c, ok := b.counters.(interface{ Healthy() error }); ok && err == nil {
+	c, ok := b.counters.(interface{ Healthy() error })
+	if b.counters == nil {
+		c, ok = b.shared, b.shared != nil
+	}
+	if ok && err == nil {
 		if err = c.Healthy(); err != nil {
 			err = fmt.Errorf("counters: %w", err)
 		}
@@ -106,7 +111,7 @@ func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 	if b.counts, err = redisstore.New(cfg.Redis, redisstore.Deps{URL: cfg.CountersURL, Log: log}); err != nil {
 		return nil, errors.Join(fmt.Errorf("store.counters_url: %w", err), b.Close())
 	}
-	b.counters = b.counts.Counters()
+	b.shared = b.counts.Counters()
 	return b, nil
 }
 
@@ -135,7 +140,7 @@ func openBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 		if err != nil {
 			return nil, err
 		}
-		return &Backend{Store: s, name: "redis", counters: s.Counters(), metrics: s.WriteMetrics}, nil
+		return &Backend{Store: s, name: "redis", shared: s.Counters(), metrics: s.WriteMetrics}, nil
 	}
 	s, err := pebblestore.New(cfg.Embedded(), pebblestore.Deps{Dir: filepath.Join(dir, "store"), Log: log, Now: time.Now})
 	if err != nil {
@@ -179,12 +184,11 @@ func (s *storage) localLog(of string) string { return s.inDataDir(of + ".shared"
 
 // openCounterQueue puts a queue on disk before counters that are shared.
 func (s *storage) openCounterQueue() error {
-	counters, ok := s.store.counters.(store.Repeatable)
-	if !ok {
+	if s.store.shared == nil {
 		return nil
 	}
 	queue, err := backlog.Open(s.Config().Store.Queue, backlog.Deps{
-		Store: counters, Dir: s.inDataDir(queueName), Log: s.Logger("counters"), Metrics: s.set,
+		Store: s.store.shared, Dir: s.inDataDir(queueName), Log: s.Logger("counters"), Metrics: s.set,
 	})
 	if err != nil {
 		return err

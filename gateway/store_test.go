@@ -12,6 +12,7 @@ import (
 	"antirobot/config"
 	"antirobot/store"
 	"antirobot/store/redisstore/redistest"
+	"antirobot/store/storetest"
 )
 
 // ailing is the counters' engine, which fails when the test says so.
@@ -84,16 +85,16 @@ func TestCountersOfTheirOwn(t *testing.T) {
 	ctx, k := context.Background(), store.Counter{Prefix: "shop", Type: 7, Shingle: 42}
 	day := uint32(time.Now().Unix() / 86400) //nolint:gosec // positive
 	for _, gateway := range []*Backend{a, b} {
-		if err := gateway.counters.Add(ctx, []store.Delta{{Counter: k, Slot: day * store.SlotsPerDay, N: 2}}); err != nil {
+		if err := (storetest.Singly{Repeatable: gateway.shared}).Add(ctx, []store.Delta{{Counter: k, Slot: day * store.SlotsPerDay, N: 2}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	n := make([]uint64, 1)
-	if err := a.counters.Read(ctx, n, []store.Query{{Counter: k, Unit: store.Day, From: day, To: day}}); err != nil || n[0] != 4 {
+	if err := storetest.Read(ctx, a.shared, n, []store.Query{{Counter: k, Unit: store.Day, From: day, To: day}}); err != nil || n[0] != 4 {
 		t.Errorf("counted %d (%v), two gateways added 2 each", n[0], err)
 	}
 	server.Kill()
-	if err := a.counters.Add(ctx, []store.Delta{{Counter: k, Slot: day * store.SlotsPerDay, N: 1}}); err == nil {
+	if err := (storetest.Singly{Repeatable: a.shared}).Add(ctx, []store.Delta{{Counter: k, Slot: day * store.SlotsPerDay, N: 1}}); err == nil {
 		t.Error("a count was taken without a server")
 	}
 	if err := a.Healthy(); err == nil || !strings.HasPrefix(err.Error(), "counters: ") || a.Store.Healthy() != nil {

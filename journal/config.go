@@ -13,13 +13,10 @@ type Config struct {
 	MaxAge   time.Duration `mapstructure:"max_age"`   // entries that are older are forgotten
 	Humans   float64       `mapstructure:"humans"`    // share of the simply human requests that is kept: 0 to 1
 	Figures  time.Duration `mapstructure:"figures"`   // how long the figures of hours and days are kept
-	Queue    int           `mapstructure:"queue"`     // requests that may wait to be written, about 400 bytes each
 	// Addresses says what becomes of addresses after AddressesAfter: keep, shorten (to /24 and /48) or hash (with a key
 	// that changes every day and is kept nowhere).
 	Addresses      string        `mapstructure:"addresses"`
 	AddressesAfter time.Duration `mapstructure:"addresses_after"`
-	CacheBytes     int64         `mapstructure:"cache_bytes"`     // memory for blocks read from disk
-	MemTableBytes  int64         `mapstructure:"mem_table_bytes"` // size of one table of recent writes; there are at most three
 }
 
 // What becomes of addresses.
@@ -34,8 +31,8 @@ const day = 24 * time.Hour
 // DefaultConfig returns 1 GiB, 14 days, and one in a hundred of the humans.
 func DefaultConfig() Config {
 	return Config{
-		Enabled: true, MaxBytes: 1 << 30, MaxAge: 14 * day, Humans: 0.01, Figures: 400 * day, Queue: 8192,
-		Addresses: shortenAddresses, AddressesAfter: 14 * day, CacheBytes: 8 << 20, MemTableBytes: 4 << 20,
+		Enabled: true, MaxBytes: 1 << 30, MaxAge: 14 * day, Humans: 0.01, Figures: 400 * day,
+		Addresses: shortenAddresses, AddressesAfter: 14 * day,
 	}
 }
 
@@ -51,14 +48,11 @@ func (c *Config) Validate() error {
 	bad(c.MaxAge >= time.Hour && c.MaxAge <= 400*day, "max_age: %v is not between 1h and 400d", c.MaxAge)
 	bad(c.Humans >= 0 && c.Humans <= 1, "humans: %v is not between 0 and 1", c.Humans)
 	bad(c.Figures >= day && c.Figures <= 4000*day, "figures: %v is not between 1d and 4000d", c.Figures)
-	bad(c.Queue >= 64 && c.Queue <= 1<<22, "queue: %d is not between 64 and 4194304", c.Queue)
 	switch c.Addresses {
 	case keepAddresses, shortenAddresses, hashAddresses:
 	default:
 		bad(false, "addresses: %q is none of keep, shorten, hash", c.Addresses)
 	}
 	bad(c.AddressesAfter >= time.Hour, "addresses_after: %v is less than 1h", c.AddressesAfter)
-	bad(c.CacheBytes >= 1<<20, "cache_bytes: %d is less than 1 MiB", c.CacheBytes)
-	bad(c.MemTableBytes >= 256<<10 && c.MemTableBytes <= 1<<30, "mem_table_bytes: %d is not between 256 KiB and 1 GiB", c.MemTableBytes)
 	return errors.Join(errs...)
 }

@@ -101,9 +101,7 @@ func FuzzRow(f *testing.F) {
 
 // TestNoteAllocatesNothing: the path of requests pays for a copy alone.
 func TestNoteAllocatesNothing(t *testing.T) {
-	cfg := small()
-	cfg.Queue = 1 << 15
-	w := newWorld(t, cfg, nil)
+	w := newWorld(t, small(), func(d *Deps) { d.queue = 1 << 15 })
 	view := request.View{At: w.now(), Method: []byte("GET"), Path: []byte("/x")}
 	id := identity.Identity{Addr: netip.MustParseAddr("203.0.113.7")}
 	var d verdict.Decision

@@ -31,7 +31,8 @@ type Deps struct {
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 
-	open func() (*pebblestore.Log, error) // nil: Dir, on the system's disk
+	open  func() (*pebblestore.Log, error) // nil: Dir, on the system's disk
+	queue int                              // requests that may wait to be written, about 400 bytes each; 0: 8192
 }
 
 // Journal is the memory of a gateway. Safe for concurrent use; made by New.
@@ -88,9 +89,12 @@ func New(cfg Config, d Deps) (*Journal, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.queue == 0 {
+		d.queue = 8192
+	}
 	if d.open == nil {
 		d.open = func() (*pebblestore.Log, error) {
-			return pebblestore.OpenLog(cfg.log(), pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+			return pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 8 << 20}, pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
 		}
 	}
 	db, err := d.open()
@@ -98,7 +102,7 @@ func New(cfg Config, d Deps) (*Journal, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j := &Journal{
-		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db, each: (cfg.Queue + queueShards - 1) / queueShards,
+		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db, each: (d.queue + queueShards - 1) / queueShards,
 		humans: uint32(min(cfg.Humans*math.MaxUint32, math.MaxUint32)),
 		wake:   make(chan struct{}, 1), slow: make(chan written, slowQueue), stop: make(chan struct{}),
 		open: map[openKey]opened{}, last: map[string]float64{}, stopped: newStopped(),
@@ -109,10 +113,6 @@ func New(cfg Config, d Deps) (*Journal, error) {
 	d.Metrics.GetOrCreateGauge("antirobot_journal_bytes", func() float64 { return float64(j.bytes()) })
 	j.done.Go(j.run)
 	return j, nil
-}
-
-func (c *Config) log() pebblestore.LogConfig {
-	return pebblestore.LogConfig{CacheBytes: c.CacheBytes, MemTableBytes: c.MemTableBytes, SyncEvery: time.Second}
 }
 
 // Healthy returns nil, or why nothing can be written now.

@@ -46,7 +46,7 @@ func (w *world) Noted(n *verdict.Note) (verdict.Story, bool) {
 
 func small() Config {
 	c := DefaultConfig()
-	c.CacheBytes, c.MemTableBytes, c.Queue, c.Humans = 1<<20, 256<<10, 1024, 1
+	c.Humans = 1
 	return c
 }
 
@@ -233,12 +233,11 @@ func TestAbandoned(t *testing.T) {
 // TestSheds: what does not fit into the queue is counted, and nobody waits.
 func TestSheds(t *testing.T) {
 	fs := &fullFS{FS: vfs.Default}
-	cfg := small()
-	cfg.Queue = 64
 	dir := t.TempDir()
-	w := newWorld(t, cfg, func(d *Deps) {
+	w := newWorld(t, small(), func(d *Deps) {
+		d.queue = 64
 		d.open = func() (*pebblestore.Log, error) {
-			return pebblestore.OpenLog(cfg.log(), pebblestore.LogDeps{Dir: dir, Log: zerolog.Nop(), FS: fs})
+			return pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20}, pebblestore.LogDeps{Dir: dir, Log: zerolog.Nop(), FS: fs})
 		}
 	})
 	w.decide("203.0.113.7", "/before", "x", nil)

@@ -88,7 +88,7 @@ const (
 	colJA4
 	colReason // the list's entry, the rule, the ban, or the operator's words
 	colBy     // the name of the operator's token
-	colTrace  // the ID of the trace, in 16 bytes; rows of versions before end before it
+	colTrace  // the ID of the trace, in 16 bytes
 	columns
 )
 
@@ -125,10 +125,6 @@ func (r *row) read(key, val []byte) error {
 	r.share = math.Float32frombits(binary.BigEndian.Uint32(val[12:]))
 	val = val[rowHead:]
 	for i := range r.texts {
-		if i == colTrace && len(val) == 0 {
-			r.texts[i] = nil
-			break
-		}
 		n, k := binary.Uvarint(val)
 		if k <= 0 || n > uint64(len(val)-k) {
 			return errRow

@@ -10,36 +10,37 @@ import (
 
 // Counters keeps counts per counter and period: by ten minutes and by day. Every update counts in both periods of its
 // moment. Counts are unsigned and stop at MaxCount. Rules in addition to those of the package, checked by storetest:
-//  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, but nothing twice. So
-//     a failed batch is lost and is not sent again.
+//  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, but nothing twice. A
+//     failed batch is lost and must not be sent again.
 //  2. Counts survive a crash of the machine after the backend's own interval, about a second, or after Sync.
-//  3. A batch is not one transaction, and the order within it is left open: a reader may see a part of it. Whatever was
-//     counted when a call returned nil is seen by every Read that begins later.
+//  3. A batch is not one transaction, and its order is open: a reader may see a part of it. Every read that begins after a
+//     call returned nil sees its counts.
 //  4. Testing and counting a Unique's pair is atomic: of any number of parallel callers exactly one makes the unique's
 //     counter grow. A call that fails between the two may have counted the pair and not the unique, never the reverse.
 type Counters interface {
+	Records
 	// Add adds each delta's N to its counter, both for the ten minutes of its slot and for that day.
 	Add(ctx context.Context, d []Delta) error
 	// AddUnique adds one to the counter of each unique's pair, as Add would, and one to the unique's own counter for its
 	// ten minutes if the pair's was zero in these ten minutes, and for its day if it was zero on that day, whoever counted
-	// the pair before. Of the unique's counts neither is the sum of the other.
+	// the pair before. Neither of the unique's counts is the sum of the other.
 	AddUnique(ctx context.Context, u []Unique) error
-	// Read sets dst[i] to the sum of the counts that q[i] asks for. dst is as long as q. A query over more periods than are
-	// kept returns ErrRange.
-	Read(ctx context.Context, dst []uint64, q []Query) error
+}
+
+// Records reads and drops counts.
+type Records interface {
 	// ReadRecords calls f with the counts of each record; the records come in any order, their periods in order. counts is
-	// valid only during the call, and empty for an absent record. f must not call the Counters. A cache in front of the
-	// backend reads through this.
+	// valid only during the call, and empty for an absent record. f must not call the Records.
 	ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error
-	// Drop forgets the counts of before's unit that are older, in whole records: days of ten-minute counts, fortnights of
-	// daily ones (counted from the epoch). Whatever is added for a dropped period afterwards counts from zero. It needs no
-	// scan. A shared backend keeps everything that a query of the present may still ask for, by its own clock.
+	// Drop forgets older counts of before's unit, in whole records: days of ten-minute counts, fortnights of daily ones
+	// (counted from the epoch). Later additions to a dropped period count from zero. It needs no scan. A shared backend
+	// keeps all counts that a query may ask for now, by its own clock.
 	Drop(ctx context.Context, before Period) error
-	// Sync returns when whatever was counted before is as safe as the backend makes it: on its disk, or with the servers.
+	// Sync returns when all earlier counts are as safe as the backend makes them: on its disk, or with the servers.
 	Sync(ctx context.Context) error
 }
 
-// Batch is what a writer of counts adds at once, under a number by which it can be repeated.
+// Batch is a writer's group of updates, under a number by which it can be repeated.
 type Batch struct {
 	Writer  uint64 // a random name; a writer sends one batch at a time
 	Number  uint64 // greater than those of the writer's batches before it
@@ -47,7 +48,7 @@ type Batch struct {
 	Adds    []Delta
 }
 
-// Valid returns what is wrong with the batch's items, or nil.
+// Valid returns the first error of the batch's items.
 func (b *Batch) Valid() error {
 	for i := range b.Uniques {
 		if err := b.Uniques[i].Valid(); err != nil {
@@ -62,21 +63,21 @@ func (b *Batch) Valid() error {
 	return nil
 }
 
-// Repeatable is a Counters that other nodes share, and that a batch can be sent to again when it is not known what became of
-// it. The conformance suite has a part for it.
+// Repeatable keeps counts that several gateways share. A batch of unknown outcome can be sent again. The conformance suite
+// has a part for it.
 type Repeatable interface {
-	Counters
+	Records
 	// Count counts the batch's uniques as AddUnique would, and then its Adds. After an error, the same batch is sent again
-	// until Count returns nil: whatever was counted before is not counted again. A batch whose number is not above that of
-	// a completed one counts nothing. A writer is remembered for at least a week.
+	// until Count returns nil: nothing is counted twice. A batch whose number is not above that of a completed one counts
+	// nothing. A writer is remembered for at least a week.
 	Count(ctx context.Context, b *Batch) error
 	// Healthy returns nil if Count can be expected to work.
 	Healthy() error
-	// Shared reports that other nodes count there, too.
+	// Shared reports that other gateways count there, too.
 	Shared() bool
 }
 
-// ErrRange is returned by Read for a query over more than Unit.Kept periods.
+// ErrRange is returned for a query over more than Unit.Kept periods.
 var ErrRange = errors.New("store: query over too many periods")
 
 // ErrPrefix is returned for a counter whose prefix is empty or longer than MaxPrefix bytes.
@@ -110,9 +111,9 @@ type Delta struct {
 	N    uint64
 }
 
-// Unique is a counter that grows once per period for each pair: it tells how many different pairs came with it. The pair is
-// a counter like any other, with the same prefix; its shingle stands for both of what meets in it (a sender and a
-// recipient), so a pair belongs to one unique.
+// Unique is a counter that grows once per period for each pair: it counts the different pairs. The pair is a counter like
+// any other, with the same prefix; its shingle stands for both sides (a sender and a recipient), so a pair belongs to one
+// unique.
 type Unique struct {
 	Counter
 	PairType uint16
@@ -208,7 +209,7 @@ type Period struct {
 // Start returns the first moment of p.
 func (p Period) Start() time.Time { return time.Unix(int64(p.Number)*p.Unit.Seconds(), 0).UTC() }
 
-// Valid returns why q cannot be read, or nil.
+// Valid returns ErrRange or ErrPrefix, or nil if q can be read.
 func (q *Query) Valid() error {
 	if q.To >= q.From && q.To-q.From >= q.Unit.Kept() {
 		return fmt.Errorf("%w: %d of %s; at most %d", ErrRange, uint64(q.To-q.From)+1, q.Unit, q.Unit.Kept())

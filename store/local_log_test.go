@@ -184,7 +184,7 @@ func FuzzReadLog(f *testing.F) {
 	file, starts := damagedLog(f)
 	f.Add(file)
 	f.Add(file[:starts[3]+5])
-	f.Add(append([]byte(logMark+logMark+"\xff\xff\xff\xff"), file...))
+	f.Add(append(append(file[:4:4], file[:4]...), append([]byte("\xff\xff\xff\xff"), file...)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		again := appendStamp(nil, time.UnixMilli(0))
 		n, err := readLog(bytes.NewReader(b), func(r Logged) (err error) {

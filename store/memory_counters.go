@@ -118,28 +118,7 @@ func (m *MemoryCounters) grow(k Counter, p Period) uint64 {
 	return n
 }
 
-// Read implements Counters.
-func (m *MemoryCounters) Read(ctx context.Context, dst []uint64, q []Query) error {
-	if err := m.ready(ctx); err != nil {
-		return err
-	}
-	for i := range q {
-		if err := q[i].Valid(); err != nil {
-			return fmt.Errorf("query %d: %w", i, err)
-		}
-		var sum uint64
-		s := m.shard(&q[i].Counter)
-		s.mu.Lock()
-		for n := uint64(q[i].From); n <= uint64(q[i].To); n++ {
-			sum = AddCounts(sum, s.count(q[i].Counter, q[i].Unit, uint32(n)))
-		}
-		s.mu.Unlock()
-		dst[i] = sum
-	}
-	return nil
-}
-
-// ReadRecords implements Counters.
+// ReadRecords implements Records.
 func (m *MemoryCounters) ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error {
 	if err := m.ready(ctx); err != nil {
 		return err
@@ -162,7 +141,7 @@ func (m *MemoryCounters) ReadRecords(ctx context.Context, r []Record, f func(i i
 	return nil
 }
 
-// Drop implements Counters.
+// Drop implements Records.
 func (m *MemoryCounters) Drop(ctx context.Context, before Period) error {
 	if err := m.ready(ctx); err != nil {
 		return err
@@ -181,7 +160,7 @@ func (m *MemoryCounters) Drop(ctx context.Context, before Period) error {
 	return nil
 }
 
-// Sync implements Counters: there is nothing safer than this memory.
+// Sync implements Records.
 func (m *MemoryCounters) Sync(ctx context.Context) error { return m.ready(ctx) }
 
 // Healthy returns nil, or ErrClosed after Close.

@@ -1,19 +1,19 @@
 package stream
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
 	"antirobot/request"
+	"antirobot/varint"
 	"antirobot/verdict"
 )
 
 // A batch on the wire: version, the name of its publisher, its number among the publisher's batches of this partition, the
 // time from which its events' times are given (unix microseconds), and the events.
 const (
-	batchVersion = 2
+	batchVersion = 1
 	headLength   = 1 + 8 + 8 + 8
 )
 
@@ -27,10 +27,9 @@ type head struct {
 }
 
 func appendHead(dst []byte, h head) []byte {
-	dst = append(dst, batchVersion)
-	dst = binary.LittleEndian.AppendUint64(dst, h.publisher)
-	dst = binary.LittleEndian.AppendUint64(dst, h.number)
-	return binary.LittleEndian.AppendUint64(dst, uint64(h.base)) //nolint:gosec // read back the same way
+	dst = varint.AppendU64(append(dst, batchVersion), h.publisher)
+	dst = varint.AppendU64(dst, h.number)
+	return varint.AppendU64(dst, uint64(h.base)) //nolint:gosec // read back the same way
 }
 
 func readHead(b []byte) (h head, events []byte, err error) {
@@ -40,10 +39,9 @@ func readHead(b []byte) (h head, events []byte, err error) {
 	case b[0] != batchVersion:
 		return head{}, nil, errVersion
 	}
-	h.publisher = binary.LittleEndian.Uint64(b[1:])
-	h.number = binary.LittleEndian.Uint64(b[9:])
-	h.base = int64(binary.LittleEndian.Uint64(b[17:])) //nolint:gosec // as it was written
-	return h, b[headLength:], nil
+	r := varint.Reader{Src: b[1:]}
+	h = head{r.U64(), r.U64(), int64(r.U64())} //nolint:gosec // as it was written
+	return h, r.Src, nil
 }
 
 // Services translates between the numbers that a process gives to the settings of its services and names that all

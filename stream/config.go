@@ -9,12 +9,9 @@ import (
 // Config says how events travel from gateways to processors. All nodes must agree on Partitions.
 type Config struct {
 	Partitions  int           `mapstructure:"partitions"`   // into which the events are divided: as many processors can share them
-	Linger      time.Duration `mapstructure:"linger"`       // for how long events are collected before they are published
 	BufferBytes int64         `mapstructure:"buffer_bytes"` // of encoded events that a gateway holds at most
 	Keep        time.Duration `mapstructure:"keep"`         // how long the engine keeps events
 	KeepBytes   int64         `mapstructure:"keep_bytes"`   // and how many bytes of them, of all partitions
-	Replay      time.Duration `mapstructure:"replay"`       // what is read once more by who takes a partition over …
-	ReplayBytes int64         `mapstructure:"replay_bytes"` // … and at most so many bytes of it, of each partition
 	Lease       time.Duration `mapstructure:"lease"`        // after which a processor that does not answer loses its partitions
 	AloneAfter  time.Duration `mapstructure:"alone_after"`  // for how long a gateway hears of no processor before it judges by itself
 }
@@ -22,8 +19,8 @@ type Config struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		Partitions: 16, Linger: 5 * time.Millisecond, BufferBytes: 16 << 20, Keep: 15 * time.Minute, KeepBytes: 512 << 20,
-		Replay: 10 * time.Minute, ReplayBytes: 16 << 20, Lease: 3 * time.Second, AloneAfter: 10 * time.Second,
+		Partitions: 16, BufferBytes: 16 << 20, Keep: 15 * time.Minute, KeepBytes: 512 << 20,
+		Lease: 3 * time.Second, AloneAfter: 10 * time.Second,
 	}
 }
 
@@ -42,13 +39,10 @@ func (c Config) Validate() error {
 		}
 	}
 	bad(c.Partitions >= 1 && c.Partitions <= maxPartitions, "partitions: %d is not between 1 and %d", c.Partitions, maxPartitions)
-	bad(c.Linger >= 0 && c.Linger <= time.Second, "linger: %v is not between 0s and 1s", c.Linger)
 	bad(c.BufferBytes >= int64(minBuffer*max(c.Partitions, 1)) && c.BufferBytes <= 1<<30,
 		"buffer_bytes: %d is not between %d for each partition and 1 GiB", c.BufferBytes, minBuffer)
 	bad(c.Keep >= time.Minute && c.Keep <= 24*time.Hour, "keep: %v is not between 1m and 24h", c.Keep)
 	bad(c.KeepBytes >= 1<<20, "keep_bytes: %d is less than 1 MiB", c.KeepBytes)
-	bad(c.Replay >= 0 && c.Replay <= c.Keep, "replay: %v is not between 0s and keep", c.Replay)
-	bad(c.ReplayBytes >= 64<<10, "replay_bytes: %d is less than 64 KiB", c.ReplayBytes)
 	bad(c.Lease >= 500*time.Millisecond && c.Lease <= time.Minute, "lease: %v is not between 500ms and 1m", c.Lease)
 	bad(c.AloneAfter >= 2*time.Second && c.AloneAfter <= 10*time.Minute, "alone_after: %v is not between 2s and 10m", c.AloneAfter)
 	return errors.Join(errs...)

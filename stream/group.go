@@ -99,8 +99,12 @@ func keyOf(prefix string, partition int) []byte {
 	return append([]byte(prefix), hex.EncodeToString([]byte{byte(partition)})...) //nolint:gosec // below maxPartitions
 }
 
-// renewals is how many times a lease is renewed before it would end.
-const renewals = 4
+const (
+	renewals = 4 // of a lease before it would end
+	// replay and replayBytes bound the part of a partition that a successor reads again.
+	replay      = 10 * time.Minute
+	replayBytes = 16 << 20
+)
 
 // Consume implements Stream.
 func (g *Group) Consume(ctx context.Context, f func(d Delivery)) error {
@@ -283,11 +287,8 @@ func (g *Group) hold(partition int, until time.Time, f func(d Delivery)) error {
 	}
 	at, from, bounded := strings.Cut(string(note), " ")
 	h := &holding{partition: partition, until: until, cancel: cancel, noted: at, at: at}
-	switch {
-	case bounded:
-		h.from = g.log.Back(from, time.Millisecond) // it reads what comes after
-	case at != "": // of an earlier release
-		h.from = g.log.Back(at, g.cfg.Replay)
+	if bounded {
+		h.from = g.log.Back(from, time.Millisecond) // Read begins after a position
 	}
 	g.mu.Lock()
 	g.held[partition] = h
@@ -300,7 +301,7 @@ func (g *Group) hold(partition int, until time.Time, f func(d Delivery)) error {
 // note writes to the store what was processed.
 func (g *Group) note(ctx context.Context, h *holding) error {
 	h.mu.Lock()
-	at, from := h.at, h.past.From(g.cfg.Replay, g.cfg.ReplayBytes)
+	at, from := h.at, h.past.From(min(replay, g.cfg.Keep), replayBytes)
 	h.mu.Unlock()
 	if at == h.noted {
 		return nil

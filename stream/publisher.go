@@ -187,11 +187,11 @@ func (o *outlet) grow(most int) bool {
 	return cap(o.open)-len(o.open) >= maxEvent
 }
 
-// retryPause is how long a publisher waits after an error.
-const retryPause = 250 * time.Millisecond
-
-// checkEvery is how often a publisher looks for processors while there is nothing to publish.
-const checkEvery = 500 * time.Millisecond
+const (
+	linger     = 5 * time.Millisecond   // for which events are collected before they are published
+	retryPause = 250 * time.Millisecond // after an error
+	checkEvery = 500 * time.Millisecond // between checks for processors while there is nothing to publish
+)
 
 func (p *Publisher) run(ctx context.Context) {
 	t := time.NewTicker(checkEvery)
@@ -205,7 +205,7 @@ func (p *Publisher) run(ctx context.Context) {
 			continue
 		case <-p.wake:
 		}
-		store.Pause(ctx, p.cfg.Linger)
+		store.Pause(ctx, linger)
 		for ctx.Err() == nil {
 			n, err := p.flush(ctx)
 			p.away.Store(nil)

@@ -74,7 +74,24 @@ type call struct {
 	done    chan error
 }
 
-// Deps is what Counters work with. Store and Dir are required.
+// Config is the section store.counter_queue of the configuration.
+type Config struct {
+	// MaxBytes bounds the waiting batches on disk, about 20 bytes a sum.
+	MaxBytes int64 `mapstructure:"max_bytes"`
+}
+
+// DefaultConfig returns a Config that keeps some fifty million sums.
+func DefaultConfig() Config { return Config{MaxBytes: 1 << 30} }
+
+// Validate returns every error of c.
+func (c Config) Validate() error {
+	if c.MaxBytes < 1<<20 {
+		return fmt.Errorf("max_bytes: %d is less than 1 MiB", c.MaxBytes)
+	}
+	return nil
+}
+
+// Deps are the dependencies of Counters. Store and Dir are required.
 type Deps struct {
 	Store   store.Repeatable
 	Dir     string // a directory of its own
@@ -88,8 +105,7 @@ func Open(cfg Config, d Deps) (*Counters, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("backlog: %w", err)
 	}
-	disk, err := pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20, MemTableBytes: 4 << 20, SyncEvery: cfg.SyncEvery},
-		pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+	disk, err := pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20}, pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
 	if err != nil {
 		return nil, fmt.Errorf("backlog: %w", err)
 	}

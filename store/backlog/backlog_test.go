@@ -101,7 +101,7 @@ func pair(shingle, of uint64) []store.Unique {
 func count(t testing.TB, c store.Counters, shingle uint64) uint64 {
 	t.Helper()
 	dst := []uint64{99}
-	must(t, c.Read(bg, dst, []store.Query{{Counter: name(shingle), From: slot0, To: slot0}}))
+	must(t, storetest.Read(bg, c, dst, []store.Query{{Counter: name(shingle), From: slot0, To: slot0}}))
 	return dst[0]
 }
 

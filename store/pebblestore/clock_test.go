@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/store"
+	"antirobot/store/storetest"
 )
 
 // setClock is a clock that can be set while time runs on.
@@ -41,7 +42,7 @@ func (c *setClock) move(ran, set time.Duration) {
 
 func openSet(t *testing.T, dir string, c *setClock) *Store {
 	t.Helper()
-	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), Now: c.now, ran: c.runs})
+	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), Now: c.now, ran: c.runs, limit: few})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,8 +75,7 @@ func TestClockAheadAndBack(t *testing.T) {
 			}
 			again := func() {
 				t.Helper()
-				horizon, doubt := s.clock.Look()
-				if err := s.keepHorizon(bg, horizon, doubt); err != nil { // as happens every minute
+				if err := s.keepHorizon(bg); err != nil { // as happens every minute
 					t.Fatal(err)
 				}
 				if err := s.Close(); err != nil {
@@ -156,7 +156,7 @@ func TestClockAheadAndBack(t *testing.T) {
 				t.Errorf("ahead by %v and back, restart %v: of the pass %d are left, %v", by, restart, n, err)
 			}
 			var got [1]uint64
-			if err := k.Read(bg, got[:], []store.Query{{Counter: counter, From: slot, To: slot}}); err != nil || got[0] != 5 {
+			if err := storetest.Read(bg, k, got[:], []store.Query{{Counter: counter, From: slot, To: slot}}); err != nil || got[0] != 5 {
 				t.Errorf("ahead by %v and back, restart %v: the counter is %d, %v", by, restart, got[0], err)
 			}
 
@@ -165,9 +165,9 @@ func TestClockAheadAndBack(t *testing.T) {
 				clock.move(time.Hour, 0)
 				s.clock.Look()
 			}
-			before := s.stats.swept.Load()
+			before := s.swept.Load()
 			sweepAll(t, s)
-			if n := s.stats.swept.Load() - before; n != 3 {
+			if n := s.swept.Load() - before; n != 3 {
 				t.Errorf("a day after %v ahead %d of 3 are removed", by, n)
 			}
 			if err := s.Close(); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -13,8 +14,12 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// groupMax bounds how many requests share a commit.
-const groupMax = 512
+const (
+	// groupMax bounds how many requests share a commit.
+	groupMax = 512
+	// hastyFor is how long the log may keep writes that no caller waits for from the disk.
+	hastyFor = time.Second
+)
 
 type verb uint8
 
@@ -29,13 +34,14 @@ const (
 	doExpire
 )
 
-// request is one write on its way through the committer. It owns copies of its bytes: the caller may return earlier.
+// request is one write. It owns copies of its bytes: the caller may return earlier.
 type request struct {
 	verb   verb
 	key    []byte // with its space letter; the topic for doAppend
 	old    []byte
 	val    []byte
 	keys   [][]byte // for doExpire
+	before int64    // for doExpire: entries that expired later stay
 	expiry int64
 	n      int64
 	limit  int64
@@ -57,29 +63,50 @@ type group struct {
 	results []result
 	topics  []string // topics that grew
 	written bool
-	patient bool // somebody waits for the disk
+	patient bool // a request waits for the disk
 	hurried bool // the others are answered
 	slow    *time.Timer
 	settled atomic.Bool
 }
 
-// do hands r to the committer and waits for the answer, for the context, or for the news that the disk accepts no writes.
-func (s *Store) do(ctx context.Context, r *request) (result, error) {
-	s.stats.writes.Add(1)
+// committer writes requests in groups.
+type committer struct {
+	*living
+	now   func() time.Time
+	limit limits
+	feeds feeds
+	swept atomic.Int64 // expired entries that were removed
+
+	queue    chan *request
+	settling chan *group
+	due      *time.Timer    // when the disk must take hasty writes; used by commit
+	owing    bool           // there are such writes; used by commit
+	inflight sync.WaitGroup // groups that wait for their sync
+	drained  chan struct{}  // closed when no more requests will be answered
+}
+
+func newCommitter(l *living, now func() time.Time, limit limits) *committer {
+	s := &committer{
+		living: l, now: now, limit: limit, feeds: feeds{more: make(map[string]chan struct{})},
+		queue: make(chan *request, 1024), settling: make(chan *group, 1), due: time.NewTimer(0), drained: make(chan struct{}),
+	}
+	s.due.Stop()
+	return s
+}
+
+// do hands r to the committer and waits for the answer, for the context, or until the disk accepts no writes.
+func (s *committer) do(ctx context.Context, r *request) (result, error) {
 	res, err := s.submit(ctx, r)
 	if err == nil {
 		err = res.err
 	}
 	if err != nil {
-		if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-			s.stats.errors.Add(1)
-		}
 		return result{}, err
 	}
 	return res, nil
 }
 
-func (s *Store) submit(ctx context.Context, r *request) (result, error) {
+func (s *committer) submit(ctx context.Context, r *request) (result, error) {
 	sick, err := s.health.state()
 	if err != nil {
 		return result{}, err
@@ -98,7 +125,7 @@ func (s *Store) submit(ctx context.Context, r *request) (result, error) {
 	case res := <-r.done:
 		return res, nil
 	case <-ctx.Done():
-		select { // who wakes up late finds both
+		select { // a caller that wakes up late finds both
 		case res := <-r.done:
 			return res, nil
 		default:
@@ -118,15 +145,15 @@ func (s *Store) submit(ctx context.Context, r *request) (result, error) {
 
 var errRecovered = errors.New("store: writes were refused for a moment")
 
-func (s *Store) refused() error {
+func (s *committer) refused() error {
 	if _, err := s.health.state(); err != nil {
 		return err
 	}
 	return errRecovered
 }
 
-// commit is the committer's goroutine. Nothing else replaces s.eng.
-func (s *Store) commit() {
+// commit is the goroutine that decides and writes. Only it replaces s.eng.
+func (s *committer) commit() {
 	defer func() {
 		close(s.settling)
 		s.inflight.Wait()
@@ -140,7 +167,7 @@ func (s *Store) commit() {
 		case r := <-s.queue:
 			g := s.gather(eng, r)
 			s.decide(g, topics)
-			s.write(g)
+			s.put(g)
 		case <-s.due.C:
 			s.flush(eng)
 		case <-eng.failed:
@@ -148,16 +175,19 @@ func (s *Store) commit() {
 			return
 		}
 		if err := eng.died(); err != nil {
-			if !s.revive(eng, err) {
+			eng.fs.stopWaiting()
+			s.inflight.Wait()
+			if !s.revive(eng, err, func() { s.refuseQueued(fmt.Errorf("store: the engine failed: %w", err)) }) {
 				return
 			}
+			s.feeds.wakeAll()
 			topics = make(map[string]*topicEnds) // decisions made for the dead engine are void
 		}
 	}
 }
 
 // gather takes all queued requests without waiting.
-func (s *Store) gather(eng *engine, r *request) *group {
+func (s *committer) gather(eng *engine, r *request) *group {
 	g := &group{eng: eng, reqs: []*request{r}, patient: !r.hasty}
 	for len(g.reqs) < groupMax {
 		select {
@@ -172,7 +202,7 @@ func (s *Store) gather(eng *engine, r *request) *group {
 }
 
 // decide reads what each request depends on; later requests see the writes of earlier ones.
-func (s *Store) decide(g *group, topics map[string]*topicEnds) {
+func (s *committer) decide(g *group, topics map[string]*topicEnds) {
 	g.batch = g.eng.db.NewIndexedBatch()
 	g.results = make([]result, len(g.reqs))
 	at := s.now().UnixMilli()
@@ -181,7 +211,7 @@ func (s *Store) decide(g *group, topics map[string]*topicEnds) {
 	}
 }
 
-func (s *Store) decideOne(g *group, r *request, at int64, topics map[string]*topicEnds) (res result) {
+func (s *committer) decideOne(g *group, r *request, at int64, topics map[string]*topicEnds) (res result) {
 	defer func() {
 		if p := recover(); p != nil {
 			res.err = fmt.Errorf("engine: %v", p)
@@ -192,7 +222,7 @@ func (s *Store) decideOne(g *group, r *request, at int64, topics map[string]*top
 		res.err = s.decideAppend(g, r, topics)
 		return res
 	case doExpire:
-		res.n, res.err = s.decideExpire(g, r.keys, s.horizon(at))
+		res.n, res.err = decideExpire(g, r.keys, min(at, r.before))
 		return res
 	case doPut:
 		res.err = set(g.batch, r.key, r.expiry, r.val)
@@ -247,7 +277,7 @@ func decideCount(b *pebble.Batch, r *request, live bool, old []byte, expiry int6
 }
 
 // decideExpire removes those of the keys that are still expired.
-func (s *Store) decideExpire(g *group, keys [][]byte, at int64) (removed int64, err error) {
+func decideExpire(g *group, keys [][]byte, at int64) (removed int64, err error) {
 	for _, key := range keys {
 		live, _, expiry, err := load(g.batch, key, at)
 		if err != nil {
@@ -264,11 +294,10 @@ func (s *Store) decideExpire(g *group, keys [][]byte, at int64) (removed int64, 
 	return removed, nil
 }
 
-// write applies the group's batch, and leaves it to settle to wait for the sync.
-func (s *Store) write(g *group) {
-	s.stats.groups.Add(1)
-	g.slow = time.AfterFunc(s.cfg.WriteTimeout, func() {
-		s.health.set(ailSlow, fmt.Errorf("store: a commit takes longer than %v", s.cfg.WriteTimeout))
+// write applies the group's batch; settle waits for the sync.
+func (s *committer) put(g *group) {
+	g.slow = time.AfterFunc(s.limit.writeTimeout, func() {
+		s.health.set(ailSlow, fmt.Errorf("store: a commit takes longer than %v", s.limit.writeTimeout))
 		if g.settled.Load() { // in the meantime
 			s.health.set(ailSlow, nil)
 		}
@@ -281,12 +310,25 @@ func (s *Store) write(g *group) {
 		}
 		g.written = true
 	}
-	s.owe(g)
+	switch { // the sync of a patient group takes all earlier writes
+	case !g.written:
+	case g.patient:
+		s.owing = false
+		s.due.Stop()
+	case !s.owing:
+		s.owing = true
+		s.due.Reset(hastyFor)
+	}
 	if !g.patient {
 		s.answer(g, nil)
 		return
 	}
-	g.hurry()
+	g.hurried = true
+	for i, r := range g.reqs {
+		if r.hasty {
+			r.done <- g.results[i]
+		}
+	}
 	s.inflight.Add(1)
 	s.settling <- g
 }
@@ -310,7 +352,7 @@ func (g *group) apply() (err error) {
 
 // settle answers the groups in order, each once it is on the disk. A group that wrote nothing is answered after those whose
 // writes it may have read.
-func (s *Store) settle() {
+func (s *committer) settle() {
 	for g := range s.settling {
 		var err error
 		if g.written {
@@ -327,7 +369,7 @@ func (s *Store) settle() {
 }
 
 // answer replies to the callers of g. After an error the batch is left to the garbage collector: Pebble may still hold it.
-func (s *Store) answer(g *group, err error) {
+func (s *committer) answer(g *group, err error) {
 	g.settled.Store(true)
 	if !g.slow.Stop() {
 		s.health.set(ailSlow, nil)
@@ -351,7 +393,7 @@ func (s *Store) answer(g *group, err error) {
 }
 
 // refuseQueued refuses the requests that wait in the queue.
-func (s *Store) refuseQueued(err error) {
+func (s *committer) refuseQueued(err error) {
 	for {
 		select {
 		case r := <-s.queue:
@@ -362,25 +404,12 @@ func (s *Store) refuseQueued(err error) {
 	}
 }
 
-// revive replaces a dead engine; it returns false if the store is closing.
-func (s *Store) revive(dead *engine, cause error) bool {
-	dead.fs.stopWaiting()
-	s.inflight.Wait()
-	eng := s.setup.revive(s.statePath(), dead, cause, s.closing, func() {
-		s.refuseQueued(fmt.Errorf("store: the engine failed: %w", cause))
-	})
-	if eng == nil {
-		return false
+// flush makes the disk take hasty writes, by a group without requests and a mark for the log alone.
+func (s *committer) flush(eng *engine) {
+	g := &group{eng: eng, batch: eng.db.NewBatch(), patient: true}
+	if err := g.batch.LogData(nil, nil); err != nil {
+		eng.fail(err)
+		return
 	}
-	s.mu.Lock()
-	s.eng = eng
-	s.mu.Unlock()
-	if s.closed.Load() { // Close looked for the engine before this one was in place
-		eng.fs.stopWaiting()
-	}
-	s.stats.revived.Add(1)
-	go dead.bury()
-	s.feeds.wakeAll()
-	s.health.set(ailEngine, nil)
-	return true
+	s.put(g)
 }

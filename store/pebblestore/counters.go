@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -28,18 +27,13 @@ const (
 	spaceDaily = 'D'
 )
 
-// Counters is a store.Counters in the directory of a Store, made by Store.OpenCounters. Updates are on the disk after
-// CountersConfig.SyncEvery. Safe for concurrent use.
+// Counters is a store.Counters in the directory of a Store, made by Store.OpenCounters. Updates are on the disk after a
+// second. Safe for concurrent use.
 type Counters struct {
 	living
 	clock *store.Clock
 	seed  maphash.Seed
 	locks [256]sync.Mutex // of pairs: testing and counting must be atomic
-
-	adds    atomic.Int64
-	reads   atomic.Int64
-	records atomic.Int64 // records looked up by reads
-	errors  atomic.Int64
 }
 
 var _ store.Counters = (*Counters)(nil)
@@ -58,20 +52,27 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	path := filepath.Join(s.dir, countsName)
 	h := newHealth(s.log)
 	c := &Counters{
-		living: living{path: path, health: h, setup: setup{base: s.setup.base, log: s.log, health: h, tune: s.cfg.Counters.tune}},
-		clock:  s.clock,
-		seed:   maphash.MakeSeed(),
+		living: living{
+			path: path, health: h,
+			setup: setup{base: s.setup.base, log: s.log, health: h, tune: s.cfg.Counters.tune},
+		},
+		clock: s.clock,
+		seed:  maphash.MakeSeed(),
 	}
-	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
-		if err := create(s.dir, countsName, c.setup.build); err != nil {
-			return nil, fmt.Errorf("open counters: %w", err)
-		}
-	} else if err := checkFormat(path); err != nil {
+	_, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		err = create(s.dir, countsName, c.setup.build)
+	} else {
+		err = checkFormat(path)
+	}
+	if err == nil {
+		err = c.start()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open counters: %w", err)
 	}
-	if err := c.start(s.cfg.Counters.SyncEvery); err != nil {
-		return nil, fmt.Errorf("open counters: %w", err)
-	}
+	every := s.committer.limit.syncCounters
+	c.done.Go(func() { c.keep(every) })
 	s.counters = c
 	return c, nil
 }
@@ -79,7 +80,7 @@ func (s *Store) OpenCounters() (*Counters, error) {
 // tune sets options for many small records that are written by merging and read at random.
 func (c CountersConfig) tune(o *pebble.Options) {
 	o.Cache = pebble.NewCache(c.CacheBytes)
-	o.MemTableSize = uint64(c.MemTableBytes)
+	o.MemTableSize = 16 << 20
 	o.MemTableStopWritesThreshold = 4
 	o.Merger = newCountsMerger()
 	o.MaxOpenFiles = 1000
@@ -98,28 +99,15 @@ func (c CountersConfig) tune(o *pebble.Options) {
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 }
 
-// Sync implements store.Counters. Callers at the same time share one write to the disk.
+// Sync implements store.Records. Callers at the same time share one write to the disk.
 func (c *Counters) Sync(ctx context.Context) error {
 	return c.with(ctx, func(e *engine) error { return e.sync() })
 }
 
-// sync brings all earlier writes to the disk.
-func (e *engine) sync() (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("engine: %v", p)
-		}
-	}()
-	if err := e.db.LogData(nil, pebble.Sync); err != nil {
-		return fmt.Errorf("sync counters: %w", err)
-	}
-	return e.died()
-}
-
 // Close closes the counters; everything added before is then on the disk.
-func (c *Counters) Close() error { return c.close("close counters", nil) }
+func (c *Counters) Close() error { return c.close("close counters") }
 
-// with is living.with for a call that may have been given up, and counts its errors.
+// with is living.with for a call that may have been given up.
 func (c *Counters) with(ctx context.Context, f func(e *engine) error) error {
 	if c.closed.Load() {
 		return store.ErrClosed
@@ -127,11 +115,7 @@ func (c *Counters) with(ctx context.Context, f func(e *engine) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	err := c.living.with(f)
-	if err != nil && !errors.Is(err, store.ErrClosed) {
-		c.errors.Add(1)
-	}
-	return err
+	return c.living.with(f)
 }
 
 func (c *Counters) write(e *engine, b *pebble.Batch) error {
@@ -165,7 +149,6 @@ func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 		}
 	}
 	return c.with(ctx, func(e *engine) error {
-		c.adds.Add(int64(len(d)))
 		b := e.db.NewBatchWithSize(len(d) * 64)
 		// One unit after the other: keys in order are cheaper to insert.
 		if err := errors.Join(addUnit(b, d, store.TenMinutes), addUnit(b, d, store.Day)); err != nil {
@@ -231,7 +214,6 @@ func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
 		defer c.locks[s].Unlock()
 	}
 	return c.with(ctx, func(e *engine) error {
-		c.adds.Add(int64(len(u)))
 		b := e.db.NewIndexedBatch() // sees pairs that occur twice in the batch
 		for i := range u {
 			day := u[i].Slot / store.SlotsPerDay
@@ -261,8 +243,7 @@ func addUnique(b *pebble.Batch, space byte, base uint32, slot uint8, u *store.Un
 	return errors.Join(err, b.Merge(pair, one, nil))
 }
 
-// Drop implements store.Counters: one range delete, however much it covers. Everything that a query at the clock's horizon
-// could ask for stays.
+// Drop implements store.Records with one range delete. Counts that a query at the clock's horizon may ask for stay.
 func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	present := before.Unit.Number(c.clock.Horizon())
 	before.Number = min(before.Number, present-min(present, before.Unit.Kept()-1))
@@ -277,5 +258,54 @@ func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 			return errors.Join(fmt.Errorf("drop counters: %w", err), b.Close())
 		}
 		return c.write(e, b)
+	})
+}
+
+// sumOf returns the sum of the slots from..to of the record at key; an absent record sums to zero.
+func sumOf(r pebble.Reader, key []byte, from, to uint8) (uint64, error) {
+	val, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read counters: %w", err)
+	}
+	sum, err := sumCounts(val, from, to)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return sum, errors.Join(err, closer.Close())
+}
+
+// ReadRecords implements store.Records.
+func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
+	for i := range r {
+		if err := r[i].Valid(); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+	}
+	return c.with(ctx, func(e *engine) error {
+		var room [96]byte
+		var counts []store.Count
+		for i := range r {
+			space := byte(spaceFine)
+			if r[i].Unit == store.Day {
+				space = spaceDaily
+			}
+			val, closer, err := e.db.Get(appendCounterKey(room[:0], space, r[i].Number, &r[i].Counter))
+			if errors.Is(err, pebble.ErrNotFound) {
+				f(i, nil)
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("read counters: %w", err)
+			}
+			counts, err = addCounts(counts[:0], val)
+			if err := errors.Join(err, closer.Close()); err != nil {
+				return fmt.Errorf("%w: %w", errDamaged, err)
+			}
+			f(i, counts)
+		}
+		return nil
 	})
 }

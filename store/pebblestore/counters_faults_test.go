@@ -102,7 +102,7 @@ func TestCountersSurviveFailedSync(t *testing.T) {
 	if n := countOf(t, c, 7, 1000); n != 2 {
 		t.Errorf("count = %d; want 2", n)
 	}
-	if c.Metrics().Revived == 0 {
+	if c.revived.Load() == 0 {
 		t.Error("the engine was not opened again")
 	}
 }
@@ -176,9 +176,9 @@ func TestCountersSurviveKill(t *testing.T) {
 }
 
 func countUntilKilled(t *testing.T, dir string) {
-	cfg := small()
-	cfg.Counters.SyncEvery = time.Hour
-	s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop()})
+	limit := few
+	limit.syncCounters = time.Hour
+	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,12 +3,10 @@ package pebblestore
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/rs/zerolog"
 	"pgregory.net/rapid"
 
 	"antirobot/store"
@@ -136,7 +134,7 @@ func one(shingle uint64, slot uint32, n uint64) []store.Delta {
 func countOf(t *testing.T, c store.Counters, shingle uint64, slot uint32) uint64 {
 	t.Helper()
 	dst := make([]uint64, 1)
-	err := c.Read(bg, dst, []store.Query{{
+	err := storetest.Read(bg, c, dst, []store.Query{{
 		Counter: store.Counter{Prefix: "p", Shingle: shingle, Type: 8}, Unit: store.TenMinutes, From: slot, To: slot,
 	}})
 	if err != nil {
@@ -180,96 +178,5 @@ func TestDropFreesDisk(t *testing.T) {
 			t.Fatalf("%d bytes of %d are left", size(), before)
 		}
 		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-// BenchmarkCounterDisk prints the bytes on disk of ten million counters that were live in the same ten minutes, after
-// compaction, with and without each counter's daily record.
-func BenchmarkCounterDisk(b *testing.B) {
-	n := 10_000_000
-	if testing.Short() {
-		n = 100_000
-	}
-	s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	c, err := s.OpenCounters()
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ResetTimer()
-	for b.Loop() {
-		r := rand.New(rand.NewPCG(1, 2))
-		d := make([]store.Delta, 0, 10_000)
-		for range n / cap(d) {
-			d = d[:0]
-			for range cap(d) {
-				d = append(d, store.Delta{
-					Counter: store.Counter{Prefix: "mass_in", Shingle: r.Uint64(), Type: uint16(8 + r.Uint32N(4))},
-					Slot:    2831519 + r.Uint32N(6), N: 1 + r.Uint64N(3),
-				})
-			}
-			if err := c.Add(bg, d); err != nil {
-				b.Fatal(err)
-			}
-		}
-		if err := errors.Join(c.eng.db.Flush(), c.eng.db.Compact(bg, []byte{'A'}, []byte{'Z'}, true)); err != nil {
-			b.Fatal(err)
-		}
-	}
-	fine, err1 := c.eng.db.EstimateDiskUsage([]byte{spaceFine}, []byte{spaceFine + 1})
-	daily, err2 := c.eng.db.EstimateDiskUsage([]byte{spaceDaily}, []byte{spaceDaily + 1})
-	if err := errors.Join(err1, err2); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(fine)/float64(n), "B/counter")
-	b.ReportMetric(float64(fine+daily)/float64(n), "B/counter+day")
-}
-
-// BenchmarkCounterRead reads single records from a compacted directory; one in three is absent.
-func BenchmarkCounterRead(b *testing.B) {
-	n := 1_000_000
-	if testing.Short() {
-		n = 100_000
-	}
-	s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	c, err := s.OpenCounters()
-	if err != nil {
-		b.Fatal(err)
-	}
-	for i := range uint64(n / 1000) {
-		var d []store.Delta
-		for j := range uint64(1000) {
-			d = append(d, one((i*1000+j)*0x9e3779b97f4a7c15, 2831519, 1)...)
-		}
-		if err := c.Add(bg, d); err != nil {
-			b.Fatal(err)
-		}
-	}
-	if err := errors.Join(c.eng.db.Flush(), c.eng.db.Compact(bg, []byte{'A'}, []byte{'Z'}, true)); err != nil {
-		b.Fatal(err)
-	}
-	for _, per := range []int{1, 15} {
-		b.Run(fmt.Sprintf("queries=%d", per), func(b *testing.B) {
-			q, dst := make([]store.Query, per), make([]uint64, per)
-			b.ReportAllocs()
-			for b.Loop() {
-				for i := range q {
-					q[i] = store.Query{
-						Counter: store.Counter{Prefix: "p", Shingle: rand.Uint64N(uint64(n)*3/2) * 0x9e3779b97f4a7c15, Type: 8},
-						Unit:    store.TenMinutes, From: 2831519, To: 2831519,
-					}
-				}
-				if err := c.Read(bg, dst, q); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
 	}
 }

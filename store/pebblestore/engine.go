@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -136,6 +137,34 @@ func openSafely(path string, opts *pebble.Options) (db *pebble.DB, err error) {
 	return pebble.Open(path, opts)
 }
 
+// sync brings all earlier writes to the disk.
+func (e *engine) sync() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("engine: %v", p)
+		}
+	}()
+	if err := e.db.LogData(nil, pebble.Sync); err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	return e.died()
+}
+
+// checkpoint links the engine's files into a new directory, which becomes complete with its FORMAT.
+func (e *engine) checkpoint(path string) error {
+	err := e.died()
+	if err == nil {
+		err = e.db.Checkpoint(path, pebble.WithFlushedWAL())
+	}
+	if err == nil {
+		err = os.Chmod(path, 0o700) //nolint:gosec // a directory of secrets, for its owner alone
+	}
+	if err == nil {
+		err = writeSynced(filepath.Join(path, formatName), format)
+	}
+	return wrap("checkpoint", err)
+}
+
 // close closes the engine. A panic of Pebble (because a commit died halfway) becomes an error.
 func (e *engine) close() (err error) {
 	defer func() {
@@ -244,9 +273,9 @@ func (e *engine) probe() error {
 func (e *engine) bury() { _ = e.close() }
 
 // tuneState sets options for few, valuable, mostly small values.
-func (c Config) tuneState(o *pebble.Options) {
-	o.Cache = pebble.NewCache(c.CacheBytes)
-	o.MemTableSize = uint64(c.MemTableBytes)
+func tuneState(o *pebble.Options, cacheBytes, memTable int64) {
+	o.Cache = pebble.NewCache(cacheBytes)
+	o.MemTableSize = uint64(memTable) //nolint:gosec // positive
 	o.MaxOpenFiles = 256
 	for i := range o.Levels {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)

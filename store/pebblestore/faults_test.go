@@ -116,9 +116,9 @@ func openFaultyFor(t *testing.T, wait time.Duration) (*Store, *faultyFS, string)
 	t.Helper()
 	dir := t.TempDir()
 	fs := &faultyFS{FS: vfs.Default}
-	cfg := small()
-	cfg.WriteTimeout = wait
-	s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop(), fs: fs})
+	limit := few
+	limit.writeTimeout = wait
+	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), fs: fs, limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestDiskFullIsSurvived(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := s.stats.revived.Load(); n != 0 {
+	if n := s.revived.Load(); n != 0 {
 		t.Errorf("a full disk cost %d engines", n)
 	}
 	wantAcked(t, s, acked)
@@ -253,7 +253,7 @@ func TestFailedSyncIsSurvived(t *testing.T) {
 			t.Fatalf("Healthy after syncs work: %v", err)
 		}
 	}
-	if n := s.stats.revived.Load(); n < 3 {
+	if n := s.revived.Load(); n < 3 {
 		t.Errorf("the engine was opened again %d times; want each time", n)
 	}
 	wantAcked(t, s, acked)

@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -51,7 +52,7 @@ func (f *feeds) wakeAll() {
 type topicEnds struct{ first, last uint64 }
 
 // decideAppend numbers the message, and drops the oldest ones when there are an eighth too many.
-func (s *Store) decideAppend(g *group, r *request, topics map[string]*topicEnds) error {
+func (s *committer) decideAppend(g *group, r *request, topics map[string]*topicEnds) error {
 	topic := string(r.key)
 	prefix := topicPrefix(topic)
 	ends := topics[topic]
@@ -67,7 +68,7 @@ func (s *Store) decideAppend(g *group, r *request, topics map[string]*topicEnds)
 	}
 	ends.last++
 	g.topics = append(g.topics, topic)
-	keep := uint64(s.cfg.FeedKeep)
+	keep := s.limit.feedKeep
 	if ends.last-ends.first+1 <= keep+keep/8 {
 		return nil
 	}
@@ -99,11 +100,20 @@ func (s *Store) ends(topic string) (ends *topicEnds, err error) {
 	if len(topic) > maxTopic {
 		return nil, fmt.Errorf("read feed: a topic of %d bytes", len(topic))
 	}
-	err = s.view(func(db *pebble.DB) error {
-		ends, err = readEnds(db, topicPrefix(topic))
+	err = s.with(func(e *engine) error {
+		ends, err = readEnds(e.db, topicPrefix(topic))
 		return err
 	})
 	return ends, err
+}
+
+// Append implements store.Feed. A topic's name has at most 65535 bytes.
+func (s *Store) Append(ctx context.Context, topic string, msg []byte) error {
+	if len(topic) > maxTopic {
+		return fmt.Errorf("append to feed: a topic of %d bytes", len(topic))
+	}
+	_, err := s.write(ctx, 0, request{verb: doAppend, key: []byte(topic), val: bytes.Clone(msg)})
+	return err
 }
 
 // Position implements store.Feed.

@@ -12,7 +12,7 @@ type ailment uint8
 
 const (
 	ailStalled ailment = iota // writes wait for the disk
-	ailSlow                   // a commit takes longer than Config.WriteTimeout
+	ailSlow                   // a commit takes too long
 	ailEngine                 // the engine failed and is being opened again
 	ailDamaged                // a read met a damaged block: reported, but writes go on
 	ailments

@@ -9,7 +9,10 @@ import (
 func TestLateAnswerCounts(t *testing.T) {
 	t.Parallel()
 	for range 100 {
-		s := &Store{health: new(health), queue: make(chan *request, 1), closing: make(chan struct{}), drained: make(chan struct{})}
+		s := &committer{
+			living: &living{health: new(health), closing: make(chan struct{})},
+			queue:  make(chan *request, 1), drained: make(chan struct{}),
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		got, err := s.submit(&sleeper{Context: ctx, until: func() {
 			r := <-s.queue

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,15 +13,16 @@ import (
 	"antirobot/store"
 )
 
-// living is an engine whose writes are synced every so often, and which is opened again after it failed: what Counters and
-// Log have in common. start comes first; then it is safe for concurrent use.
+// living is an engine that is opened again after it failed. Safe for concurrent use once it is open.
 type living struct {
+	dir    string // that it holds; empty: it belongs to a Store's
 	path   string
 	setup  setup
 	health *health
+	held   io.Closer // nil without dir
 
-	mu  sync.RWMutex // guards eng against replacement and closing
-	eng *engine
+	mu  sync.RWMutex // guards eng against replacement and closing; held for one short read at a time
+	eng *engine      // nil after close
 
 	dirty   atomic.Bool // something was written since the last sync
 	revived atomic.Int64
@@ -31,17 +34,45 @@ type living struct {
 	done     sync.WaitGroup
 }
 
-// start opens the engine.
-func (l *living) start(every time.Duration) (err error) {
-	if l.eng, err = l.setup.start(l.path); err != nil {
+// closeTimeout bounds close: a disk that hangs must not keep the process from ending.
+const closeTimeout = 10 * time.Second
+
+// open holds the directory, makes its engine if there is none, and opens it.
+func (l *living) open() (err error) {
+	if _, err := survey(l.dir); err != nil {
 		return err
 	}
-	l.closing = make(chan struct{})
-	l.done.Go(func() { l.keep(every) })
-	return nil
+	if err := os.MkdirAll(l.dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if l.held, err = hold(l.dir); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = l.held.Close() // the first error is the one to report
+		}
+	}()
+	exists, err := survey(l.dir) // again: it may have been created before this process held the directory
+	if err != nil {
+		return err
+	}
+	if !exists {
+		if err := create(l.dir, stateName, l.setup.build); err != nil {
+			return err
+		}
+	}
+	l.path = filepath.Join(l.dir, stateName)
+	return l.start()
 }
 
-// keep is the goroutine that syncs, and reopens the engine after it failed.
+func (l *living) start() (err error) {
+	l.closing = make(chan struct{})
+	l.eng, err = l.setup.start(l.path)
+	return err
+}
+
+// keep is the goroutine that syncs, and revives the engine.
 func (l *living) keep(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -57,21 +88,29 @@ func (l *living) keep(every time.Duration) {
 				}
 			}
 		case <-eng.failed:
-			alive := l.setup.revive(l.path, eng, eng.died(), l.closing, func() {})
-			if alive == nil {
+			if !l.revive(eng, eng.died(), func() {}) {
 				return
 			}
-			l.mu.Lock()
-			l.eng = alive
-			l.mu.Unlock()
-			if l.closed.Load() {
-				alive.fs.stopWaiting()
-			}
-			l.revived.Add(1)
-			go eng.bury()
-			l.health.set(ailEngine, nil)
 		}
 	}
+}
+
+// revive replaces a dead engine, and calls waiting before each attempt; it returns false if the engine is closing.
+func (l *living) revive(dead *engine, cause error, waiting func()) bool {
+	alive := l.setup.revive(l.path, dead, cause, l.closing, waiting)
+	if alive == nil {
+		return false
+	}
+	l.mu.Lock()
+	l.eng = alive
+	l.mu.Unlock()
+	if l.closed.Load() { // close looked for the engine before this one was in place
+		alive.fs.stopWaiting()
+	}
+	l.revived.Add(1)
+	go dead.bury()
+	l.health.set(ailEngine, nil)
+	return true
 }
 
 // Healthy returns nil, or why writes are refused now: a refused one has not been made.
@@ -82,38 +121,45 @@ func (l *living) Healthy() error {
 	return l.health.err()
 }
 
-// close closes the engine, and then held, if that is given; everything written before is then on the disk.
-func (l *living) close(what string, held io.Closer) error {
+// close closes the engine, and then frees the directory; all earlier writes are then on the disk, if the disk allows it.
+func (l *living) close(what string) error {
 	l.once.Do(func() {
 		l.closed.Store(true)
 		l.mu.RLock()
 		l.eng.fs.stopWaiting()
 		l.mu.RUnlock()
 		close(l.closing)
-		l.done.Wait()
-		l.mu.Lock()
-		eng := l.eng
-		l.eng = nil
-		l.mu.Unlock()
-		if eng.died() != nil {
-			eng.fs.fence()
-		}
-		l.closeErr = wrap(what, eng.close())
-		if held != nil {
-			l.closeErr = errors.Join(l.closeErr, held.Close())
+		end := make(chan error, 1)
+		go func() {
+			l.done.Wait()
+			l.mu.Lock()
+			eng := l.eng
+			l.eng = nil
+			l.mu.Unlock()
+			if eng.died() != nil {
+				eng.fs.fence()
+			}
+			end <- wrap(what, eng.close())
+		}()
+		select {
+		case l.closeErr = <-end:
+			if l.held != nil {
+				l.closeErr = errors.Join(l.closeErr, l.held.Close())
+			}
+		case <-time.After(closeTimeout):
+			// The directory stays held until the process ends: something may still be writing to it.
+			l.closeErr = fmt.Errorf("%s: the disk did not answer within %v", what, closeTimeout)
 		}
 	})
 	return l.closeErr
 }
 
-// with runs f with the current engine, which is neither replaced nor closed in the meantime.
+// with runs f with the current engine, which is neither replaced nor closed in the meantime. f must be short and must not
+// call back.
 func (l *living) with(f func(e *engine) error) (err error) {
-	if l.closed.Load() {
-		return store.ErrClosed
-	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if l.eng == nil {
+	if l.closed.Load() || l.eng == nil {
 		return store.ErrClosed
 	}
 	defer func() {
@@ -123,4 +169,23 @@ func (l *living) with(f func(e *engine) error) (err error) {
 		}
 	}()
 	return f(l.eng)
+}
+
+// Checkpoint writes a consistent copy of the engine's records into dir, which is made and must not exist. Writes go on
+// meanwhile. Tables are linked, so dir must be in the same file system, and costs little room. The copy opens like the
+// original.
+func (l *living) Checkpoint(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return l.with(func(e *engine) error {
+		return errors.Join(e.checkpoint(filepath.Join(dir, stateName)), syncDir(dir))
+	})
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
 }

@@ -3,9 +3,6 @@ package pebblestore
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -14,14 +11,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// LogConfig is what an operator may set for a Log. Sizes are bytes of memory.
+// LogConfig configures a Log.
 type LogConfig struct {
-	CacheBytes    int64         // for blocks read from disk
-	MemTableBytes int64         // of one table of recent writes; there are at most three
-	SyncEvery     time.Duration // how much of the latest writes a crash may lose
+	CacheBytes int64 // of memory, for blocks read from disk
 }
 
-// LogDeps is what a Log works with. Dir is required.
+// LogDeps are the dependencies of a Log. Dir is required.
 type LogDeps struct {
 	Dir string // a directory of its own, created if it does not exist
 	Log zerolog.Logger
@@ -29,12 +24,9 @@ type LogDeps struct {
 }
 
 // Log keeps records that are written in order, read in ranges, and forgotten in ranges, in a directory of its own. It has
-// the invariants of Store, except that a write is on the disk after LogConfig.SyncEvery, or Sync. Safe for concurrent use;
+// the invariants of Store, except that a write is on the disk after a second, or Sync. Safe for concurrent use;
 // made by OpenLog.
-type Log struct {
-	living
-	held io.Closer
-}
+type Log struct{ living }
 
 // OpenLog opens the directory.
 func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
@@ -42,43 +34,21 @@ func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
 		d.FS = vfs.Default
 	}
 	h := newHealth(d.Log)
-	l = &Log{living: living{
-		path: filepath.Join(d.Dir, stateName), health: h,
-		setup: setup{base: d.FS, log: d.Log, health: h, tune: cfg.tune},
-	}}
-	if _, err := survey(d.Dir); err != nil {
+	l = &Log{living{dir: d.Dir, health: h, setup: setup{base: d.FS, log: d.Log, health: h, tune: cfg.tune}}}
+	if err := l.open(); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make directory: %w", err)
-	}
-	if l.held, err = hold(d.Dir); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = l.held.Close() // the first error is the one to report
-		}
-	}()
-	exists, err := survey(d.Dir)
-	if err != nil {
-		return nil, err
-	}
-	if !exists {
-		if err := create(d.Dir, stateName, l.setup.build); err != nil {
-			return nil, err
-		}
-	}
-	if err := l.start(cfg.SyncEvery); err != nil {
-		return nil, err
-	}
+	l.done.Go(func() { l.keep(syncLog) })
 	return l, nil
 }
+
+// syncLog is how much of the latest writes a crash may lose.
+const syncLog = time.Second
 
 // tune sets options for records that come in order and are read seldom: few and large tables, compressed well.
 func (c LogConfig) tune(o *pebble.Options) {
 	o.Cache = pebble.NewCache(c.CacheBytes)
-	o.MemTableSize = uint64(c.MemTableBytes)
+	o.MemTableSize = 4 << 20
 	o.MemTableStopWritesThreshold = 3
 	o.MaxOpenFiles = 500
 	o.L0CompactionThreshold = 4
@@ -95,7 +65,7 @@ func (c LogConfig) tune(o *pebble.Options) {
 }
 
 // Close closes the log; everything written before is then on the disk, if the disk allows it.
-func (l *Log) Close() error { return l.close("close log", l.held) }
+func (l *Log) Close() error { return l.close("close log") }
 
 // LogBatch collects changes that happen together. It is valid inside the call of Write that made it.
 type LogBatch struct {

@@ -2,67 +2,46 @@
 // store.
 //
 // Invariants:
-//  1. A write is on the disk (log synced) when its call returns nil. Concurrent writers share one sync. Who is in haste
-//     (store.Hasten) doesn't wait for it; that write is on the disk a second later, or with the next one that waits.
-//  2. One goroutine, the committer, reads, decides and writes. So Swap, Spend, Take and Incr are atomic without locks, and
-//     a hot key costs no more than others. It works on the next group while the disk still syncs the last one.
+//  1. A write is on the disk (log synced) when its call returns nil. Concurrent writers share one sync. A hasty write
+//     (store.Hasten) is on the disk a second later, or with the next one that waits.
+//  2. One goroutine, the committer, reads, decides and writes: Swap, Spend, Take and Incr are atomic without locks, and a
+//     hot key costs no more than others. It works on the next group while the disk still syncs the last one.
 //  3. A value begins with its expiry. An expired value is absent at once; a bounded background sweep removes it.
 //  4. No disk error ends the process or blocks the store for good. On a full disk, writes wait in patientFS, callers are
-//     refused at once, Healthy says why, and work resumes when there is room; after a failed sync the engine is reopened.
-//     Reads continue meanwhile.
+//     refused at once, Healthy returns the cause, and work resumes when there is room; after a failed sync the engine is
+//     reopened. Reads continue meanwhile.
 //  5. Expired values are removed by the horizon of a store.Clock: a clock that jumps ahead and back loses nothing. The
 //     horizon is written every minute, so that a restart in between makes no difference.
-//  6. A directory that is not ours, is damaged, or is in use is refused with an error that says what to do, and is left
-//     unchanged.
+//  6. A directory that is foreign, damaged or in use is refused with an error that names the remedy, and is left unchanged.
 package pebblestore
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"antirobot/store"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
 )
 
 // Store is a store.Store in a directory. Safe for concurrent use; made by New.
 type Store struct {
-	cfg    Config
-	dir    string
-	log    zerolog.Logger
-	now    func() time.Time
-	clock  *store.Clock
-	held   io.Closer
-	setup  setup
-	health *health
-	feeds  feeds
-	stats  stats
-
-	mu  sync.RWMutex // guards eng against replacement and closing; held for one short read at a time
-	eng *engine      // nil after Close
+	living
+	*committer
+	*horizon
+	cfg Config
+	log zerolog.Logger
+	now func() time.Time
 
 	countersMu sync.Mutex
 	counters   *Counters // nil until OpenCounters
-
-	queue    chan *request
-	settling chan *group
-	due      *time.Timer    // when the disk is to take what nobody waited for; the committer's
-	owing    bool           // there is such; the committer's
-	inflight sync.WaitGroup // groups that wait for their sync
-	closing  chan struct{}
-	drained  chan struct{} // closed when no more requests will be answered
-	closed   atomic.Bool
-	once     sync.Once
-	closeErr error
-	done     sync.WaitGroup
 }
 
 var (
@@ -70,17 +49,72 @@ var (
 	_ store.Keeper = (*Store)(nil)
 )
 
-// closeTimeout bounds Close: a disk that hangs must not keep the process from ending.
-const closeTimeout = 10 * time.Second
+// Config is the embedded store's part of the section store. Sizes are bytes of memory.
+type Config struct {
+	// CacheBytes is for blocks read from disk. Bans and passes live in the gateway's own tables: this can be small.
+	CacheBytes int64 `mapstructure:"cache_bytes"`
+	// Counters are kept separately, by an engine of their own.
+	Counters CountersConfig `mapstructure:"counters"`
+}
 
-// Deps are what a Store works with. Dir is required.
+// CountersConfig is the section store.counters.
+type CountersConfig struct {
+	// CacheBytes is for blocks read from disk; the tables of recent writes count against it.
+	CacheBytes int64 `mapstructure:"cache_bytes"`
+}
+
+// DefaultConfig returns a Config for a single gateway on a machine of its own.
+func DefaultConfig() Config {
+	return Config{CacheBytes: 8 << 20, Counters: CountersConfig{CacheBytes: 128 << 20}}
+}
+
+// Validate returns every error of c.
+func (c Config) Validate() (err error) {
+	if c.CacheBytes < 1<<20 {
+		err = fmt.Errorf("cache_bytes: %d is less than 1 MiB", c.CacheBytes)
+	}
+	if c.Counters.CacheBytes < 1<<20 {
+		err = errors.Join(err, fmt.Errorf("counters.cache_bytes: %d is less than 1 MiB", c.Counters.CacheBytes))
+	}
+	return err
+}
+
+// Deps are the dependencies of a Store. Dir is required.
 type Deps struct {
 	Dir string // the data directory, created if it does not exist; nothing else may live in it
 	Log zerolog.Logger
 	Now func() time.Time // nil: time.Now
 
-	fs  vfs.FS               // nil: the system's
-	ran func() time.Duration // how much time has really passed; nil: from Now's monotonic readings
+	fs    vfs.FS               // nil: the system's
+	ran   func() time.Duration // time that has really passed; nil: from Now's monotonic readings
+	limit limits
+}
+
+// limits are constants that tests change; zero values are the defaults.
+type limits struct {
+	// memTable is the size of one table of recent writes of the store; there are at most four.
+	memTable int64
+	// writeTimeout is how long a write may take before the store is unhealthy and refuses further writes at once.
+	writeTimeout time.Duration
+	// syncCounters is how much of the latest counts a crash may lose.
+	syncCounters time.Duration
+	// feedKeep is the least number of messages kept of a feed topic; up to an eighth more are kept.
+	feedKeep uint64
+}
+
+func (l *limits) complete() {
+	if l.memTable == 0 {
+		l.memTable = 4 << 20
+	}
+	if l.writeTimeout == 0 {
+		l.writeTimeout = 5 * time.Second
+	}
+	if l.syncCounters == 0 {
+		l.syncCounters = time.Second
+	}
+	if l.feedKeep == 0 {
+		l.feedKeep = 65536
+	}
 }
 
 // New opens the data directory. The store's goroutines run until Close. Errors are errForeign, errHeld, errDamaged, or
@@ -95,23 +129,20 @@ func New(cfg Config, d Deps) (*Store, error) {
 	if d.fs == nil {
 		d.fs = vfs.Default
 	}
+	d.limit.complete()
 	h := newHealth(d.Log)
+	tune := func(o *pebble.Options) { tuneState(o, cfg.CacheBytes, d.limit.memTable) }
 	s := &Store{
-		cfg: cfg, dir: d.Dir, log: d.Log, now: d.Now, health: h,
-		setup:    setup{base: d.fs, log: d.Log, health: h, tune: cfg.tuneState},
-		queue:    make(chan *request, 1024),
-		settling: make(chan *group, 1),
-		due:      time.NewTimer(0),
-		closing:  make(chan struct{}),
-		drained:  make(chan struct{}),
+		living: living{dir: d.Dir, health: h, setup: setup{base: d.fs, log: d.Log, health: h, tune: tune}},
+		cfg:    cfg, log: d.Log, now: d.Now,
 	}
-	s.due.Stop()
-	s.feeds.more = make(map[string]chan struct{})
-	if err := s.openDir(); err != nil {
+	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	horizon, doubt := s.lastHorizon()
-	s.clock = store.NewClock(d.Now, d.ran, horizon, doubt, cfg.ClockHold, d.Log)
+	s.committer = newCommitter(&s.living, d.Now, d.limit)
+	s.horizon = &horizon{committer: s.committer, log: d.Log}
+	at, doubt := s.lastHorizon()
+	s.clock = store.NewClock(d.Now, d.ran, at, doubt, clockHold, d.Log)
 	s.done.Go(s.commit)
 	s.done.Go(s.settle)
 	s.done.Go(s.sweep)
@@ -120,93 +151,33 @@ func New(cfg Config, d Deps) (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) openDir() (err error) {
-	if _, err := survey(s.dir); err != nil {
-		return err
-	}
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return fmt.Errorf("make data directory: %w", err)
-	}
-	if s.held, err = hold(s.dir); err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = s.held.Close() // the first error is the one to report
-		}
-	}()
-	exists, err := survey(s.dir) // again: it may have been created before we held the directory
-	if err != nil {
-		return err
-	}
-	if !exists {
-		if err := create(s.dir, stateName, s.setup.build); err != nil {
-			return err
-		}
-	}
-	s.eng, err = s.setup.start(s.statePath())
-	return err
-}
-
-func (s *Store) statePath() string { return filepath.Join(s.dir, stateName) }
-
 // Shared implements store.Store: the directory belongs to this process alone.
 func (s *Store) Shared() bool { return false }
 
 // Healthy implements store.Store.
 func (s *Store) Healthy() error {
-	if s.closed.Load() {
-		return store.ErrClosed
+	if err := s.living.Healthy(); errors.Is(err, store.ErrClosed) {
+		return err
 	}
 	return errors.Join(s.health.err(), s.clock.Err())
 }
 
-// Close closes the store: requests in progress are finished if the disk allows it, and answered in any case. It returns
-// when the directory is free for others, after at most ten seconds.
+// Close closes the store and its counters: requests in progress are finished if the disk allows it, and answered in any
+// case. It returns when the directory is free for others, or after ten seconds.
 func (s *Store) Close() error {
-	s.once.Do(func() { s.closeErr = s.close() })
-	return s.closeErr
-}
-
-func (s *Store) close() error {
 	s.closed.Store(true)
-	s.mu.RLock()
-	s.eng.fs.stopWaiting()
-	s.mu.RUnlock()
-	close(s.closing)
 	s.countersMu.Lock()
 	counters := s.counters
 	s.countersMu.Unlock()
-	var countersErr error
-	if counters != nil {
-		countersErr = counters.Close()
-	}
 	end := make(chan error, 1)
 	go func() {
-		s.done.Wait()
-		s.mu.Lock()
-		eng := s.eng
-		s.eng = nil
-		s.mu.Unlock()
-		if eng.died() != nil {
-			eng.fs.fence()
+		if counters == nil {
+			end <- nil
+			return
 		}
-		end <- eng.close()
+		end <- counters.Close()
 	}()
-	select {
-	case err := <-end:
-		return errors.Join(wrap("close store", err), countersErr, s.held.Close())
-	case <-time.After(closeTimeout):
-		// The directory stays held until the process ends: something may still be writing to it.
-		return fmt.Errorf("close store: the disk did not answer within %v", closeTimeout)
-	}
-}
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", what, err)
+	return errors.Join(s.close("close store"), <-end)
 }
 
 // ready returns why a call cannot begin.
@@ -221,4 +192,89 @@ func (s *Store) ready(ctx context.Context, ttl time.Duration) error {
 		return store.ErrTTL
 	}
 	return nil
+}
+
+// Checkpoint writes a consistent copy of the store and of its counters, as of now, into dir; see living.Checkpoint.
+func (s *Store) Checkpoint(dir string) error {
+	if err := s.living.Checkpoint(dir); err != nil {
+		return err
+	}
+	s.countersMu.Lock()
+	c := s.counters
+	s.countersMu.Unlock()
+	if c == nil {
+		return nil
+	}
+	return c.living.with(func(e *engine) error {
+		return errors.Join(e.checkpoint(filepath.Join(dir, countsName)), syncDir(dir))
+	})
+}
+
+// write sends a request whose time to live is ttl to the committer.
+func (s *Store) write(ctx context.Context, ttl time.Duration, r request) (result, error) {
+	if err := s.ready(ctx, ttl); err != nil {
+		return result{}, err
+	}
+	r.expiry = store.ExpiryAt(s.now(), ttl)
+	return s.do(ctx, &r)
+}
+
+// Put implements store.KV.
+func (s *Store) Put(ctx context.Context, key, val []byte, ttl time.Duration) error {
+	_, err := s.write(ctx, ttl, request{verb: doPut, key: spaceKey(spaceKV, key), val: bytes.Clone(val)})
+	return err
+}
+
+// Swap implements store.KV.
+func (s *Store) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
+	res, err := s.write(ctx, ttl, swap(key, old, val))
+	return res.ok, err
+}
+
+func swap(key, old, val []byte) request {
+	return request{verb: doSwap, key: spaceKey(spaceKV, key), old: bytes.Clone(old), val: bytes.Clone(val)}
+}
+
+// Delete implements store.KV.
+func (s *Store) Delete(ctx context.Context, key []byte) error {
+	_, err := s.write(ctx, 0, request{verb: doDelete, key: spaceKey(spaceKV, key)})
+	return err
+}
+
+// Spend implements store.Once.
+func (s *Store) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool, error) {
+	res, err := s.write(ctx, ttl, request{verb: doSpend, key: spaceKey(spaceOnce, key)})
+	return res.ok, err
+}
+
+// Take implements store.Quota.
+func (s *Store) Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (int64, error) {
+	res, err := s.write(ctx, ttl, request{verb: doTake, key: spaceKey(spaceQuota, key), n: want, limit: limit})
+	return res.n, err
+}
+
+// Incr implements store.Quota.
+func (s *Store) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
+	res, err := s.write(ctx, ttl, request{verb: doIncr, key: spaceKey(spaceQuota, key), n: n})
+	return res.n, err
+}
+
+// hasty is a Store whose Swap and Incr don't wait for the disk.
+type hasty struct{ *Store }
+
+// Hasten is store.Hasten.
+func (s *Store) Hasten() store.Store { return hasty{s} }
+
+// Swap implements store.KV.
+func (h hasty) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
+	r := swap(key, old, val)
+	r.hasty = true
+	res, err := h.write(ctx, ttl, r)
+	return res.ok, err
+}
+
+// Incr implements store.Quota.
+func (h hasty) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
+	res, err := h.write(ctx, ttl, request{verb: doIncr, key: spaceKey(spaceQuota, key), n: n, hasty: true})
+	return res.n, err
 }

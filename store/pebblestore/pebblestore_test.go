@@ -31,14 +31,15 @@ var bg = context.Background()
 // small is a Config whose tables fill up within a test.
 func small() Config {
 	c := DefaultConfig()
-	c.CacheBytes, c.MemTableBytes, c.FeedKeep = 1<<20, 256<<10, 256
-	c.Counters.CacheBytes, c.Counters.MemTableBytes = 1<<20, 1<<20
+	c.CacheBytes, c.Counters.CacheBytes = 1<<20, 1<<20
 	return c
 }
 
+var few = limits{memTable: 256 << 10, feedKeep: 256}
+
 func mustOpen(t testing.TB, dir string, now func() time.Time) *Store {
 	t.Helper()
-	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), Now: now})
+	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), Now: now, limit: few})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +64,7 @@ func TestConformance(t *testing.T) {
 
 func TestKill(t *testing.T) {
 	storetest.Kill(t, func(t *testing.T, dir string) store.Store {
-		cfg := small()
-		cfg.FeedKeep = 50_000
-		s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop()})
+		s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: limits{feedKeep: 50_000}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +101,7 @@ func TestSweepRemovesExpired(t *testing.T) {
 		}
 		chunks++
 	}
-	if got := s.stats.swept.Load(); got != 502 || chunks < 4 {
+	if got := s.swept.Load(); got != 502 || chunks < 4 {
 		t.Errorf("swept %d in %d chunks; want 502 in several", got, chunks)
 	}
 	list, _, err := s.chunk([]byte{spaceKV}, nil)
@@ -220,7 +219,7 @@ func TestForeignDirectoryIsNotTouched(t *testing.T) {
 			}
 			tt.make(t, dir)
 			before := snapshot(t, dir)
-			s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop()})
+			s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
 			if err == nil {
 				_ = s.Close()
 				t.Fatal("opened")
@@ -299,7 +298,7 @@ func TestDamagedDirectoryIsNotTouched(t *testing.T) {
 				t.Fatal("found nothing to damage")
 			}
 			before := snapshot(t, filepath.Join(dir, stateName))
-			s, err = New(small(), Deps{Dir: dir, Log: zerolog.Nop()})
+			s, err = New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
 			if err == nil {
 				_ = s.Close()
 				t.Fatal("opened")
@@ -318,7 +317,7 @@ const holdEnv = "ANTIROBOT_PEBBLESTORE_HOLD"
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	if dir := os.Getenv(holdEnv); dir != "" {
-		s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop()})
+		s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
 		if err == nil {
 			_ = s.Close()
 		}
@@ -337,7 +336,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		t.Errorf("the second process was told %s; want %q", out, want)
 	}
 	// The same process, twice: the first store keeps working.
-	if _, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop()}); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
+	if _, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few}); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
 		t.Errorf("second Open in this process: %v", err)
 	}
 	if err := s.Put(bg, []byte("k"), nil, 0); err != nil {
@@ -354,36 +353,9 @@ func TestConfigValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{}.Validate()
-	for _, field := range []string{"cache_bytes:", "mem_table_bytes:", "write_timeout:", "sweep_every:", "feed_keep:", "counters.cache_bytes:", "counters.mem_table_bytes:", "counters.sync_every:"} {
+	for _, field := range []string{"cache_bytes:", "counters.cache_bytes:"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("no word of %s in %v", field, err)
 		}
-	}
-}
-
-func BenchmarkSpend(b *testing.B) {
-	for _, callers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
-			b.SetParallelism(callers)
-			var seq sync.Mutex
-			n := 0
-			b.RunParallel(func(pb *testing.PB) {
-				for pb.Next() {
-					seq.Lock()
-					n++
-					key := fmt.Append(nil, n)
-					seq.Unlock()
-					if _, err := s.Spend(bg, key, time.Hour); err != nil {
-						b.Error(err)
-					}
-				}
-			})
-			b.ReportMetric(float64(s.stats.writes.Load())/float64(s.stats.groups.Load()), "writes/commit")
-		})
 	}
 }

@@ -12,28 +12,13 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// view runs f with the current engine, which is neither replaced nor closed meanwhile. f must be short and make no calls
-// back.
-func (s *Store) view(f func(db *pebble.DB) error) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.eng == nil {
-		return store.ErrClosed
-	}
-	err := f(s.eng.db)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		s.stats.errors.Add(1)
-	}
-	return err
-}
-
 // Get implements store.KV.
 func (s *Store) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return dst, err
 	}
-	err := s.view(func(db *pebble.DB) error {
-		val, closer, err := db.Get(spaceKey(spaceKV, key))
+	err := s.with(func(e *engine) error {
+		val, closer, err := e.db.Get(spaceKey(spaceKV, key))
 		if errors.Is(err, pebble.ErrNotFound) {
 			return store.ErrNotFound
 		}
@@ -66,8 +51,8 @@ type entry struct {
 
 // chunk reads as many entries with lower ≤ key < upper as fit, and reports whether there may be more.
 func (s *Store) chunk(lower, upper []byte) (list []entry, more bool, err error) {
-	err = s.view(func(db *pebble.DB) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	err = s.with(func(e *engine) error {
+		it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 		if err != nil {
 			return fmt.Errorf("read store: %w", err)
 		}
@@ -96,11 +81,13 @@ func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl
 
 // ScanKept implements store.Keeper.
 func (s *Store) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
-	return s.scan(ctx, prefix, s.horizon, f)
+	return s.scan(ctx, prefix, s.before, f)
 }
 
-// scan shows everything that has not expired at ended(now).
-func (s *Store) scan(ctx context.Context, prefix []byte, ended func(at int64) int64, f func(k, v []byte, ttl time.Duration) error) error {
+// scan shows all entries that have not expired at ended(now).
+func (s *Store) scan(
+	ctx context.Context, prefix []byte, ended func(at int64) int64, f func(k, v []byte, ttl time.Duration) error,
+) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
 	}
@@ -139,4 +126,67 @@ func (s *Store) scan(ctx context.Context, prefix []byte, ended func(at int64) in
 		}
 		lower = append(list[len(list)-1].key, 0)
 	}
+}
+
+const (
+	// sweepEvery is the pause between two passes that remove expired entries.
+	sweepEvery = time.Minute
+	// sweepPause separates two chunks of one pass: a sweep never uses much of the disk.
+	sweepPause = 50 * time.Millisecond
+)
+
+// sweep is the goroutine that removes expired entries: in passes over all keys, a chunk at a time.
+func (s *Store) sweep() {
+	var from []byte
+	for {
+		pause := sweepPause
+		if from == nil {
+			pause = sweepEvery
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.closing:
+			timer.Stop()
+			return
+		}
+		next, err := s.sweepChunk(context.Background(), from)
+		if err != nil {
+			if _, ill := s.health.state(); ill == nil && !s.closed.Load() {
+				s.log.Warn().Err(err).Msg("store: sweep")
+			}
+			next = nil // start over after the long pause
+		}
+		from = next
+	}
+}
+
+// sweepChunk removes expired keys, starting at from, and returns the start of the next chunk; nil: at the end.
+func (s *Store) sweepChunk(ctx context.Context, from []byte) ([]byte, error) {
+	if from == nil {
+		from = []byte{spaceKV} // feeds, before it, have no expiry
+	}
+	list, more, err := s.chunk(from, nil)
+	if err != nil {
+		return nil, err
+	}
+	at := s.before(s.now().UnixMilli())
+	var dead [][]byte
+	for _, e := range list {
+		expiry, _, err := split(e.val)
+		if err == nil && expired(expiry, at) {
+			dead = append(dead, e.key)
+		}
+	}
+	if len(dead) > 0 { // the committer checks again: a key may have been rewritten in the meantime
+		res, err := s.do(ctx, &request{verb: doExpire, keys: dead, before: at})
+		if err != nil {
+			return nil, err
+		}
+		s.swept.Add(res.n)
+	}
+	if !more {
+		return nil, nil
+	}
+	return append(list[len(list)-1].key, 0), nil
 }

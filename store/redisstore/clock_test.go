@@ -11,13 +11,15 @@ import (
 
 	"antirobot/store"
 	"antirobot/store/redisstore/redistest"
+	"antirobot/store/storetest"
 )
 
 func openAt(t *testing.T, addr string, off time.Duration) *Store {
 	t.Helper()
-	cfg := DefaultConfig()
-	cfg.ProbeEvery = 100 * time.Millisecond
-	s, err := New(cfg, Deps{URL: "redis://" + addr, Log: zerolog.Nop(), Now: func() time.Time { return time.Now().Add(off) }})
+	s, err := New(DefaultConfig(), Deps{
+		URL: "redis://" + addr, Log: zerolog.Nop(), ProbeEvery: 100 * time.Millisecond,
+		Now: func() time.Time { return time.Now().Add(off) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +49,7 @@ func TestWrongClock(t *testing.T) {
 	now := time.Now()
 	slot, day := store.TenMinutes.Number(now), store.Day.Number(now)
 	c := right.Counters()
-	if err := c.Add(ctx, []store.Delta{{Counter: key, Slot: slot, N: 5}}); err != nil {
+	if err := c.Count(ctx, &store.Batch{Number: 1, Adds: []store.Delta{{Counter: key, Slot: slot, N: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	wrong := now.Add(30 * 24 * time.Hour)
@@ -64,7 +66,7 @@ func TestWrongClock(t *testing.T) {
 		}
 		s.probe(ctx, false) // learns of the drops
 		var got [2]uint64
-		if err := s.Counters().Read(ctx, got[:], []store.Query{
+		if err := storetest.Read(ctx, s.Counters(), got[:], []store.Query{
 			{Counter: key, From: slot, To: slot}, {Counter: key, Unit: store.Day, From: day, To: day},
 		}); err != nil || got != [2]uint64{5, 5} {
 			t.Errorf("%s reads %v, %v; want 5 and 5", name, got, err)
@@ -77,7 +79,7 @@ func TestNewerSchema(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t)
 	s := openAt(t, r.Addr, 0)
-	r.CLI(t, "set", s.schemaKey(), "99")
+	r.CLI(t, "set", s.own("schema"), "99")
 	says := func(err error) bool { return err != nil && strings.Contains(err.Error(), "version 99") }
 	for end := time.Now().Add(time.Minute); !says(s.Healthy()); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -87,11 +89,11 @@ func TestNewerSchema(t *testing.T) {
 	if _, err := New(DefaultConfig(), Deps{URL: "redis://" + r.Addr, Log: zerolog.Nop()}); !says(err) {
 		t.Errorf("a start: %v", err)
 	}
-	r.CLI(t, "set", s.schemaKey(), "1")
+	r.CLI(t, "set", s.own("schema"), "0")
 	if _, err := s.hello(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	if got := r.CLI(t, "get", s.schemaKey()); got != "2" {
+	if got := r.CLI(t, "get", s.own("schema")); got != "1" {
 		t.Errorf("an older store has version %s after a newer gateway came", got)
 	}
 }

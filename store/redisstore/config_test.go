@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"antirobot/store/redisstore"
 )
@@ -66,14 +65,10 @@ func TestConfigNamesAllProblems(t *testing.T) {
 	cfg.Password, cfg.PasswordEnv = "a", "b"
 	cfg.KeyPrefix = "a{b"
 	cfg.Timeout = 0
-	cfg.DialTimeout = time.Hour
 	cfg.WaitReplicas = -1
-	cfg.WaitTimeout = 0
-	cfg.FeedKeep = 1
-	cfg.ProbeEvery = 0
 	cfg.TLS.CertFile = "x"
 	err := cfg.Validate()
-	for _, key := range []string{"password:", "key_prefix:", "timeout:", "dial_timeout:", "wait_replicas:", "wait_timeout:", "feed_keep:", "probe_every:", "tls.cert_file:"} {
+	for _, key := range []string{"password:", "key_prefix:", "timeout:", "wait_replicas:", "tls.cert_file:"} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+key) {
 			t.Errorf("no problem of %s in %v", key, err)
 		}

@@ -7,51 +7,39 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/rueidis"
 
 	"antirobot/store"
 )
 
-// Counters is the store's counts: a hash for each record, with the periods as its fields. A record expires once no query
-// can ask for it any more. Records that Drop drops earlier get other names from then on (see name), and expire unseen.
+// Counters keeps the counts: a hash for each record, with the periods as its fields. A record expires once no query can ask
+// for it. Records that Drop drops earlier get other names from then on, and expire unread.
 //
-// A counter costs about 145 bytes of the servers' memory, so this is for millions of them. docs/scaling.md
-// says what to do with billions.
-type Counters struct {
-	s *Store
-}
+// A counter costs about 145 bytes of the servers' memory: this is for millions of them. docs/scaling.md covers billions.
+type Counters struct{ s *Store }
 
 var _ store.Repeatable = (*Counters)(nil)
 
 // Counters returns the counts. They are closed with the store.
 func (s *Store) Counters() *Counters { return &Counters{s} }
 
-// Shared reports that other nodes count there too.
+// Shared implements store.Repeatable.
 func (c *Counters) Shared() bool { return true }
 
 // Healthy returns nil if the servers accept updates.
 func (c *Counters) Healthy() error { return c.s.serves() }
 
-// Sync implements store.Counters. What the servers have acknowledged is as safe as their own persistence makes it; replicas are
-// not waited for.
+// Sync implements store.Records. Acknowledged counts are as safe as the servers' own persistence; replicas are not waited
+// for.
 func (c *Counters) Sync(ctx context.Context) error { return c.s.ready(ctx, 0) }
 
-// pipeline is how many commands are sent at once.
-const pipeline = 4096
-
-// appendCounter appends a counter's name: the parts of fixed length first, so that no two names are equal.
-func appendCounter(dst []byte, k *store.Counter) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, k.Type)
-	dst = binary.BigEndian.AppendUint64(dst, k.Shingle)
-	return append(dst, k.Prefix...)
-}
-
-// record returns the key of a counter's record, and its tag. See drop for the names of dropped records.
+// record returns the key of a counter's record, and its tag. See drop for the names of dropped records. In a counter's name
+// the parts of fixed length come first, so that no two names are equal.
 func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) (key string, tag uint64) {
 	var room [160]byte
-	body := appendCounter(room[:0], k)
+	body := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(room[:0], k.Type), k.Shingle)
+	body = append(body, k.Prefix...)
 	tag = hash(body) % tags
 	dst := c.s.appendHead(make([]byte, 0, len(c.s.cfg.KeyPrefix)+16+len(body)), tag, letterCnt)
 	if n := c.s.dropped(u, number); n != 0 {
@@ -63,18 +51,18 @@ func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) (key st
 	return string(append(dst, body...)), tag
 }
 
-// keepSlack is how many seconds a record is kept after the last query about it can come, for clocks that differ.
-const keepSlack = 3600
-
-// mostLife bounds the life of a record that lies far ahead: some servers that keep their data on disk count the seconds of an
-// expiry in 32 bits.
-const mostLife = 5 * 365 * 86400
+const (
+	// keepSlack is how many seconds a record outlives the last query for it, for clocks that differ.
+	keepSlack = 3600
+	// maxLife bounds the life of a record that lies far ahead: some servers count expiries in 32 bits.
+	maxLife = 5 * 365 * 86400
+)
 
 // life returns how many seconds a record stays useful. A record of the distant past lives as long as one that begins now.
 func life(u store.Unit, record uint32, now int64) int64 {
 	length := u.Seconds() * int64(u.PerRecord())
 	kept := u.Seconds() * int64(u.Kept())
-	return min(max((int64(record)+1)*length+kept-now, kept)+keepSlack, mostLife)
+	return min(max((int64(record)+1)*length+kept-now, kept)+keepSlack, maxLife)
 }
 
 // increment adds to a field of a record.
@@ -86,187 +74,131 @@ type increment struct {
 	ttl   int64 // seconds
 }
 
-// Add implements store.Counters.
-func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
-	if err := c.s.ready(ctx, 0); err != nil {
-		return err
-	}
-	for i := range d {
-		if err := d[i].Valid(); err != nil {
-			return fmt.Errorf("delta %d: %w", i, err)
-		}
-	}
-	now := c.s.now().Unix()
-	for chunk := range slices.Chunk(d, pipeline/4) {
-		if err := c.add(ctx, chunk, now); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *Counters) add(ctx context.Context, d []store.Delta, now int64) error {
-	incs := make([]increment, 0, 2*len(d))
-	for i := range d {
-		if d[i].N > 0 {
-			incs = append(incs, c.increments(&d[i].Counter, d[i].Slot, min(d[i].N, store.MaxCount), now)...)
-		}
-	}
-	_, err := c.increase(ctx, incs)
-	return err
-}
-
-// increments returns what adds n to a counter, at most MaxCount: for its ten minutes, and for its day.
+// increments returns the increments that add n to a counter, for its ten minutes and for its day.
 func (c *Counters) increments(k *store.Counter, slot uint32, n uint64, now int64) []increment {
 	day := slot / store.SlotsPerDay
 	fortnight := day / store.DaysPerFortnight
 	fine, tag := c.record(store.TenMinutes, day, k)
 	daily, _ := c.record(store.Day, fortnight, k)
+	add := int64(min(n, store.MaxCount)) //nolint:gosec // bounded
 	return []increment{
-		{fine, tag, fieldOf(store.TenMinutes, slot), int64(n), life(store.TenMinutes, day, now)}, //nolint:gosec // bounded
-		{daily, tag, fieldOf(store.Day, day), int64(n), life(store.Day, fortnight, now)},         //nolint:gosec // bounded
+		{fine, tag, decimal(int64(slot % store.SlotsPerDay)), add, life(store.TenMinutes, day, now)},
+		{daily, tag, decimal(int64(day % store.DaysPerFortnight)), add, life(store.Day, fortnight, now)},
 	}
 }
 
-// increase makes increments and returns each count as it is afterwards, zero where the error keeps it unknown.
-func (c *Counters) increase(ctx context.Context, incs []increment) ([]int64, error) {
-	if len(incs) == 0 {
-		return nil, nil
-	}
-	cl, err := c.s.conn()
-	if err != nil {
-		return nil, err
-	}
-	after := make([]int64, len(incs))
-	cmds := make([]rueidis.Completed, 0, 2*len(incs))
-	for i := range incs {
-		in := &incs[i]
-		cmds = append(cmds, cl.B().Hincrby().Key(in.key).Field(in.field).Increment(in.n).Build(), cl.B().Expire().Key(in.key).Seconds(in.ttl).Build())
-	}
-	c.s.stats.calls.Add(1)
-	ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Timeout)
-	defer cancel()
-	var errs []error
-	var full []rueidis.Completed
-	for i, r := range cl.DoMulti(ctx, cmds...) {
-		n, err := r.AsInt64()
-		switch {
-		case err == nil && i%2 == 0:
-			after[i/2] = n
-		case err == nil:
-		case i%2 == 0 && strings.Contains(err.Error(), "overflow"):
-			after[i/2] = store.MaxCount
-			full = append(full, cl.B().Hset().Key(incs[i/2].key).FieldValue().FieldValue(incs[i/2].field, decimal(store.MaxCount)).Build())
-		default:
-			errs = append(errs, err)
-		}
-	}
-	if len(full) > 0 {
-		for _, r := range cl.DoMulti(ctx, full...) {
-			errs = append(errs, r.Error())
-		}
-	}
-	return after, c.s.failedOf(errs)
-}
+// The steps of a batch. Each records its own progress: a unique may be on another server than its pair.
+const (
+	stepPairs   = "p"
+	stepUniques = "u"
+	stepAdds    = "a"
+)
 
-// failedOf handles the errors of many commands: the first one is informative enough.
-func (s *Store) failedOf(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return s.failed(err)
-		}
-	}
-	return nil
-}
-
-func fieldOf(u store.Unit, number uint32) string {
-	return strconv.FormatUint(uint64(number%u.PerRecord()), 10)
-}
-
-// AddUnique implements store.Counters.
-func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
+// Count implements store.Repeatable. One script makes the increments of a step that share a tag. It also records the batch's
+// number, and for pairs which of them were zero: a repeated step gets the same answer.
+func (c *Counters) Count(ctx context.Context, b *store.Batch) error {
 	if err := c.s.ready(ctx, 0); err != nil {
 		return err
 	}
-	for i := range u {
-		if err := u[i].Valid(); err != nil {
-			return fmt.Errorf("unique %d: %w", i, err)
-		}
+	if err := b.Valid(); err != nil {
+		return err
 	}
-	now := c.s.now().Unix()
-	for chunk := range slices.Chunk(u, pipeline/4) {
-		if err := c.addUnique(ctx, chunk, now); err != nil {
+	now := c.s.deps.Now().Unix()
+	if len(b.Uniques) > 0 {
+		incs := make([]increment, 0, 2*len(b.Uniques))
+		for i := range b.Uniques {
+			pair := b.Uniques[i].PairCounter()
+			incs = append(incs, c.increments(&pair, b.Uniques[i].Slot, 1, now)...)
+		}
+		fresh, err := c.countStep(ctx, b, stepPairs, incs)
+		if err != nil {
+			return err
+		}
+		if _, err := c.countStep(ctx, b, stepUniques, c.growing(b.Uniques, now, fresh)); err != nil {
 			return err
 		}
 	}
-	return nil
+	incs := make([]increment, 0, 2*len(b.Adds))
+	for i := range b.Adds {
+		if d := &b.Adds[i]; d.N > 0 {
+			incs = append(incs, c.increments(&d.Counter, d.Slot, d.N, now)...)
+		}
+	}
+	_, err := c.countStep(ctx, b, stepAdds, incs)
+	return err
 }
 
-// addUnique counts the pairs, each atomically, and then the uniques of those that were zero: a pair and its unique may be
-// on different servers.
-func (c *Counters) addUnique(ctx context.Context, u []store.Unique, now int64) error {
-	incs := make([]increment, 0, 2*len(u))
+// growing returns the increments of the uniques whose pair was zero; fresh has two flags for each pair.
+func (c *Counters) growing(u []store.Unique, now int64, fresh []bool) (grow []increment) {
 	for i := range u {
-		pair := u[i].PairCounter()
-		incs = append(incs, c.increments(&pair, u[i].Slot, 1, now)...)
-	}
-	after, err := c.increase(ctx, incs)
-	if after == nil {
-		return err
-	}
-	_, err2 := c.increase(ctx, c.growing(u, now, func(i int) bool { return after[i] == 1 }))
-	return errors.Join(err, err2)
-}
-
-// growing returns what adds one to each unique whose pair was zero: fresh says so of the pairs' increments, two for each.
-func (c *Counters) growing(u []store.Unique, now int64, fresh func(i int) bool) (grow []increment) {
-	for i := range u {
-		fine, daily := fresh(2*i), fresh(2*i+1)
-		if !fine && !daily {
-			continue // as nearly always: the pair is known
+		if !fresh[2*i] && !fresh[2*i+1] {
+			continue // the usual case: the pair is known
 		}
-		incs := c.increments(&u[i].Counter, u[i].Slot, 1, now)
-		if fine {
-			grow = append(grow, incs[0])
-		}
-		if daily {
-			grow = append(grow, incs[1])
+		for j, in := range c.increments(&u[i].Counter, u[i].Slot, 1, now) {
+			if fresh[2*i+j] {
+				grow = append(grow, in)
+			}
 		}
 	}
 	return grow
 }
 
-// Read implements store.Counters.
-func (c *Counters) Read(ctx context.Context, dst []uint64, q []store.Query) error {
-	if err := c.s.ready(ctx, 0); err != nil {
-		return err
+// together is how many of a batch's scripts share a time limit: servers that keep counts on disk take a second for all.
+const together = 32
+
+// countStep makes the increments of a step and returns which of them found nothing; for pairs only.
+func (c *Counters) countStep(ctx context.Context, b *store.Batch, step string, incs []increment) (fresh []bool, err error) {
+	var byTag [tags][]int
+	for i := range incs {
+		byTag[incs[i].tag] = append(byTag[incs[i].tag], i)
 	}
-	var records []store.Record
-	var owners []int
-	for i := range q {
-		if err := q[i].Valid(); err != nil {
-			return fmt.Errorf("query %d: %w", i, err)
-		}
-		dst[i] = 0
-		if q[i].To < q[i].From {
-			continue
-		}
-		for n := q[i].From / q[i].Unit.PerRecord(); n <= q[i].To/q[i].Unit.PerRecord(); n++ {
-			records = append(records, store.Record{Counter: q[i].Counter, Unit: q[i].Unit, Number: n})
-			owners = append(owners, i)
+	var calls []call
+	var members [][]int
+	for tag, of := range byTag {
+		if len(of) > 0 {
+			calls = append(calls, c.stepCall(b, step, uint64(tag), incs, of))
+			members = append(members, of)
 		}
 	}
-	return c.ReadRecords(ctx, records, func(j int, counts []store.Count) {
-		i, base := owners[j], uint64(records[j].Number)*uint64(records[j].Unit.PerRecord())
-		for _, n := range counts {
-			if p := base + uint64(n.Period); p >= uint64(q[i].From) && p <= uint64(q[i].To) {
-				dst[i] = store.AddCounts(dst[i], n.N)
+	fresh = make([]bool, len(incs))
+	for from := 0; from < len(calls); from += together {
+		results, err := c.s.runMany(ctx, calls[from:min(from+together, len(calls))])
+		if err != nil {
+			return nil, err
+		}
+		for i := range results {
+			text, err := results[i].ToString()
+			if err != nil {
+				return nil, c.s.failed(err)
+			}
+			for j := range text {
+				fresh[members[from+i][j]] = text[j] == '1'
 			}
 		}
-	})
+	}
+	return fresh, nil
 }
 
-// ReadRecords implements store.Counters.
+// stepCall is the script's call for the increments of one tag.
+func (c *Counters) stepCall(b *store.Batch, step string, tag uint64, incs []increment, of []int) call {
+	numbers := string(strconv.AppendUint(c.s.appendHead(nil, tag, letterNum), b.Writer, 16))
+	do := call{
+		script: c.s.scripts.count,
+		keys:   append(make([]string, 0, 1+len(of)), numbers),
+		args:   append(make([]string, 0, 2+3*len(of)), strconv.FormatUint(b.Number, 10), step),
+	}
+	for _, i := range of {
+		in := &incs[i]
+		do.keys = append(do.keys, in.key)
+		do.args = append(do.args, in.field, decimal(in.n), decimal(in.ttl))
+	}
+	return do
+}
+
+// pipeline is how many commands are sent at once.
+const pipeline = 4096
+
+// ReadRecords implements store.Records.
 func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
 	if err := c.s.ready(ctx, 0); err != nil {
 		return err
@@ -287,21 +219,16 @@ func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i i
 }
 
 func (c *Counters) readRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
-	cl, err := c.s.conn()
+	results, err := c.s.doMulti(ctx, len(r), func(cl rueidis.Client, i int) rueidis.Completed {
+		key, _ := c.record(r[i].Unit, r[i].Number, &r[i].Counter)
+		return cl.B().Hgetall().Key(key).Build()
+	})
 	if err != nil {
 		return err
 	}
-	cmds := make([]rueidis.Completed, len(r))
-	for i := range r {
-		key, _ := c.record(r[i].Unit, r[i].Number, &r[i].Counter)
-		cmds[i] = cl.B().Hgetall().Key(key).Build()
-	}
-	c.s.stats.calls.Add(1)
-	ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Timeout)
-	defer cancel()
 	var counts []store.Count
-	for i, r := range cl.DoMulti(ctx, cmds...) {
-		fields, err := r.AsStrMap()
+	for i := range results {
+		fields, err := results[i].AsStrMap()
 		if err != nil {
 			return c.s.failed(err)
 		}

@@ -11,14 +11,14 @@ import (
 	"antirobot/store"
 )
 
-// drop says that the records below a floor were dropped. Whatever is added to them afterwards gets names with the drop's
-// number and so starts from zero; the old records are never read again, and expire. No scan is needed.
+// drop means that the records below a floor were dropped. Later additions go to names with the drop's number and so start
+// from zero; the old records are never read again, and expire. No scan is needed.
 type drop struct {
 	floor  uint32 // a record number
 	number uint32 // counts all drops in order
 }
 
-// drops are those that still matter: a later one matters only with a lower floor. Usually there is one.
+// drops are those in force: a later one only counts with a lower floor. Usually there is one.
 type drops []drop
 
 // of returns the number of the last drop of a record; 0: it was never dropped.
@@ -54,10 +54,8 @@ func parseDrops(text string) (drops, error) {
 	return d, nil
 }
 
-func (s *Store) dropsKey() string { return s.key(letterOwn, 0, []byte("drops")) }
-
 // takeDrops takes a server's answer about the drops of both units.
-func (s *Store) takeDrops(r rueidis.RedisResult) error {
+func (s *monitor) takeDrops(r rueidis.RedisResult) error {
 	m, err := r.AsStrMap()
 	if err != nil {
 		return err
@@ -75,7 +73,7 @@ func (s *Store) takeDrops(r rueidis.RedisResult) error {
 }
 
 // setDrops stores drops that are newer than those known.
-func (s *Store) setDrops(u store.Unit, d drops) {
+func (s *monitor) setDrops(u store.Unit, d drops) {
 	for p := &s.drops[u]; ; {
 		old := p.Load()
 		if old != nil && old.last() >= d.last() || p.CompareAndSwap(old, &d) {
@@ -85,16 +83,16 @@ func (s *Store) setDrops(u store.Unit, d drops) {
 }
 
 // dropped returns the number of the last drop of a record; 0: it was never dropped.
-func (s *Store) dropped(u store.Unit, record uint32) uint32 {
+func (s *monitor) dropped(u store.Unit, record uint32) uint32 {
 	if d := s.drops[u].Load(); d != nil {
 		return d.of(record)
 	}
 	return 0
 }
 
-// Drop implements store.Counters. Everything that a query of the present may ask for stays, by the servers' clock: a
-// gateway whose own clock is ahead must not delete everybody's counts. Other nodes learn of the drop with their next probe;
-// until then they may still add to dropped records, which nobody sees.
+// Drop implements store.Records. Counts that a query may ask for now stay, by the servers' clock: a gateway whose clock is
+// ahead must not delete them. Other gateways learn of the drop with their next probe; until then they may add to dropped
+// records, which are never read.
 func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	if err := c.s.ready(ctx, 0); err != nil {
 		return err
@@ -108,7 +106,7 @@ func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	if record == 0 {
 		return nil
 	}
-	m, err := c.s.run(ctx, false, c.s.scripts.drop, []string{c.s.dropsKey()}, before.Unit.String(), strconv.FormatUint(uint64(record), 10))
+	m, err := c.s.run(ctx, false, c.s.scripts.drop, []string{c.s.own("drops")}, before.Unit.String(), decimal(int64(record)))
 	if err != nil {
 		return err
 	}

@@ -10,15 +10,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Events keeps batches of events in a stream for each partition, which is trimmed by age when something is added. The
-// streams of all partitions are spread over the servers of a cluster. Safe for concurrent use; it lives as long as its Store.
+// Events keeps batches of events in one stream for each partition, trimmed by age on every append. A cluster spreads the
+// streams over its servers. Safe for concurrent use; it lives as long as its Store.
 type Events struct {
 	s    *Store
 	keep time.Duration
 	keys []string // by partition
 }
 
-// Events returns the streams of a number of partitions, whose batches are kept for a time.
+// Events returns the streams of a number of partitions; batches are kept for the given time.
 func (s *Store) Events(partitions int, keep time.Duration) *Events {
 	e := &Events{s: s, keep: keep}
 	for i := range partitions {
@@ -27,7 +27,7 @@ func (s *Store) Events(partitions int, keep time.Duration) *Events {
 	return e
 }
 
-// Close does nothing: what is open belongs to the Store.
+// Close does nothing: the Store owns the connection.
 func (e *Events) Close() error { return nil }
 
 // Append adds a batch to each of the partitions, all in one round trip. After an error some may have been added.
@@ -35,19 +35,15 @@ func (e *Events) Append(ctx context.Context, partitions []int, data [][]byte) er
 	if err := e.s.ready(ctx, 0); err != nil {
 		return err
 	}
-	cl, err := e.s.conn()
+	oldest := strconv.FormatInt(e.s.deps.Now().Add(e.s.Skew()-e.keep).UnixMilli(), 10)
+	all, err := e.s.doMulti(ctx, len(partitions), func(cl rueidis.Client, i int) rueidis.Completed {
+		return cl.B().Xadd().Key(e.keys[partitions[i]]).Minid().Almost().Threshold(oldest).Id("*").
+			FieldValue().FieldValue("d", rueidis.BinaryString(data[i])).Build()
+	})
 	if err != nil {
 		return err
 	}
-	e.s.stats.calls.Add(uint64(len(partitions)))
-	ctx, cancel := context.WithTimeout(ctx, e.s.cfg.Timeout)
-	defer cancel()
-	oldest := strconv.FormatInt(e.s.now().Add(e.s.Skew()-e.keep).UnixMilli(), 10)
-	all := make([]rueidis.Completed, len(partitions))
-	for i, p := range partitions {
-		all[i] = cl.B().Xadd().Key(e.keys[p]).Minid().Almost().Threshold(oldest).Id("*").FieldValue().FieldValue("d", rueidis.BinaryString(data[i])).Build()
-	}
-	for _, r := range cl.DoMulti(ctx, all...) {
+	for _, r := range all {
 		if err := r.Error(); err != nil {
 			return e.s.failed(err)
 		}
@@ -58,8 +54,8 @@ func (e *Events) Append(ctx context.Context, partitions []int, data [][]byte) er
 // eventsPage is how many batches are read at once.
 const eventsPage = 64
 
-// Read calls f with batches after a position, the oldest that is kept if it is empty; it returns when there was none for
-// wait. The data is valid during the call.
+// Read calls f with batches after a position, from the oldest if it is empty; it returns when none came within wait. The data
+// is valid during the call.
 func (e *Events) Read(ctx context.Context, partition int, after string, wait time.Duration, f func(pos string, data []byte)) error {
 	if err := e.s.ready(ctx, 0); err != nil {
 		return err
@@ -74,7 +70,8 @@ func (e *Events) Read(ctx context.Context, partition int, after string, wait tim
 	limit, cancel := context.WithTimeout(ctx, wait+e.s.cfg.Timeout)
 	defer cancel()
 	key := e.keys[partition]
-	streams, err := cl.Do(limit, cl.B().Xread().Count(eventsPage).Block(max(wait.Milliseconds(), 1)).Streams().Key(key).Id(after).Build().UnblockOnCancel()).AsXRead()
+	read := cl.B().Xread().Count(eventsPage).Block(max(wait.Milliseconds(), 1)).Streams().Key(key).Id(after).Build()
+	streams, err := cl.Do(limit, read.UnblockOnCancel()).AsXRead()
 	switch {
 	case rueidis.IsRedisNil(err):
 		return nil
@@ -93,20 +90,10 @@ func (e *Events) Read(ctx context.Context, partition int, after string, wait tim
 
 // End returns the position of the newest batch; empty if there is none.
 func (e *Events) End(ctx context.Context, partition int) (string, error) {
-	m, err := e.s.do(ctx, false, func(cl rueidis.Client) rueidis.Completed {
-		return cl.B().Xrevrange().Key(e.keys[partition]).End("+").Start("-").Count(1).Build()
-	})
-	if err != nil {
-		return "", e.s.failed(err)
-	}
-	last, err := m.AsXRange()
-	if err != nil || len(last) == 0 {
-		return "", e.s.failed(err)
-	}
-	return last[0].ID, nil
+	return e.s.lastOf(ctx, e.keys[partition])
 }
 
-// Trim drops what is before a position.
+// Trim drops the batches before a position.
 func (e *Events) Trim(ctx context.Context, partition int, before string) error {
 	_, err := e.s.do(ctx, false, func(cl rueidis.Client) rueidis.Completed {
 		return cl.B().Xtrim().Key(e.keys[partition]).Minid().Threshold(before).Build()

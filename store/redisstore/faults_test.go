@@ -82,7 +82,7 @@ func TestNetworkFaults(t *testing.T) {
 	t.Parallel()
 	p := redistest.StartProxy(t, redistest.Start(t).Addr)
 	cfg := config()
-	cfg.Timeout, cfg.WaitTimeout = time.Second, 50*time.Millisecond
+	cfg.Timeout = time.Second
 	s := open(t, "redis://"+p.Addr, cfg)
 	written := func() bool { return s.Put(bg, []byte("k"), []byte("v"), 0) == nil } // on a busy machine not always within the timeout
 	servertest.Eventually(t, "a write", written)
@@ -101,8 +101,8 @@ func TestNetworkFaults(t *testing.T) {
 			"Get":   func() error { _, err := s.Get(bg, nil, []byte("k")); return err },
 			"Spend": func() error { _, err := s.Spend(bg, []byte("k"), 0); return err },
 			"Scan":  func() error { return s.Scan(bg, nil, func(_, _ []byte, _ time.Duration) error { return nil }) },
-			"Add": func() error {
-				return s.Counters().Add(bg, []store.Delta{{Counter: store.Counter{Prefix: "p"}, Slot: 1, N: 1}})
+			"Count": func() error {
+				return s.Counters().Count(bg, &store.Batch{Adds: []store.Delta{{Counter: store.Counter{Prefix: "p"}, Slot: 1, N: 1}}})
 			},
 		} {
 			if err := call(); err == nil {
@@ -142,7 +142,7 @@ func TestNetworkFaults(t *testing.T) {
 func TestHungServer(t *testing.T) {
 	r := redistest.Start(t)
 	cfg := config()
-	cfg.Timeout, cfg.WaitTimeout = 300*time.Millisecond, 50*time.Millisecond
+	cfg.Timeout = 300 * time.Millisecond
 	s := open(t, "redis://"+r.Addr, cfg)
 	r.Signal(t, syscall.SIGSTOP)
 	began := time.Now()
@@ -185,8 +185,9 @@ func TestFullMemory(t *testing.T) {
 			t.Fatal("Spend works in full memory")
 		}
 	}
-	if err := s.Counters().AddUnique(bg, []store.Unique{{Counter: store.Counter{Prefix: "p"}, Slot: 1}}); err == nil {
-		t.Error("AddUnique works in full memory")
+	b := &store.Batch{Uniques: []store.Unique{{Counter: store.Counter{Prefix: "p"}, Slot: 1}}}
+	if err := s.Counters().Count(bg, b); err == nil {
+		t.Error("Count works in full memory")
 	}
 	if v, err := s.Get(bg, nil, []byte("first")); err != nil || string(v) != "v" {
 		t.Errorf("Get from full memory: %q, %v", v, err)
@@ -204,8 +205,8 @@ func TestWaitsForReplica(t *testing.T) {
 	r := redistest.Start(t)
 	replica := redistest.StartReplica(t, r)
 	cfg := config()
-	cfg.WaitTimeout = 5 * time.Second // a busy machine is not to be taken for a replica that hangs
-	s := open(t, "redis://"+r.Addr, cfg)
+	// A busy machine must not be taken for a replica that hangs.
+	s := openWith(t, cfg, redisstore.Deps{URL: "redis://" + r.Addr, WaitTimeout: 5 * time.Second})
 	if n := metric(t, s, "antirobot_redis_replicas"); n != 1 {
 		t.Fatalf("%v replicas are seen", n)
 	}

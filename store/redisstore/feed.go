@@ -13,8 +13,12 @@ import (
 	"antirobot/store"
 )
 
-// A topic is a stream that is trimmed by length. Each message carries the ID of the one before it: a follower whose last
-// message has a different ID has missed some, because they were trimmed or lost in a failover.
+// feed implements store.Feed. A topic is a stream that is trimmed by length. Each message carries the ID of the one before
+// it: a follower whose last message has a different ID has missed some, because they were trimmed or lost in a failover.
+type feed struct {
+	*servers
+	monitor *monitor
+}
 
 // startOfFeed is the position of an empty topic.
 const startOfFeed = "0-0"
@@ -24,27 +28,35 @@ const (
 	feedBlock = time.Second // between two checks whether the topic was lost
 )
 
-func (s *Store) topic(name string) string { return s.spread(letterFeed, []byte(name)) }
+func (s *feed) topic(name string) string { return s.spread(letterFeed, []byte(name)) }
 
 // Append implements store.Feed.
-func (s *Store) Append(ctx context.Context, topic string, msg []byte) error {
+func (s *feed) Append(ctx context.Context, topic string, msg []byte) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
 	}
-	_, err := s.run(ctx, false, s.scripts.push, []string{s.topic(topic)}, string(msg), strconv.Itoa(s.cfg.FeedKeep))
+	_, err := s.run(ctx, false, s.scripts.push, []string{s.topic(topic)}, string(msg), strconv.Itoa(s.deps.FeedKeep))
 	return err
 }
 
 // Position implements store.Feed.
-func (s *Store) Position(ctx context.Context, topic string) (string, error) {
+func (s *feed) Position(ctx context.Context, topic string) (string, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return "", err
 	}
 	return s.position(ctx, topic)
 }
 
-func (s *Store) position(ctx context.Context, topic string) (string, error) {
-	key := s.topic(topic)
+func (s *feed) position(ctx context.Context, topic string) (string, error) {
+	id, err := s.lastOf(ctx, s.topic(topic))
+	if id == "" && err == nil {
+		id = startOfFeed
+	}
+	return id, err
+}
+
+// lastOf returns the ID of a stream's last message; empty if there is none.
+func (s *servers) lastOf(ctx context.Context, key string) (string, error) {
 	m, err := s.do(ctx, false, func(cl rueidis.Client) rueidis.Completed {
 		return cl.B().Xrevrange().Key(key).End("+").Start("-").Count(1).Build()
 	})
@@ -52,11 +64,8 @@ func (s *Store) position(ctx context.Context, topic string) (string, error) {
 		return "", s.failed(err)
 	}
 	last, err := m.AsXRange()
-	if err != nil {
+	if err != nil || len(last) == 0 {
 		return "", s.failed(err)
-	}
-	if len(last) == 0 {
-		return startOfFeed, nil
 	}
 	return last[0].ID, nil
 }
@@ -78,7 +87,7 @@ func before(a, b string) bool {
 }
 
 // Follow implements store.Feed.
-func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos string, msg []byte) error) error {
+func (s *feed) Follow(ctx context.Context, topic, from string, f func(pos string, msg []byte) error) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
 	}
@@ -97,9 +106,9 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
-	at, era := from, s.era.Load()
+	at, era := from, s.monitor.era.Load()
 	for {
-		if s.era.Load() != era {
+		if s.monitor.era.Load() != era {
 			return store.ErrGap
 		}
 		got, err := s.listen(ctx, topic, at)
@@ -127,9 +136,9 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	}
 }
 
-// listen waits briefly for messages after a position. When ctx ends it returns at once: a gateway that stops follows several
-// topics, and closes one after the other.
-func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeEntry, error) {
+// listen waits briefly for messages after a position. It returns at once when ctx ends: a gateway that stops closes its
+// topics one after the other.
+func (s *feed) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeEntry, error) {
 	cl, err := s.conn()
 	if err != nil {
 		return nil, err
@@ -137,8 +146,8 @@ func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeE
 	key := s.topic(topic)
 	wait, cancel := context.WithTimeout(ctx, feedBlock+s.cfg.Timeout)
 	defer cancel()
-	r := cl.Do(wait, cl.B().Xread().Count(feedPage).Block(feedBlock.Milliseconds()).Streams().Key(key).Id(at).Build().UnblockOnCancel())
-	streams, err := r.AsXRead()
+	read := cl.B().Xread().Count(feedPage).Block(feedBlock.Milliseconds()).Streams().Key(key).Id(at).Build()
+	streams, err := cl.Do(wait, read.UnblockOnCancel()).AsXRead()
 	switch {
 	case rueidis.IsRedisNil(err):
 		return nil, s.ready(ctx, 0)
@@ -155,7 +164,7 @@ func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeE
 }
 
 // stillThere checks whether a silent topic still has our position: a server that lost it would be silent too.
-func (s *Store) stillThere(ctx context.Context, topic, at string) error {
+func (s *feed) stillThere(ctx context.Context, topic, at string) error {
 	end, err := s.position(ctx, topic)
 	if err != nil {
 		if own := s.ready(ctx, 0); own != nil {

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,8 +10,19 @@ import (
 	"antirobot/store"
 )
 
+// values implements store.KV.
+type values struct{ *servers }
+
+// value returns the keys of a value and of its bucket's index.
+func (s *values) value(key []byte) []string {
+	tag := hash(key) % kvBuckets
+	return []string{s.key(letterKV, tag, key), s.index(tag)}
+}
+
+func (s *values) index(bucket uint64) string { return s.key(letterIdx, bucket, nil) }
+
 // Get implements store.KV.
-func (s *Store) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
+func (s *values) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return dst, err
 	}
@@ -32,7 +42,7 @@ func (s *Store) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 }
 
 // Put implements store.KV.
-func (s *Store) Put(ctx context.Context, key, val []byte, ttl time.Duration) error {
+func (s *values) Put(ctx context.Context, key, val []byte, ttl time.Duration) error {
 	if err := s.ready(ctx, ttl); err != nil {
 		return err
 	}
@@ -41,7 +51,7 @@ func (s *Store) Put(ctx context.Context, key, val []byte, ttl time.Duration) err
 }
 
 // Swap implements store.KV.
-func (s *Store) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
+func (s *values) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return false, err
 	}
@@ -58,7 +68,7 @@ func (s *Store) Swap(ctx context.Context, key, old, val []byte, ttl time.Duratio
 }
 
 // Delete implements store.KV.
-func (s *Store) Delete(ctx context.Context, key []byte) error {
+func (s *values) Delete(ctx context.Context, key []byte) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
 	}
@@ -66,23 +76,16 @@ func (s *Store) Delete(ctx context.Context, key []byte) error {
 	return err
 }
 
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
 // scanPage is how many keys of a bucket are read at a time.
 const scanPage = 256
 
-// Scan implements store.KV, bucket by bucket, each in key order. Its cost depends on what it finds, not on what else the
-// servers hold.
-func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
+// Scan implements store.KV, bucket by bucket, each in key order. Its cost depends on the matching keys alone.
+func (s *values) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
 	}
-	first := make([]string, kvBuckets)
-	for b := range first {
-		first[b] = "[" + string(prefix)
-	}
 	end := lexEnd(prefix)
-	pages, err := s.pages(ctx, first, end)
+	pages, err := s.pages(ctx, "["+string(prefix), end)
 	if err != nil {
 		return err
 	}
@@ -113,27 +116,23 @@ func lexEnd(prefix []byte) string {
 }
 
 // pages reads the first page of every bucket, with one round trip to each server.
-func (s *Store) pages(ctx context.Context, from []string, end string) ([][]string, error) {
-	cl, err := s.conn()
+func (s *values) pages(ctx context.Context, from, end string) ([][]string, error) {
+	r, err := s.doMulti(ctx, kvBuckets, func(cl rueidis.Client, b int) rueidis.Completed {
+		return cl.B().Zrangebylex().Key(s.index(uint64(b))).Min(from).Max(end).Limit(0, scanPage).Build() //nolint:gosec // a bucket
+	})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	cmds := make([]rueidis.Completed, len(from))
-	for b := range from {
-		cmds[b] = cl.B().Zrangebylex().Key(s.index(uint64(b))).Min(from[b]).Max(end).Limit(0, scanPage).Build()
-	}
-	out := make([][]string, len(from))
-	for b, r := range cl.DoMulti(ctx, cmds...) {
-		if out[b], err = r.AsStrSlice(); err != nil {
+	out := make([][]string, len(r))
+	for b := range r {
+		if out[b], err = r[b].AsStrSlice(); err != nil {
 			return nil, s.failed(err)
 		}
 	}
 	return out, nil
 }
 
-func (s *Store) page(ctx context.Context, bucket uint64, from, end string) ([]string, error) {
+func (s *values) page(ctx context.Context, bucket uint64, from, end string) ([]string, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return nil, err
 	}
@@ -153,8 +152,8 @@ type found struct {
 	live bool
 }
 
-// show calls f with the live ones of keys.
-func (s *Store) show(ctx context.Context, bucket uint64, keys []string, f func(k, v []byte, ttl time.Duration) error) error {
+// show calls f with the live keys.
+func (s *values) show(ctx context.Context, bucket uint64, keys []string, f func(k, v []byte, ttl time.Duration) error) error {
 	vals, err := s.values(ctx, bucket, keys)
 	if err != nil {
 		return err
@@ -180,23 +179,20 @@ func (s *Store) show(ctx context.Context, bucket uint64, keys []string, f func(k
 	return nil
 }
 
-func (s *Store) values(ctx context.Context, bucket uint64, keys []string) ([]found, error) {
+func (s *values) values(ctx context.Context, bucket uint64, keys []string) ([]found, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return nil, err
 	}
-	cl, err := s.conn()
+	r, err := s.doMulti(ctx, 2*len(keys), func(cl rueidis.Client, i int) rueidis.Completed {
+		name := s.key(letterKV, bucket, []byte(keys[i/2]))
+		if i%2 == 0 { // TTL first: a key that is replaced in between gets too short a TTL, never too long a one
+			return cl.B().Pttl().Key(name).Build()
+		}
+		return cl.B().Get().Key(name).Build()
+	})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	cmds := make([]rueidis.Completed, 0, 2*len(keys))
-	for _, k := range keys {
-		name := s.key(letterKV, bucket, []byte(k))
-		// TTL first: a key that is replaced in between is then shown with too short a TTL, never with too long a one.
-		cmds = append(cmds, cl.B().Pttl().Key(name).Build(), cl.B().Get().Key(name).Build())
-	}
-	r := cl.DoMulti(ctx, cmds...)
 	out := make([]found, len(keys))
 	for i := range keys {
 		left, err := r[2*i].AsInt64()
@@ -219,8 +215,8 @@ func (s *Store) values(ctx context.Context, bucket uint64, keys []string) ([]fou
 // sweepEvery is the pause between cleaning the indexes of two buckets.
 const sweepEvery = time.Minute
 
-// sweep cleans the indexes. Values expire by themselves, but their names stay in the index.
-func (s *Store) sweep() {
+// sweep cleans the indexes: values expire by themselves, but their names stay in the index.
+func (s *values) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	for bucket := uint64(time.Now().UnixNano()) % kvBuckets; ; bucket = (bucket + 1) % kvBuckets { //nolint:gosec // a start anywhere
@@ -230,13 +226,13 @@ func (s *Store) sweep() {
 		case <-tick.C:
 		}
 		if err := s.reap(s.life, bucket); err != nil {
-			s.log.Debug().Err(err).Msg("store: clear an index")
+			s.deps.Log.Debug().Err(err).Msg("store: clear an index")
 		}
 	}
 }
 
 // reap removes expired keys from a bucket's index.
-func (s *Store) reap(ctx context.Context, bucket uint64) error {
+func (s *values) reap(ctx context.Context, bucket uint64) error {
 	from := "["
 	for {
 		keys, err := s.page(ctx, bucket, from, "+")

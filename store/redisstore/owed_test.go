@@ -15,7 +15,7 @@ func TestSpendLater(t *testing.T) {
 	p := redistest.StartProxy(t, r.Addr)
 	cfg := config()
 	b := open(t, "redis://"+r.Addr, cfg)
-	cfg.Timeout, cfg.WaitTimeout = 300*time.Millisecond, 50*time.Millisecond
+	cfg.Timeout = 300 * time.Millisecond
 	a := open(t, "redis://"+p.Addr, cfg)
 	p.Cut()
 	if _, err := a.Spend(bg, []byte("k"), time.Hour); err == nil {

@@ -3,8 +3,10 @@ package redisstore
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -12,8 +14,14 @@ import (
 	"antirobot/store"
 )
 
+// quotas implements store.Once and store.Quota.
+type quotas struct {
+	*servers
+	owed owed
+}
+
 // Spend implements store.Once.
-func (s *Store) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool, error) {
+func (s *quotas) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return false, err
 	}
@@ -35,22 +43,22 @@ func (s *Store) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool,
 }
 
 // Take implements store.Quota.
-func (s *Store) Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (int64, error) {
+func (s *quotas) Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (int64, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return 0, err
 	}
 	if want <= 0 || limit <= 0 {
 		return 0, nil
 	}
-	was, err := s.count(ctx, s.scripts.take, key, decimal(want), decimal(limit), decimal(millis(ttl)))
+	used, err := s.count(ctx, s.scripts.take, key, decimal(want), decimal(limit), decimal(millis(ttl)))
 	if err != nil {
 		return 0, err
 	}
-	return store.Grant(was, want, limit), nil
+	return store.Grant(used, want, limit), nil
 }
 
 // Incr implements store.Quota.
-func (s *Store) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
+func (s *quotas) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return 0, err
 	}
@@ -71,7 +79,7 @@ func (s *Store) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration
 
 // count runs a script on one counter. It does not wait for replicas: a failover that loses recent leases lets an allowance
 // be overspent by as much, which is bounded like the leases themselves.
-func (s *Store) count(ctx context.Context, sc *script, key []byte, args ...string) (int64, error) {
+func (s *quotas) count(ctx context.Context, sc *script, key []byte, args ...string) (int64, error) {
 	m, err := s.run(ctx, false, sc, []string{s.spread(letterUsed, key)}, args...)
 	if err != nil {
 		return 0, err
@@ -79,7 +87,7 @@ func (s *Store) count(ctx context.Context, sc *script, key []byte, args ...strin
 	return s.number(m)
 }
 
-func (s *Store) number(m rueidis.RedisMessage) (int64, error) {
+func (s *quotas) number(m rueidis.RedisMessage) (int64, error) {
 	text, err := m.ToString()
 	if err != nil {
 		return 0, s.failed(err)
@@ -89,4 +97,98 @@ func (s *Store) number(m rueidis.RedisMessage) (int64, error) {
 		return 0, fmt.Errorf("redis: a counter is not a number: %w", err)
 	}
 	return n, nil
+}
+
+// owed holds keys that callers treated as spent while the servers were unavailable. They are spent when the servers are
+// back, so that no other gateway accepts them again. Keys that were spent on the servers are remembered too: if the servers
+// may have lost them, they are owed again.
+type owed struct {
+	mu    sync.Mutex
+	keys  map[string]time.Time // until when the spend matters
+	spent map[string]time.Time // the same, for keys that the servers accepted
+	lost  uint64               // keys that did not fit
+}
+
+// maxOwed bounds each of the two maps: some megabytes at a hundred bytes each.
+const maxOwed = 1 << 16
+
+// SpendLater implements store.Later.
+func (s *quotas) SpendLater(key []byte, ttl time.Duration) {
+	s.owed.mu.Lock()
+	defer s.owed.mu.Unlock()
+	s.owed.owe(string(key), time.Now().Add(ttl))
+}
+
+func (o *owed) owe(key string, until time.Time) {
+	if o.keys == nil {
+		o.keys = map[string]time.Time{}
+	}
+	if len(o.keys) >= maxOwed {
+		o.lost++
+		return
+	}
+	o.keys[key] = until
+}
+
+// remember records a spent key, evicting another when there is no room. A key that is spent forever does not belong to an
+// answered challenge, and is not recorded.
+func (o *owed) remember(key []byte, ttl time.Duration) {
+	if ttl == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.spent == nil {
+		o.spent = map[string]time.Time{}
+	}
+	now := time.Now()
+	looked := 0
+	for k, until := range o.spent { // two in no order: more than are added
+		if looked++; until.Before(now) || len(o.spent) >= maxOwed {
+			delete(o.spent, k)
+		}
+		if looked == 2 {
+			break
+		}
+	}
+	o.spent[string(key)] = now.Add(ttl)
+}
+
+// again marks every spent key that still matters as owed.
+func (o *owed) again() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := time.Now()
+	for k, until := range o.spent {
+		if until.After(now) {
+			o.owe(k, until)
+		}
+	}
+}
+
+// settle spends owed keys for a while. It stops at the first error: the next successful probe continues.
+func (s *quotas) settle(ctx context.Context) {
+	o, end := &s.owed, time.Now().Add(s.deps.ProbeEvery)
+	o.mu.Lock()
+	keys := maps.Clone(o.keys)
+	o.mu.Unlock()
+	for k, until := range keys {
+		if time.Now().After(end) {
+			return
+		}
+		if left := time.Until(until); left > 0 {
+			if _, err := s.Spend(ctx, []byte(k), left); err != nil {
+				return
+			}
+		}
+		o.mu.Lock()
+		delete(o.keys, k)
+		o.mu.Unlock()
+	}
+}
+
+func (o *owed) counts() (waiting int, lost uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.keys), o.lost
 }

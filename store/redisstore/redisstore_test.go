@@ -27,15 +27,19 @@ var opened atomic.Int64
 func config() redisstore.Config {
 	cfg := redisstore.DefaultConfig()
 	cfg.KeyPrefix = fmt.Sprintf("antirobot-t%d", opened.Add(1))
-	cfg.FeedKeep = 100
-	cfg.ProbeEvery = 100 * time.Millisecond
-	cfg.Timeout, cfg.DialTimeout = 30*time.Second, 30*time.Second // the machine may be busy; tests of outages have their own
+	cfg.Timeout = 30 * time.Second // the machine may be busy; tests of outages have their own
 	return cfg
 }
 
 func open(t testing.TB, url string, cfg redisstore.Config) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.New(cfg, redisstore.Deps{URL: url, Log: zerolog.Nop()})
+	return openWith(t, cfg, redisstore.Deps{URL: url})
+}
+
+func openWith(t testing.TB, cfg redisstore.Config, d redisstore.Deps) *redisstore.Store {
+	t.Helper()
+	d.Log, d.FeedKeep, d.ProbeEvery = zerolog.Nop(), 100, 100*time.Millisecond
+	s, err := redisstore.New(cfg, d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +81,7 @@ func conforms(t *testing.T, url string, runs int) {
 	behind := map[store.Counters]opened{}
 	counters := func(t *testing.T, cfg redisstore.Config) store.Counters {
 		s := open(t, url, cfg)
-		c := s.Counters()
+		c := storetest.Singly{Repeatable: s.Counters()}
 		behind[c] = opened{s, cfg}
 		return c
 	}

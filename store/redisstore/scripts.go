@@ -178,11 +178,34 @@ func unknownScript(err error) bool {
 }
 
 // run runs a script on the server that has its keys. With durable, the writes also wait for replicas.
-func (s *Store) run(ctx context.Context, durable bool, sc *script, keys []string, args ...string) (rueidis.RedisMessage, error) {
+func (s *servers) run(ctx context.Context, durable bool, sc *script, keys []string, args ...string) (
+	rueidis.RedisMessage, error,
+) {
 	c := call{sc, keys, args}
 	m, err := s.do(ctx, durable, c.short)
 	if unknownScript(err) {
 		m, err = s.do(ctx, durable, c.full)
 	}
 	return m, s.failed(err)
+}
+
+// runMany runs scripts at once, and again in full those that a server did not know.
+func (s *servers) runMany(ctx context.Context, calls []call) ([]rueidis.RedisResult, error) {
+	results, err := s.doMulti(ctx, len(calls), func(cl rueidis.Client, i int) rueidis.Completed { return calls[i].short(cl) })
+	var unknown []int
+	for i := range results {
+		if unknownScript(results[i].Error()) {
+			unknown = append(unknown, i)
+		}
+	}
+	if err != nil || len(unknown) == 0 {
+		return results, err
+	}
+	again, err := s.doMulti(ctx, len(unknown), func(cl rueidis.Client, i int) rueidis.Completed {
+		return calls[unknown[i]].full(cl)
+	})
+	for j := range again {
+		results[unknown[j]] = again[j]
+	}
+	return results, err
 }

@@ -2,25 +2,292 @@ package redisstore
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
+
+	"antirobot/store"
 )
 
-// Server is what a server of the store says of itself.
+// servers is the connection: all round trips, and the keys they name.
+type servers struct {
+	cfg     Config
+	deps    Deps
+	addr    *Address
+	option  rueidis.ClientOption
+	scripts scripts
+	stats   stats
+
+	client   atomic.Pointer[rueidis.Client] // nil until connected
+	ail      atomic.Pointer[error]          // of the last attempt; nil: it worked
+	topology atomic.Pointer[topology]       // nil until the first look
+	life     context.Context                // ends with Close
+	ended    atomic.Bool
+}
+
+// errAway is returned before the first connection.
+var errAway = errors.New("redis: not connected yet")
+
+func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
+	o := rueidis.ClientOption{
+		InitAddress: addr.Hosts, Username: addr.User, Password: addr.Password, SelectDB: addr.DB, ClientName: "antirobot",
+		DisableCache:      true,
+		ClientSetInfo:     rueidis.DisableClientSetInfo, // a command that servers before 7.2 do not know, nor their ACLs
+		ForceSingleClient: !addr.Cluster && addr.Master == "",
+		Dialer:            net.Dialer{Timeout: cfg.Timeout, KeepAlive: cfg.Timeout},
+		ConnWriteTimeout:  2 * cfg.Timeout,
+		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: 5 * time.Second, MaxMovedRedirections: 8},
+		RetryDelay: func(attempts int, _ rueidis.Completed, _ error) time.Duration {
+			return min(time.Millisecond<<min(attempts, 10), 100*time.Millisecond)
+		},
+	}
+	if o.Username == "" && o.Password == "" {
+		password, err := cfg.password()
+		if err != nil {
+			return o, err
+		}
+		o.Username, o.Password = cfg.User, password
+	}
+	var t *tls.Config
+	if addr.TLS {
+		var err error
+		if t, err = cfg.TLS.Load(); err != nil {
+			return o, err
+		}
+	}
+	o.TLSConfig = t
+	if addr.Master != "" {
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: addr.Master, Username: cfg.Sentinel.User, Password: cfg.Sentinel.Password, Dialer: o.Dialer, TLSConfig: t,
+			TopologyRefreshInterval: 5 * time.Second,
+		}
+	}
+	return o, nil
+}
+
+// connect tries once.
+func (s *servers) connect() error {
+	cl, err := rueidis.NewClient(s.option)
+	if err != nil {
+		return err
+	}
+	s.client.Store(&cl)
+	s.deps.Log.Info().Stringer("address", s.addr).Msg("store: connected")
+	return nil
+}
+
+// serves returns nil if the last calls worked.
+func (s *servers) serves() error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if e := s.ail.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// ready returns why a call cannot begin.
+func (s *servers) ready(ctx context.Context, ttl time.Duration) error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if ttl < 0 {
+		return store.ErrTTL
+	}
+	return nil
+}
+
+func (s *servers) conn() (rueidis.Client, error) {
+	if cl := s.client.Load(); cl != nil {
+		return *cl, nil
+	}
+	if e := s.ail.Load(); e != nil {
+		return nil, *e
+	}
+	return nil, errAway
+}
+
+type command = func(cl rueidis.Client) rueidis.Completed
+
+// do makes one round trip within Config.Timeout. A durable write then waits for replicas, on the same connection.
+func (s *servers) do(ctx context.Context, durable bool, build command) (rueidis.RedisMessage, error) {
+	cl, err := s.conn()
+	if err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	s.stats.calls.Add(1)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	t := s.topology.Load()
+	if !durable || s.cfg.WaitReplicas == 0 || t == nil || t.replicas == 0 {
+		return cl.Do(ctx, build(cl)).ToMessage()
+	}
+	cmd := build(cl)
+	alone, waits := t.waits(cmd.Slot())
+	if !waits {
+		s.stats.waitShort.Add(1)
+		return cl.Do(ctx, cmd).ToMessage()
+	}
+	wait := cl.B().Wait().Numreplicas(int64(s.cfg.WaitReplicas)).Timeout(s.deps.WaitTimeout.Milliseconds()).Build()
+	r := cl.DoMulti(ctx, cmd, wait)
+	m, err := r[0].ToMessage()
+	if err != nil {
+		return m, err // nothing was written
+	}
+	if got, err := r[1].AsInt64(); err == nil && got >= int64(s.cfg.WaitReplicas) {
+		s.stats.waited.Add(1)
+	} else {
+		s.stats.waitShort.Add(1)
+		alone.Store(true) // until the next look: otherwise each write would take the whole wait
+	}
+	return m, nil
+}
+
+// doMulti makes one round trip to each server that has a key of the commands.
+func (s *servers) doMulti(ctx context.Context, n int, build func(cl rueidis.Client, i int) rueidis.Completed) (
+	[]rueidis.RedisResult, error,
+) {
+	cl, err := s.conn()
+	if err != nil {
+		return nil, err
+	}
+	s.stats.calls.Add(1)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	cmds := make([]rueidis.Completed, n)
+	for i := range cmds {
+		cmds[i] = build(cl, i)
+	}
+	return cl.DoMulti(ctx, cmds...), nil
+}
+
+// failed returns an error in the caller's form, and marks the store as unhealthy if the error calls for it.
+func (s *servers) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	s.stats.errors.Add(1)
+	if e := s.ail.Load(); err == errAway || e != nil && err == *e { //nolint:errorlint // conn returns the very error
+		return err // no connection yet: nothing new
+	}
+	err = fmt.Errorf("redis: %w", err)
+	if e, ok := rueidis.IsRedisErr(errors.Unwrap(err)); !ok || transient(e) {
+		s.setAil(err)
+	}
+	return err
+}
+
+// transient reports whether an error reply is about the server's state rather than the call.
+func transient(e *rueidis.RedisError) bool {
+	return slices.ContainsFunc([]string{
+		"OOM", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "MOVED", "ASK", "BUSY",
+	}, func(p string) bool { return strings.HasPrefix(e.Error(), p) })
+}
+
+// setAil records the state; nil is healthy. Changes are logged.
+func (s *servers) setAil(err error) {
+	if err == nil {
+		if old := s.ail.Swap(nil); old != nil {
+			s.deps.Log.Info().Msg("store: the shared store works again")
+		}
+		return
+	}
+	if old := s.ail.Swap(&err); old == nil && !s.ended.Load() {
+		s.deps.Log.Error().Err(err).Msg("store: the shared store is unwell")
+	}
+}
+
+// Keys are prefix, {tag}, a letter for their kind, and the caller's key. The tag is one of 256, by a hash of the key: all
+// keys of a tag are on one shard, and 256 tags spread keys evenly over a large cluster.
+const (
+	tags         = 256
+	kvBuckets    = 64 // for values: each bucket has an index
+	letterKV     = 'k'
+	letterIdx    = 'i'
+	letterOnce   = 'o'
+	letterUsed   = 'q'
+	letterFeed   = 'f'
+	letterCnt    = 'c'
+	letterNum    = 'n' // for the numbers of batches of counts
+	letterOwn    = 'x' // for the store itself
+	letterEvents = 'e'
+)
+
+// hash is FNV-1a with a finalizer that spreads it; it is part of the format.
+func hash(b []byte) uint64 {
+	h := uint64(14695981039346656037)
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 1099511628211
+	}
+	h ^= h >> 32
+	h *= 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendHead appends the part of a key before the caller's key.
+func (s *servers) appendHead(dst []byte, tag uint64, letter byte) []byte {
+	dst = append(dst, s.cfg.KeyPrefix...)
+	return append(dst, '{', hexDigits[tag>>4&15], hexDigits[tag&15], '}', letter)
+}
+
+func (s *servers) key(letter byte, tag uint64, key []byte) string {
+	b := make([]byte, 0, len(s.cfg.KeyPrefix)+5+len(key))
+	return string(append(s.appendHead(b, tag, letter), key...))
+}
+
+func (s *servers) spread(letter byte, key []byte) string { return s.key(letter, hash(key)%tags, key) }
+
+func (s *servers) own(name string) string { return s.key(letterOwn, 0, []byte(name)) }
+
+// maxTTL is the longest that a server can count.
+const maxTTL = int64(1) << 52
+
+// millis converts a ttl for the servers; 0 is no expiry. It is rounded up and reduced by one: a server's key lives through
+// the whole of its last millisecond, the contract's ends when it begins.
+func millis(ttl time.Duration) int64 {
+	ms := int64(ttl / time.Millisecond)
+	if ttl%time.Millisecond != 0 {
+		ms++
+	}
+	if ms > 1 {
+		ms--
+	}
+	return min(ms, maxTTL)
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// Server describes a server of the store.
 type Server struct {
 	Address string // host:port
 	Version string
-	Memory  int64  // bytes that it may use; 0: as many as the machine has
-	Policy  string // what it does when it has used them: maxmemory-policy
-	Logs    bool   // what is written is in a file (appendonly), so that a restart forgets nothing
+	Memory  int64  // limit in bytes; 0: none
+	Policy  string // maxmemory-policy
+	Logs    bool   // appendonly: a restart loses nothing
 }
 
-// Servers asks every master at an address, in the form that ParseURL reads, how it is set up, in the order of their addresses. It changes nothing
-// there, and needs no right beyond those of the store.
+// Servers returns the masters at an address, in the order of their addresses. It changes nothing there, and needs no right
+// beyond those of the store.
 func Servers(ctx context.Context, cfg Config, url string) ([]Server, error) {
 	addr, err := ParseURL(url)
 	if err != nil {
@@ -46,10 +313,19 @@ func Servers(ctx context.Context, cfg Config, url string) ([]Server, error) {
 		if !strings.Contains(info, "role:master") {
 			continue
 		}
-		s := Server{Address: name, Version: infoField(info, "redis_version"), Policy: infoField(info, "maxmemory_policy"), Logs: infoField(info, "aof_enabled") == "1"}
-		s.Memory, _ = strconv.ParseInt(infoField(info, "maxmemory"), 10, 64) // a server that does not say has no limit that it knows
+		s := Server{
+			Address: name, Version: infoField(info, "redis_version"), Policy: infoField(info, "maxmemory_policy"),
+			Logs: infoField(info, "aof_enabled") == "1",
+		}
+		s.Memory, _ = strconv.ParseInt(infoField(info, "maxmemory"), 10, 64) // 0 on error: no known limit
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b Server) int { return strings.Compare(a.Address, b.Address) })
 	return all, nil
+}
+
+func infoField(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\r\n"+name+":")
+	line, _, _ := strings.Cut(rest, "\r\n")
+	return line
 }

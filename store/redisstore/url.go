@@ -28,8 +28,8 @@ const defaultPort, defaultSentinelPort = "6379", "26379"
 //	redis-cluster://[user[:password]@]host[:port],host[:port],…
 //	redis-sentinel://[user[:password]@]host[:port],host[:port],…/master[/db]
 //
-// and rediss://, rediss-cluster://, rediss-sentinel:// with TLS. Users and passwords are percent-encoded. What is wrong
-// is said without repeating the URL, which may hold a password.
+// and rediss://, rediss-cluster://, rediss-sentinel:// with TLS. Users and passwords are percent-encoded. Errors do
+// not repeat the URL, which may hold a password.
 func ParseURL(text string) (*Address, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -44,7 +44,8 @@ func ParseURL(text string) (*Address, error) {
 	case "redis-sentinel", "rediss-sentinel":
 		sentinel = true
 	default:
-		return nil, fmt.Errorf("store address: %.40q is none of redis, rediss, redis-cluster, rediss-cluster, redis-sentinel and rediss-sentinel", scheme)
+		return nil, fmt.Errorf("store address: %.40q is none of "+
+			"redis, rediss, redis-cluster, rediss-cluster, redis-sentinel and rediss-sentinel", scheme)
 	}
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
 		if err := a.readUser(rest[:at]); err != nil {
@@ -84,7 +85,8 @@ func (a *Address) readHosts(text string, sentinel bool) error {
 			host, p = strings.TrimSuffix(strings.TrimPrefix(h, "["), "]"), port
 		}
 		n, err := strconv.ParseUint(p, 10, 16)
-		if host == "" || err != nil || n == 0 || strings.ContainsAny(host, "[]@") || (strings.Contains(host, ":") && net.ParseIP(host) == nil) {
+		if host == "" || err != nil || n == 0 || strings.ContainsAny(host, "[]@") ||
+			(strings.Contains(host, ":") && net.ParseIP(host) == nil) {
 			return errors.New("store address: a host is not a host:port such as 10.0.0.5:6379 or [2001:db8::5]:6379")
 		}
 		a.Hosts = append(a.Hosts, net.JoinHostPort(host, strconv.FormatUint(n, 10)))

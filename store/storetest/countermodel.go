@@ -57,7 +57,7 @@ func (m *CounterModel) AddUnique(_ context.Context, u []store.Unique) error {
 	return nil
 }
 
-// Read implements store.Counters.
+// Read returns the sums of queries.
 func (m *CounterModel) Read(_ context.Context, dst []uint64, q []store.Query) error {
 	for i, q := range q {
 		dst[i] = 0
@@ -150,7 +150,7 @@ func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o Co
 			"": func(rt *rapid.T) {
 				q := rapid.SliceOfN(rapid.Custom(DrawQuery), 0, 8).Draw(rt, "queries")
 				got, want := make([]uint64, len(q)), make([]uint64, len(q))
-				must(t, errors.Join(c.Read(bg, got, q), m.Read(bg, want, q)))
+				must(t, errors.Join(Read(bg, c, got, q), m.Read(bg, want, q)))
 				for i := range q {
 					if got[i] != want[i] {
 						rt.Fatalf("%+v = %d; want %d", q[i], got[i], want[i])

@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"context"
+	"math/rand/v2"
 	"testing"
 
 	"antirobot/store"
@@ -10,6 +12,19 @@ import (
 func RunRepeatable(t *testing.T, open func(t *testing.T) store.Repeatable) {
 	t.Run("Again", func(t *testing.T) { testAgain(t, open(t)) })
 	t.Run("Writers", func(t *testing.T) { testWriters(t, open(t)) })
+}
+
+// Singly is a Repeatable as store.Counters: each call is a batch of a writer of its own.
+type Singly struct{ store.Repeatable }
+
+// Add implements store.Counters.
+func (c Singly) Add(ctx context.Context, d []store.Delta) error {
+	return c.Count(ctx, &store.Batch{Writer: rand.Uint64(), Number: 1, Adds: d})
+}
+
+// AddUnique implements store.Counters.
+func (c Singly) AddUnique(ctx context.Context, u []store.Unique) error {
+	return c.Count(ctx, &store.Batch{Writer: rand.Uint64(), Number: 1, Uniques: u})
 }
 
 // testAgain: a batch counts once, however often it comes and whatever came after it.
@@ -38,7 +53,7 @@ func testAgain(t *testing.T, c store.Repeatable) {
 	must(t, c.Count(bg, two))
 	check(3, 3)
 	// The uniques know what others counted of their pairs, and the others what a batch counted.
-	must(t, c.AddUnique(bg, []store.Unique{unique(of, 8, slot0), unique(of, 9, slot0)}))
+	must(t, Singly{c}.AddUnique(bg, []store.Unique{unique(of, 8, slot0), unique(of, 9, slot0)}))
 	must(t, c.Count(bg, &store.Batch{Writer: 1, Number: 21, Uniques: []store.Unique{unique(of, 9, slot0)}}))
 	check(4, 4)
 	pair := unique(of, 9, slot0)

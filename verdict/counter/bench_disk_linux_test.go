@@ -17,6 +17,7 @@ import (
 
 	"antirobot/store"
 	"antirobot/store/pebblestore"
+	"antirobot/store/storetest"
 	"antirobot/verdict/counter"
 )
 
@@ -179,7 +180,7 @@ func benchmarkCold(b *testing.B) {
 	b.ResetTimer()
 	for b.Loop() {
 		i := r.Uint64N(n)
-		if err := again.counters.Read(context.Background(), dst, []store.Query{{Counter: name(i), Unit: store.TenMinutes, From: slot, To: slot}}); err != nil || dst[0] != 1 {
+		if err := storetest.Read(context.Background(), again.counters, dst, []store.Query{{Counter: name(i), Unit: store.TenMinutes, From: slot, To: slot}}); err != nil || dst[0] != 1 {
 			b.Fatal(dst[0], err)
 		}
 		if reads++; reads%512 == 0 {

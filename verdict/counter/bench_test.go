@@ -115,7 +115,7 @@ func (nowhere) ReadRecords(_ context.Context, r []store.Record, f func(int, []st
 	return nil
 }
 
-func openPebble(b *testing.B) (*counter.Shingler, *pebblestore.Counters, func()) {
+func openPebble(b *testing.B) (*counter.Shingler, func()) {
 	b.Helper()
 	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
@@ -132,7 +132,7 @@ func openPebble(b *testing.B) (*counter.Shingler, *pebblestore.Counters, func())
 	if err := s.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	return s, c, func() {
+	return s, func() {
 		if err := s.Close(); err != nil {
 			b.Error(err)
 		}
@@ -147,7 +147,7 @@ func openPebble(b *testing.B) (*counter.Shingler, *pebblestore.Counters, func())
 func BenchmarkSustained(b *testing.B) {
 	for _, l := range loads {
 		b.Run(l.name, func(b *testing.B) {
-			s, c, end := openPebble(b)
+			s, end := openPebble(b)
 			defer end()
 			var seed atomic.Uint64
 			before := cpu(b)
@@ -166,13 +166,12 @@ func BenchmarkSustained(b *testing.B) {
 					}
 				}
 			})
-			m, p := s.Metrics(), c.Metrics()
+			m := s.Metrics()
 			b.ReportMetric(float64(m.Updates)/b.Elapsed().Seconds(), "updates/s")
 			b.ReportMetric(float64(m.Updates)/(cpu(b)-before).Seconds(), "updates/cpu-s")
 			b.ReportMetric(100*float64(m.CacheHits)/float64(m.CacheHits+m.CacheMiss), "%hits")
 			b.ReportMetric(float64(m.Updates)/float64(m.Flushed+1), "updates/write")
 			b.ReportMetric(float64(m.LostFull+m.LostFlush), "lost")
-			b.ReportMetric(float64(p.DiskBytes)/1e6, "MB")
 		})
 	}
 }
@@ -181,7 +180,7 @@ func BenchmarkSustained(b *testing.B) {
 // warm ones.
 func BenchmarkRead(b *testing.B) {
 	n := smoke(uint64(1_000_000), 100)
-	s, _, end := openPebble(b)
+	s, end := openPebble(b)
 	defer end()
 	slot := store.TenMinutes.Number(time.Now())
 	name := func(i uint64) store.Counter {

@@ -15,13 +15,21 @@ import (
 // flushChunk is how many sums go into one write: readers of the shard's uncached counters wait for it.
 const flushChunk = 1024
 
-// dropEvery is how often what is too old is dropped.
-const dropEvery = time.Hour
+const (
+	// flushEvery is how long an update may wait in memory: a crash loses that much, and a hot counter costs one write in it.
+	flushEvery = 5 * time.Second
+	// storeTimeout bounds one write of a flush.
+	storeTimeout = 5 * time.Second
+	// cacheTTL bounds how late the updates of other gateways are seen, with a shared store.
+	cacheTTL = 10 * time.Second
+	// dropEvery is the time between two drops of old counts.
+	dropEvery = time.Hour
+)
 
 // run is the Shingler's goroutine: it flushes one shard after another, in a new random order each round, so that
 // several nodes do not write the same part of a shared store at once. A shard that is filling up comes earlier.
 func (s *Shingler) run(ctx context.Context) {
-	tick := time.NewTicker(max(s.cfg.FlushEvery/shards, time.Millisecond))
+	tick := time.NewTicker(max(s.flushEvery/shards, time.Millisecond))
 	defer tick.Stop()
 	drop := time.NewTicker(dropEvery)
 	defer drop.Stop()
@@ -129,7 +137,7 @@ func (s *Shingler) commit(ctx context.Context, sh *shard, t *table, chunk []int3
 	}
 	sh.commit.Lock()
 	defer sh.commit.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := s.backend.Add(ctx, s.deltas)
 	s.stats.flushes.Add(1)
@@ -183,7 +191,7 @@ func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 			break
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if err := s.backend.Drop(ctx, before); err != nil {
 		return errors.Join(flushErr, fmt.Errorf("counter: drop: %w", err))

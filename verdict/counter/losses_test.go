@@ -10,6 +10,7 @@ import (
 
 	"antirobot/servertest"
 	"antirobot/store"
+	"antirobot/store/storetest"
 )
 
 // TestDoSafely: what it has acknowledged is in the store, and it acknowledges nothing else.
@@ -24,7 +25,7 @@ func TestDoSafely(t *testing.T) {
 	inStore := func(want uint64) {
 		t.Helper()
 		var n [1]uint64
-		must(t, f.Read(bg, n[:], []store.Query{query(1)}))
+		must(t, storetest.Read(bg, f, n[:], []store.Query{query(1)}))
 		if n[0] != want {
 			t.Errorf("the store has %d, not %d", n[0], want)
 		}
@@ -123,9 +124,7 @@ func TestReadFailureIsTold(t *testing.T) {
 // Close.
 func TestCloseFlushes(t *testing.T) {
 	backend := store.NewMemoryCounters()
-	cfg := small()
-	cfg.FlushEvery = 64 * time.Millisecond
-	s, err := New(cfg, Deps{Store: backend, Log: zerolog.Nop()})
+	s, err := New(small(), Deps{Store: backend, Log: zerolog.Nop(), flushEvery: 64 * time.Millisecond})
 	must(t, err)
 	must(t, s.Start(bg))
 	slot := store.TenMinutes.Number(time.Now())
@@ -134,7 +133,7 @@ func TestCloseFlushes(t *testing.T) {
 	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 2})
 	must(t, s.Close())
 	dst := make([]uint64, 1)
-	must(t, backend.Read(bg, dst, []store.Query{{Counter: name1(1), Unit: store.TenMinutes, From: slot, To: slot}}))
+	must(t, storetest.Read(bg, backend, dst, []store.Query{{Counter: name1(1), Unit: store.TenMinutes, From: slot, To: slot}}))
 	if dst[0] != 3 {
 		t.Errorf("in the store: %d", dst[0])
 	}

@@ -11,6 +11,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,15 +28,16 @@ import (
 
 // Shingler is the buffer and the cache. Create it with New; safe for concurrent use.
 type Shingler struct {
-	backend  store.Counters
-	cfg      Config
-	log      zerolog.Logger
-	now      func() time.Time
-	limit    int // entries of a table
-	prefixes prefixes
-	cache    cache
-	shards   [shards]shard
-	floors   [2]atomic.Uint32 // by unit: older records were dropped, and are not taken from the cache
+	backend    store.Counters
+	cfg        Config
+	log        zerolog.Logger
+	now        func() time.Time
+	limit      int // entries of a table
+	flushEvery time.Duration
+	prefixes   prefixes
+	cache      cache
+	shards     [shards]shard
+	floors     [2]atomic.Uint32 // by unit: older records were dropped, and are not taken from the cache
 
 	flushMu sync.Mutex // one flush at a time
 	order   []int32    // of the entries of the table in flush; guarded by flushMu
@@ -54,6 +56,8 @@ type Deps struct {
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set // nil: no metrics
+
+	flushEvery time.Duration // 0: the constant
 }
 
 type stats struct {
@@ -77,12 +81,12 @@ func New(cfg Config, d Deps) (*Shingler, error) {
 	}
 	s := &Shingler{
 		backend: d.Store, cfg: cfg, log: d.Log, now: d.Now,
-		limit: cfg.MaxBuffered / shards,
+		limit: cfg.MaxBuffered / shards, flushEvery: cmp.Or(d.flushEvery, flushEvery),
 		cache: cache{c: freecache.NewCache(int(cfg.CacheBytes))},
 		kick:  make(chan int, shards),
 	}
 	if b, ok := d.Store.(shared); ok && b.Shared() {
-		s.cache.expire = int(cfg.CacheTTL / time.Second)
+		s.cache.expire = int(cacheTTL / time.Second)
 	}
 	for i := range s.shards {
 		s.shards[i].active, s.shards[i].flushing = newTable(), newTable()
