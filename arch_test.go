@@ -39,7 +39,7 @@ var allowed = map[string][]string{
 
 	"store/redisstore/redistest": {"servertest"},
 
-	"stream":            {"varint", "identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
+	"stream":            {"store/frames", "varint", "identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
 	"stream/streamtest": {"store", "stream"},
 
 	"bounded":            {},

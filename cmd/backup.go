@@ -17,7 +17,7 @@ func backupCommand() *cobra.Command {
 		Use:   "backup DIR",
 		Short: "Write a consistent copy of a running gateway's data directory",
 		Long: `Ask the gateway on this machine to write a consistent copy of its data directory into DIR, while it goes on:
-the key ring, the token, the store with bans and spent passes, the counters, the journal, the diary and the
+the key ring, the token, the store with bans and spent passes, the counters, the journal, the restart log and the
 training log. DIR must not exist, and must lie in the file system of the data directory: the store's tables are linked, not copied, so that
 the copy takes a moment and little room. Copy DIR to another machine afterwards, as a secret, and remove it.
 

@@ -38,35 +38,35 @@ import (
 
 // Config is the whole configuration. config.example.yaml documents every key.
 type Config struct {
-	Role      string             `mapstructure:"role"` // all, gateway or processor
-	Listen    []Listener         `mapstructure:"listen"`
-	Admin     admin.Config       `mapstructure:"admin"`
-	DataDir   string             `mapstructure:"data_dir"`
-	Keys      Keys               `mapstructure:"keys"`
-	Log       Log                `mapstructure:"log"`
-	Check     proxy.CheckConfig  `mapstructure:"check"`
-	TLS       TLS                `mapstructure:"tls"`
-	HTTP      h1.Config          `mapstructure:"http"`
-	HTTP2     h2.Config          `mapstructure:"http2"`
-	HTTP3     h3.Config          `mapstructure:"http3"`
-	Delay     time.Duration      `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
-	Drain     time.Duration      `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
-	Identity  identity.Config    `mapstructure:"identity"`
-	Lists     cbb.Config         `mapstructure:"lists"`
-	Geo       geo.Config         `mapstructure:"geo"`
-	Captcha   captcha.Config     `mapstructure:"captcha"`
-	Verdict   verdict.Config     `mapstructure:"verdict"`
-	Processor processor.Config   `mapstructure:"processor"`
-	Labels    label.Config       `mapstructure:"labels"`
-	Journal   journal.Config     `mapstructure:"journal"`
-	Alarms    alarm.Config       `mapstructure:"alarms"`
-	Traces    traces.Config      `mapstructure:"traces"`
-	Formula   formula.Config     `mapstructure:"formula"`
-	Store     Store              `mapstructure:"store"`
-	Stream    stream.Config      `mapstructure:"stream"`
-	Diary     stream.DiaryConfig `mapstructure:"diary"`
-	Counters  counter.Config     `mapstructure:"counters"`
-	Message   message.Config     `mapstructure:"message"`
+	Role       string                  `mapstructure:"role"` // all, gateway or processor
+	Listen     []Listener              `mapstructure:"listen"`
+	Admin      admin.Config            `mapstructure:"admin"`
+	DataDir    string                  `mapstructure:"data_dir"`
+	Keys       Keys                    `mapstructure:"keys"`
+	Log        Log                     `mapstructure:"log"`
+	Check      proxy.CheckConfig       `mapstructure:"check"`
+	TLS        TLS                     `mapstructure:"tls"`
+	HTTP       h1.Config               `mapstructure:"http"`
+	HTTP2      h2.Config               `mapstructure:"http2"`
+	HTTP3      h3.Config               `mapstructure:"http3"`
+	Delay      time.Duration           `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
+	Drain      time.Duration           `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
+	Identity   identity.Config         `mapstructure:"identity"`
+	Lists      cbb.Config              `mapstructure:"lists"`
+	Geo        geo.Config              `mapstructure:"geo"`
+	Captcha    captcha.Config          `mapstructure:"captcha"`
+	Verdict    verdict.Config          `mapstructure:"verdict"`
+	Processor  processor.Config        `mapstructure:"processor"`
+	Labels     label.Config            `mapstructure:"labels"`
+	Journal    journal.Config          `mapstructure:"journal"`
+	Alarms     alarm.Config            `mapstructure:"alarms"`
+	Traces     traces.Config           `mapstructure:"traces"`
+	Formula    formula.Config          `mapstructure:"formula"`
+	Store      Store                   `mapstructure:"store"`
+	Stream     stream.Config           `mapstructure:"stream"`
+	RestartLog stream.RestartLogConfig `mapstructure:"restart_log"`
+	Counters   counter.Config          `mapstructure:"counters"`
+	Message    message.Config          `mapstructure:"message"`
 
 	// Defaults are the settings that every service begins with; Services lists what differs, with a name each. Both
 	// are kept as they stand in the file and resolved in order: built-in, defaults, service, path.
@@ -160,33 +160,33 @@ type Path struct {
 // Default returns the defaults: one listener, nothing to protect.
 func Default() Config {
 	return Config{
-		Role:      RoleAll,
-		Listen:    []Listener{{Address: ":8080", Certificates: []hello.CertificateFiles{}}},
-		Admin:     admin.DefaultConfig(),
-		DataDir:   "var",
-		Log:       Log{Level: "info", Access: true, AccessFields: true, AccessLines: 5000},
-		Check:     proxy.DefaultCheckConfig(),
-		TLS:       TLS{ACME: acme.DefaultConfig()},
-		HTTP:      h1.DefaultConfig(),
-		HTTP2:     h2.DefaultConfig(),
-		HTTP3:     h3.DefaultConfig(),
-		Drain:     30 * time.Second,
-		Identity:  identity.DefaultConfig(),
-		Lists:     cbb.DefaultConfig(),
-		Captcha:   captcha.DefaultConfig(),
-		Verdict:   verdict.DefaultConfig(),
-		Processor: processor.DefaultConfig(),
-		Geo:       geo.DefaultConfig(),
-		Labels:    label.DefaultConfig(),
-		Journal:   journal.DefaultConfig(),
-		Traces:    traces.DefaultConfig(),
-		Alarms:    alarm.DefaultConfig(),
-		Formula:   formula.DefaultConfig(),
-		Store:     DefaultStore(),
-		Stream:    stream.DefaultConfig(),
-		Diary:     stream.DefaultDiaryConfig(),
-		Counters:  defaultCounters(),
-		Message:   message.DefaultConfig(),
+		Role:       RoleAll,
+		Listen:     []Listener{{Address: ":8080", Certificates: []hello.CertificateFiles{}}},
+		Admin:      admin.DefaultConfig(),
+		DataDir:    "var",
+		Log:        Log{Level: "info", Access: true, AccessFields: true, AccessLines: 5000},
+		Check:      proxy.DefaultCheckConfig(),
+		TLS:        TLS{ACME: acme.DefaultConfig()},
+		HTTP:       h1.DefaultConfig(),
+		HTTP2:      h2.DefaultConfig(),
+		HTTP3:      h3.DefaultConfig(),
+		Drain:      30 * time.Second,
+		Identity:   identity.DefaultConfig(),
+		Lists:      cbb.DefaultConfig(),
+		Captcha:    captcha.DefaultConfig(),
+		Verdict:    verdict.DefaultConfig(),
+		Processor:  processor.DefaultConfig(),
+		Geo:        geo.DefaultConfig(),
+		Labels:     label.DefaultConfig(),
+		Journal:    journal.DefaultConfig(),
+		Traces:     traces.DefaultConfig(),
+		Alarms:     alarm.DefaultConfig(),
+		Formula:    formula.DefaultConfig(),
+		Store:      DefaultStore(),
+		Stream:     stream.DefaultConfig(),
+		RestartLog: stream.DefaultRestartLogConfig(),
+		Counters:   defaultCounters(),
+		Message:    message.DefaultConfig(),
 	}
 }
 
@@ -254,7 +254,7 @@ func (c *Config) KeyCopy() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "diary", "data_dir", "log.access", "log.access_fields", "log.access_lines",
+	"role", "stream", "restart_log", "data_dir", "log.access", "log.access_fields", "log.access_lines",
 	"admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels",
 	"journal", "alarms", "traces",
 }

@@ -43,7 +43,7 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(model, "An address can begin 100 a second on average, and 1,000 at once (`http.max_handshake_rate`)", map[string]string{"http.max_handshake_rate": "100"})
 	f(model, "Loopback and a token by default", map[string]string{"admin.listen": "127.0.0.1:8079"})
 	f(privacy, "until `processor.forget` (24 hours) after the ban", map[string]string{"processor.forget": "24h0m0s"})
-	f(privacy, "24 hours, at most 128 MiB", map[string]string{"diary.keep": "24h0m0s", "diary.bytes": "134217728"})
+	f(privacy, "24 hours, at most 128 MiB", map[string]string{"restart_log.keep": "24h0m0s", "restart_log.bytes": "134217728"})
 	f(privacy, "14 days; the figures for plots 400 days", map[string]string{"journal.max_age": "336h0m0s", "journal.figures": "9600h0m0s"})
 	f(privacy, "30 days after it was seen last", map[string]string{"verdict.standing.keep": "720h0m0s"})
 	f(privacy, "180 days, unless it is repeated", map[string]string{"labels.keep": "4320h0m0s"})

@@ -60,7 +60,7 @@ func (c *Config) Validate() error {
 	add("counters", c.Counters.Validate())
 	add("message", c.Message.Validate())
 	add("stream", c.Stream.Validate())
-	add("diary", c.Diary.Validate())
+	add("restart_log", c.RestartLog.Validate())
 	errs = append(errs, c.validateRole(), c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
 		bad("keys.secret_file: give one of secret_file and secret_env")

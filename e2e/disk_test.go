@@ -42,14 +42,14 @@ func TestDiskFull(t *testing.T) {
 	eventually(t, "each part has found that the disk is full", func() bool {
 		everybody()
 		text := g.logs.String()
-		return !healthy() && strings.Contains(text, `"part":"diary","error"`) && strings.Contains(text, `"part":"journal","error"`)
+		return !healthy() && strings.Contains(text, `"part":"restart_log","error"`) && strings.Contains(text, `"part":"journal","error"`)
 	})
 	for range 100 {
 		everybody()
 	}
 	g.ban("ip:203.0.113.2", "1h")
 	ask("203.0.113.2", http.StatusFound)
-	for _, part := range []string{"diary", "journal", "store"} {
+	for _, part := range []string{"restart-log", "journal", "store"} {
 		lines := 0
 		for line := range strings.SplitSeq(g.logs.String(), "\n") {
 			if strings.Contains(line, `"part":"`+part+`"`) && strings.Contains(line, "no space left") {

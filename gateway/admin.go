@@ -39,8 +39,8 @@ func (a *Server) openAdmin() (err error) {
 		Sessions: proc, Challenges: status.challenges, Labels: proc, Learning: a.judge.learner, Attack: cacher, Alarms: a.alarms, TracePage: a.Config().Traces.Page,
 		Forget: func(s identity.Subject) (err error) {
 			a.judge.forgetSubject(s)
-			if a.link.diary != nil {
-				_, err = a.link.diary.Erase(s)
+			if a.link.restartLog != nil {
+				_, err = a.link.restartLog.Erase(s)
 			}
 			return err
 		},

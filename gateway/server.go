@@ -121,7 +121,7 @@ func (a *Server) parts() []part {
 		{"counter queue", a.storage.openCounterQueue, a.storage.closeCounterQueue},
 		{"journal", a.openJournal, a.figures.close},
 		{"traces", a.openTraces, a.closeTraces},
-		{"diary", a.link.openDiary, a.link.closeDiary},
+		{"restart_log", a.link.openRestartLog, a.link.closeRestartLog},
 		{"", a.openJudge, func() error { return a.judge.Close() }},
 		{"messages", func() error { return a.messages.open(&a.storage, a.judge) }, a.messages.close},
 		{"stream", func() error { a.link.open(a.storage.store, a.judge); return nil }, a.link.close},
@@ -199,8 +199,8 @@ func (a *Server) openJudge() (err error) {
 	live := &live{
 		part: a.link.part(), losses: a.storage.losses, localLog: a.storage.localLog, banned: a.figures.banned, judged: a.turns.Judged,
 	}
-	if diary := a.link.diary; diary != nil {
-		live.judged, live.waits = func(e *verdict.Event) { a.turns.Judged(e); diary.Add(e) }, true
+	if log := a.link.restartLog; log != nil {
+		live.judged, live.waits = func(e *verdict.Event) { a.turns.Judged(e); log.Add(e) }, true
 	}
 	a.judge, err = newJudge(a.Config(), JudgeDeps{
 		Store: a.storage.store, Counters: a.storage.store.counters, Keys: a.storage.keys, Log: a.Logger, Metrics: a.set,

@@ -19,12 +19,12 @@ import (
 // one.
 type link struct {
 	*base
-	stream    stream.Stream     // nil: this process does everything
-	publisher *stream.Publisher // of a gateway that does not judge by itself
-	consumer  *stream.Consumer  // of a processor
-	diary     *stream.Diary     // of a process that does everything; nil: off
-	recall    sync.Once
-	beating   context.CancelFunc // ends the beats of a processor, and waits for it
+	stream     stream.Stream      // nil: this process does everything
+	publisher  *stream.Publisher  // of a gateway that does not judge by itself
+	consumer   *stream.Consumer   // of a processor
+	restartLog *stream.RestartLog // of a process that does everything; nil: off
+	recall     sync.Once
+	beating    context.CancelFunc // ends the beats of a processor, and waits for it
 }
 
 // part returns this process's part of the work.
@@ -62,26 +62,26 @@ func (l *link) open(backend *Backend, j *Judge) {
 	l.consumer = stream.NewConsumer(l.stream, stream.ConsumerDeps{Judge: proc.Process, Log: l.Logger("stream"), Metrics: l.set})
 }
 
-// openDiary opens the restart log of a process that judges by itself.
-func (l *link) openDiary() error {
-	cfg := l.Config().Diary
+// openRestartLog opens the restart log of a process that judges by itself.
+func (l *link) openRestartLog() error {
+	cfg := l.Config().RestartLog
 	if l.Config().Role != config.RoleAll || cfg.Keep == 0 || !l.Config().Processor.Enabled || l.Config().Store.URL == config.MemoryURL {
 		return nil
 	}
-	y, err := stream.OpenDiary(cfg, stream.DiaryDeps{Dir: l.inDataDir("diary"), Log: l.Logger("diary"), Metrics: l.set})
+	y, err := stream.OpenRestartLog(cfg, stream.RestartLogDeps{Dir: l.inDataDir("restart-log"), Log: l.Logger("restart_log"), Metrics: l.set})
 	if err != nil {
-		l.log.Error().Err(err).Msg("there is no diary: a restart forgets what is known of visitors")
+		l.log.Error().Err(err).Msg("there is no restart log: a restart will not know visitors")
 		return nil
 	}
-	l.diary = y
+	l.restartLog = y
 	return nil
 }
 
-func (l *link) closeDiary() error {
-	if l.diary == nil {
+func (l *link) closeRestartLog() error {
+	if l.restartLog == nil {
 		return nil
 	}
-	return l.diary.Close()
+	return l.restartLog.Close()
 }
 
 // beatEvery is how often a processor tells gateways that it works.
@@ -155,7 +155,7 @@ func (l *link) sink(proc *processor.Processor) verdict.Sink {
 
 // prepare prepares for other services. Each process numbers them in its own way; all use the same names.
 func (l *link) prepare(s *services, j *Judge) (commit func(), err error) {
-	if l.stream == nil && l.diary == nil {
+	if l.stream == nil && l.restartLog == nil {
 		return func() {}, nil
 	}
 	keys := make(map[uint16]string, len(j.indexes.numbers))
@@ -173,11 +173,11 @@ func (l *link) prepare(s *services, j *Judge) (commit func(), err error) {
 	switch {
 	case l.publisher != nil:
 		return l.publisher.Prepare(services), nil
-	case l.diary != nil:
-		use := l.diary.Prepare(services)
+	case l.restartLog != nil:
+		use := l.restartLog.Prepare(services)
 		return func() {
 			use()
-			l.recall.Do(func() { j.Processors[0].Recall(l.diary.Read) }) // with the first services
+			l.recall.Do(func() { j.Processors[0].Recall(l.restartLog.Read) }) // with the first services
 		}, nil
 	}
 	use := l.consumer.Prepare(services)

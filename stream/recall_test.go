@@ -48,10 +48,10 @@ func thinks(t *testing.T, d processor.Deps) (*processor.Processor, *stream.Servi
 	return p, services, th
 }
 
-// openDiary opens the diary of a directory at a time.
-func openDiary(t *testing.T, dir string, now time.Time, services *stream.Services) *stream.Diary {
+// openRestartLog opens the restart log of a directory at a time.
+func openRestartLog(t *testing.T, dir string, now time.Time, services *stream.Services) *stream.RestartLog {
 	t.Helper()
-	y, err := stream.OpenDiary(stream.DefaultDiaryConfig(), stream.DiaryDeps{Dir: dir, Metrics: metrics.NewSet(), Now: func() time.Time { return now }})
+	y, err := stream.OpenRestartLog(stream.DefaultRestartLogConfig(), stream.RestartLogDeps{Dir: dir, Metrics: metrics.NewSet(), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func openDiary(t *testing.T, dir string, now time.Time, services *stream.Service
 	return y
 }
 
-// TestARestartThinksAlike: a process that has read its diary thinks of each visitor what one that has run all the time thinks, with
+// TestARestartThinksAlike: a process that has read its restart log thinks of each visitor what one that has run all the time thinks, with
 // the same factors. Within a day: who has come on a second one is known in the store, and the past is read knowing it.
 func TestARestartThinksAlike(t *testing.T) {
 	list := visits(40)
@@ -85,7 +85,7 @@ func TestARestartThinksAlike(t *testing.T) {
 
 	dir := t.TempDir()
 	first, services, _ := thinks(t, processor.Deps{})
-	y := openDiary(t, dir, end, services)
+	y := openRestartLog(t, dir, end, services)
 	for i := range day[:half] {
 		first.Process(&day[i])
 		y.Add(&day[i])
@@ -96,7 +96,7 @@ func TestARestartThinksAlike(t *testing.T) {
 
 	var judged sync.WaitGroup
 	judged.Add(len(day) - half)
-	y = openDiary(t, dir, end, services)
+	y = openRestartLog(t, dir, end, services)
 	defer y.Close()
 	second, _, got := thinks(t, processor.Deps{Judged: func(e *verdict.Event) { y.Add(e); judged.Done() }, Waits: true})
 	if err := second.Start(context.Background()); err != nil {
@@ -152,8 +152,8 @@ func TestRecallEnds(t *testing.T) {
 	}
 }
 
-// BenchmarkDiary writes down b.N events, and judges them once more: what each costs, beside judging alone.
-func BenchmarkDiary(b *testing.B) {
+// BenchmarkRestartLog writes down b.N events, and judges them once more: what each costs, beside judging alone.
+func BenchmarkRestartLog(b *testing.B) {
 	list := visits(1 << 16)
 	at := func(i int) *verdict.Event {
 		e := &list[i%len(list)]
@@ -168,8 +168,8 @@ func BenchmarkDiary(b *testing.B) {
 	})
 	dir := b.TempDir()
 	_, services := judge(b, processor.Deps{})
-	open := func(b *testing.B) *stream.Diary {
-		y, err := stream.OpenDiary(stream.DiaryConfig{Keep: 24 * time.Hour, Bytes: 1 << 30}, stream.DiaryDeps{Dir: dir, Metrics: metrics.NewSet()})
+	open := func(b *testing.B) *stream.RestartLog {
+		y, err := stream.OpenRestartLog(stream.RestartLogConfig{Keep: 24 * time.Hour, Bytes: 1 << 30}, stream.RestartLogDeps{Dir: dir, Metrics: metrics.NewSet()})
 		if err != nil {
 			b.Fatal(err)
 		}

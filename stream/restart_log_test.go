@@ -3,8 +3,6 @@ package stream
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
-	"hash/crc32"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,41 +12,42 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/store/frames"
 	"antirobot/verdict"
 )
 
-// diaryWorld is a directory with a clock.
-type diaryWorld struct {
+// logWorld is a directory with a clock.
+type logWorld struct {
 	t   *testing.T
-	cfg DiaryConfig
+	cfg RestartLogConfig
 	dir string
 	log bytes.Buffer
 
-	clock sync.Mutex // diaries read it in goroutines of their own
+	clock sync.Mutex // logs read it in goroutines of their own
 	at    time.Time
 }
 
-func (w *diaryWorld) now() time.Time {
+func (w *logWorld) now() time.Time {
 	w.clock.Lock()
 	defer w.clock.Unlock()
 	return w.at
 }
 
 // pass lets time pass, and returns the time after it.
-func (w *diaryWorld) pass(d time.Duration) time.Time {
+func (w *logWorld) pass(d time.Duration) time.Time {
 	w.clock.Lock()
 	defer w.clock.Unlock()
 	w.at = w.at.Add(d)
 	return w.at
 }
 
-func newDiaryWorld(t *testing.T) *diaryWorld {
-	return &diaryWorld{t: t, cfg: DiaryConfig{Keep: time.Hour, Bytes: diaryFiles * diaryBatch}, dir: filepath.Join(t.TempDir(), "diary"), at: time.Now()}
+func newLogWorld(t *testing.T) *logWorld {
+	return &logWorld{t: t, cfg: RestartLogConfig{Keep: time.Hour, Bytes: logFiles * logBatch}, dir: filepath.Join(t.TempDir(), "log"), at: time.Now()}
 }
 
-func (w *diaryWorld) open() *Diary {
+func (w *logWorld) open() *RestartLog {
 	w.t.Helper()
-	y, err := OpenDiary(w.cfg, DiaryDeps{Dir: w.dir, Now: w.now, Log: zerolog.New(&w.log), Metrics: metrics.NewSet()})
+	y, err := OpenRestartLog(w.cfg, RestartLogDeps{Dir: w.dir, Now: w.now, Log: zerolog.New(&w.log), Metrics: metrics.NewSet()})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -58,7 +57,7 @@ func (w *diaryWorld) open() *Diary {
 }
 
 // add writes events that are so old, each with its number as its path.
-func (w *diaryWorld) add(y *Diary, ages ...time.Duration) {
+func (w *logWorld) add(y *RestartLog, ages ...time.Duration) {
 	w.t.Helper()
 	for i, age := range ages {
 		e := typical(i)
@@ -70,7 +69,7 @@ func (w *diaryWorld) add(y *Diary, ages ...time.Duration) {
 	}
 }
 
-func (w *diaryWorld) read(y *Diary) (paths []uint64) {
+func (w *logWorld) read(y *RestartLog) (paths []uint64) {
 	w.t.Helper()
 	n := y.Read(context.Background(), func(e *verdict.Event) {
 		if !e.Past || !e.Again || e.N == 0 {
@@ -84,7 +83,7 @@ func (w *diaryWorld) read(y *Diary) (paths []uint64) {
 	return paths
 }
 
-func (w *diaryWorld) want(got []uint64, want ...uint64) {
+func (w *logWorld) want(got []uint64, want ...uint64) {
 	w.t.Helper()
 	if len(got) != len(want) {
 		w.t.Fatalf("read %v, want %v", got, want)
@@ -96,9 +95,9 @@ func (w *diaryWorld) want(got []uint64, want ...uint64) {
 	}
 }
 
-// TestDiary: what was written before this start is read once, in order; what is too old is not, nor what a clock that was ahead wrote.
-func TestDiary(t *testing.T) {
-	w := newDiaryWorld(t)
+// TestRestartLog: what was written before this start is read once, in order; what is too old is not, nor what a clock that was ahead wrote.
+func TestRestartLog(t *testing.T) {
+	w := newLogWorld(t)
 	y := w.open()
 	w.want(w.read(y))
 	w.add(y, 61*time.Minute, 59*time.Minute, time.Minute, -time.Minute)
@@ -109,8 +108,8 @@ func TestDiary(t *testing.T) {
 	w.want(w.read(w.open()), 1, 2, 0)
 }
 
-// TestDiaryOfDamage: of a file that was not finished, or that a disk has damaged, what stands before is read, and of other files all.
-func TestDiaryOfDamage(t *testing.T) {
+// TestRestartLogOfDamage: a damaged batch is skipped, and no other.
+func TestRestartLogOfDamage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		damage func(b []byte) []byte
@@ -120,12 +119,12 @@ func TestDiaryOfDamage(t *testing.T) {
 		{"cut", func(b []byte) []byte { return b[:len(b)-1] }, 0},
 		{"cut in the frame", func(b []byte) []byte { return append(b, 1, 2, 3) }, 1},
 		{"a bit", func(b []byte) []byte { b[len(b)-5] ^= 4; return b }, 0},
-		{"a length", func(b []byte) []byte { b[3] = 0xff; return b }, 0},
+		{"a length", func(b []byte) []byte { b[5] = 0xff; return b }, 0},
 		{"empty", func([]byte) []byte { return nil }, 0},
 		{"twice", func(b []byte) []byte { return append(b, b...) }, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := newDiaryWorld(t)
+			w := newLogWorld(t)
 			w.add(w.open(), time.Minute)
 			files, err := w.open().files()
 			if err != nil || len(files) != 1 {
@@ -148,9 +147,9 @@ func TestDiaryOfDamage(t *testing.T) {
 	}
 }
 
-// TestDiaryIsBounded: the directory never takes more than its bytes, and the newest events are the ones that stay.
-func TestDiaryIsBounded(t *testing.T) {
-	w := newDiaryWorld(t)
+// TestRestartLogIsBounded: the directory never takes more than its bytes, and the newest events are the ones that stay.
+func TestRestartLogIsBounded(t *testing.T) {
+	w := newLogWorld(t)
 	y := w.open()
 	const many = 30_000
 	for i := range many {
@@ -173,7 +172,7 @@ func TestDiaryIsBounded(t *testing.T) {
 		}
 		size += info.Size()
 	}
-	if size > w.cfg.Bytes+diaryBatch || size < w.cfg.Bytes*3/4 || y.errors.Get() != 0 {
+	if size > w.cfg.Bytes+logBatch || size < w.cfg.Bytes*3/4 || y.errors.Get() != 0 {
 		t.Errorf("%d bytes in %d files, of %d; %d errors", size, len(files), w.cfg.Bytes, y.errors.Get())
 	}
 	got := w.read(w.open())
@@ -188,9 +187,9 @@ func TestDiaryIsBounded(t *testing.T) {
 	}
 }
 
-// TestDiaryWithoutDisk: what can't be written is counted and told, and written again once that works.
-func TestDiaryWithoutDisk(t *testing.T) {
-	w := newDiaryWorld(t)
+// TestRestartLogWithoutDisk: what can't be written is counted and told, and written again once that works.
+func TestRestartLogWithoutDisk(t *testing.T) {
+	w := newLogWorld(t)
 	y := w.open()
 	if err := os.RemoveAll(w.dir); err != nil {
 		t.Fatal(err)
@@ -211,9 +210,9 @@ func TestDiaryWithoutDisk(t *testing.T) {
 	}
 }
 
-// TestDiaryErases: what names a subject is gone from the files, whether they are finished or not, and the rest is read as before.
-func TestDiaryErases(t *testing.T) {
-	w := newDiaryWorld(t)
+// TestRestartLogErases: what names a subject is gone from the files, whether they are finished or not, and the rest is read as before.
+func TestRestartLogErases(t *testing.T) {
+	w := newLogWorld(t)
 	w.add(w.open(), 3*time.Minute, 2*time.Minute)
 	w.pass(time.Second)
 	y := w.open()
@@ -243,23 +242,23 @@ func TestDiaryErases(t *testing.T) {
 	w.want(w.read(w.open()), 0, 10, 12, 13, 0)
 }
 
-func FuzzDiary(f *testing.F) {
+func FuzzRestartLog(f *testing.F) {
 	e := typical(1)
 	batch := appendEvent(appendHead(nil, head{1, 2, 3}), &e, 1, 3)
-	whole := binary.LittleEndian.AppendUint32(nil, uint32(len(batch)))
-	f.Add(append(binary.LittleEndian.AppendUint32(whole, crc32.Checksum(batch, castagnoli)), batch...))
+	f.Add(frames.Append(nil, batch))
 	f.Add(batch)
-	f.Add([]byte{4, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		y := new(Diary)
-		y.Prepare(testServices(t))()
-		_ = y.readBatches(bytes.NewReader(data), func(e *verdict.Event) bool {
-			if e.N == 0 {
-				t.Error("an event without subjects")
-			}
-			return true
+		l := new(RestartLog)
+		l.Prepare(testServices(t))()
+		_ = batches(bytes.NewReader(data), func(batch []byte) error {
+			return l.readBatch(batch, func(e *verdict.Event) error {
+				if e.N == 0 {
+					t.Error("an event without subjects")
+				}
+				return nil
+			})
 		})
 		_, _, _ = without(data, typical(1).Subjects[0])
-		_, _ = y.readBatch(data, func(e *verdict.Event) bool { return e.N != 0 })
+		_ = l.readBatch(data, func(*verdict.Event) error { return nil })
 	})
 }

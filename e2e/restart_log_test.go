@@ -37,11 +37,11 @@ services:
 	read(12)
 	g.kill(syscall.SIGTERM)
 	g.run()
-	eventually(t, "the past is known", func() bool { return g.metric("antirobot_diary_read_total") >= 12 })
-	before := diarySize(t, g.dir)
+	eventually(t, "the past is known", func() bool { return g.metric("antirobot_restart_log_read_total") >= 12 })
+	before := logSize(t, g.dir)
 	read(12)
-	eventually(t, "they are judged", func() bool { return g.metric("antirobot_diary_events_total") >= 12 })
-	eventually(t, "and written down", func() bool { return diarySize(t, g.dir) > before+12*80 })
+	eventually(t, "they are judged", func() bool { return g.metric("antirobot_restart_log_events_total") >= 12 })
+	eventually(t, "and written down", func() bool { return logSize(t, g.dir) > before+12*80 })
 	g.kill(syscall.SIGKILL)
 	g.run()
 	eventually(t, "the robot is stopped", func() bool { return next() != 200 || page > 40 })
@@ -51,31 +51,31 @@ services:
 	g.api("DELETE", "/api/bans?subject=ip:198.51.100.7&service=*", nil)
 	g.kill(syscall.SIGTERM)
 	g.run()
-	eventually(t, "the past is known", func() bool { return g.metric("antirobot_diary_read_total") > 30 })
+	eventually(t, "the past is known", func() bool { return g.metric("antirobot_restart_log_read_total") > 30 })
 	if status := next(); status != 200 {
 		t.Errorf("%d after the ban was lifted and a restart", status)
 	}
 	g.api("DELETE", "/api/subjects/ip:198.51.100.7", nil)
-	for _, f := range diaryFiles(t, g.dir) {
+	for _, f := range logFiles(t, g.dir) {
 		if b, err := os.ReadFile(f); err != nil || bytes.Contains(b, []byte{198, 51, 100, 7}) {
 			t.Errorf("%s names who was erased; %v", f, err)
 		}
 	}
 }
 
-func diaryFiles(t *testing.T, dir string) []string {
+func logFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "diary", "*"))
+	files, err := filepath.Glob(filepath.Join(dir, "restart-log", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return files
 }
 
-// diarySize returns how many bytes are written down in a data directory.
-func diarySize(t *testing.T, dir string) (n int64) {
+// logSize returns how many bytes are written down in a data directory.
+func logSize(t *testing.T, dir string) (n int64) {
 	t.Helper()
-	for _, f := range diaryFiles(t, dir) {
+	for _, f := range logFiles(t, dir) {
 		if info, err := os.Stat(f); err == nil {
 			n += info.Size()
 		}
