@@ -49,7 +49,7 @@ func TestDiskFull(t *testing.T) {
 	}
 	g.ban("ip:203.0.113.2", "1h")
 	ask("203.0.113.2", http.StatusFound)
-	for _, part := range []string{"restart-log", "journal", "store"} {
+	for _, part := range []string{"restart_log", "journal", "store"} {
 		lines := 0
 		for line := range strings.SplitSeq(g.logs.String(), "\n") {
 			if strings.Contains(line, `"part":"`+part+`"`) && strings.Contains(line, "no space left") {
