@@ -83,7 +83,7 @@ const bodyProblem = "problem"
 
 // readPosted reads the fields of the body that rules ask for, if the request is on one of the service's routes. The body
 // stays as it is, to be sent on. What can't be read is a problem that rules can ask for, not an answer.
-func (j *journey) readPosted() {
+func (j *moderation) readPosted() {
 	if len(j.svc.bodies) == 0 {
 		return
 	}
@@ -104,7 +104,7 @@ func (j *journey) readPosted() {
 
 // claimedBody returns the route that the request is on by a method that it claims; nil for none. If its body can't be read,
 // it may claim any.
-func (j *journey) claimedBody() *bodyRoute {
+func (j *moderation) claimedBody() *bodyRoute {
 	if !j.mayClaim() {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (j *journey) claimedBody() *bodyRoute {
 	return nil
 }
 
-func (j *journey) readBodyOf(b *bodyRoute) {
+func (j *moderation) readBodyOf(b *bodyRoute) {
 	p := posted{header: j.headerValues, query: string(j.view.Query)}
 	p.body, p.err = j.x.ReadBodyBy(b.read.MaxBody, time.Now().Add(b.timeout))
 	switch {
@@ -157,6 +157,6 @@ func (j *journey) readBodyOf(b *bodyRoute) {
 }
 
 // post adds a field for rules; of two of one name the first is read.
-func (j *journey) post(name, value string) {
+func (j *moderation) post(name, value string) {
 	j.view.Posted = append(j.view.Posted, request.Field{Name: []byte(name), Value: []byte(value)})
 }

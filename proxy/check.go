@@ -56,7 +56,11 @@ func NewCheck(cfg CheckConfig, g *Gateway) (*Check, error) {
 		return nil, err
 	}
 	commit()
-	c.pool.New = func() any { return new(checkCall) }
+	c.pool.New = func() any {
+		k := &checkCall{}
+		k.join()
+		return k
+	}
 	for _, style := range [...]string{styleVerdict, styleForward, styleChallenge, styleFull, styleAnswer} {
 		for _, answer := range [...]string{answerHuman, answerCaptcha, answerBlocked, answerOwn, answerError, answerRefused, answerLearned} {
 			c.count[checkOutcome{style, answer}] = c.core.deps.Metrics.GetOrCreateCounter(
@@ -331,7 +335,7 @@ func (k *checkCall) full() {
 	k.decide()
 	k.ask.Tight = !k.rules.roomy
 	if len(k.svc.routes) > 0 { // only in this style is the body here
-		k.judgeMessage()
+		k.moderation.judgeMessage()
 	}
 	if k.stops(true) {
 		k.answered = answerOf(&k.decision)
@@ -352,9 +356,9 @@ func (k *checkCall) report() {
 		k.learn(took)
 	}
 	if k.core.deps.Access != nil {
-		k.logAccess(took)
+		k.reporter.logAccess(took)
 	}
-	k.offerTrace()
+	k.reporter.offerTrace()
 }
 
 func (k *checkCall) learn(took time.Duration) {
@@ -362,27 +366,27 @@ func (k *checkCall) learn(took time.Duration) {
 		return
 	}
 	if k.declined {
-		k.count(took)
+		k.reporter.count(took)
 		return
 	}
-	k.remember() // first, so that the decision can be found
+	k.reporter.remember() // first, so that the decision can be found
 	switch {
 	case k.answered == answerOwn:
-		k.tell(took)
-		k.count(took)
+		k.reporter.tell(took)
+		k.reporter.count(took)
 	case k.style == styleChallenge:
 		if k.outcome != captcha.OutcomeNone {
-			k.tell(took)
+			k.reporter.tell(took)
 		}
 	case k.style != styleFull || k.answered == answerHuman:
-		k.told(&Facts{Kind: KindOf(k.outcome), Advised: true})
-		k.count(took)
+		k.reporter.told(&Facts{Kind: KindOf(k.outcome), Advised: true})
+		k.reporter.count(took)
 	default:
-		k.tell(took)
-		k.count(took)
+		k.reporter.tell(took)
+		k.reporter.count(took)
 	}
 	if k.core.deps.Journal != nil && (k.style != styleChallenge || k.outcome != captcha.OutcomeNone) {
-		k.note(took)
+		k.reporter.note(took)
 	}
 }
 

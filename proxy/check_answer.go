@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -15,11 +17,11 @@ func (k *checkCall) human(extra ...captcha.HeaderField) {
 	j := &k.journey
 	k.answered = answerHuman
 	j.goOn()
-	j.fields = append(append(j.answerFields(nil), j.cookieFields()...),
+	j.fields = append(append(j.relay.answerFields(nil), j.relay.cookieFields()...),
 		request.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)},
 		request.Field{Name: nameReason, Value: []byte(j.decision.Cause.String())},
 		request.Field{Name: nameRequestID, Value: j.idText[:]})
-	j.fields = j.appendMarks(j.fields)
+	j.fields = j.relay.appendMarks(j.fields)
 	j.fields = appendFields(j.fields, extra)
 	k.send(200, nil)
 }
@@ -170,3 +172,73 @@ var (
 	nameContentType = []byte("Content-Type")
 	textPlain       = []byte("text/plain; charset=utf-8")
 )
+
+// answerHeader is the field in which a balancer reports the service's answer: status and Content-Type.
+const answerHeader = "X-Antirobot-Answer"
+
+// learnAnswer takes a balancer's report of the service's answer to a request, after it was given. It decides nothing and
+// counts against nobody: it shows what the path is. A balancer that hands on the visitor's query with its questions reports nothing.
+func (k *checkCall) learnAnswer(call *request.View) {
+	if len(k.view.Query) > 0 && bytes.Equal(call.Query, k.view.Query) {
+		k.refuse(400, "the query of the call is the visitor's own: the balancer must set it")
+		return
+	}
+	var value []byte
+	for i := range call.Fields {
+		if !is(&call.Fields[i], answerHeader) {
+			continue
+		}
+		if value != nil {
+			k.refuse(400, answerHeader+" comes twice")
+			return
+		}
+		value = call.Fields[i].Value
+	}
+	code, contentType, _ := bytes.Cut(bytes.TrimSpace(value), []byte{' '})
+	status, err := strconv.Atoi(string(code))
+	if err != nil || status < 100 || status > 999 {
+		k.refuse(400, answerHeader+" must say status and type of the answer, such as: 200 text/html")
+		return
+	}
+	k.core.deps.Resolver.Answered(k.view, k.svc.Identity, status, k.svc.drop)
+	k.core.pages.note(k.svc.Name, k.view, status, bytes.TrimSpace(contentType))
+	k.core.deps.Decider.Answered(k.view, k.svc.Verdict, status, bytes.TrimSpace(contentType))
+	if r, ok := k.svc.Verdict.Rules.(verdict.AnswerRules); ok {
+		r.Answered(k.view, &k.id, k.svc.Verdict, &verdict.Answer{Status: status, ContentType: bytes.TrimSpace(contentType), Bytes: -1})
+	}
+	k.answered = answerLearned
+	k.fields = append(k.fields[:0], request.Field{Name: nameRequestID, Value: k.idText[:]})
+	k.send(204, nil)
+}
+
+// roundsFrom is how many challenge calls in a row find a human before that is no coincidence: bans that end between a question and its
+// challenge call are rare, and other visitors ask meanwhile.
+const roundsFrom = 5
+
+// rounds notices a balancer that sends its requests here without asking about them, as in style full, where the style is verdict: each
+// human is led to the same URL again and again, and no question ever comes.
+type rounds struct {
+	n atomic.Int32 // challenge calls that found a human since a question came, or one that did not
+	seldom
+}
+
+// end notes that the balancer asks, or that somebody was stopped. Nearly always it only reads.
+func (r *rounds) end() {
+	if r.n.Load() != 0 {
+		r.n.Store(0)
+	}
+}
+
+// again notes a challenge call that found a human, and reports whether that is to be logged now.
+func (r *rounds) again(at time.Time) bool {
+	if r.n.Add(1) < roundsFrom {
+		return false
+	}
+	return r.due(at)
+}
+
+// isQuestion reports whether a call of style full is a question of style verdict: its path is judged then, not the visitor's.
+func (k *checkCall) isQuestion() bool {
+	call := &k.x.View
+	return string(call.Path) == k.rules.path && (call.Get("X-Forwarded-Uri") != nil || call.Get("X-Original-URI") != nil)
+}

@@ -121,7 +121,7 @@ func (c *Case) Decision() *verdict.Decision { return &c.decision }
 // ambiguous. With a service the status is 0.
 func (c *Case) Route() (status int, problem string) {
 	c.paths.Read(c.view.Path)
-	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, c.asksForPart())
+	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, asksForPart(c.view))
 	if c.svc != nil && c.under.addRewritten(c.snap.Router, c.view) {
 		c.svc = c.under.service()
 	}
@@ -138,9 +138,9 @@ func (c *Case) Route() (status int, problem string) {
 	return 0, ""
 }
 
-// asksForPart reports whether the path is the name of a part of a page, and no other method than a page's is used.
-func (c *Case) asksForPart() bool {
-	return (string(c.view.Method) == "GET" || string(c.view.Method) == "HEAD") && c.view.NamesPart()
+// asksForPart reports whether a GET or HEAD names a subresource.
+func asksForPart(v *request.View) bool {
+	return (string(v.Method) == "GET" || string(v.Method) == "HEAD") && v.NamesPart()
 }
 
 // Identify identifies the client. An XML partner asks on behalf of its user, whom it names.
@@ -187,8 +187,8 @@ func (c *Case) conclude(watch bool) {
 	}
 	c.view.WellKnown = c.svc.isNamedSitemap(c.view)
 	c.judge(watch)
-	c.limitProgram(watch)
-	c.limitPreflight(watch)
+	c.core.programs.limit(c, watch)
+	c.core.programs.limitPreflight(c, watch)
 }
 
 // Visit asks for the verdict on a visit to one of the gateway's own pages, as in mode observe: it costs nothing and stops
@@ -279,7 +279,7 @@ func (c *Case) blocked(q *captcha.Request) captcha.Response {
 		return c.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
 	}
 	if c.decision.Queue() != nil {
-		return c.queued(q)
+		return c.snap.Captcha.Queued(q, c.kind().page())
 	}
 	if r := c.decision.Throttle(); r != nil {
 		return c.snap.Captcha.Throttled(q, r.Wait, c.reads())
@@ -386,7 +386,7 @@ func (c *Case) Tell(f *Facts) bool {
 		return false
 	}
 	e := &c.event
-	c.decision.Event(e, c.view, &c.id, c.charged())
+	c.decision.Event(e, c.view, &c.id, c.under.charged(c.svc))
 	e.Asked = c.asksFor()
 	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)

@@ -19,9 +19,9 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 	if blocked {
 		j.decision.Mode = verdict.Enforce // it is stopped here, too, and its story says so
 	}
-	j.remember()
+	j.reporter.remember()
 	if e == captcha.EndpointPage || e == captcha.EndpointCheck {
-		j.rememberOwn()
+		j.reporter.rememberOwn()
 	}
 	if blocked {
 		if e == captcha.EndpointPage {
@@ -58,7 +58,7 @@ func (j *journey) comesBack() bool {
 		return false
 	}
 	j.ownPage = true
-	j.remember()
+	j.reporter.remember()
 	j.finish(a)
 	return true
 }
@@ -70,7 +70,7 @@ func (j *journey) finish(a captcha.Response) {
 		j.core.deps.Decider.Issued(&a.Pass, j.view, &j.id)
 	}
 	if a.Resend != nil {
-		if p := j.pass(&a); p != nil { // with which the form goes on
+		if p := j.relay.pass(&a); p != nil { // with which the form goes on
 			j.snap.Captcha.CameBack([]spravka.Pass{*p})
 		}
 		j.resend(&a)
@@ -94,7 +94,7 @@ func (j *journey) enforce() {
 		} else if !j.readBody(q, c.FormLimit()) {
 			return
 		}
-		a = j.challengeMessage(q)
+		a = j.moderation.challengeMessage(q)
 	} else {
 		if j.kind() == kindForm && !j.readBody(q, c.FormLimit()) {
 			return
@@ -127,7 +127,7 @@ func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 // answer sends an answer of the gateway itself. Its fields are complete except for those common to all own answers.
 func (j *journey) answer(a captcha.Response) {
 	j.status = a.Status
-	j.noteRefusal()
+	j.reporter.noteRefusal()
 	j.fields = appendFields(j.fields[:0], a.Header)
 	if a.Get("Cache-Control") == "" {
 		j.fields = append(j.fields, request.Field{Name: nameCacheControl, Value: noStore})
@@ -135,7 +135,7 @@ func (j *journey) answer(a captcha.Response) {
 	if a.Get("X-Request-Id") == "" {
 		j.fields = append(j.fields, request.Field{Name: nameRequestID, Value: j.idText[:]})
 	}
-	if hsts := j.hsts(); hsts != nil {
+	if hsts := j.relay.hsts(); hsts != nil {
 		j.fields = append(j.fields, request.Field{Name: nameHSTS, Value: hsts})
 	}
 	j.result.BytesOut = int64(len(a.Body))
@@ -149,4 +149,66 @@ func appendFields(dst []request.Field, header []captcha.HeaderField) []request.F
 		dst = append(dst, request.Field{Name: []byte(h.Name), Value: []byte(h.Value)})
 	}
 	return dst
+}
+
+// redirect sends a page's visitor to the captcha page. If only one client of the address is to be asked, and the browser
+// has no name of ours yet, it is given one: with that it is somebody else, and is led back.
+func (c *Case) redirect(q *captcha.Request) captcha.Response {
+	cookie := c.name()
+	q.Named = cookie != nil
+	a := c.snap.Captcha.Redirect(q)
+	if q.Named {
+		a.Header = append(a.Header, captcha.HeaderField{Name: string(nameSetCookie), Value: string(cookie)})
+	}
+	return a
+}
+
+// name returns the browser cookie for a visitor who may be taken for the one client that is asked; nil for none.
+func (c *Case) name() []byte {
+	if _, has := c.id.Browser(); has || !c.decision.OneClient() {
+		return nil
+	}
+	return c.Cookie()
+}
+
+// Named returns the browser cookie that a refused request was given, as the value of Set-Cookie; nil for none. With it the
+// visitor is led back at once. It is valid until the next call.
+func (c *Case) Named() []byte {
+	if !c.ask.Named {
+		return nil
+	}
+	return c.cookie
+}
+
+// Answer answers a request for one of the gateway's own pages, and opens the allowance of a pass that is earned there; body is
+// what was posted.
+func (c *Case) Answer(body []byte) captcha.Response {
+	q := c.request()
+	q.Body = body
+	a := ownPage(c.snap.Captcha, c.Own(), q)
+	if a.Outcome == captcha.OutcomeSolved {
+		c.core.deps.Decider.Issued(&a.Pass, c.view, &c.id)
+	}
+	return a
+}
+
+func ownPage(c *captcha.Captcha, e captcha.Endpoint, q *captcha.Request) captcha.Response {
+	switch e {
+	case captcha.EndpointPage:
+		return c.Page(q)
+	case captcha.EndpointCheck:
+		return c.Check(q)
+	case captcha.EndpointEvidence:
+		return c.Evidence(q)
+	case captcha.EndpointEvidenceScript:
+		return c.EvidenceScript(q)
+	case captcha.EndpointXCheck:
+		return c.XCheck(q)
+	case captcha.EndpointImage:
+		return c.Image(q)
+	case captcha.EndpointAudio:
+		return c.Audio(q)
+	default:
+		return c.Static(q, string(q.View.Path))
+	}
 }

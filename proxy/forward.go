@@ -2,9 +2,12 @@ package proxy
 
 import (
 	"errors"
+	"io"
+	"slices"
 
 	"antirobot/captcha"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/insert"
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/label"
@@ -83,8 +86,35 @@ func serviceMayNotSendHSTS(name []byte) bool {
 	return serviceMayNotSend(name) || len(name) == len(nameHSTS) && request.EqualFold(name, "Strict-Transport-Security")
 }
 
+// relay is what a journey tells its service, and makes of the service's answer. The functions are bound once.
+type relay struct {
+	*journey
+
+	options   h1.ForwardOptions
+	hold      func([]byte) bool               // withholds
+	head      func(h1.Result)                 // journey.begun
+	onlyPart  func(int, []request.Field) bool // journey.onlyParts
+	noPage    func(int, []request.Field) bool // journey.holdsPage
+	unblocked func() bool                     // isUnblocked
+	insertion *insert.Insertion               // into the page that the service answers with
+	required  captcha.Step                    // what the service's withheld answer asks for
+	resent    bool                            // the request was carried through a captcha
+	sent      []request.Field                 // to the service
+	own       [1]request.Field                // in an answer that no shared cache may keep
+	passed    []byte                          // what the service is told about the visitor's pass
+}
+
+func (j *relay) end() {
+	clear(j.own[:])
+	clear(j.sent)
+	j.options, j.required = h1.ForwardOptions{}, 0
+	if j.insertion != nil {
+		j.insertion.Page = insert.Page{}
+	}
+}
+
 // hsts returns the Strict-Transport-Security of the answer; nil: it gets none of ours.
-func (j *journey) hsts() []byte {
+func (j *relay) hsts() []byte {
 	if j.svc == nil || j.svc.Config.HSTS == "" || j.id.Proto != "https" {
 		return nil
 	}
@@ -94,44 +124,44 @@ func (j *journey) hsts() []byte {
 // forward sends the request to the service and returns its answer. If a is set, the sealed request in it is sent instead,
 // once, and a's fields (the new pass) are added to the service's answer.
 func (j *journey) forward(a *captcha.Response) {
-	o := &j.options
+	o := &j.relay.options
 	*o = h1.ForwardOptions{
-		SetFields:    j.appendPassed(j.upstreamFields(), a),
+		SetFields:    j.relay.appendPassed(j.relay.upstreamFields(), a),
 		Drop:         j.svc.drop,
 		DropAnswer:   serviceMayNotSend,
 		Read:         label.Field,
 		DropCookies:  j.svc.ownCookies,
 		MaxBodyBytes: j.svc.Config.MaxBody,
 		HeadTimeout:  j.svc.Config.ResponseTimeout,
-		AddAnswer:    j.answerFields(a),
+		AddAnswer:    j.relay.answerFields(a),
+		Head:         j.relay.head,
 	}
-	if hsts := j.hsts(); hsts != nil {
+	if hsts := j.relay.hsts(); hsts != nil {
 		o.AddAnswer = append(o.AddAnswer, request.Field{Name: nameHSTS, Value: hsts})
 		o.DropAnswer = serviceMayNotSendHSTS
 	}
-	j.holding(o)
-	j.watching(o)
-	j.goingOn(o)
-	j.inserting(o)
-	j.sparing(o)
+	if j.svc.Captcha.Requires() {
+		o.HoldField, o.Hold = captcha.RequireField, j.relay.hold
+	}
+	if j.decision.Cause != verdict.CauseOff {
+		o.GoOn = j.relay.unblocked
+	}
+	j.relay.inserting(o)
+	if j.decision.Stops() && j.kind() == kindPreflight {
+		o.Rewrite = headOnly{}
+	}
 	switch {
 	case j.part:
-		if j.onlyPart == nil {
-			j.onlyPart = j.onlyParts
-		}
-		o.HoldHead = j.onlyPart
+		o.HoldHead = j.relay.onlyPart
 	case j.embed && j.decision.Judged():
-		if j.noPage == nil {
-			j.noPage = j.holdsPage
-		}
-		o.HoldHead = j.noPage
+		o.HoldHead = j.relay.noPage
 	}
-	robots := j.readingRobots(o)
-	if j.resent = a != nil; j.resent {
+	robots := j.relay.readingRobots(o)
+	if j.relay.resent = a != nil; j.relay.resent {
 		o.Replay = replay(a.Resend)
 	} else {
-		o.AddPrivate = j.cookieFields()
-		j.keepForm()
+		o.AddPrivate = j.relay.cookieFields()
+		j.relay.keepForm()
 	}
 	var err error
 	j.result, err = j.x.Forward(j.svc.Upstream, o)
@@ -150,7 +180,7 @@ func (j *journey) forward(a *captcha.Response) {
 	}
 	if err == nil {
 		if robots != nil {
-			j.readRobots(robots)
+			j.relay.readRobots(robots)
 		}
 		return
 	}
@@ -176,7 +206,7 @@ func (j *journey) unanswered(a *captcha.Response, err error) {
 }
 
 // upstreamFields are what the gateway tells the service, in place of anything that the client sent under these names.
-func (j *journey) upstreamFields() []request.Field {
+func (j *relay) upstreamFields() []request.Field {
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	j.sent = append(j.sent[:0],
 		request.Field{Name: nameForwardedFor, Value: j.scratch},
@@ -196,7 +226,7 @@ func (j *journey) upstreamFields() []request.Field {
 }
 
 // appendMarks appends what the service is told about the rules' decisions.
-func (j *journey) appendMarks(dst []request.Field) []request.Field {
+func (j *relay) appendMarks(dst []request.Field) []request.Field {
 	d := &j.decision
 	if j.svc.Verdict.Mode != verdict.Enforce { // not that of the decision: an own page's is made as in mode observe
 		return dst
@@ -210,8 +240,8 @@ func (j *journey) appendMarks(dst []request.Field) []request.Field {
 }
 
 // answerFields are added to the service's answer: the new pass, or a fresh pass for a partner's user.
-func (j *journey) answerFields(a *captcha.Response) []request.Field {
-	j.fields = j.messageFields(j.fields[:0])
+func (j *relay) answerFields(a *captcha.Response) []request.Field {
+	j.fields = j.moderation.messageFields(j.fields[:0])
 	if a != nil {
 		j.fields = appendFields(j.fields, a.Header)
 		return j.fields
@@ -226,7 +256,7 @@ func (j *journey) answerFields(a *captcha.Response) []request.Field {
 }
 
 // cookieFields are the visitor's own cookie, if it gets one: a shared cache must not hand it to others.
-func (j *journey) cookieFields() []request.Field {
+func (j *relay) cookieFields() []request.Field {
 	if j.partner != nil {
 		return nil
 	}
@@ -269,3 +299,43 @@ var (
 
 	verdictNames = [...][]byte{[]byte("human"), []byte("unsure"), []byte("robot"), []byte("blocked")}
 )
+
+// A block cuts what has begun: operators, or lists that they chose, say that the client gets nothing more. A ban does not: a person could
+// answer no challenge there, and would lose a download or a conversation.
+
+// isUnblocked reports whether the visitor is not blocked since, and logs it otherwise. It changes nothing of the journey: in a tunnel another
+// goroutine may ask.
+func (j *relay) isUnblocked() bool {
+	by := j.core.deps.Decider.Blocks(j.view, &j.id, j.svc.Verdict)
+	if by == "" {
+		return true
+	}
+	j.core.deps.Log.Info().Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("client", j.id.Addr).
+		Stringer("verdict", verdict.Blocked).Str("reason", by).
+		Msg("answer cut")
+	return false
+}
+
+// headOnly takes the body out of the answer to a preflight of a stopped client: browsers read the head alone, and services that answer
+// OPTIONS like GET would give a robot all their pages.
+type headOnly struct{}
+
+// Head implements h1.Rewriter.
+func (headOnly) Head(_ int, fields []request.Field) ([]request.Field, bool) {
+	return slices.DeleteFunc(fields, func(f request.Field) bool { return request.EqualFold(f.Name, "Content-Encoding") }), true
+}
+
+// spareBody is the largest body that is read, in bytes, so that the service's connection can serve another request.
+const spareBody = 64 << 10
+
+// Body implements h1.Rewriter.
+func (headOnly) Body(_ io.Writer, r io.Reader) error {
+	_, err := io.CopyN(io.Discard, r, spareBody)
+	if err == io.EOF { //nolint:errorlint // the reader returns it bare
+		return nil
+	}
+	return err
+}
+
+// Flush implements h1.Rewriter.
+func (headOnly) Flush() error { return nil }

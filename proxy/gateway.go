@@ -27,7 +27,6 @@ import (
 	"antirobot/captcha"
 	"antirobot/identity"
 	"antirobot/proxy/h1"
-	"antirobot/proxy/insert"
 	"antirobot/proxy/traces"
 	"antirobot/request"
 	"antirobot/spravka"
@@ -95,7 +94,7 @@ func New(s *Snapshot, d Deps) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{Core: core}
-	g.pool.New = func() any { return new(journey) }
+	g.pool.New = func() any { return newJourney() }
 	return g, nil
 }
 
@@ -109,34 +108,34 @@ type journey struct {
 	result    h1.Result
 	outcome   captcha.Outcome
 	evidence  request.Evidence
-	work      bool                            // the captcha was answered by work of the browser
-	ownPage   bool                            // one of the gateway's own pages was requested
-	failure   error                           // why there was no proper answer
-	message   captcha.Message                 // the fingerprint of the judged message
-	written   string                          // what people wrote into it
-	taken     captcha.HeaderField             // removes the grant that was spent
-	required  captcha.Step                    // what the service's withheld answer asks for
-	traced    traced                          // for its spans
-	resent    bool                            // the request that goes to the service was carried through a captcha
-	hold      func([]byte) bool               // withholds, made once
-	head      func(h1.Result)                 // looks at what the service answers, made once
-	onlyPart  func(int, []request.Field) bool // onlyParts, made once
-	part      bool                            // stopped, but for what may be a subresource of the last page
-	embed     bool                            // a page of another site asks, and does not navigate
-	declined  bool                            // no page was given ahead of time or to another site's page: the request counts for no visitor
-	noPage    func(int, []request.Field) bool // holdsPage, made once
-	stopped   verdict.Verdict                 // with part: the verdict that stops anything else
-	unblocked func() bool                     // looks whether the visitor is blocked meanwhile, made once
-	under     *atomic.Int32                   // counts the documents under way; nil: this is none of them
-	early     bool                            // the slow half was told when the answer began
-	insertion *insert.Insertion               // into the page that the service answers with, made once if there is ever one
+	work      bool            // the captcha was answered by work of the browser
+	ownPage   bool            // the answer is one of the gateway's own pages, and no event
+	failure   error           // why there was no proper answer
+	traced    traced          // for its spans
+	part      bool            // stopped, unless the answer is a subresource of the last page
+	stopped   verdict.Verdict // with part: the verdict that stops anything else
+	embed     bool            // a page of another site requests it, without navigating
+	declined  bool            // refused as a prefetch or an embed: it counts for no visitor
+	under     *atomic.Int32   // counts the pages under way; nil: this is none of them
+	early     bool            // the event was offered when the answer began
+	fields    []request.Field // in the answer
 
-	options h1.ForwardOptions // kept here, as it would be allocated for each request
-	noted   verdict.Note
-	sent    []request.Field  // to the service
-	fields  []request.Field  // in the answer
-	own     [1]request.Field // in an answer that no shared cache may keep
-	passed  []byte           // what the service is told about the visitor's pass
+	moderation moderation
+	relay      relay
+	reporter   reporter
+}
+
+func newJourney() *journey {
+	j := &journey{}
+	j.join()
+	return j
+}
+
+// join makes the parts of j one.
+func (j *journey) join() {
+	j.moderation.journey, j.relay.journey, j.reporter.journey = j, j, j
+	r := &j.relay
+	r.hold, r.head, r.onlyPart, r.noPage, r.unblocked = r.withholds, j.begun, j.onlyParts, j.holdsPage, r.isUnblocked
 }
 
 // ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector, and gives back what others would wait
@@ -181,13 +180,13 @@ func (j *journey) serve() {
 	}
 	j.await()
 	if len(j.svc.routes) > 0 {
-		j.judgeMessage()
+		j.moderation.judgeMessage()
 	}
 	if j.Stopped() && j.mayBePart() {
 		j.forwardPart()
 		return
 	}
-	j.remember()
+	j.reporter.remember()
 	if j.Stopped() {
 		j.enforce()
 		return
@@ -207,22 +206,17 @@ func (j *journey) begin(c *Core, x *h1.Exchange) {
 func (j *journey) end() {
 	j.Close()
 	clear(j.fields)
-	clear(j.own[:])
-	clear(j.sent)
-	j.options = h1.ForwardOptions{}
-	if j.insertion != nil {
-		j.insertion.Page = insert.Page{}
-	}
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
 	j.under, j.early, j.part, j.embed, j.declined = nil, false, false, false, false
-	j.evidence, j.traced = request.Evidence{}, traced{}
-	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""
+	j.evidence, j.traced, j.work = request.Evidence{}, traced{}, false
+	j.moderation.taken, j.moderation.written = captcha.HeaderField{}, ""
+	j.relay.end()
 }
 
 // decide is Case.Decide, sometimes timed.
 func (j *journey) decide() {
 	if len(j.svc.bodies) > 0 {
-		j.readPosted()
+		j.moderation.readPosted()
 	}
 	if j.traced.Sampled() {
 		j.decideTraced()

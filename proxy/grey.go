@@ -71,7 +71,7 @@ type Seconds interface {
 }
 
 // settleGrey replaces the action of a decision that gives way if the model is not sure about the text.
-func (j *journey) settleGrey(ctx context.Context, r *messageRoute, d *message.Domain, values map[string]any, ruling *verdict.Ruling) {
+func (j *moderation) settleGrey(ctx context.Context, r *messageRoute, d *message.Domain, values map[string]any, ruling *verdict.Ruling) {
 	g := r.grey
 	if g == nil || !slices.Contains(g.cfg.Over, ruling.Decision) {
 		return

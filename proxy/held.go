@@ -18,7 +18,7 @@ type Queue interface {
 
 // putAside keeps a message whose ruling says that it waits for a person, before its sender is told so. What the queue does not
 // take gets the route's other action. carried is the request if it was carried through a captcha; nil: the client's own.
-func (j *journey) putAside(ctx context.Context, r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling, carried *captcha.SavedRequest) {
+func (j *moderation) putAside(ctx context.Context, r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling, carried *captcha.SavedRequest) {
 	if ruling.Action != verdict.RuleQueue || j.svc.Verdict.Mode != verdict.Enforce {
 		return
 	}
@@ -50,7 +50,7 @@ func (j *journey) putAside(ctx context.Context, r *messageRoute, p *posted, valu
 var errNoQueue = errors.New("there is no queue")
 
 // heldItem is what the queue tells about a message.
-func (j *journey) heldItem(r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling) *queue.Item {
+func (j *moderation) heldItem(r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling) *queue.Item {
 	it := &queue.Item{
 		Service: j.svc.Name, Route: r.name, Partner: r.cfg.Partner, Domain: r.cfg.Domain, RequestID: string(j.idText[:]),
 		Decision: ruling.Decision, Rule: ruling.Why(), Tags: ruling.AppendTags(nil), Score: ruling.Model, Opinions: ruling.Opinions,
@@ -70,7 +70,7 @@ func (j *journey) heldItem(r *messageRoute, p *posted, values map[string]any, ru
 }
 
 // sentFields are the client's header fields as far as the service gets them, without the gateway's cookies.
-func (j *journey) sentFields() (out []queue.Field) {
+func (j *moderation) sentFields() (out []queue.Field) {
 	for i := range j.view.Fields {
 		f := &j.view.Fields[i]
 		if !captcha.Carried(j.view, string(f.Name)) || j.svc.drop(f.Name) {
@@ -85,9 +85,4 @@ func (j *journey) sentFields() (out []queue.Field) {
 		out = append(out, queue.Field{Name: string(f.Name), Value: string(value)})
 	}
 	return out
-}
-
-// queued is the answer to a message that waits for a person.
-func (c *Case) queued(q *captcha.Request) captcha.Response {
-	return c.snap.Captcha.Queued(q, c.kind().page())
 }

@@ -9,7 +9,7 @@ import (
 
 // inserting has the script's tag put into the page that the service may answer with, if somebody opens one, and asks for it in
 // a form that can be opened.
-func (j *journey) inserting(o *h1.ForwardOptions) {
+func (j *relay) inserting(o *h1.ForwardOptions) {
 	script, extends := j.svc.Captcha.Inserts()
 	if script == "" || !j.opensPage() {
 		return
@@ -33,7 +33,7 @@ func (j *journey) inserting(o *h1.ForwardOptions) {
 }
 
 // opensPage reports whether the request is that of a browser that opens a page, and not of a crawler that is known.
-func (j *journey) opensPage() bool {
+func (j *relay) opensPage() bool {
 	v := j.view
 	if m := string(v.Method); m != "GET" && m != "HEAD" || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
 		return false
@@ -48,7 +48,7 @@ func (j *journey) opensPage() bool {
 const forbadeEvery = 3600
 
 // inserted counts what became of a page.
-func (j *journey) inserted(r insert.Result) {
+func (j *relay) inserted(r insert.Result) {
 	m := j.svc.metrics
 	m.inserted[r].Inc()
 	if r != insert.Policy {

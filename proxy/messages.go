@@ -21,6 +21,15 @@ type Messages interface {
 	System() (*message.System, error)
 }
 
+// moderation judges the message of a journey's request.
+type moderation struct {
+	*journey
+
+	message captcha.Message     // the fingerprint of the judged message
+	written string              // its texts
+	taken   captcha.HeaderField // removes the grant that was spent
+}
+
 // posted is a request whose message is read: the client's own, or one that was carried through a captcha.
 type posted struct {
 	header func(name string) []string
@@ -31,7 +40,7 @@ type posted struct {
 
 // judgeMessage judges the message of a request that is to be passed on, if it comes on one of the service's routes. The
 // body stays as it is, to be sent on.
-func (j *journey) judgeMessage() {
+func (j *moderation) judgeMessage() {
 	at, own := j.svc.routeAt(j.view.Method, &j.paths)
 	if at == nil || !own && !j.mayClaim() || j.Stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
 		return
@@ -58,7 +67,7 @@ func (j *journey) judgeMessage() {
 }
 
 // headerValues returns the values of a header field of the client's request, with those of the fields that a CGI program takes for it.
-func (j *journey) headerValues(name string) []string { return headerValues(j.view, name) }
+func (j *moderation) headerValues(name string) []string { return headerValues(j.view, name) }
 
 func headerValues(v *request.View, name string) (out []string) {
 	for i := range v.Fields {
@@ -103,7 +112,7 @@ const (
 
 // ruleMessage fills ruling with the route's judgment of a message, and returns the message's contents; nil if it can't be
 // read. With grants, a message for which its sender solved a captcha is not judged again.
-func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, ruling *verdict.Ruling, grants bool) map[string]any {
+func (j *moderation) ruleMessage(ctx context.Context, r *messageRoute, p *posted, ruling *verdict.Ruling, grants bool) map[string]any {
 	ruling.Route = r.name
 	fail := func(action verdict.RuleAction, why string) {
 		ruling.Action, ruling.Failed = action, why
@@ -156,7 +165,7 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 }
 
 // judgeReadings runs the rules over each reading of a message: the worst one counts.
-func (j *journey) judgeReadings(ctx context.Context, system *message.System, d *message.Domain, r *messageRoute, readings []map[string]any, ruling *verdict.Ruling) error {
+func (j *moderation) judgeReadings(ctx context.Context, system *message.System, d *message.Domain, r *messageRoute, readings []map[string]any, ruling *verdict.Ruling) error {
 	ruling.Decision = rules.Unknown
 	ruling.Action = r.answers.Of(rules.Unknown)
 	first := true
@@ -178,7 +187,7 @@ func (j *journey) judgeReadings(ctx context.Context, system *message.System, d *
 }
 
 // granted spends the sender's grant for a message, if there is one.
-func (j *journey) granted(r *messageRoute, values map[string]any, ruling *verdict.Ruling) bool {
+func (j *moderation) granted(r *messageRoute, values map[string]any, ruling *verdict.Ruling) bool {
 	if values == nil && ruling.Failed == "" {
 		return false
 	}
@@ -194,7 +203,7 @@ func (j *journey) granted(r *messageRoute, values map[string]any, ruling *verdic
 }
 
 // messageDomain returns the domain that judges the messages of a route.
-func (j *journey) messageDomain(r *messageRoute) (*message.System, *message.Domain, error) {
+func (j *moderation) messageDomain(r *messageRoute) (*message.System, *message.Domain, error) {
 	if j.core.deps.Messages == nil {
 		return nil, nil, message.ErrAway
 	}
@@ -213,7 +222,7 @@ func (j *journey) messageDomain(r *messageRoute) (*message.System, *message.Doma
 }
 
 // input is what the message is read from.
-func (j *journey) input(p *posted) inline.Input {
+func (j *moderation) input(p *posted) inline.Input {
 	return inline.Input{
 		ContentType: strings.Join(p.header("Content-Type"), ", "), ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
 		Body: p.body, Query: p.query, Header: p.header, Subject: j.id.Winner().String(), Address: j.id.Addr,
@@ -222,7 +231,7 @@ func (j *journey) input(p *posted) inline.Input {
 
 // challengeMessage answers a message that needs a captcha first. The post is sealed into the page, or sent again by the
 // script that made it. A program can solve none, and is refused.
-func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
+func (j *moderation) challengeMessage(q *captcha.Request) captcha.Response {
 	c, decision := j.snap.Captcha, j.decision.Message.Decision
 	if decision == "" {
 		decision = "FAILED"
@@ -254,7 +263,7 @@ func (j *journey) resend(a *captcha.Response) {
 	var route *messageRoute
 	if svc := of.find(j.snap.Router, j.view.Host, &paths, false); svc != nil && j.decision.Cause != verdict.CauseOff {
 		if at, own := svc.routeAt([]byte(r.Method), &paths); at != nil {
-			route = j.routeOf(svc, at, own, &paths, &p)
+			route = j.moderation.routeOf(svc, at, own, &paths, &p)
 		}
 	}
 	if route == nil {
@@ -266,9 +275,9 @@ func (j *journey) resend(a *captcha.Response) {
 		ruling.Route, ruling.Decision, ruling.Granted = route.name, r.Grant, true
 		j.svc.metrics.message(route.name, ruling)
 	} else {
-		j.judgeCarried(route, r, &p, ruling)
+		j.moderation.judgeCarried(route, r, &p, ruling)
 	}
-	j.remember()
+	j.reporter.remember()
 	if ruling.Action >= verdict.RuleQueue && j.svc.Verdict.Mode == verdict.Enforce {
 		j.decision.Verdict = verdict.Human
 		j.decision.Settle()
@@ -292,7 +301,7 @@ func carriedHeader(r *captcha.SavedRequest) func(name string) []string {
 	}
 }
 
-func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, p *posted, ruling *verdict.Ruling) {
+func (j *moderation) judgeCarried(route *messageRoute, r *captcha.SavedRequest, p *posted, ruling *verdict.Ruling) {
 	ctx, cancel := context.WithTimeout(context.Background(), route.cfg.Timeout)
 	defer cancel()
 	values := j.ruleMessage(ctx, route, p, ruling, false)
@@ -303,7 +312,7 @@ func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, p *
 }
 
 // messageFields are added to the service's answer: they remove the spent grant.
-func (j *journey) messageFields(dst []request.Field) []request.Field {
+func (j *moderation) messageFields(dst []request.Field) []request.Field {
 	if j.taken.Name == "" {
 		return dst
 	}

@@ -22,7 +22,7 @@ func (c *Case) outside() (host, mount []byte) {
 	for i := range v.Fields {
 		switch f := &v.Fields[i]; {
 		case request.EqualFold(f.Name, "X-Forwarded-Host"):
-			if h := lastOf(f.Value); c.owns(h) {
+			if h := lastOf(f.Value); c.snap.Router.sameSite(v, h) {
 				host = h
 			} else {
 				host = v.HostPort
@@ -39,14 +39,14 @@ func (c *Case) outside() (host, mount []byte) {
 // lastOf returns the last element of a list: that of the proxy which the gateway sees.
 func lastOf(list []byte) []byte { return bytes.TrimSpace(list[bytes.LastIndexByte(list, ',')+1:]) }
 
-// owns reports whether the service of the request serves an authority, too.
-func (c *Case) owns(authority []byte) bool {
+// sameSite reports whether the service of a request serves an authority, too.
+func (r *Router) sameSite(v *request.View, authority []byte) bool {
 	name, ok := request.AppendHostName(nil, authority)
 	if !ok || !request.PlainHost(string(name)) {
 		return false
 	}
-	site := c.snap.Router.site(name, c.view.Path, false)
-	return site != nil && site == c.snap.Router.site(c.view.Host, c.view.Path, false)
+	site := r.site(name, v.Path, false)
+	return site != nil && site == r.site(v.Host, v.Path, false)
 }
 
 // isMount reports whether every reader takes b for the same path: segments of letters, digits and "-._~", none of them dots alone.

@@ -37,30 +37,21 @@ func newPrograms() programs {
 	}
 }
 
-// writes reports whether the request has a method that no page is read by.
-func (c *Case) writes() bool {
-	switch string(c.view.Method) {
-	case "GET", "HEAD", "OPTIONS":
-		return false
-	}
-	return true
-}
-
-// limitProgram stops a request that would pass if its program asks too often, or if whoever it is writes too often. With watch nothing
+// limit stops a request that would pass if its program asks too often, or if whoever it is writes too often. With watch nothing
 // is counted.
-func (c *Case) limitProgram(watch bool) {
+func (p *programs) limit(c *Case, watch bool) {
 	d := &c.decision
 	if d.Verdict != verdict.Human || !d.Judged() || d.Waived == verdict.WaivedWellKnown || c.id.N == 0 || c.id.Partner {
 		return
 	}
 	program := d.Program(c.view, &c.id)
-	if !program && !c.writes() {
+	if !program && !verdict.Writes(c.view.Method) {
 		return
 	}
 	if spared := c.core.deps.Spared; spared != nil && spared(c.id.Addr) {
 		return
 	}
-	p, at := &c.core.programs, c.view.At
+	at := c.view.At
 	var who [17]byte // a browser at the address of a program is somebody else
 	copy(who[1:], c.id.Subjects[0].ID[:])
 	if program {
@@ -85,9 +76,8 @@ func taking(watch bool) func(*bounded.Rate, uint64, time.Time) time.Duration {
 }
 
 // limitPreflight stops a preflight of a stopped client that sends too many.
-func (c *Case) limitPreflight(watch bool) {
+func (p *programs) limitPreflight(c *Case, watch bool) {
 	if c.decision.Stops() && c.decision.Verdict != verdict.Blocked && c.kind() == kindPreflight {
-		p := c.core.programs.preflights
-		c.flood = taking(watch)(p, p.AddrKey(c.id.Addr, 0), c.view.At) > 0
+		c.flood = taking(watch)(p.preflights, p.preflights.AddrKey(c.id.Addr, 0), c.view.At) > 0
 	}
 }

@@ -178,10 +178,10 @@ func stricter(a, b *verdict.Decision) bool {
 	return a.Verdict > b.Verdict || a.Paid && !b.Paid
 }
 
-// charged returns the settings whose limits the request counts towards.
-func (c *Case) charged() *verdict.Settings {
-	if c.under.several() {
-		return c.under.charge
+// charged returns the settings whose limits a request of svc counts towards.
+func (s *readings) charged(svc *Service) *verdict.Settings {
+	if s.several() {
+		return s.charge
 	}
-	return c.svc.Verdict
+	return svc.Verdict
 }

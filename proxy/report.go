@@ -15,27 +15,33 @@ import (
 	"antirobot/verdict/label"
 )
 
+// reporter tells everyone else about a journey's request: the processor, logs, metrics, the journal.
+type reporter struct {
+	*journey
+	noted verdict.Note
+}
+
 // report records the outcome of the request, after it has been answered.
 func (j *journey) report() {
 	took := time.Since(j.view.At)
 	if j.svc != nil {
 		j.ended(took)
-		j.count(took)
-		j.learnLoad()
-		j.countAnswer(took)
+		j.reporter.count(took)
+		j.reporter.learnLoad()
+		j.reporter.countAnswer(took)
 		if j.core.deps.Journal != nil {
-			j.note(took)
+			j.reporter.note(took)
 		}
 	}
 	if j.core.deps.Access != nil {
-		j.logAccess(took)
+		j.reporter.logAccess(took)
 	}
-	j.offerTrace()
+	j.reporter.offerTrace()
 }
 
 // learnLoad records how busy the service is: how long it took for the head of its answer, the wait for a connection included,
 // and what the client took to send its body left out.
-func (j *journey) learnLoad() {
+func (j *reporter) learnLoad() {
 	r := &j.result
 	switch {
 	case r.Took == 0 || j.failure != nil && r.Status == 0 && h1.Status(j.failure) < 500:
@@ -48,7 +54,7 @@ func (j *journey) learnLoad() {
 
 // countAnswer lets the rules over answers count, if the service has some. Own pages and white-listed requests are left out,
 // as with the rules over requests.
-func (j *journey) countAnswer(took time.Duration) {
+func (j *reporter) countAnswer(took time.Duration) {
 	d := &j.decision
 	if j.ownPage || j.declined || j.status == 0 || d.Cause == verdict.CauseOff || d.Cause == verdict.CauseWhite {
 		return
@@ -61,7 +67,7 @@ func (j *journey) countAnswer(took time.Duration) {
 }
 
 // tell tells the slow half about a request that was answered here.
-func (j *journey) tell(took time.Duration) {
+func (j *reporter) tell(took time.Duration) {
 	if j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
 	}
@@ -81,7 +87,7 @@ func (j *journey) tell(took time.Duration) {
 }
 
 // told tells the slow half, and stores what the request counts as for those who ask why.
-func (j *journey) told(f *Facts) {
+func (j *reporter) told(f *Facts) {
 	if j.Tell(f) {
 		j.core.deps.Decider.Counted(j.requestID, &j.decision, &j.event, j.svc.Verdict)
 	}
@@ -92,7 +98,7 @@ func namesStatic(v *request.View, k request.Kind) bool {
 	return k == request.KindPart && len(v.Named) == 0 || k == request.KindSocket || v.NamesPart()
 }
 
-func (j *journey) count(took time.Duration) {
+func (j *reporter) count(took time.Duration) {
 	m := j.svc.metrics
 	if j.ownPage {
 		m.own.Inc()
@@ -104,7 +110,7 @@ func (j *journey) count(took time.Duration) {
 
 // remember stores the decision for those who ask why, and logs it unless it is that of a human. It runs before the answer:
 // a stream may run for hours, and a stopped visitor may ask at once.
-func (j *journey) remember() {
+func (j *reporter) remember() {
 	if j.ownPage && j.decision.Verdict != verdict.Blocked && j.decision.Message == nil {
 		return
 	}
@@ -138,7 +144,7 @@ func (j *journey) remember() {
 
 // describe adds to a decision's line whose request it was and what for, and what weighed most: the line alone answers who was
 // stopped, and why.
-func (j *journey) describe(e *zerolog.Event) *zerolog.Event {
+func (j *reporter) describe(e *zerolog.Event) *zerolog.Event {
 	d, v := &j.decision, j.view
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("client", j.scratch).Bytes("method", v.Method).Bytes("host", v.Host).Bytes("path", loggedPath(v))
@@ -170,14 +176,14 @@ func (j *journey) describe(e *zerolog.Event) *zerolog.Event {
 
 // noteRefusal adds to the remembered decision with which status a client was refused that can't be asked. A balancer has its answer
 // before the decision is remembered, others after that.
-func (j *journey) noteRefusal() {
+func (j *reporter) noteRefusal() {
 	if (j.status == 403 || j.status == 429) && !j.ownPage && j.Stopped() && (j.kind() == kindProgram || j.kind() == kindPart) {
 		j.core.deps.Decider.Decisions().Answered(j.requestID, &j.decision, j.status)
 	}
 }
 
 // lineKey is what lines are counted by: the client's network, and the subject of the line.
-func (j *journey) lineKey(about uint64) uint64 {
+func (j *reporter) lineKey(about uint64) uint64 {
 	const odd = 0x9e3779b97f4a7c15 // the golden ratio: spreads a small number over all bits
 	return identity.NetKey(identity.NetOf(j.id.Addr)) ^ about*odd
 }
@@ -195,7 +201,7 @@ func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
 
 // rememberOwn stores the decision about a robot's visit to a page that may show its own request ID. Own pages are judged as
 // in mode observe; the story has the service's mode.
-func (j *journey) rememberOwn() {
+func (j *reporter) rememberOwn() {
 	if j.decision.Verdict != verdict.Robot || j.decision.Paid {
 		return
 	}
@@ -213,7 +219,7 @@ const (
 // logAccess writes a line for the request. It contains no cookie, no answer, and no query: those hold keys and passes. A
 // short hash stands for the query, so that the pages of a list stay distinct when the log is replayed; it has a key, or whoever reads
 // the log could try what the query was.
-func (j *journey) logAccess(took time.Duration) {
+func (j *reporter) logAccess(took time.Duration) {
 	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
 	}
@@ -299,7 +305,7 @@ func quotedReferer(referer []byte) []byte {
 func loggedPath(v *request.View) []byte { return v.Path[:min(len(v.Path), maxLoggedPath)] }
 
 // lineCounts returns as how many lines one about the request counts.
-func (j *journey) lineCounts() int {
+func (j *reporter) lineCounts() int {
 	var agent, referer []byte
 	if j.core.deps.AccessFields {
 		agent, referer = quotedFields(j.view)
@@ -308,7 +314,7 @@ func (j *journey) lineCounts() int {
 }
 
 // reason says in words what decided, for the log: the list's entry, the rule, or the ban.
-func (j *journey) reason() string {
+func (j *reporter) reason() string {
 	d := &j.decision
 	switch {
 	case d.Entry != nil:
@@ -322,7 +328,7 @@ func (j *journey) reason() string {
 
 // note tells the journal about a request that was not simply human, about what happened at the captcha, and about a sample
 // of the others.
-func (j *journey) note(took time.Duration) {
+func (j *reporter) note(took time.Duration) {
 	d := &j.decision
 	share, wanted := float32(1), j.outcome != captcha.OutcomeNone && j.outcome != captcha.OutcomeEvidence
 	if !wanted && !j.ownPage {

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"antirobot/captcha"
-	"antirobot/proxy/h1"
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/templates"
@@ -22,7 +21,7 @@ var requireResultNames = [requireResults]string{"asked", "passed", "not-asked", 
 
 // keepForm reads the form that a visitor posts, so that it can be carried through a step that the service asks for. A body
 // that is larger, or broken, goes on as it comes.
-func (j *journey) keepForm() {
+func (j *relay) keepForm() {
 	if !j.svc.Captcha.Requires() || string(j.view.Method) != "POST" || j.kind() != kindForm || !j.mayAsk() {
 		return
 	}
@@ -34,7 +33,7 @@ func (j *journey) keepForm() {
 }
 
 // pass returns the latest pass that the visitor has earned: a, if it was earned by this request.
-func (j *journey) pass(a *captcha.Response) *spravka.Pass {
+func (j *relay) pass(a *captcha.Response) *spravka.Pass {
 	if a != nil && a.Outcome == captcha.OutcomeSolved {
 		return &a.Pass
 	}
@@ -45,7 +44,7 @@ func (j *journey) pass(a *captcha.Response) *spravka.Pass {
 }
 
 // appendPassed tells the service what its visitor has passed.
-func (j *journey) appendPassed(dst []request.Field, a *captcha.Response) []request.Field {
+func (j *relay) appendPassed(dst []request.Field, a *captcha.Response) []request.Field {
 	if !j.svc.Captcha.Requires() {
 		return dst
 	}
@@ -59,7 +58,7 @@ func (j *journey) appendPassed(dst []request.Field, a *captcha.Response) []reque
 
 // withholds says whether an answer of the service that asks for a step is withheld. What was carried through a step is never
 // held again.
-func (j *journey) withholds(value []byte) bool {
+func (j *relay) withholds(value []byte) bool {
 	result := requireAsked
 	step, ok := captcha.ReadRequire(value)
 	switch {
@@ -77,36 +76,25 @@ func (j *journey) withholds(value []byte) bool {
 }
 
 // mayAsk reports whether somebody can be asked who is not stopped.
-func (j *journey) mayAsk() bool {
+func (j *relay) mayAsk() bool {
 	if j.svc.Verdict.Mode != verdict.Enforce || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
 		return false
 	}
 	return j.kind().page() || j.kind().script()
 }
 
-// holding sets the options of a request whose answer may ask.
-func (j *journey) holding(o *h1.ForwardOptions) {
-	if !j.svc.Captcha.Requires() {
-		return
-	}
-	if j.hold == nil {
-		j.hold = j.withholds
-	}
-	o.HoldField, o.Hold = captcha.RequireField, j.hold
-}
-
 // require asks the visitor for the step that the service wants.
 func (j *journey) require() {
 	q := j.request()
-	q.Require, q.Reason = j.required, templates.ReasonService
-	j.core.deps.Decider.Required(j.requestID, &j.decision, j.required.String())
+	q.Require, q.Reason = j.relay.required, templates.ReasonService
+	j.core.deps.Decider.Required(j.requestID, &j.decision, j.relay.required.String())
 	var c captcha.Response
 	if j.decision.Message != nil {
-		c = j.challengeMessage(q)
+		c = j.moderation.challengeMessage(q)
 	} else {
 		c = j.challenge(q)
 	}
-	j.outcome, j.required = c.Outcome, 0
+	j.outcome, j.relay.required = c.Outcome, 0
 	j.answer(c)
 }
 

@@ -104,7 +104,7 @@ func (j *journey) forwardPart() {
 	j.decision.Verdict, j.decision.Waived = verdict.Human, verdict.WaivedServed
 	j.forward(nil)
 	if j.result.Status == 0 {
-		j.remember()
+		j.reporter.remember()
 	}
 }
 
@@ -114,6 +114,6 @@ func (j *journey) onlyParts(status int, fields []request.Field) bool {
 	if held {
 		j.decision.Verdict, j.decision.Waived = j.stopped, verdict.NotWaived
 	}
-	j.remember()
+	j.reporter.remember()
 	return held
 }

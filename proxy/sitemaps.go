@@ -139,7 +139,7 @@ var robotsPath = []byte("/robots.txt")
 
 // readingRobots returns the reader of the answer to a request for robots.txt; nil for other requests, and if the file
 // was just read.
-func (j *journey) readingRobots(o *h1.ForwardOptions) *robotsReader {
+func (j *relay) readingRobots(o *h1.ForwardOptions) *robotsReader {
 	if !bytes.Equal(j.view.Path, robotsPath) || string(j.view.Method) != "GET" ||
 		!j.svc.metrics.sitemaps.due(j.view.Host, j.view.At) {
 		return nil
@@ -150,7 +150,7 @@ func (j *journey) readingRobots(o *h1.ForwardOptions) *robotsReader {
 }
 
 // readRobots notes the sitemaps of a complete robots.txt, as far as they belong to the request's service.
-func (j *journey) readRobots(r *robotsReader) {
+func (j *relay) readRobots(r *robotsReader) {
 	if !r.text {
 		return
 	}

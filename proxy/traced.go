@@ -34,7 +34,7 @@ func (j *journey) decideTraced() {
 
 // appendTrace appends the field that makes the service's spans part of the trace. That of a request that is not traced goes on as
 // it came.
-func (j *journey) appendTrace(dst []request.Field) []request.Field {
+func (j *relay) appendTrace(dst []request.Field) []request.Field {
 	if !j.traced.Sampled() {
 		return dst
 	}
@@ -43,7 +43,7 @@ func (j *journey) appendTrace(dst []request.Field) []request.Field {
 }
 
 // nameTrace adds the trace of the request to a line.
-func (j *journey) nameTrace(e *zerolog.Event) *zerolog.Event {
+func (j *reporter) nameTrace(e *zerolog.Event) *zerolog.Event {
 	if !j.traced.Sampled() {
 		return e
 	}
@@ -55,7 +55,7 @@ func (j *journey) nameTrace(e *zerolog.Event) *zerolog.Event {
 const maxTraced = 256
 
 // offerTrace hands the spans of the request over.
-func (j *journey) offerTrace() {
+func (j *reporter) offerTrace() {
 	if !j.traced.Sampled() {
 		return
 	}

@@ -38,19 +38,11 @@ func (u *underWay) of(addr netip.Addr) *atomic.Int32 {
 	return &u.places[request.Hash(network)%underWayPlaces].n
 }
 
-// watching sets the option of a request whose answer may be a document.
-func (j *journey) watching(o *h1.ForwardOptions) {
-	if j.head == nil {
-		j.head = j.begun
-	}
-	o.Head = j.head
-}
-
 // begun counts a document whose answer begins, and tells of it at once if others of its network are under way.
 func (j *journey) begun(r h1.Result) {
 	j.servedPage(r)
 	j.core.pages.note(j.svc.Name, j.view, r.Status, r.ContentType)
-	if !j.resent && j.partner == nil {
+	if !j.relay.resent && j.partner == nil {
 		j.core.deps.Resolver.Answered(j.view, j.svc.Identity, r.Status, j.svc.drop)
 	}
 	if verdict.IsPart(r.ContentType) || r.Upgraded {
@@ -63,7 +55,7 @@ func (j *journey) begun(r h1.Result) {
 	}
 	j.status, j.result = r.Status, r
 	j.result.BytesOut = max(r.Length, 0)
-	j.tell(time.Since(j.view.At))
+	j.reporter.tell(time.Since(j.view.At))
 	j.early = true
 }
 
@@ -71,7 +63,7 @@ func (j *journey) begun(r h1.Result) {
 func (j *journey) ended(took time.Duration) {
 	j.arrived()
 	if !j.early {
-		j.tell(took)
+		j.reporter.tell(took)
 	}
 }
 

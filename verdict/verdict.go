@@ -177,8 +177,13 @@ type Event struct {
 func (e *Event) Stopped() bool { return e.Verdict != Human && e.Mode == Enforce }
 
 // Writes reports whether the request asks the service to change something: it reads no page, whatever is answered.
-func (e *Event) Writes() bool {
-	switch e.Method {
+func (e *Event) Writes() bool { return writes(e.Method) }
+
+// Writes is Event.Writes for a method.
+func Writes(method []byte) bool { return writes(methodOf(method)) }
+
+func writes(method uint8) bool {
+	switch method {
 	case 'G', 'H', 'O', 0:
 		return false
 	}

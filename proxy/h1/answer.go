@@ -12,7 +12,7 @@ import (
 
 // Reply implements Client.
 func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
-	out := appendStatusText(c.out, status)
+	out := appendStatusText(c.out.buf, status)
 	date := false
 	for i := range fields {
 		f := &fields[i]
@@ -34,14 +34,14 @@ func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
 		out = strconv.AppendInt(out, int64(len(body)), 10)
 		out = append(out, "\r\n"...)
 	}
-	c.out = append(c.appendPersistence(out), "\r\n"...)
+	c.out.buf = append(persistence(c, out), "\r\n"...)
 	if status == 204 || status == 304 || string(c.h.Method) == "HEAD" {
 		body = nil
 	}
-	if err := c.write(body); err != nil {
+	if err := c.out.write(body); err != nil {
 		return err
 	}
-	return c.flush()
+	return c.out.flush()
 }
 
 // appendStatusText begins an own answer.
@@ -52,8 +52,8 @@ func appendStatusText(dst []byte, status int) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendPersistence says whether the connection stays open. From here on keep is decided.
-func (c *conn) appendPersistence(dst []byte) []byte {
+// persistence appends whether the connection stays open. From here on keep is decided.
+func persistence(c *conn, dst []byte) []byte {
 	if c.srv.draining.Load() {
 		c.keep = false
 	}

@@ -66,7 +66,7 @@ func (x *Exchange) appendRequestFields(dst []byte, o *ForwardOptions, addr strin
 				continue
 			}
 		case wire.MaxForwards:
-			if x.countsForwards() {
+			if countsForwards(h) {
 				dst = appendNumber(dst, f.Name, int64(h.MaxForwards-1))
 				continue
 			}
@@ -113,8 +113,7 @@ func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
 }
 
 // countsForwards reports whether RFC 9110 section 7.6.2 wants Max-Forwards counted down.
-func (x *Exchange) countsForwards() bool {
-	h := x.h
+func countsForwards(h *wire.Head) bool {
 	return h.MaxForwards > 0 && (string(h.Method) == "OPTIONS" || string(h.Method) == "TRACE")
 }
 

@@ -189,55 +189,55 @@ func (c *conn) LeaveBody() { c.keep, c.linger = false, true }
 
 // Continue implements Client.
 func (c *conn) Continue() error {
-	c.out = append(c.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
-	return c.flush()
+	c.out.buf = append(c.out.buf, "HTTP/1.1 100 Continue\r\n\r\n"...)
+	return c.out.flush()
 }
 
 // Answer implements Client.
 func (c *conn) Answer(a *Answer) error {
 	h := a.h
-	c.out = a.x.appendAnswer(c.out, h, a.o, a.framing)
+	c.out.buf = a.x.appendAnswer(c.out.buf, h, a.o, a.framing)
 	switch {
 	case h.Status == 101:
 		c.keep = false
-		c.out = append(c.out, "Connection: Upgrade\r\n\r\n"...)
-		return c.flush()
+		c.out.buf = append(c.out.buf, "Connection: Upgrade\r\n\r\n"...)
+		return c.out.flush()
 	case h.Status < 200:
-		c.out = append(c.out, "\r\n"...)
-		return c.flush()
+		c.out.buf = append(c.out.buf, "\r\n"...)
+		return c.out.flush()
 	case a.framing == byClosing:
 		c.keep = false
 	}
 	if h.Status == 426 && h.UpgradeNum > 0 {
-		c.out = append(c.out, "Connection: Upgrade\r\n"...)
+		c.out.buf = append(c.out.buf, "Connection: Upgrade\r\n"...)
 	}
-	c.out = append(c.appendPersistence(c.out), "\r\n"...)
+	c.out.buf = append(persistence(c, c.out.buf), "\r\n"...)
 	return nil
 }
 
 // Write implements Client.
 func (c *conn) Write(p []byte, chunk bool) error {
 	if !chunk {
-		return c.write(p)
+		return c.out.write(p)
 	}
-	c.out = append(strconv.AppendInt(c.out, int64(len(p)), 16), "\r\n"...)
-	if len(c.out)+len(p) <= outSize {
-		c.out = append(append(c.out, p...), "\r\n"...)
+	c.out.buf = append(strconv.AppendInt(c.out.buf, int64(len(p)), 16), "\r\n"...)
+	if len(c.out.buf)+len(p) <= outSize {
+		c.out.buf = append(append(c.out.buf, p...), "\r\n"...)
 		return nil
 	}
-	return c.send(p, crlf)
+	return c.out.send(p, crlf)
 }
 
 var crlf = []byte("\r\n")
 
 // Flush implements Client.
-func (c *conn) Flush() error { return c.flush() }
+func (c *conn) Flush() error { return c.out.flush() }
 
 // LastChunk implements Client.
-func (c *conn) LastChunk(t wire.Trailers) { c.out = wire.AppendLastChunk(c.out, t) }
+func (c *conn) LastChunk(t wire.Trailers) { c.out.buf = wire.AppendLastChunk(c.out.buf, t) }
 
 // End implements Client.
-func (c *conn) End() error { return c.flush() }
+func (c *conn) End() error { return c.out.flush() }
 
 // Cut implements Client.
 func (c *conn) Cut(reset bool) {
@@ -248,7 +248,7 @@ func (c *conn) Cut(reset bool) {
 // Tunnel implements Client.
 func (c *conn) Tunnel() (nc net.Conn, early []byte) {
 	_ = c.nc.SetDeadline(time.Time{})
-	c.readBy, c.writeBy = time.Time{}, time.Time{}
+	c.readBy, c.out.by = time.Time{}, time.Time{}
 	if n := c.br.Buffered(); n > 0 {
 		early = c.TakeBody(nil, n)
 	}
@@ -263,8 +263,8 @@ func (c *conn) Unkeep() { c.keep = false }
 
 // Gone implements Client.
 func (c *conn) Gone(now time.Time, uploading bool) bool {
-	return c.state.Load() == closed || c.watched.gone(now, c.written, uploading, c.cfg.HalfCloseGrace)
+	return c.state.Load() == closed || c.watched.gone(now, c.out.written, uploading, c.cfg.HalfCloseGrace)
 }
 
 // Written implements Client.
-func (c *conn) Written() int64 { return c.written }
+func (c *conn) Written() int64 { return c.out.written }

@@ -55,22 +55,15 @@ type conn struct {
 	client   []byte        // name of the client's certificate; nil without
 	behind   time.Duration // of its answers, see paced; 0: not known
 
-	readBy  time.Time // the read deadline that is set
-	writeBy time.Time // the write deadline that is set
-	headBy  time.Time // zero unless a head is awaited
-	inBody  bool      // fill and read work with the rolling deadline of bodies
-
-	outp    *[]byte // lent; nil while idle
-	out     []byte
-	iov     [3][]byte
-	bufs    net.Buffers
-	written int64
-	werr    error
+	readBy time.Time // the read deadline that is set
+	headBy time.Time // zero unless a head is awaited
+	inBody bool      // fill and read work with the rolling deadline of bodies
 
 	keep    bool // the connection may carry another request
 	linger  bool // the client may still be sending: let it read the answer before the socket is closed
 	abort   bool // the answer was cut short: close without a clean end
 	reset   bool // and so that the client can't take it for the end
+	out     output
 	watched watch
 	pump    pump
 
@@ -82,7 +75,7 @@ type conn struct {
 func newConn(s *Server) *conn {
 	c := &conn{srv: s, br: bufio.NewReaderSize(nil, readerSize)}
 	c.watched.bind()
-	c.pump.c = c
+	c.pump.c, c.out.c = c, c
 	c.pump.turn = c.pump.serve
 	c.x.c = c
 	c.x.bind(s, c, &c.h)
@@ -93,9 +86,9 @@ func newConn(s *Server) *conn {
 func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *ListenerOptions) {
 	c.opts, c.sock, c.nc = o, nc, nc
 	c.id = c.srv.lastID.Add(1)
-	c.requests, c.written, c.werr = 0, 0, nil
+	c.requests, c.out.written, c.out.err = 0, 0, nil
 	c.peer, c.trusted, c.counted, c.counts, c.ja4, c.client, c.behind = peer, trusted, counted, peer, nil, nil, 0
-	c.readBy, c.writeBy, c.headBy = time.Time{}, time.Time{}, time.Time{}
+	c.readBy, c.out.by, c.headBy = time.Time{}, time.Time{}, time.Time{}
 	c.keep, c.linger, c.abort, c.reset, c.inBody = true, false, false, false, false
 	c.br.Reset(&c.pump)
 	c.watched.reset(nc)
@@ -128,12 +121,12 @@ func (c *conn) cut() net.Conn {
 // serve is the life of a connection.
 func (c *conn) serve() {
 	c.cfg = c.srv.cfg.Load()
-	if !c.greet() {
+	if g := (greeter{c}); !g.greet() {
 		_ = c.sock.Close()
 		return
 	}
-	if c.isHTTP2() {
-		c.serveHTTP2()
+	if g := (greeter{c}); g.isHTTP2() {
+		g.serveHTTP2()
 		return
 	}
 	for c.keep {
@@ -148,22 +141,22 @@ func (c *conn) serve() {
 		}
 		if pumped && c.pump.headIn {
 			c.exchange()
-			c.returnOut()
+			c.out.giveBack()
 			continue
 		}
 		if !c.await() {
 			_ = c.nc.Close()
 			return
 		}
-		c.borrowOut()
+		c.out.borrow()
 		if err := c.readRequest(); err != nil {
 			c.refuse(err)
 		} else {
 			c.exchange()
 		}
-		c.returnOut()
+		c.out.giveBack()
 	}
-	c.shut()
+	c.out.close()
 }
 
 // await waits for the first byte of a request. It skips one empty line, which some clients send after a body.
@@ -265,7 +258,7 @@ func (c *conn) finish() {
 	if x.gone {
 		c.Cut(true)
 	}
-	if err := c.flush(); err != nil {
+	if err := c.out.flush(); err != nil {
 		c.keep = false
 	}
 	for c.keep && !x.body.done {

@@ -58,6 +58,7 @@ type Exchange struct {
 func (x *Exchange) bind(s *Server, client Client, h *wire.Head) {
 	x.client, x.h, x.m, x.log, x.bodies = client, h, s.m, &s.log, &s.m.bodies
 	x.leg.x, x.upload.x, x.body.x, x.answer.x = x, x, x, x
+	x.leg.pieces = x.leg.next
 	x.upload.done = make(chan struct{}, 1)
 }
 

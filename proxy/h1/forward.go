@@ -238,7 +238,7 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		}
 		l.limit = orDefault(o.StreamTimeout, gc.StreamIdleTimeout)
 		if res.Held {
-			x.withhold()
+			l.withhold()
 		} else {
 			o.begin(res)
 			x.rewriting(o)

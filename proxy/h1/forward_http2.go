@@ -131,7 +131,7 @@ func (t *overHTTP2) setFields() {
 		}
 		v := string(f.Value)
 		switch {
-		case k == wire.MaxForwards && x.countsForwards():
+		case k == wire.MaxForwards && countsForwards(x.h):
 			v = string(strconv.AppendInt(nil, int64(x.h.MaxForwards-1), 10))
 		case k == wire.Cookie && o.Replay == nil && len(o.DropCookies) > 0:
 			if v = string(request.AppendCookiesWithout(nil, f.Value, o.DropCookies)); v == "" {

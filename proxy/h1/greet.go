@@ -11,8 +11,12 @@ import (
 	"antirobot/proxy/socket"
 )
 
+// greeter reads what a connection begins with.
+type greeter struct{ c *conn }
+
 // greet reads what comes before HTTP: the PROXY header and the TLS handshake.
-func (c *conn) greet() bool {
+func (g greeter) greet() bool {
+	c := g.c
 	if !c.opts.ProxyProtocol && c.opts.TLS == nil {
 		return true
 	}
@@ -20,17 +24,18 @@ func (c *conn) greet() bool {
 		return false
 	}
 	c.setReadDeadline(time.Now().Add(c.cfg.HeaderTimeout))
-	if c.opts.ProxyProtocol && !c.greetProxy() {
+	if c.opts.ProxyProtocol && !g.proxy() {
 		return false
 	}
-	return c.opts.TLS == nil || c.greetTLS()
+	return c.opts.TLS == nil || g.tls()
 }
 
 // http2Preface starts the stream of a client that speaks HTTP/2 with prior knowledge.
 const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // isHTTP2 reports whether the client has chosen HTTP/2.
-func (c *conn) isHTTP2() bool {
+func (g greeter) isHTTP2() bool {
+	c := g.c
 	if c.opts.HTTP2 == nil {
 		return false
 	}
@@ -52,7 +57,8 @@ func (c *conn) isHTTP2() bool {
 
 // serveHTTP2 hands the connection to the HTTP/2 front. A concurrent Shutdown finds no idle connection here: it drains that
 // front instead.
-func (c *conn) serveHTTP2() {
+func (g greeter) serveHTTP2() {
+	c := g.c
 	c.state.CompareAndSwap(idle, active)
 	_ = c.nc.SetDeadline(time.Time{})
 	nc := c.nc
@@ -72,7 +78,8 @@ func (c *conn) origin() Origin {
 	}
 }
 
-func (c *conn) greetProxy() bool {
+func (g greeter) proxy() bool {
+	c := g.c
 	addr, err := hello.ReadProxyHeader(c.br)
 	if err != nil {
 		c.srv.m.badProxyHeader.Inc()
@@ -95,7 +102,8 @@ func (c *conn) greetProxy() bool {
 	return true
 }
 
-func (c *conn) greetTLS() bool {
+func (g greeter) tls() bool {
+	c := g.c
 	under := socket.Direct(c.sock)
 	if n := c.br.Buffered(); n > 0 { // the client's hello came together with the PROXY header
 		b, _ := c.br.Peek(n)
@@ -119,7 +127,7 @@ func (c *conn) greetTLS() bool {
 	// The deadline of writing stays until the first answer sets its own: reading writes, too, when a client changes its keys, and would
 	// wait for one that takes no answer.
 	_ = t.SetReadDeadline(time.Time{})
-	c.readBy, c.writeBy = time.Time{}, time.Time{}
+	c.readBy, c.out.by = time.Time{}, time.Time{}
 	state := t.ConnectionState()
 	switch state.NegotiatedProtocol {
 	case "", "http/1.1", "h2":

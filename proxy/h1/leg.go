@@ -24,18 +24,21 @@ type leg struct {
 	h  wire.Head
 	d  wire.Chunks
 
-	deadline time.Time     // the read deadline that is set
-	step     time.Duration // until the next tick
-	since    time.Time     // when the present wait began
-	limit    time.Duration // how long it may last
-	lazy     bool          // output for the client may be delayed by one more tick
-	got      bool          // a byte of an answer has come
+	deadline time.Time              // the read deadline that is set
+	step     time.Duration          // until the next tick
+	since    time.Time              // when the present wait began
+	limit    time.Duration          // how long it may last
+	left     int64                  // of the body, if its length is known
+	pieces   func() ([]byte, error) // leg.next, bound once
+	always   bool                   // each wait is lazy
+	lazy     bool                   // output for the client may be delayed by one more tick
+	got      bool                   // a byte of an answer has come
 }
 
 func (l *leg) begin(up *upstream.Conn, limit time.Duration) {
 	l.up, l.limit = up, limit
 	l.deadline = up.ReadBy()
-	l.lazy, l.got = false, false
+	l.lazy, l.always, l.got = false, false, false
 }
 
 // drop closes the connection; a non-nil err means that the service is to blame.

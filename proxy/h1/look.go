@@ -12,16 +12,11 @@ func (x *Exchange) look(now time.Time) error {
 		return nil
 	case x.lookBy.IsZero(): // it has only begun
 	case !x.goOn():
-		return x.revoke()
+		x.m.revoked.Inc()
+		return errRevoked
 	}
 	x.lookBy = now.Add(lookEvery)
 	return nil
-}
-
-// revoke counts an answer that may not go on.
-func (x *Exchange) revoke() error {
-	x.m.revoked.Inc()
-	return errRevoked
 }
 
 // look reports whether the tunnel may go on. Both directions ask, and one of them looks.

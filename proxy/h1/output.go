@@ -6,127 +6,139 @@ import (
 	"time"
 )
 
-func (c *conn) borrowOut() {
-	if c.outp == nil {
-		c.outp = outBuffers.Get().(*[]byte)
-		c.out = (*c.outp)[:0]
+// output is what waits to be sent to the client of a connection. Its buffer is lent while a request is answered.
+type output struct {
+	c       *conn
+	lent    *[]byte
+	buf     []byte
+	iov     [3][]byte
+	bufs    net.Buffers
+	written int64
+	by      time.Time // the deadline that is set
+	err     error
+}
+
+func (o *output) borrow() {
+	if o.lent == nil {
+		o.lent = outBuffers.Get().(*[]byte)
+		o.buf = (*o.lent)[:0]
 	}
 }
 
-func (c *conn) returnOut() {
-	if c.outp == nil {
+func (o *output) giveBack() {
+	if o.lent == nil {
 		return
 	}
-	if cap(c.out) <= 4*outSize {
-		*c.outp = c.out[:0]
-		outBuffers.Put(c.outp)
+	if cap(o.buf) <= 4*outSize {
+		*o.lent = o.buf[:0]
+		outBuffers.Put(o.lent)
 	}
-	c.outp, c.out = nil, nil
-	if cap(c.h.Raw) > keptHead {
-		c.h.Raw = nil
+	o.lent, o.buf = nil, nil
+	if cap(o.c.h.Raw) > keptHead {
+		o.c.h.Raw = nil
 	}
 }
 
 // write sends p, or adds it to what is waiting to be sent. p may be reused when it returns.
-func (c *conn) write(p []byte) error {
-	if len(c.out)+len(p) <= outSize {
-		c.out = append(c.out, p...)
+func (o *output) write(p []byte) error {
+	if len(o.buf)+len(p) <= outSize {
+		o.buf = append(o.buf, p...)
 		return nil
 	}
-	return c.send(p, nil)
+	return o.send(p, nil)
 }
 
 // flush sends what is waiting.
-func (c *conn) flush() error {
-	if len(c.out) == 0 {
-		return c.werr
+func (o *output) flush() error {
+	if len(o.buf) == 0 {
+		return o.err
 	}
-	return c.send(nil, nil)
+	return o.send(nil, nil)
 }
 
 // send writes what is waiting, then p and tail, in one system call.
-func (c *conn) send(p, tail []byte) error {
-	if c.werr != nil {
-		c.out = c.out[:0]
-		return c.werr
+func (o *output) send(p, tail []byte) error {
+	if o.err != nil {
+		o.buf = o.buf[:0]
+		return o.err
 	}
 	var n int64
 	var err error
-	if len(p) == 0 || c.nc != c.sock { // TLS would make a record of each piece
-		c.out = append(append(c.out, p...), tail...)
+	if len(p) == 0 || o.c.nc != o.c.sock { // TLS would make a record of each piece
+		o.buf = append(append(o.buf, p...), tail...)
 		var m int
-		m, err = c.pump.Write(c.out)
+		m, err = o.c.pump.Write(o.buf)
 		n = int64(m)
 	} else {
-		c.armWrite()
-		c.iov = [3][]byte{c.out, p, tail}
-		c.bufs = c.iov[:]
-		n, err = c.bufs.WriteTo(c.nc)
-		c.iov = [3][]byte{}
+		o.arm()
+		o.iov = [3][]byte{o.buf, p, tail}
+		o.bufs = o.iov[:]
+		n, err = o.bufs.WriteTo(o.c.nc)
+		o.iov = [3][]byte{}
 	}
-	c.out = c.out[:0]
-	c.written += n
+	o.buf = o.buf[:0]
+	o.written += n
 	if err != nil {
 		if isTimeout(err) {
-			c.srv.m.limitWrite.Inc()
+			o.c.srv.m.limitWrite.Inc()
 		}
-		c.werr = ErrClientGone
-		c.keep, c.abort = false, true
+		o.err = ErrClientGone
+		o.c.keep, o.c.abort = false, true
 	}
-	return c.werr
+	return o.err
 }
 
-// armWrite sets the deadline of a write that may have to wait; one that is about as late stays.
-func (c *conn) armWrite() {
-	timeout := c.cfg.WriteTimeout
+// arm sets the deadline of a write that may have to wait; one that is about as late stays.
+func (o *output) arm() {
+	timeout := o.c.cfg.WriteTimeout
 	now := clock()
-	if left := c.writeBy.Sub(now); left > timeout || left < timeout-timeout/8 {
-		c.writeBy = now.Add(timeout)
-		_ = c.nc.SetWriteDeadline(c.writeBy)
+	if left := o.by.Sub(now); left > timeout || left < timeout-timeout/8 {
+		o.by = now.Add(timeout)
+		_ = o.c.nc.SetWriteDeadline(o.by)
 	}
 }
 
-// shut closes the connection in the way that its last answer requires.
-func (c *conn) shut() {
-	if c.abort || c.werr != nil { // without TLS's goodbye
+// close closes the connection in the way that its last answer requires.
+func (o *output) close() {
+	if o.c.abort || o.err != nil { // without TLS's goodbye
 		// A reset, so that an answer without a length does not look complete.
-		if t, ok := c.sock.(*net.TCPConn); ok && (c.reset || c.werr != nil) {
+		if t, ok := o.c.sock.(*net.TCPConn); ok && (o.c.reset || o.err != nil) {
 			_ = t.SetLinger(0)
 		}
-		_ = c.sock.Close()
+		_ = o.c.sock.Close()
 		return
 	}
-	if c.linger || c.br.Buffered() > 0 || c.watched.readable() {
-		c.lingerOn()
+	if o.c.linger || o.c.br.Buffered() > 0 || o.c.watched.readable() {
+		o.linger()
 	}
-	_ = c.nc.Close()
+	_ = o.c.nc.Close()
 }
 
-// lingerOn closes our side and discards what the client still sends. Otherwise the kernel answers unread bytes with a
+// linger closes our side and discards what the client still sends. Otherwise the kernel answers unread bytes with a
 // reset, which may overtake the answer. A balancer is let send all that it has: it takes a broken connection for a gateway that is
 // down, and may let the visitor through.
-func (c *conn) lingerOn() {
-	if w, ok := c.nc.(interface{ CloseWrite() error }); ok {
+func (o *output) linger() {
+	if w, ok := o.c.nc.(interface{ CloseWrite() error }); ok {
 		_ = w.CloseWrite()
 	}
-	if c.nc != c.sock {
-		if w, ok := c.sock.(interface{ CloseWrite() error }); ok {
+	if o.c.nc != o.c.sock {
+		if w, ok := o.c.sock.(interface{ CloseWrite() error }); ok {
 			_ = w.CloseWrite()
 		}
 	}
 	now := time.Now()
-	left, by := c.cfg.LingerBytes-int64(c.br.Buffered()), now.Add(c.cfg.LingerTimeout)
-	if c.trusted {
-		left, by = math.MaxInt64, now.Add(max(c.cfg.LingerTimeout, c.cfg.WriteTimeout))
+	left, by := o.c.cfg.LingerBytes-int64(o.c.br.Buffered()), now.Add(o.c.cfg.LingerTimeout)
+	if o.c.trusted {
+		left, by = math.MaxInt64, now.Add(max(o.c.cfg.LingerTimeout, o.c.cfg.WriteTimeout))
 	}
-	c.setReadDeadline(by)
-	if c.state.Load() == closed {
+	o.c.setReadDeadline(by)
+	if o.c.state.Load() == closed {
 		return
 	}
 	buf := streamBuffers.Get().(*streamBuffer)
 	defer streamBuffers.Put(buf)
 	for left > 0 {
-		n, err := c.sock.Read(buf[:])
+		n, err := o.c.sock.Read(buf[:])
 		if err != nil {
 			return
 		}

@@ -82,7 +82,7 @@ func (p *pump) Write(b []byte) (n int, err error) {
 			return n, nil
 		}
 	}
-	p.c.armWrite()
+	p.c.out.arm()
 	m, err := p.c.nc.Write(b[n:]) // any error of the socket shows up here
 	return n + m, err
 }
@@ -126,11 +126,11 @@ func (p *pump) serve(fd uintptr) (done bool) {
 			p.ended = true // closed by Shutdown
 			return true
 		}
-		if !c.wholeHead() {
+		if !p.wholeHead() {
 			return true
 		}
 		c.cfg = c.srv.cfg.Load()
-		c.borrowOut()
+		c.out.borrow()
 		if err := c.readRequest(); err != nil {
 			c.refuse(err)
 		} else {
@@ -140,7 +140,7 @@ func (p *pump) serve(fd uintptr) (done bool) {
 			}
 			c.exchange()
 		}
-		c.returnOut()
+		c.out.giveBack()
 		if !c.keep || c.br.Buffered() > 0 {
 			return true
 		}
@@ -158,8 +158,8 @@ func (p *pump) serve(fd uintptr) (done bool) {
 }
 
 // wholeHead reports whether the reader holds a complete head. One that starts with an empty line is left to await.
-func (c *conn) wholeHead() bool {
-	b, _ := c.br.Peek(c.br.Buffered())
+func (p *pump) wholeHead() bool {
+	b, _ := p.c.br.Peek(p.c.br.Buffered())
 	return b[0] != '\r' && bytes.Contains(b, headEnd)
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 
 	"antirobot/proxy/h1/wire"
 )
@@ -49,18 +48,18 @@ func (x *Exchange) cut(fr framing, err error) error {
 const withheldBody = 64 << 10
 
 // withhold discards the service's answer.
-func (x *Exchange) withhold() {
-	h := &x.leg.h
+func (l *leg) withhold() {
+	h := &l.h
 	left := h.Length
 	switch {
-	case h.Bodiless(x.method):
+	case h.Bodiless(l.x.method):
 		left = 0
 	case h.Chunked || left < 0 || left > withheldBody:
 		h.Close = true
 		return
 	}
 	for left > 0 {
-		p, err := x.leg.piece(left)
+		p, err := l.piece(left)
 		if err != nil {
 			h.Close = true
 			return
@@ -91,82 +90,34 @@ func (x *Exchange) relayBody(h *wire.Head, o *ForwardOptions, fr framing) error 
 		h.Close = true
 		return nil
 	case x.rewriter != nil:
-		return x.rewrite(fr, x.pieces())
-	case fr == byLength:
-		return x.relayLength(h.Length)
-	case h.Chunked:
-		return x.relayChunked(o, fr)
+		x.leg.startBody(true)
+		x.leg.always = true
+		return x.rewrite(fr, x.leg.pieces)
 	}
-	return x.relayToEnd(fr)
-}
-
-// relayLength passes exactly left bytes on.
-func (x *Exchange) relayLength(left int64) error {
-	l := &x.leg
-	l.lazy = left <= lazyBody
-	defer func() { l.lazy = false }()
-	for left > 0 {
-		p, err := l.piece(left)
-		if err != nil {
-			return truncated(err)
-		}
-		left -= int64(len(p))
-		if err := x.pass(p, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// relayChunked decodes the service's chunks and frames them anew, followed by the trailers. Whatever the service sends is
-// passed on before the next wait.
-func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
-	l := &x.leg
-	l.d.Reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
-	for {
-		if l.d.Left == 0 {
-			if err := l.d.Next(l.up.R, l); err != nil {
-				return brokenChunks(err)
-			}
-			if l.d.Done {
-				break
-			}
-		}
-		p, err := l.piece(l.d.Left)
-		if err != nil {
-			return truncated(err)
-		}
-		l.d.Left -= int64(len(p))
-		if err := x.pass(p, fr == byChunks); err != nil {
-			return err
-		}
+	x.leg.startBody(!h.Chunked && h.Length >= 0 && h.Length <= lazyBody)
+	if err := x.passAll(fr == byChunks, x.leg.pieces); err != nil {
+		return err
 	}
 	if fr == byChunks {
-		x.client.LastChunk(wire.Trailers{Fields: l.d.Trailer.Fields, Drop: o.DropAnswer})
+		x.client.LastChunk(wire.Trailers{Fields: x.leg.trailers(), Drop: o.DropAnswer})
 	}
 	return nil
 }
 
-// relayToEnd passes on a body that ends with the service's connection.
-func (x *Exchange) relayToEnd(fr framing) error {
-	l := &x.leg
-	l.h.Close = true
+// passAll sends all pieces of the service's body to the client.
+func (x *Exchange) passAll(chunk bool, next func() ([]byte, error)) error {
 	for {
-		p, err := l.piece(math.MaxInt64)
-		if err == io.EOF { //nolint:errorlint // leg returns it bare
-			break
+		p, err := next()
+		if err == io.EOF { //nolint:errorlint // next returns it bare
+			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if err := x.pass(p, fr == byChunks); err != nil {
+		if err := x.pass(p, chunk); err != nil {
 			return err
 		}
 	}
-	if fr == byChunks {
-		x.client.LastChunk(wire.Trailers{})
-	}
-	return nil
 }
 
 // pass sends a piece of the service's body to the client.

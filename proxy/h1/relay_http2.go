@@ -68,7 +68,10 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	if x.rewriter != nil {
 		err = x.rewrite(fr, next)
 	} else {
-		err = t.relayPieces(fr, next)
+		err = x.passAll(fr == byChunks, next)
+		if err == nil && (fr == byChunks || x.c == nil) { // to clients of HTTP/1 after chunks only
+			x.client.LastChunk(wire.Trailers{Fields: t.trailers(), Drop: t.o.DropAnswer})
+		}
 	}
 	if err != nil || x.leg.h.Close {
 		t.cancel()
@@ -78,26 +81,6 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	streamBuffers.Put(bufs[0])
 	streamBuffers.Put(bufs[1])
 	return err
-}
-
-// relayPieces passes on the pieces that next returns, and then the trailers: to clients of HTTP/1 after chunks only.
-func (t *overHTTP2) relayPieces(fr framing, next func() ([]byte, error)) error {
-	for {
-		p, err := next()
-		if err == io.EOF { //nolint:errorlint // next returns it bare
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.x.pass(p, fr == byChunks); err != nil {
-			return err
-		}
-	}
-	if fr == byChunks || t.x.c == nil {
-		t.x.client.LastChunk(wire.Trailers{Fields: t.trailers(), Drop: t.o.DropAnswer})
-	}
-	return nil
 }
 
 // readAhead reads a body into pieces, the last of which is followed by why it ended. Of the two buffers one is the

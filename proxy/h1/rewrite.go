@@ -129,45 +129,47 @@ func (w *rewriteWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pieces returns what returns the pieces of the service's body, however it is framed, and io.EOF after its proper end. A
-// piece is valid until the next one. What follows closely is waited for, so that a compressor need not be flushed for it.
-func (x *Exchange) pieces() func() ([]byte, error) {
-	l := &x.leg
-	left := l.h.Length
-	switch {
-	case l.h.Chunked:
-		l.d.Reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
-		return l.chunk
-	case left < 0:
+// startBody prepares leg.pieces for the body of the answer. With lazy, the first wait delays what is to be sent by a tick.
+func (l *leg) startBody(lazy bool) {
+	l.left, l.lazy, l.always = l.h.Length, lazy, false
+	if l.h.Chunked {
+		l.d.Reset(true, int(l.x.cfg.MaxHeaderBytes), l.x.cfg.MaxHeaderFields)
+	} else if l.left < 0 {
 		l.h.Close = true
-		return func() ([]byte, error) {
-			l.lazy = true
-			return l.piece(math.MaxInt64)
-		}
-	}
-	return func() ([]byte, error) {
-		if left == 0 {
-			return nil, io.EOF
-		}
-		l.lazy = true
-		p, err := l.piece(left)
-		left -= int64(len(p))
-		return p, truncated(err)
 	}
 }
 
-// chunk returns the next piece of a chunked body.
-func (l *leg) chunk() ([]byte, error) {
-	l.lazy = true
-	if l.d.Left == 0 {
-		if err := l.d.Next(l.up.R, l); err != nil {
-			return nil, brokenChunks(err)
+// next returns the next piece of the body, however it is framed, and io.EOF after its proper end. The piece is valid until the next one.
+func (l *leg) next() ([]byte, error) {
+	l.lazy = l.lazy || l.always // a compressor need not be flushed before what follows closely
+	switch {
+	case l.h.Chunked:
+		if l.d.Left == 0 {
+			if err := l.d.Next(l.up.R, l); err != nil {
+				return nil, brokenChunks(err)
+			}
+			if l.d.Done {
+				return nil, io.EOF
+			}
 		}
-		if l.d.Done {
-			return nil, io.EOF
-		}
+		p, err := l.piece(l.d.Left)
+		l.d.Left -= int64(len(p))
+		return p, truncated(err)
+	case l.h.Length < 0:
+		return l.piece(math.MaxInt64)
+	case l.left == 0:
+		l.lazy = false
+		return nil, io.EOF
 	}
-	p, err := l.piece(l.d.Left)
-	l.d.Left -= int64(len(p))
+	p, err := l.piece(l.left)
+	l.left -= int64(len(p))
 	return p, truncated(err)
+}
+
+// trailers are those of a chunked body that has ended.
+func (l *leg) trailers() []request.Field {
+	if !l.h.Chunked {
+		return nil
+	}
+	return l.d.Trailer.Fields
 }

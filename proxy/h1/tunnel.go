@@ -38,7 +38,8 @@ func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 	x.tunnelled = t.out.Load()
 	l.drop(nil)
 	if t.revoked.Load() {
-		return x.revoke()
+		x.m.revoked.Inc()
+		return errRevoked
 	}
 	return nil
 }

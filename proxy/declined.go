@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"antirobot/captcha"
+	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
 )
@@ -51,8 +52,7 @@ func (p *pages) has(service string, v *request.View) bool {
 }
 
 // isEmbed reports whether a page of another site makes the request, other than by navigating. Sites in cors_origins are trusted.
-func (c *Case) isEmbed() bool {
-	v := c.view
+func isEmbed(v *request.View, s *Service) bool {
 	if m := string(v.Method); m != "GET" && m != "HEAD" || string(v.Get("Sec-Fetch-Site")) != "cross-site" {
 		return false
 	}
@@ -64,13 +64,13 @@ func (c *Case) isEmbed() bool {
 	if len(from) == 0 {
 		from = v.Get("Referer")
 	}
-	return len(from) == 0 || !c.svc.Captcha.OwnsPage(from, v.Host)
+	return len(from) == 0 || !s.Captcha.OwnsPage(from, v.Host)
 }
 
 // refusesEmbed answers an embed of a URL that is known to be a page, before it is decided: the visitor is not counted. The same URL
 // may be data for a script that asks in mode cors, so there the answer decides.
 func (j *journey) refusesEmbed() bool {
-	if j.embed = j.isEmbed(); !j.embed || j.svc.Verdict.Mode != verdict.Enforce ||
+	if j.embed = isEmbed(j.view, j.svc); !j.embed || j.svc.Verdict.Mode != verdict.Enforce ||
 		string(j.view.Get("Sec-Fetch-Mode")) == "cors" || !j.core.pages.has(j.svc.Name, j.view) {
 		return false
 	}
@@ -109,4 +109,44 @@ func (j *journey) holdsPage(status int, fields []request.Field) bool {
 	j.declined = true
 	j.core.deps.Decider.Answered(v, j.svc.Verdict, status, contentType) // in place of the event
 	return j.svc.Verdict.Mode == verdict.Enforce
+}
+
+// isPrefetch reports whether a browser loads a page ahead of time, which nobody may ever open.
+func isPrefetch(v *request.View) bool {
+	if m := string(v.Method); m != "GET" && m != "HEAD" {
+		return false
+	}
+	const prefetch = "prefetch" // alone, or followed by parameters such as ";prerender"
+	for i := range v.Fields {
+		f := &v.Fields[i]
+		if (request.EqualFold(f.Name, "Sec-Purpose") || request.EqualFold(f.Name, "Purpose")) && request.HasPrefixFold(f.Value, prefetch) {
+			return len(f.Value) == len(prefetch) || f.Value[len(prefetch)] == ';' || f.Value[len(prefetch)] == ' '
+		}
+	}
+	return false
+}
+
+// decideAll gives the verdict, and reports whether the request was a prefetch that is declined: of a visitor who would be
+// challenged, would pay with a pass, or is near a limit. Such a prefetch costs nothing: no unit of a pass, no count in a
+// session. Browsers load the page again when it is opened; a program is refused as for any other request.
+func (j *journey) decideAll() (declined bool) {
+	if j.svc.Verdict.Mode != verdict.Enforce || !isPrefetch(j.view) || j.kind() == kindProgram {
+		j.decide()
+		return false
+	}
+	j.watch()
+	d := &j.decision
+	switch {
+	case d.Verdict == verdict.Blocked || !d.Judged():
+		j.decide()
+		return false
+	case d.Verdict != verdict.Human, d.Paid, d.Excused.Kind == identity.KindSpravka: // the last is a spent pass that stands in
+	case j.core.deps.Decider.IsNear(&j.id, j.svc.Verdict, j.view.At):
+	default: // it passes, and counts as any other
+		j.decide()
+		return false
+	}
+	j.declined, j.ownPage = true, true // the answer is the gateway's, and no event
+	j.answer(j.snap.Captcha.Failed(j.request(), 503, captcha.ReadsNothing))
+	return true
 }
