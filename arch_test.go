@@ -90,7 +90,7 @@ var allowed = map[string][]string{
 	"traffic":         {"identity", "replay", "request"},
 	"proxy":           {"bounded", "identity", "request", "verdict", "verdict/bans", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/h1/wire", "proxy/insert", "proxy/traces", "proxy/upstream", "verdict/label", "verdict/client", "problem"},
 	"proxy/traces":    {"request"},
-	"proxy/h1":        {"proxy/connlimit", "request", "proxy/h1/hello", "proxy/h1/wire", "proxy/upstream", "proxy/socket"},
+	"proxy/h1":        {"bounded", "proxy/connlimit", "request", "proxy/h1/hello", "proxy/h1/wire", "proxy/upstream", "proxy/socket"},
 	"proxy/h1/hello":  {"request"},
 	"proxy/h1/wire":   {"request"},
 	"proxy/h2":        {"proxy/h1", "proxy/h2/xconnect", "proxy/streams"},

@@ -1,89 +1,67 @@
 package h1
 
 import (
-	"hash/maphash"
 	"net/netip"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"antirobot/bounded"
 )
 
 const (
-	handshakeBurst  = 10 * time.Second // over which max_handshake_rate is an average
-	handshakeOfMany = 10               // times as many for the /48 of an IPv6 address: whoever has one has 65,536 /64
-	handshakeSets   = 32               // of each shard
-	handshakeWays   = 8                // clients of each set
+	handshakeBurst  = 10    // seconds over which max_handshake_rate is an average
+	handshakeOfMany = 10    // times as many for the /48 of an IPv6 address, which has 65,536 /64
+	handshakesKept  = 16384 // addresses, 16 bytes each
 )
 
-// handshakes counts the TLS handshakes of each client address, in constant memory (256 KiB) whoever comes. Where there is no room for a
-// newcomer, the one that has made the fewest of late is forgotten: those who make many stay.
+// handshakes limits the TLS handshakes of each client address. Safe for concurrent use.
 type handshakes struct {
-	seed   maphash.Seed
-	epoch  time.Time
-	shards [64]struct {
-		sync.Mutex
-		sets [handshakeSets][handshakeWays]shaker
+	rates atomic.Pointer[handshakeRates]
+}
+
+type handshakeRates struct {
+	perSecond int
+	one, many *bounded.Rate
+}
+
+// of returns the rates for a limit, which a reload may change.
+func (h *handshakes) of(perSecond int) *handshakeRates {
+	if r := h.rates.Load(); r != nil && r.perSecond == perSecond {
+		return r
 	}
+	rate := func(n int) *bounded.Rate {
+		return bounded.NewRate(time.Second/time.Duration(n), handshakeBurst*n, handshakesKept)
+	}
+	r := &handshakeRates{perSecond: perSecond, one: rate(perSecond), many: rate(handshakeOfMany * perSecond)}
+	h.rates.Store(r)
+	return r
 }
 
-// shaker is one whose handshakes are counted. Each takes its share of time, and due is when all of his are paid for.
-type shaker struct {
-	who uint64        // a keyed hash: nobody can choose to share another's place
-	due time.Duration // since the epoch
-}
-
-// shakerKey is what who is the hash of.
-type shakerKey struct {
-	net    netip.Prefix
-	proven bool
-}
-
-func newHandshakes() *handshakes { return &handshakes{seed: maphash.MakeSeed(), epoch: time.Now()} }
-
-// take counts a handshake, and reports whether it is within so many a second. An address that is not proven to be the client's is counted
-// apart, so that whoever forges it uses up nothing that is its owner's; what its owner has used up is used up for both.
+// take counts a handshake, and reports whether it is within the limit. An address that is not proven to be the client's is counted
+// apart: a forged one uses up nothing of its owner's, but gets nothing that the owner has used up.
 func (h *handshakes) take(addr netip.Addr, proven bool, perSecond int, at time.Time) bool {
 	if perSecond == 0 || !addr.IsValid() {
 		return true
 	}
-	one := func(bits, perSecond int) bool {
-		net, _ := addr.Prefix(bits)
-		return (proven || h.one(shakerKey{net, true}, perSecond, at, false)) && h.one(shakerKey{net, proven}, perSecond, at, true)
-	}
-	if addr.Is4() {
-		return one(32, perSecond)
-	}
-	return one(64, perSecond) && one(48, handshakeOfMany*perSecond)
-}
-
-// one reports whether one more is within the rate of a client, and counts it if so.
-func (h *handshakes) one(key shakerKey, perSecond int, at time.Time, count bool) bool {
-	who, now := maphash.Comparable(h.seed, key), at.Sub(h.epoch)
-	shard := &h.shards[who%uint64(len(h.shards))]
-	shard.Lock()
-	defer shard.Unlock()
-	set := &shard.sets[who/uint64(len(h.shards))%handshakeSets]
-	c := &set[0]
-	for i := range set {
-		if set[i].who == who {
-			c = &set[i]
-			break
+	r := h.of(perSecond)
+	within := func(rate *bounded.Rate, addr netip.Addr) bool {
+		if !proven && rate.Peek(rate.AddrKey(addr, 0), at) > 0 {
+			return false
 		}
-		if set[i].due < c.due {
-			c = &set[i]
+		extra := uint64(1)
+		if proven {
+			extra = 0
 		}
+		return rate.Take(rate.AddrKey(addr, extra), at) == 0
 	}
-	due := now
-	if c.who == who {
-		due = max(due, c.due)
-	}
-	due += time.Second / time.Duration(perSecond)
-	if due > now+handshakeBurst {
+	if !within(r.one, addr) {
 		return false
 	}
-	if count {
-		*c = shaker{who, due}
+	if addr.Is4() {
+		return true
 	}
-	return true
+	site, _ := addr.Prefix(48)
+	return within(r.many, site.Addr())
 }
 
 // MayShakeHands counts a TLS handshake of a client that is not a balancer's, and reports whether it is within http.max_handshake_rate.

@@ -58,7 +58,7 @@ type Server struct {
 	perAddr    connlimit.Counts
 	underWay   connlimit.Counts //  requests over HTTP/2 and HTTP/3
 	streamed   atomic.Int64     // and how many in all
-	handshakes *handshakes
+	handshakes handshakes
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -88,13 +88,12 @@ func NewServer(cfg Config, d Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		handler:    d.Handler,
-		refuser:    d.Refuser,
-		log:        d.Log,
-		m:          newServerMetrics(d.Metrics),
-		listeners:  make(map[net.Listener]struct{}),
-		open:       make(map[*conn]struct{}),
-		handshakes: newHandshakes(),
+		handler:   d.Handler,
+		refuser:   d.Refuser,
+		log:       d.Log,
+		m:         newServerMetrics(d.Metrics),
+		listeners: make(map[net.Listener]struct{}),
+		open:      make(map[*conn]struct{}),
 	}
 	s.cfg.Store(&cfg)
 	return s, nil
