@@ -7,25 +7,25 @@ import (
 	"antirobot/request"
 )
 
-// Services have several names for what they serve, however exactly they read a path:
+// Services know a path by several names:
 //
-//   - front controllers serve what follows a script: /index.php/login and /shop/index.php/login are /login and /shop/login;
-//   - frameworks let a path end in a format: /login.json is /login to Rails, and to Spring before 5.3;
-//   - servers add a file's ending: /login is /login.php with Apache's MultiViews, ASP.NET's friendly URLs, and try_files of nginx.
+// - front controllers serve the rest of a script's path: /index.php/login is /login;
+// - frameworks strip a format: /login.json is /login to Rails, and to Spring before 5.3;
+// - servers add an extension: /login is /login.php with MultiViews, ASP.NET's friendly URLs, and try_files of nginx.
 //
-// What is set for one of these paths itself holds for its other names, too. What is only set for the whole host or for the directory does
-// not: that a script is exempt says nothing of what it calls its paths, and must not end because nothing is set for those.
+// Settings of one of these paths hold for its other names. Settings of the whole host or of the directory do not: an
+// exempt script
+// exempts none of the paths that it serves.
 
-// scripts are the endings of programs that servers run with the rest of the path in hand: PHP's, those of CGI, FastCGI and WSGI, IIS's and
-// ColdFusion's.
+// scripts are the extensions of programs that servers run with the rest of the path: PHP, CGI, FastCGI, WSGI, IIS and
+// ColdFusion.
 var scripts = [...]string{
 	"php", "php3", "php4", "php5", "php7", "php8", "phtml", "pht", "phar", "cgi", "fcgi", "fpl", "pl", "py", "rb", "wsgi", "asp", "aspx", "cfm",
 }
 
-// pageEndings are those of files that servers find without them.
 var pageEndings = [...]string{"html", "htm"}
 
-// ending returns where the ending of a name begins, which has no slash in it, and -1 if it has none.
+// ending returns the index of the dot of a file name's extension; -1: it has none.
 func ending(name []byte) int {
 	if i := bytes.LastIndexByte(name, '.'); i > 0 && i < len(name)-1 && len(name)-i-1 <= maxFormat {
 		return i
@@ -42,8 +42,7 @@ func oneOf(endings []string, ending []byte) bool {
 	return false
 }
 
-// script returns where the first segment of a path that names a script begins, which follows a slash, and where it ends, with a slash; 0 and 0
-// if there is none.
+// script returns the bounds of the first segment of a path that names a script and is followed by a slash; 0, 0: none.
 func script(path []byte) (begin, end int) {
 	if bytes.IndexByte(path, '.') < 0 {
 		return 0, 0
@@ -62,7 +61,7 @@ func script(path []byte) (begin, end int) {
 	return 0, 0
 }
 
-// withoutEnding returns a path without the format in which it ends; nil if it ends in none. A number is none: /v1.2 is another version.
+// withoutEnding returns a path without its format; nil if it has none. A number is none: /v1.2 is another version.
 func withoutEnding(path []byte) []byte {
 	path = bytes.TrimRight(path, "/")
 	name := path[bytes.LastIndexByte(path, '/')+1:]
@@ -73,17 +72,15 @@ func withoutEnding(path []byte) []byte {
 	return path[:len(path)-len(name)+dot]
 }
 
-// directory returns a path up to its last slash.
 func directory(path []byte) []byte { return path[:bytes.LastIndexByte(path, '/')+1] }
 
-// extensionless is a setting for a file, by the path under which servers find it without its ending.
+// extensionless is a setting for a file, by the path without its extension.
 type extensionless struct {
 	site, service *Service
 	prefix        string
 	whole         bool // nothing may follow
 }
 
-// extensionless returns these for the paths of a service, but for what has settings of its own.
 func (s *Service) extensionless() (out []extensionless) {
 	for _, p := range s.Paths {
 		bare := string(withoutEnding([]byte(p.Prefix)))
@@ -103,12 +100,11 @@ func (s *Service) extensionless() (out []extensionless) {
 	return out
 }
 
-// covers reports whether servers may find the file under this path.
 func (e *extensionless) covers(path []byte) bool {
 	return hasPathPrefix(path, e.prefix, true) && (!e.whole || len(bytes.TrimRight(path, "/")) == len(e.prefix))
 }
 
-// addAliases adds the settings of a path's other names. A part of a page (/login.css) is not taken for a format.
+// addAliases adds the settings of a path's other names. The extension of a subresource (/login.css) is no format.
 func (s *readings) addAliases(r *Router, host []byte, paths *request.Paths, part bool) {
 	for _, path := range paths.All() {
 		s.addFormat(r, host, path, part)
@@ -130,7 +126,7 @@ func (s *readings) addAliases(r *Router, host []byte, paths *request.Paths, part
 	}
 }
 
-// addFormat adds what is set for a path without the format that it ends in, unless something is set for it with that.
+// addFormat adds the settings of a path without its format, unless the path with it has its own.
 func (s *readings) addFormat(r *Router, host, path []byte, part bool) {
 	if part {
 		return
@@ -140,7 +136,7 @@ func (s *readings) addFormat(r *Router, host, path []byte, part bool) {
 	}
 }
 
-// addOwn adds what is set for a path itself, and neither for the whole host nor for a directory.
+// addOwn adds the settings of a path itself, without those of its host or directory.
 func (s *readings) addOwn(r *Router, host, path, dir []byte) {
 	root, above := r.find(host, rootPath, false), r.find(host, dir, false)
 	for _, fold := range [...]bool{false, true} {

@@ -14,14 +14,13 @@ import (
 	"antirobot/request"
 )
 
-// BodyConfig names the fields of a body that rules over requests see, as body.NAME. Zero fields get the defaults of
-// withDefaults.
+// BodyConfig names the fields of a body that request rules see, as body.NAME. Zero fields get defaults.
 type BodyConfig struct {
-	Route   string          `mapstructure:"route"`    // as that of a message route: a method and a path
+	Route   string          `mapstructure:"route"`    // a method and a path, as in a message route
 	Fields  []inline.Source `mapstructure:"fields"`   // attribute is NAME
 	MaxBody int64           `mapstructure:"max_body"` // bytes as sent
 	Charset string          `mapstructure:"charset"`  // for texts that are not UTF-8 and name no charset
-	Timeout time.Duration   `mapstructure:"timeout"`  // for the body to arrive
+	Timeout time.Duration   `mapstructure:"timeout"`
 }
 
 func (c BodyConfig) withDefaults() BodyConfig {
@@ -30,9 +29,8 @@ func (c BodyConfig) withDefaults() BodyConfig {
 	return c
 }
 
-// bodyRoute is a route whose bodies are read for rules. It is immutable.
 type bodyRoute struct {
-	messageRoute // for its method and path
+	messageRoute
 
 	read    inline.Config
 	timeout time.Duration
@@ -65,7 +63,6 @@ func validBodies(list []BodyConfig) (errs []error) {
 	return errs
 }
 
-// newBodyRoutes makes the routes of a configuration that Validate has found good.
 func newBodyRoutes(list []BodyConfig) []*bodyRoute {
 	routes := make([]*bodyRoute, 0, len(list))
 	for i := range list {
@@ -78,11 +75,11 @@ func newBodyRoutes(list []BodyConfig) []*bodyRoute {
 	return routes
 }
 
-// bodyProblem is the field of View.Posted that says why others may be missing, or are not to be relied on.
+// bodyProblem is the field of View.Posted that says why other fields may be missing or unreliable.
 const bodyProblem = "problem"
 
-// readPosted reads the fields of the body that rules ask for, if the request is on one of the service's routes. The body
-// stays as it is, to be sent on. What can't be read is a problem that rules can ask for, not an answer.
+// readPosted reads the fields of the body for rules, if the request is on a route. An unreadable body is a problem that
+// rules can test.
 func (j *moderation) readPosted() {
 	if len(j.svc.bodies) == 0 {
 		return
@@ -102,8 +99,7 @@ func (j *moderation) readPosted() {
 	}
 }
 
-// claimedBody returns the route that the request is on by a method that it claims; nil for none. If its body can't be read,
-// it may claim any.
+// claimedBody returns the route of a method that the request claims; nil: none. An unreadable body may claim any.
 func (j *moderation) claimedBody() *bodyRoute {
 	if !j.mayClaim() {
 		return nil
@@ -137,9 +133,9 @@ func (j *moderation) readBodyOf(b *bodyRoute) {
 		j.post(bodyProblem, "late")
 		return
 	case p.err != nil:
-		return // broken: forward reports it
+		return // forward reports it
 	}
-	methods, _ := b.read.Overrides(j.input(&p)) // what can't be read is a problem, below
+	methods, _ := b.read.Overrides(j.input(&p)) // an error is reported below
 	addClaims(j.view, methods)
 	texts, err := b.read.Texts(j.input(&p))
 	switch {
@@ -156,7 +152,7 @@ func (j *moderation) readBodyOf(b *bodyRoute) {
 	}
 }
 
-// post adds a field for rules; of two of one name the first is read.
+// post adds a field for rules; the first of a name counts.
 func (j *moderation) post(name, value string) {
 	j.view.Posted = append(j.view.Posted, request.Field{Name: []byte(name), Value: []byte(value)})
 }

@@ -17,23 +17,21 @@ import (
 	"antirobot/verdict"
 )
 
-// Check is the gateway next to a balancer that holds the request and asks about it. It serves its own private listener
-// with Gateway's journey, in one of two styles:
+// Check serves balancers that hold a request and ask about it, on a private listener, with Gateway's journey, in one of
+// two styles:
 //
-//   - verdict: the check path answers 200, 401 or 403 for the request that the balancer names in one set of header
-//     fields (with style=forward: the visitor's own answer, never 2xx). Any other call is the stopped request itself,
-//     which the balancer sends here for its answer: a challenge call.
-//   - full: every call is the original request. A human gets 200 with X-Accel-Redirect, others get their answer.
+// - verdict: the check path answers 200, 401 or 403 for the request that the balancer describes in header fields
+// (style=forward:
+// the visitor's own answer, never 2xx). Any other call is a challenge call: the stopped request itself, sent here for
+// its answer.
+// - full: every call is the original request. A human gets 200 with X-Accel-Redirect, others get their answer.
 //
 // Invariants:
-//  1. A check spends allowance and becomes an event once for each original request; a challenge call decides again, but
-//     spends nothing, and its event is only that of the challenge.
-//  2. A challenge call that finds a human redirects to the same URL, so that the balancer checks again.
-//  3. Only a balancer's address or the secret admits a call. An ambiguous call is refused, whatever OnError says: a
-//     client may have caused it.
-//  4. A visitor who is stopped never has the balancer bring a request here whose path is that of questions: it would speak for the
-//     balancer.
-//  5. The request that is judged is the original one: lists and rules see no field that the balancer added.
+// 1. A check spends allowance and becomes an event once per request; a challenge call decides again and spends nothing.
+// 2. A challenge call that finds a human redirects to the same URL, so that the balancer checks again.
+// 3. Only a balancer's address or the secret admits a call. An ambiguous call is refused, whatever OnError says.
+// 4. A stopped visitor can't make the balancer send a request for the check path: it would speak for the balancer.
+// 5. Lists and rules see the original request, without fields that the balancer added.
 //
 // Safe for concurrent use.
 type Check struct {
@@ -41,11 +39,10 @@ type Check struct {
 	rules atomic.Pointer[CheckRules]
 	pool  sync.Pool
 	count map[checkOutcome]*metrics.Counter
-	said  seldom // of refusals
+	said  seldom
 	round rounds
 }
 
-// checkOutcome is what a call is counted by.
 type checkOutcome struct{ style, answer string }
 
 // NewCheck returns the check mode of a gateway.
@@ -73,7 +70,7 @@ func NewCheck(cfg CheckConfig, g *Gateway) (*Check, error) {
 const (
 	styleForward   = "forward"
 	styleChallenge = "challenge"
-	styleAnswer    = "answer" // not a check: the balancer reports the service's answer
+	styleAnswer    = "answer" // the balancer reports the service's answer
 
 	answerHuman   = "human"
 	answerCaptcha = "captcha"
@@ -81,11 +78,10 @@ const (
 	answerOwn     = "own"     // one of the gateway's own pages
 	answerError   = "error"   // answered by OnError
 	answerRefused = "refused" // the call itself was invalid
-	answerLearned = "learned" // the service's answer has been noted
+	answerLearned = "learned"
 )
 
-// Prepare prepares another configuration, and returns the function that puts it into use; calls in progress finish with the
-// old one.
+// Prepare returns the function that puts a configuration into use; calls in progress keep the old one.
 func (c *Check) Prepare(cfg CheckConfig) (commit func(), err error) {
 	r, err := NewCheckRules(cfg)
 	if err != nil {
@@ -94,16 +90,16 @@ func (c *Check) Prepare(cfg CheckConfig) (commit func(), err error) {
 	return func() { c.rules.Store(r) }, nil
 }
 
-// Trusts reports whether addr is a balancer's, from which many connections may come.
+// Trusts reports whether addr is a balancer's.
 func (c *Check) Trusts(addr netip.Addr) bool { return c.rules.Load().allows(addr) }
 
-// checkCall is the state of one call. It is pooled; nothing of it outlives ServeExchange.
+// checkCall is the state of one call. It is pooled.
 type checkCall struct {
 	journey
 	c        *Check
 	rules    *CheckRules
 	style    string
-	answered string // for the metrics
+	answered string
 
 	original original
 	about    request.View // the original request; view points to it
@@ -111,7 +107,7 @@ type checkCall struct {
 	host     []byte
 }
 
-// ServeExchange answers one call of a balancer. A panic in a check is answered as OnError says; elsewhere h1 answers it.
+// ServeExchange answers one call of a balancer. A panic in a check is answered as OnError says.
 func (c *Check) ServeExchange(x *h1.Exchange) {
 	k := c.pool.Get().(*checkCall)
 	k.begin(c, x)
@@ -138,7 +134,7 @@ func (k *checkCall) end() {
 	c.pool.Put(k)
 }
 
-// styleOf distinguishes checks from the requests themselves; "" is a check with an unknown style.
+// styleOf distinguishes checks from the requests themselves; "": unknown style.
 func (k *checkCall) styleOf(v *request.View) string {
 	r := k.rules
 	switch {
@@ -182,7 +178,7 @@ func (k *checkCall) serve() {
 	}
 	switch status, problem := k.Route(); status {
 	case 0:
-	case 400: // caused by a client, whatever OnError says
+	case 400: // a client may have caused it
 		if k.reachesVisitor() {
 			k.answered = answerRefused
 			k.unrouted(status, problem)
@@ -210,7 +206,6 @@ func (k *checkCall) serve() {
 	}
 }
 
-// read makes the View of the original request.
 func (k *checkCall) read(call *request.View) (problem string) {
 	k.core.deps.Resolver.Handshake(call, true)
 	k.about, k.view = *call, &k.about
@@ -240,7 +235,6 @@ func (k *checkCall) read(call *request.View) (problem string) {
 	return ""
 }
 
-// check answers a balancer that asks what to do.
 func (k *checkCall) check() {
 	k.c.round.end()
 	if e := k.Own(); e != captcha.EndpointNone {
@@ -264,8 +258,7 @@ func (k *checkCall) check() {
 	}
 }
 
-// checkOwn answers a check of one of the gateway's own pages: the balancer must send that request here. Blocked clients are
-// blocked there too.
+// checkOwn answers a check of one of the gateway's own pages, which the balancer must send here.
 func (k *checkCall) checkOwn() {
 	k.ownPage = true
 	k.watch()
@@ -274,7 +267,7 @@ func (k *checkCall) checkOwn() {
 		k.forwardStyle()
 	case k.Stopped() && k.decision.Verdict == verdict.Blocked:
 		k.stop(true)
-	case k.style == styleForward: // a redirect would come back here forever
+	case k.style == styleForward: // a redirect would loop
 		k.refuse(421, "this path is the gateway's own: the balancer must send it to the gateway without a check")
 	default:
 		k.answered = answerOwn
@@ -284,13 +277,11 @@ func (k *checkCall) checkOwn() {
 	}
 }
 
-// stops is Stopped, but only so many preflights go on for who is stopped: the service's answer to one is not seen here, and may be a
-// page. count says that this one counts.
+// stops is Stopped with a limit on preflights: the service's answer to one is not seen here, and may be a page.
 func (k *checkCall) stops(count bool) bool {
 	return k.Stopped() || k.decision.Stops() && !k.core.deps.Decider.Preflight(k.view, &k.id, count)
 }
 
-// challenge answers a request that a check has stopped.
 func (k *checkCall) challenge() {
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
@@ -312,12 +303,11 @@ func (k *checkCall) challenge() {
 		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
 			Msg("requests come here that nobody asked about, and are sent round in circles: a balancer that sends every request (X-Accel-Redirect) needs check.style full; see docs/balancers.md")
 	}
-	// the ban has ended in the meantime, or a pass can pay after all: the balancer asks again
+	// the ban has ended, or a pass pays: the balancer checks again
 	k.answered = answerHuman
 	k.reply(captcha.Response{Status: 307, Header: []captcha.HeaderField{{Name: "Location", Value: k.request().Original()}}})
 }
 
-// full answers the original request.
 func (k *checkCall) full() {
 	if k.isQuestion() && k.c.round.due(k.x.View.At) {
 		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
@@ -334,7 +324,7 @@ func (k *checkCall) full() {
 	}
 	k.decide()
 	k.ask.Tight = !k.rules.roomy
-	if len(k.svc.routes) > 0 { // only in this style is the body here
+	if len(k.svc.routes) > 0 { // only this style has the body
 		k.moderation.judgeMessage()
 	}
 	if k.stops(true) {
@@ -345,8 +335,8 @@ func (k *checkCall) full() {
 	k.human(k.accelerate()...)
 }
 
-// report records the outcome of the call everywhere. For a request that the balancer forwards itself there are no facts:
-// its status, length and time are unknown here.
+// report records the outcome of the call. The status, length and time of requests that the balancer forwards are
+// unknown.
 func (k *checkCall) report() {
 	if n := k.c.count[checkOutcome{k.style, k.answered}]; n != nil {
 		n.Inc()
@@ -369,7 +359,7 @@ func (k *checkCall) learn(took time.Duration) {
 		k.reporter.count(took)
 		return
 	}
-	k.reporter.remember() // first, so that the decision can be found
+	k.reporter.remember() // the decision must be found from now on
 	switch {
 	case k.answered == answerOwn:
 		k.reporter.tell(took)
@@ -390,8 +380,7 @@ func (k *checkCall) learn(took time.Duration) {
 	}
 }
 
-// survive answers a check whose journey panicked, so that the request follows the policy for requests that can't be judged.
-// What the journey held is left to the garbage collector.
+// survive answers a check that panicked as OnError says. The journey is left to the garbage collector.
 func (k *checkCall) survive() {
 	p := recover()
 	if p == nil {

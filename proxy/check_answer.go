@@ -11,8 +11,8 @@ import (
 	"antirobot/verdict"
 )
 
-// human tells the balancer to send the request on. The i cookie is included for the balancer to copy. Nothing else is
-// included that a balancer could mix into the service's answer: nginx does so with Cache-Control and Content-Type.
+// human tells the balancer to forward the request. The answer has no field that a balancer could mix into the service's
+// answer (nginx does so with Cache-Control and Content-Type), except the i cookie.
 func (k *checkCall) human(extra ...captcha.HeaderField) {
 	j := &k.journey
 	k.answered = answerHuman
@@ -26,7 +26,6 @@ func (k *checkCall) human(extra ...captcha.HeaderField) {
 	k.send(200, nil)
 }
 
-// accelerate is what makes nginx send the original request on.
 func (k *checkCall) accelerate() []captcha.HeaderField {
 	if len(k.rules.accel) == 0 {
 		return nil
@@ -34,14 +33,13 @@ func (k *checkCall) accelerate() []captcha.HeaderField {
 	return []captcha.HeaderField{{Name: "X-Accel-Redirect", Value: string(k.rules.accel)}}
 }
 
-// stop tells the balancer to stop the request: 401 with the captcha page's address, or 403. The body is empty, since no
-// balancer shows it.
+// stop answers 401 with the captcha page's address, or 403, without a body.
 func (k *checkCall) stop(blocked bool) {
 	j := &k.journey
 	k.answered = answerBlocked
 	var a captcha.Response
 	switch r := j.decision.Throttle(); {
-	case !blocked && j.kind() != kindProgram: // which would take the link for a success
+	case !blocked && j.kind() != kindProgram: // a program would take the link for a success
 		k.answered = answerCaptcha
 		a = j.snap.Captcha.Link(j.request())
 	case r != nil: // no balancer relays a 429
@@ -53,14 +51,13 @@ func (k *checkCall) stop(blocked bool) {
 	k.reply(k.reasoned(a))
 }
 
-// forwardStyle is the visitor's answer, as far as a status can carry it that no balancer takes for a yes: a script gets its
-// JSON and a partner its XML with 403 where the service would send 200.
+// forwardStyle sends the visitor's answer with a status that no balancer takes for a yes: 403 in place of 200.
 func (k *checkCall) forwardStyle() {
 	j := &k.journey
 	q := j.request()
 	k.answered = answerOf(&j.decision)
 	var a captcha.Response
-	if j.kind() == kindForm && j.decision.Verdict != verdict.Blocked { // the balancer has its body
+	if j.kind() == kindForm && j.decision.Verdict != verdict.Blocked { // the balancer has the body
 		a = j.snap.Captcha.Redirect(q)
 	} else {
 		a = j.refusal(q)
@@ -77,7 +74,6 @@ func (k *checkCall) reasoned(a captcha.Response) captcha.Response {
 	return a
 }
 
-// refusesEmbed is journey.refusesEmbed, after which no balancer forwards the request.
 func (k *checkCall) refusesEmbed() bool {
 	refused := k.journey.refusesEmbed()
 	if refused {
@@ -86,7 +82,6 @@ func (k *checkCall) refusesEmbed() bool {
 	return refused
 }
 
-// unknown answers for a host that no service has.
 func (k *checkCall) unknown(status int, problem string) {
 	if k.style == styleChallenge {
 		k.answered = answerError
@@ -96,7 +91,7 @@ func (k *checkCall) unknown(status int, problem string) {
 	k.unjudged("no-service")
 }
 
-// reachesVisitor reports whether the balancer hands on the answer of the call, with its body.
+// reachesVisitor reports whether the balancer relays the answer and its body.
 func (k *checkCall) reachesVisitor() bool {
 	return k.style != styleVerdict && k.style != styleAnswer && k.style != ""
 }
@@ -105,7 +100,7 @@ func unjudgedText(reason string) string {
 	return "The gateway can't judge this request: " + reason + ".\n"
 }
 
-// unjudged answers a request that can't be judged, as OnError says.
+// unjudged answers as OnError says.
 func (k *checkCall) unjudged(reason string) {
 	j := &k.journey
 	k.answered = answerError
@@ -128,8 +123,7 @@ func (k *checkCall) unjudged(reason string) {
 	k.send(200, nil)
 }
 
-// refuse answers an invalid call. The answer carries no verdict, and is logged only now and then: a misconfigured balancer
-// makes many such calls.
+// refuse answers an invalid call. It is logged rarely, since a misconfigured balancer makes many.
 func (k *checkCall) refuse(status int, problem string) {
 	j := &k.journey
 	k.answered = answerRefused
@@ -142,22 +136,19 @@ func (k *checkCall) refuse(status int, problem string) {
 	k.send(status, []byte("Antirobot: "+problem+".\n"))
 }
 
-// seldom keeps log lines apart that say the same. Safe for concurrent use; the zero value has said nothing.
+// seldom limits how often a log line is repeated. Safe for concurrent use; the zero value is ready.
 type seldom struct{ last atomic.Int64 } // unix seconds
 
-// due reports whether a line may be logged again, and counts it as logged then.
+// due reports whether the line may be logged, and notes that it was.
 func (s *seldom) due(at time.Time) bool {
 	now, last := at.Unix(), s.last.Load()
 	return now-last >= int64(saidEvery/time.Second) && s.last.CompareAndSwap(last, now)
 }
 
-// saidEvery is the shortest interval between two such lines.
 const saidEvery = 10 * time.Second
 
-// reply sends an answer that captcha made.
 func (k *checkCall) reply(a captcha.Response) { k.journey.answer(a) }
 
-// send sends j.fields.
 func (k *checkCall) send(status int, body []byte) {
 	j := &k.journey
 	j.status = status
@@ -173,11 +164,11 @@ var (
 	textPlain       = []byte("text/plain; charset=utf-8")
 )
 
-// answerHeader is the field in which a balancer reports the service's answer: status and Content-Type.
+// answerHeader reports the service's answer: status and Content-Type.
 const answerHeader = "X-Antirobot-Answer"
 
-// learnAnswer takes a balancer's report of the service's answer to a request, after it was given. It decides nothing and
-// counts against nobody: it shows what the path is. A balancer that hands on the visitor's query with its questions reports nothing.
+// learnAnswer takes a balancer's report of the service's answer, which shows what kind of path it is. A query that is
+// the visitor's own could forge the report.
 func (k *checkCall) learnAnswer(call *request.View) {
 	if len(k.view.Query) > 0 && bytes.Equal(call.Query, k.view.Query) {
 		k.refuse(400, "the query of the call is the visitor's own: the balancer must set it")
@@ -211,25 +202,23 @@ func (k *checkCall) learnAnswer(call *request.View) {
 	k.send(204, nil)
 }
 
-// roundsFrom is how many challenge calls in a row find a human before that is no coincidence: bans that end between a question and its
-// challenge call are rare, and other visitors ask meanwhile.
+// roundsFrom is the number of consecutive challenge calls that find a human from which this is no coincidence.
 const roundsFrom = 5
 
-// rounds notices a balancer that sends its requests here without asking about them, as in style full, where the style is verdict: each
-// human is led to the same URL again and again, and no question ever comes.
+// rounds detects a balancer that sends requests here without a check, as in style full, while the style is verdict:
+// humans are redirected to the same URL forever.
 type rounds struct {
-	n atomic.Int32 // challenge calls that found a human since a question came, or one that did not
+	n atomic.Int32 // since the last check or stopped request
 	seldom
 }
 
-// end notes that the balancer asks, or that somebody was stopped. Nearly always it only reads.
 func (r *rounds) end() {
 	if r.n.Load() != 0 {
 		r.n.Store(0)
 	}
 }
 
-// again notes a challenge call that found a human, and reports whether that is to be logged now.
+// again notes a challenge call that found a human, and reports whether to log it.
 func (r *rounds) again(at time.Time) bool {
 	if r.n.Add(1) < roundsFrom {
 		return false
@@ -237,7 +226,7 @@ func (r *rounds) again(at time.Time) bool {
 	return r.due(at)
 }
 
-// isQuestion reports whether a call of style full is a question of style verdict: its path is judged then, not the visitor's.
+// isQuestion reports whether a call in style full is a check of style verdict, whose own path would be judged.
 func (k *checkCall) isQuestion() bool {
 	call := &k.x.View
 	return string(call.Path) == k.rules.path && (call.Get("X-Forwarded-Uri") != nil || call.Get("X-Original-URI") != nil)

@@ -14,38 +14,36 @@ import (
 	"antirobot/request"
 )
 
-// CheckConfig is check mode: the gateway next to a balancer that asks before it passes a request on itself.
+// CheckConfig configures check mode.
 type CheckConfig struct {
-	// Listen is where balancers ask; none: check mode is off. These addresses are private.
+	// Listen is where balancers ask; none: off. Keep these addresses private.
 	Listen []string `mapstructure:"listen"`
-	// SPOE is where HAProxy asks in its own protocol, beside Listen, to which it sends those who are stopped.
+	// SPOE is where HAProxy asks; it sends stopped requests to Listen.
 	SPOE []string `mapstructure:"spoe"`
-	// GRPC is where Envoy asks over gRPC (ext_authz), beside Listen, to which it sends those who get the captcha's pages.
+	// GRPC is where Envoy asks (ext_authz); it sends requests for the captcha's pages to Listen.
 	GRPC []string `mapstructure:"grpc"`
-	// Style is verdict (calls of Path get a status, all others the visitor's answer) or full (every call is the original
-	// request and gets its answer).
+	// Style is verdict (Path answers with a status, other calls get the visitor's answer) or full (every call is the
+	// request itself).
 	Style string `mapstructure:"style"`
-	// Path is what a balancer calls in style verdict.
+	// Path is the check path in style verdict.
 	Path string `mapstructure:"path"`
-	// Headers is the set of fields that names the original request in style verdict: forwarded, original or envoy.
+	// Headers names the fields that describe the request in style verdict: forwarded, original or envoy.
 	Headers string `mapstructure:"headers"`
-	// Allowed are the balancers' networks or addresses. All other callers need the secret.
+	// Allowed are the balancers' networks; other callers need the secret.
 	Allowed []string `mapstructure:"allowed"`
-	// Secret admits callers from anywhere that send it in SecretField; empty: none.
-	Secret string `mapstructure:"secret"`
-	// SecretFile holds the secret instead.
+	// Secret admits callers from anywhere that send it in SecretField.
+	Secret     string `mapstructure:"secret"`
 	SecretFile string `mapstructure:"secret_file"`
-	// AccelLocation is what X-Accel-Redirect names for a human in style full; empty: the field is left out.
+	// AccelLocation is the X-Accel-Redirect for a human in style full; empty: no such field.
 	AccelLocation string `mapstructure:"accel_location"`
-	// OnError says what happens to a request that can't be judged, because no service has its host or because of an
-	// internal error: open (it passes) or closed (503).
+	// OnError applies to requests of an unknown host and after an internal error: open (pass) or closed (503).
 	OnError string `mapstructure:"on_error"`
 
-	roomy bool   // answers are not heads that a balancer has a small buffer for
-	asked string // the path by which Listen is asked, if Path is another caller's
+	roomy bool   // the balancer has room for large answers
+	asked string // the check path of Listen, if Path is another caller's
 }
 
-// DefaultCheckConfig returns the defaults: off, and only this machine may ask.
+// DefaultCheckConfig is off, and admits this machine alone.
 func DefaultCheckConfig() CheckConfig {
 	return CheckConfig{
 		Style: "verdict", Path: "/check", Headers: "forwarded", Allowed: []string{"127.0.0.0/8", "::1/128"},
@@ -53,30 +51,29 @@ func DefaultCheckConfig() CheckConfig {
 	}
 }
 
-// ForSPOE is c for the calls that package spoe makes of HAProxy's frames.
+// ForSPOE is c for calls that package spoe makes.
 func (c CheckConfig) ForSPOE() CheckConfig {
 	c.asked = c.Path
 	c.Style, c.Path, c.Headers = styleVerdict, "/check", "forwarded"
 	return c
 }
 
-// ForExtAuthz is c for the calls that package extauthz makes of Envoy's: for requests that came with their body, where a human's
-// answer names the location human, and for those that came without, which are asked about below path.
+// ForExtAuthz is c for calls that package extauthz makes: for requests with their body, where a human's answer names
+// the location human, and for those without, which are checked below path.
 func (c CheckConfig) ForExtAuthz(human, path string) (whole, bare CheckConfig) {
-	c.SPOE = nil // HAProxy asks a check of its own, which the style full is nothing for
+	c.SPOE = nil // style full rules it out
 	whole, bare = c, c
 	whole.Style, whole.AccelLocation, whole.roomy = styleFull, human, true
 	bare.Style, bare.Path, bare.Headers = styleVerdict, path, "envoy"
 	return whole, bare
 }
 
-// SecretField is the field that carries the secret of callers from elsewhere.
+// SecretField carries the secret.
 const SecretField = "X-Antirobot-Secret"
 
-// minCheckSecret is the shortest secret in bytes, so that it can't be guessed.
 const minCheckSecret = 16
 
-// Validate returns all problems of c, each with its path below the section. It opens no file.
+// Validate returns all problems, each with its key. It opens no file.
 func (c *CheckConfig) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -130,7 +127,7 @@ func (c *CheckConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Warnings returns what is allowed but deserves a second thought.
+// Warnings returns legal but doubtful settings.
 func (c *CheckConfig) Warnings() []string {
 	if len(c.Listen) == 0 {
 		return nil
@@ -147,19 +144,18 @@ func (c *CheckConfig) Warnings() []string {
 	return w
 }
 
-// The styles.
 const (
 	styleVerdict = "verdict"
 	styleFull    = "full"
 )
 
-// CheckRules is a CheckConfig prepared for use. It is immutable and safe for concurrent use.
+// CheckRules is a prepared CheckConfig. Immutable.
 type CheckRules struct {
 	full        bool
 	path        string
-	asked       string     // the path of questions at the listener where balancers send those who are stopped
+	asked       string     // the check path where stopped requests are sent
 	set         *headerSet // of a check
-	sender      *headerSet // of all other calls
+	sender      *headerSet // of other calls
 	networks    []netip.Prefix
 	secret      []byte
 	accel       []byte
@@ -179,7 +175,7 @@ func NewCheckRules(c CheckConfig) (*CheckRules, error) {
 		r.sender = passedOn
 	}
 	for _, a := range c.Allowed {
-		n, _ := request.ParseNetwork(a) // validated
+		n, _ := request.ParseNetwork(a)
 		r.networks = append(r.networks, n)
 	}
 	if c.SecretFile != "" {
@@ -194,7 +190,6 @@ func NewCheckRules(c CheckConfig) (*CheckRules, error) {
 	return r, nil
 }
 
-// allows reports whether addr is a balancer's.
 func (r *CheckRules) allows(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	for _, n := range r.networks {

@@ -9,10 +9,10 @@ import (
 	"antirobot/request"
 )
 
-// headerSet names the fields in which a balancer describes the original request. Only one set is trusted; the fields of the
-// others are assumed to come from the client.
+// headerSet names the fields in which a balancer describes the request. Only one set is trusted; other fields are the
+// client's.
 type headerSet struct {
-	method, host, uri string // all three empty: the call's own, with the original target below the check path
+	method, host, uri string // all empty: those of the call, with the target below the check path
 	addr, proto       string
 }
 
@@ -27,33 +27,28 @@ func headerSetOf(name string) *headerSet {
 	}
 }
 
-// passedOn is the set of style full: the request is the original one, as it would come through any proxy.
+// passedOn is the set of style full: the call is the request itself.
 var passedOn = &headerSet{addr: listOfHops, proto: "X-Forwarded-Proto"}
 
-// ofSender is the part of s that calls other than checks use: they are the original request, so only its sender needs to be
-// named. It must be named as in the check, or check and challenge would judge two different people.
+// ofSender is the part of s for calls other than checks. Check and challenge must name the same sender.
 func (s *headerSet) ofSender() *headerSet { return &headerSet{addr: s.addr, proto: s.proto} }
 
-// inPath reports whether the original target stands in the path of a check.
 func (s *headerSet) inPath() bool { return s.uri == "" }
 
-// original is the content of a set's fields.
 type original struct {
 	method, host, uri, addr, proto []byte
-	rest                           []byte // the hops of addr before the last
-	addrAt                         int    // which field of the call addr came from
+	rest                           []byte // hops before the last
+	addrAt                         int    // index of addr's field
 }
 
-// listOfHops is the field to which each proxy appends the address that it saw.
 const listOfHops = "X-Forwarded-For"
 
-// is reports whether a field has that name; no field has the name "".
 func is(f *request.Field, name string) bool {
 	return name != "" && request.EqualFold(f.Name, name)
 }
 
-// collect reads the fields of set. A duplicate is refused: one of them would be the client's, and it is unclear which one
-// is read. With last, the last of several counts: some balancers append their own field.
+// collect reads the fields of set. A duplicate is refused, since one may be the client's; with last, the last one
+// counts.
 func (o *original) collect(fields []request.Field, set *headerSet, last bool) (problem string) {
 	*o = original{addrAt: -1}
 	for i := range fields {
@@ -88,7 +83,7 @@ func (o *original) collect(fields []request.Field, set *headerSet, last bool) (p
 	return ""
 }
 
-// whence fills in the sender of the request: the hop that the balancer saw, in place of the balancer itself.
+// whence sets the sender of the request in place of the balancer.
 func (o *original) whence(v *request.View, set *headerSet) (problem string) {
 	addr, ok := request.ParseNode(bytes.TrimSpace(o.addr))
 	switch {
@@ -111,7 +106,7 @@ func (o *original) whence(v *request.View, set *headerSet) (problem string) {
 	return ""
 }
 
-// what fills in method, host and target of a check. host is memory for the name.
+// what sets method, host and target of a check. host is memory for the name.
 func (o *original) what(v *request.View, set *headerSet, host []byte) (_ []byte, problem string) {
 	for _, f := range [...]struct {
 		name  string
@@ -147,8 +142,7 @@ func setTarget(v *request.View, target []byte) bool {
 	return true
 }
 
-// fields appends the fields of the original request: those of the call, without what the balancer added. The hops before
-// the last stay: identity reads on if the last is a trusted proxy.
+// fields appends the fields of the original request, without those of the balancer. Earlier hops stay for identity.
 func (o *original) fields(dst, call []request.Field, set *headerSet, v *request.View) []request.Field {
 	for i, f := range call {
 		switch {
@@ -165,8 +159,7 @@ func (o *original) fields(dst, call []request.Field, set *headerSet, v *request.
 	return dst
 }
 
-// admits reports whether the caller may ask: a balancer by its address, others by the secret. The secret's field must occur
-// exactly once; the comparison takes constant time.
+// admits reports whether the caller may ask. The secret must occur exactly once; it is compared in constant time.
 func (r *CheckRules) admits(v *request.View) bool {
 	if r.allows(v.Peer) {
 		return true

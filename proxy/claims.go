@@ -11,10 +11,10 @@ import (
 	"antirobot/request"
 )
 
-// maxClaims is how many methods a request may claim beside its own; no client claims two.
+// maxClaims bounds the methods that a request claims in addition to its own; real clients claim one.
 const maxClaims = 4
 
-// ReadClaims sets the methods that the head of a request claims, for rules. It allocates only if there seems to be one.
+// ReadClaims sets the methods that the head of a request claims. It allocates only if there seems to be one.
 func ReadClaims(v *request.View) {
 	v.Claims, v.Overclaims = nil, false
 	if !claims(v) {
@@ -38,7 +38,6 @@ func addClaims(v *request.View, methods []string) {
 	}
 }
 
-// claims says whether there seems to be a method in the head beside the request's own.
 func claims(v *request.View) bool {
 	for i := range v.Fields {
 		for _, name := range inline.OverrideFields {
@@ -50,8 +49,8 @@ func claims(v *request.View) bool {
 	return holds(v.Query, "method") || holds(v.Query, "charset") || holds(v.Query, "%u")
 }
 
-// holds reports whether word, in which no letter is like the first, may be read in a query: escaped, in any case, and with
-// bytes between that some services leave out.
+// holds reports whether a service may read word in a query: escaped, in any case, with control bytes between. No letter
+// of word repeats the first.
 func holds(query []byte, word string) bool {
 	n := 0
 	for i := 0; i < len(query); i++ {
@@ -82,14 +81,13 @@ func holds(query []byte, word string) bool {
 	return false
 }
 
-// Frameworks let a request claim another method than its own (X-HTTP-Method-Override, _method). A message may therefore be
-// on the route of a method that it claims, and rules that read the method see each of them.
+// Frameworks let a request claim another method than its own (X-HTTP-Method-Override, _method). A message may be on the
+// route of a claimed method, and rules see every method.
 
-// errOtherRoute is why a message is not readable that is on two routes: by its method, and by one that it claims.
 var errOtherRoute = errors.New("it claims a method that leads to another route")
 
-// routeAt returns the route that a request of this method is on (own), or else the first one of its path, for the case that
-// it claims another method; nil if there is none.
+// routeAt returns the route of a request with this method (own), or else the first one of its path, for claimed
+// methods; nil: none.
 func (s *Service) routeAt(method []byte, paths *request.Paths) (r *messageRoute, own bool) {
 	if len(s.routes) == 0 {
 		return nil, false
@@ -107,7 +105,6 @@ func (s *Service) routeAt(method []byte, paths *request.Paths) (r *messageRoute,
 	return nil, false
 }
 
-// mayClaim says whether there is a place in the client's request where it could claim a method.
 func (j *moderation) mayClaim() bool {
 	claims := func(f request.Field) bool {
 		return slices.ContainsFunc(inline.OverrideFields[:], func(name string) bool { return request.EqualCGI(f.Name, name) })
@@ -115,7 +112,7 @@ func (j *moderation) mayClaim() bool {
 	return len(j.view.Query) > 0 || inline.HasFields(string(j.view.Get("Content-Type"))) || slices.ContainsFunc(j.view.Fields, claims)
 }
 
-// readRoute returns the route of the client's message, and reads its body; nil if it is on none, or its body is broken.
+// readRoute returns the route of the client's message, and reads its body; nil: none, or the body is broken.
 func (j *moderation) readRoute(ctx context.Context, at *messageRoute, own bool, p *posted) *messageRoute {
 	by, _ := ctx.Deadline()
 	read := func(r *messageRoute) bool {
@@ -133,8 +130,8 @@ func (j *moderation) readRoute(ctx context.Context, at *messageRoute, own bool, 
 	return r
 }
 
-// routeOf returns the route of a message that was found at one: by its own method, or else by one that it claims; nil for
-// none. If a body can't be read, it may claim any.
+// routeOf returns the route of a message that was found at one: by its own method, or by a claimed one. An unreadable
+// body may claim any.
 func (j *moderation) routeOf(s *Service, at *messageRoute, own bool, paths *request.Paths, p *posted) *messageRoute {
 	if p.err != nil || own && len(s.routes) == 1 {
 		return at

@@ -10,32 +10,31 @@ import (
 	"antirobot/request"
 )
 
-// ServiceConfig is what the gateway itself needs to know about a service, besides what identity, captcha, verdict and
-// upstream ask for.
+// ServiceConfig is the proxy's part of a service's settings.
 type ServiceConfig struct {
-	// AJAXPaths are path prefixes whose requests are calls of scripts, if a browser makes them that says nothing else.
+	// AJAXPaths are path prefixes that scripts call.
 	AJAXPaths []string `mapstructure:"ajax_paths"`
 	// XMLPaths are path prefixes of an XML interface.
 	XMLPaths []string `mapstructure:"xml_paths"`
-	// HealthPaths are exact paths that balancers request as health checks; they are passed on without a verdict.
+	// HealthPaths are exact paths of balancers' health checks, which are not judged.
 	HealthPaths []string `mapstructure:"health_paths"`
-	// MaxBody limits the body of a request in bytes; 0 means no limit besides the gateway's own.
+	// MaxBody bounds a request's body in bytes; 0: the gateway's limit.
 	MaxBody int64 `mapstructure:"max_body"`
-	// ResponseTimeout is how long the service may take until it sends the head of its answer; 0 is the upstream's default.
+	// ResponseTimeout is the time to the head of the service's answer; 0: the upstream's default.
 	ResponseTimeout time.Duration `mapstructure:"response_timeout"`
-	// TellService adds X-Antirobot-Verdict to what is sent to the service.
+	// TellService sends X-Antirobot-Verdict to the service.
 	TellService bool `mapstructure:"tell_service"`
-	// PassOwnCookies sends the gateway's own cookies on to the service.
+	// PassOwnCookies sends the gateway's cookies to the service.
 	PassOwnCookies bool `mapstructure:"pass_own_cookies"`
-	// DropFields are client request fields that the service does not get, besides those that are always the gateway's own
+	// DropFields are client fields that the service does not get, in addition to those that the gateway sets
 	// (X-Forwarded-*, X-Original-*, X-Accel-*, X-Antirobot-*, Forwarded, X-Real-IP, X-Request-Id, X-Rewrite-URL).
 	DropFields []string `mapstructure:"drop_fields"`
-	// AmbiguousPaths says what happens to a request whose path has several readings with different settings: union judges
-	// it by all of them and takes the strictest, refuse answers 400.
+	// AmbiguousPaths applies to paths whose readings have different settings: union judges by all and takes the
+	// strictest, refuse answers 400.
 	AmbiguousPaths string `mapstructure:"ambiguous_paths"`
-	// HSTS is the Strict-Transport-Security of every answer over https, in place of the service's; empty: none is added.
+	// HSTS replaces the service's Strict-Transport-Security over https; empty: the service's stays.
 	HSTS string `mapstructure:"hsts"`
-	// Bodies are the fields of bodies that rules over requests see.
+	// Bodies are the fields of bodies that request rules see.
 	Bodies []BodyConfig `mapstructure:"bodies"`
 }
 
@@ -75,8 +74,8 @@ func (c *ServiceConfig) Validate() error {
 }
 
 const (
-	maxDropFields = 100 // drop_fields of a service
-	maxDropName   = 63  // bytes of one
+	maxDropFields = 100
+	maxDropName   = 63 // bytes of one
 )
 
 func validDropFields(names []string) (errs []error) {

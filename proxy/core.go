@@ -18,9 +18,8 @@ import (
 	"antirobot/verdict/label"
 )
 
-// Core is the part of a request's journey that does not depend on where the request comes from: it is routed, its sender
-// identified, its verdict given, the answer made if it is stopped, and the slow half informed. Gateway serves requests with
-// it, Check answers questions about them, and replay reads them from a log. Safe for concurrent use.
+// Core routes, identifies and judges requests, makes the answers of stopped ones and offers events, wherever the
+// requests come from: Gateway, Check or replay. Safe for concurrent use.
 type Core struct {
 	deps    Deps
 	metrics *coreMetrics
@@ -53,8 +52,7 @@ func NewCore(s *Snapshot, d Deps) (*Core, error) {
 	return c, nil
 }
 
-// Prepare prepares another Snapshot, and returns the function that puts it into use; requests in progress finish with the
-// old one.
+// Prepare returns the function that puts a Snapshot into use; requests in progress keep the old one.
 func (c *Core) Prepare(s *Snapshot) (commit func(), err error) {
 	if s == nil || s.Router == nil || s.Captcha == nil {
 		return nil, errors.New("proxy: a snapshot has a router and a captcha")
@@ -63,8 +61,8 @@ func (c *Core) Prepare(s *Snapshot) (commit func(), err error) {
 	return func() { c.snap.Store(s) }, nil
 }
 
-// Case is one request being judged. Open starts one and Close ends it; it can be opened again. The zero value is ready for
-// use. It is for one goroutine, and borrows the View while it is open.
+// Case is one request being judged, between Open and Close. The zero value is ready. It is for one goroutine, and
+// borrows the View while open.
 type Case struct {
 	core *Core
 	snap *Snapshot
@@ -72,20 +70,20 @@ type Case struct {
 	view *request.View
 
 	id       identity.Identity
-	xml      bool             // the path belongs to the XML interface
-	asks     request.Kind     // what is asked for, once read
-	read     bool             // asks is known
-	asked    kind             // the kind of answer, once classified
-	sorted   bool             // asked is known
+	xml      bool
+	asks     request.Kind // set if read
+	read     bool
+	asked    kind // set if sorted
+	sorted   bool
 	flood    bool             // one preflight too many of a stopped client
-	partner  *captcha.Partner // the XML partner that acts for a user, or nil
+	partner  *captcha.Partner // acts for a user; or nil
 	decision verdict.Decision
 	event    verdict.Event
 	ask      captcha.Request
-	idText   [26]byte      // the request's ID
-	turn     [2]uint16     // that the request has taken, if any
-	paths    request.Paths // the possible readings of the path
-	under    readings      // the settings of all these readings
+	idText   [26]byte
+	turn     [2]uint16     // in-flight slots; see Turns
+	paths    request.Paths // readings of the path
+	under    readings      // settings of all readings
 	scratch  []byte
 	cookie   []byte
 }
@@ -95,10 +93,10 @@ func (c *Case) Open(core *Core, v *request.View) {
 	c.core, c.snap, c.view = core, core.snap.Load(), v
 	v.Posted, v.Claims, v.Overclaims = nil, nil, false
 	c.read, c.sorted, c.flood = false, false, false
-	c.id.Addr = v.Peer // until the client is identified
+	c.id.Addr = v.Peer // until Identify
 }
 
-// Close forgets what was borrowed. Large parts stay as they are: each request overwrites them.
+// Close forgets borrowed bytes. Large parts stay: each request overwrites them.
 func (c *Case) Close() {
 	c.endTurn()
 	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
@@ -108,17 +106,16 @@ func (c *Case) Close() {
 	c.paths.Forget()
 }
 
-// Service returns the settings that the request is judged by; nil before Route, or if no service has the host.
+// Service returns the settings of the request; nil before Route, or if no service has the host.
 func (c *Case) Service() *Service { return c.svc }
 
-// Identity returns the identity of the client, once Identify has run. It is valid until Close.
+// Identity returns the identity of the client, after Identify and until Close.
 func (c *Case) Identity() *identity.Identity { return &c.id }
 
-// Decision returns the verdict, once there is one. It is valid until Close.
+// Decision returns the verdict, until Close.
 func (c *Case) Decision() *verdict.Decision { return &c.decision }
 
-// Route finds the service, or returns with which status and words there is none: the host is unknown, or the path is
-// ambiguous. With a service the status is 0.
+// Route finds the service. Otherwise it returns a status and text: the host is unknown, or the path is ambiguous.
 func (c *Case) Route() (status int, problem string) {
 	c.paths.Read(c.view.Path)
 	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, asksForPart(c.view))
@@ -138,12 +135,11 @@ func (c *Case) Route() (status int, problem string) {
 	return 0, ""
 }
 
-// asksForPart reports whether a GET or HEAD names a subresource.
 func asksForPart(v *request.View) bool {
 	return (string(v.Method) == "GET" || string(v.Method) == "HEAD") && v.NamesPart()
 }
 
-// Identify identifies the client. An XML partner asks on behalf of its user, whom it names.
+// Identify identifies the client. An XML partner names its user.
 func (c *Case) Identify() {
 	c.core.deps.Resolver.Handshake(c.view, false)
 	c.core.deps.Resolver.Resolve(&c.id, c.view, c.svc.Identity)
@@ -153,8 +149,7 @@ func (c *Case) Identify() {
 	}
 }
 
-// Assume treats the visitor as a subject that no cookie proves. It is for recorded traffic, which names its visitors in its
-// own way, and is called after Identify.
+// Assume sets a subject that no cookie proves, for recorded traffic. It is called after Identify.
 func (c *Case) Assume(s identity.Subject) { c.id.Assume(s) }
 
 func (c *Case) identifyPartner() {
@@ -164,7 +159,7 @@ func (c *Case) identifyPartner() {
 	}
 	user, ok := identity.PartnerUser(c.view)
 	if !ok {
-		return // it asks for itself
+		return
 	}
 	c.partner = p
 	c.ask.Partner = p
@@ -174,10 +169,10 @@ func (c *Case) identifyPartner() {
 // Own returns which of the gateway's own pages is requested.
 func (c *Case) Own() captcha.Endpoint { return c.svc.Captcha.Route(c.view.Path) }
 
-// Decide asks the fast half.
+// Decide sets the decision.
 func (c *Case) Decide() { c.conclude(false) }
 
-// watch asks for the verdict without spending anything: the request is judged a second time.
+// watch decides without spending or counting anything.
 func (c *Case) watch() { c.conclude(true) }
 
 func (c *Case) conclude(watch bool) {
@@ -191,11 +186,10 @@ func (c *Case) conclude(watch bool) {
 	c.core.programs.limitPreflight(c, watch)
 }
 
-// Visit asks for the verdict on a visit to one of the gateway's own pages, as in mode observe: it costs nothing and stops
-// nobody.
+// Visit decides about a visit to one of the gateway's own pages, as in mode observe.
 func (c *Case) Visit() { c.core.deps.Decider.Decide(&c.decision, c.view, &c.id, c.svc.watching) }
 
-// kind returns what is requested. Only requests that do not simply pass need to know.
+// kind classifies on demand: requests that pass do not need it.
 func (c *Case) kind() kind {
 	if !c.sorted {
 		c.asked, c.sorted = classify(c.view, &c.paths, c.svc, c.xml), true
@@ -206,21 +200,21 @@ func (c *Case) kind() kind {
 // Stopped reports whether the request ends here.
 func (c *Case) Stopped() bool { return c.decision.Stops() && c.WouldStop() }
 
-// goOn notes that the request goes on to its service: with a pass that was earned here just now, its solver came back.
+// goOn tells the captcha that the solver of a pass has returned.
 func (c *Case) goOn() {
 	if c.id.NPasses > 0 {
 		c.snap.Captcha.CameBack(c.id.Passes[:c.id.NPasses])
 	}
 }
 
-// WouldStop reports whether the request would end here in mode enforce. A preflight is never challenged, but it can be
-// blocked, and a flood of them is stopped.
+// WouldStop reports whether the request would end here in mode enforce. Preflights are never challenged; blocked
+// clients' and floods are stopped.
 func (c *Case) WouldStop() bool {
 	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked || c.flood)
 }
 
-// Refusal is the answer to a stopped request of recorded traffic; unread says that its client reads none, so that hardly any is made. A form
-// whose body is missing is not carried through its captcha.
+// Refusal is the answer to a stopped request of recorded traffic; unread: nobody reads it. A form without its body is
+// not sealed.
 func (c *Case) Refusal(unread bool) captcha.Response {
 	q := c.unaddressed()
 	if !unread {
@@ -231,7 +225,6 @@ func (c *Case) Refusal(unread bool) captcha.Response {
 	return c.refusal(q)
 }
 
-// refusal makes the answer to a stopped request, in a form that its kind can read.
 func (c *Case) refusal(q *captcha.Request) captcha.Response {
 	if c.decision.Verdict == verdict.Blocked {
 		return c.blocked(q)
@@ -239,7 +232,7 @@ func (c *Case) refusal(q *captcha.Request) captcha.Response {
 	return c.challenge(q)
 }
 
-// challenge asks the visitor, in a form that the request's kind can read. A program can answer no challenge: it is refused.
+// challenge answers in a form that the client can read. A program can't answer a challenge, and is refused.
 func (c *Case) challenge(q *captcha.Request) captcha.Response {
 	switch c.kind() {
 	case kindXML:
@@ -263,7 +256,6 @@ func (c *Case) challenge(q *captcha.Request) captcha.Response {
 	}
 }
 
-// refuse answers a program that is stopped.
 func (c *Case) refuse(q *captcha.Request) captcha.Response {
 	if wait := c.decision.RetryAfter(c.view.At); wait > 0 {
 		return c.snap.Captcha.Throttled(q, wait, captcha.ReadsText)
@@ -287,7 +279,6 @@ func (c *Case) blocked(q *captcha.Request) captcha.Response {
 	return c.snap.Captcha.Blocked(q, c.reads())
 }
 
-// reads returns what the client of the request can read.
 func (c *Case) reads() captcha.Reader {
 	switch c.kind() {
 	case kindPage, kindForm:
@@ -302,7 +293,7 @@ func (c *Case) reads() captcha.Reader {
 	return captcha.ReadsNothing
 }
 
-// request is the captcha's view of the request; it is valid until Close.
+// request is the captcha's view of the request, until Close.
 func (c *Case) request() *captcha.Request {
 	q := c.unaddressed()
 	q.RequestID = string(c.idText[:])
@@ -312,7 +303,7 @@ func (c *Case) request() *captcha.Request {
 	return q
 }
 
-// unaddressed is request without what only the text of an answer needs.
+// unaddressed is request without the URLs and the ID.
 func (c *Case) unaddressed() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
@@ -322,7 +313,6 @@ func (c *Case) unaddressed() *captcha.Request {
 	return q
 }
 
-// reasonOf returns what a challenged visitor is told about why.
 func reasonOf(d *verdict.Decision) templates.Reason {
 	switch {
 	case d.Cause == verdict.CauseAttack || d.Busy:
@@ -330,13 +320,12 @@ func reasonOf(d *verdict.Decision) templates.Reason {
 	case d.Cause == verdict.CauseMessage:
 		return templates.ReasonMessage
 	case d.Cause == verdict.CauseBan && d.Own && d.Ban.Source == bans.SourceProcessor && d.Ban.Model == "":
-		return templates.ReasonPace // a limit, and the visitor's own
+		return templates.ReasonPace // the visitor's own limit
 	}
 	return templates.ReasonNetwork
 }
 
-// Cookie returns the browser cookie given to a request that passes, as the value of Set-Cookie; nil for none. It is valid
-// until the next call.
+// Cookie returns the Set-Cookie value of a new browser cookie, until the next call; nil: none.
 func (c *Case) Cookie() []byte {
 	if c.partner != nil || !c.id.WantI || c.decision.Cause == verdict.CauseOff {
 		return nil
@@ -348,13 +337,12 @@ func (c *Case) Cookie() []byte {
 	return nil
 }
 
-// IsStatic reports whether the request claims to be for a part of a page.
+// IsStatic reports whether the request claims to be for a subresource.
 func (c *Case) IsStatic() bool { return namesStatic(c.view, c.asksFor()) }
 
-// Asks says what the request asks for, where that is known already; it is called after Open.
+// Asks sets a known request kind, after Open.
 func (c *Case) Asks(k request.Kind) { c.asks, c.read = k, true }
 
-// asksFor returns what the request asks for, which all fields say together: they are read for that once.
 func (c *Case) asksFor() request.Kind {
 	if !c.read {
 		c.asks, c.read = c.view.Kind(), true
@@ -362,22 +350,22 @@ func (c *Case) asksFor() request.Kind {
 	return c.asks
 }
 
-// Facts is what is known about the answer to a request, or about the captcha that it led to.
+// Facts describe the answer to a request, or the captcha that it led to.
 type Facts struct {
-	Status      int           // 0: unknown
-	ContentType []byte        // empty: unknown
-	Bytes       int64         // of the body
+	Status      int    // 0: unknown
+	ContentType []byte // empty: unknown
+	Bytes       int64
 	Took        time.Duration // 0: unknown
 	Kind        verdict.EventKind
-	Mark        label.Mark // what the service says of its visitor
+	Mark        label.Mark // from the service
 	Evidence    request.Evidence
-	Work        bool // the captcha was answered by work of the browser
-	Uncounted   bool // the slow half is not told
-	Advised     bool // a balancer forwards the request itself: nothing is known about the answer
+	Work        bool // answered by work of the browser
+	Uncounted   bool // no event
+	Advised     bool // a balancer forwards the request; the answer is unknown
 }
 
-// Tell settles what a pass paid, now that the answer is known, and tells the slow half about the request. It reports
-// whether the slow half had to be told.
+// Tell settles the price that a pass paid, now that the answer is known, and offers the event. It reports whether there
+// was one.
 func (c *Case) Tell(f *Facts) bool {
 	d := &c.core.deps
 	told := d.Sink != nil && !f.Uncounted && (c.decision.Judged() || d.Crawlers && c.decision.Crawler())
@@ -391,7 +379,7 @@ func (c *Case) Tell(f *Facts) bool {
 	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
 	if f.Advised && bytes.IndexByte(c.view.Get("Range"), ',') >= 0 {
-		e.Type = verdict.TypeRanges // as far as the answer is not something else
+		e.Type = verdict.TypeRanges // unless the answer is something else
 	}
 	e.Kind, e.Work, e.Advised, e.Mark, e.Evidence = f.Kind, f.Work, f.Advised, f.Mark, f.Evidence
 	if settles {

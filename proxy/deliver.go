@@ -20,14 +20,14 @@ import (
 	"antirobot/request"
 )
 
-// Delivery sends messages that a person approved to their services, or to webhooks. Safe for concurrent use.
+// Delivery sends approved messages to their services, or to webhooks. Safe for concurrent use.
 type Delivery struct {
 	core   *Core
-	secret []byte // of the signatures for webhooks; nil: they are not signed
+	secret []byte // signs webhooks' bodies; nil: unsigned
 	client http.Client
 }
 
-// NewDelivery returns a Delivery of the gateway's services; secret signs what webhooks get, unless it is empty.
+// NewDelivery returns a Delivery of the gateway's services; secret signs requests to webhooks, unless empty.
 func (g *Gateway) NewDelivery(secret string) *Delivery {
 	return &Delivery{core: g.Core, secret: []byte(secret), client: http.Client{
 		Transport:     &http.Transport{Proxy: nil, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true},
@@ -48,8 +48,7 @@ func (d *Delivery) Deliver(ctx context.Context, it *queue.Item, r *queue.Request
 	return d.replay(ctx, all[at], it, r)
 }
 
-// replay sends the request to its service as it was sent, with what the gateway adds to every request, on a connection that
-// is used for nothing else.
+// replay sends the request as the client sent it, with the gateway's fields, on a connection of its own.
 func (d *Delivery) replay(ctx context.Context, svc *Service, it *queue.Item, r *queue.Request) (a queue.Answer, err error) {
 	head, err := deliveryHead(svc, it, r)
 	if err != nil {
@@ -75,7 +74,6 @@ func (d *Delivery) replay(ctx context.Context, svc *Service, it *queue.Item, r *
 	return a, nil
 }
 
-// maxDeliveryAnswer is how many bytes of an answer are read, since nobody gets it; maxInterim how many 1xx before it.
 const (
 	maxDeliveryAnswer = 64 << 10
 	maxInterim        = 8
@@ -95,7 +93,6 @@ func readAnswer(from *bufio.Reader, method string) (queue.Answer, error) {
 	return queue.Answer{Status: res.StatusCode, Location: res.Header.Get("Location")}, nil
 }
 
-// deliveryHead writes the head of a delivery. What a client sent was checked when it came.
 func deliveryHead(svc *Service, it *queue.Item, r *queue.Request) ([]byte, error) {
 	for _, s := range []string{it.Method, it.Target, it.Host} {
 		if s == "" || bytes.ContainsAny([]byte(s), " \r\n") {
@@ -142,14 +139,12 @@ func decisionOf(it *queue.Item) string {
 	return it.Decision
 }
 
-// webhookBody is what a webhook gets: the message, and the request that it came in.
 type webhookBody struct {
 	*queue.Item
 	Fields []queue.Field `json:"fields"`
 	Body   []byte        `json:"body"` // base64
 }
 
-// post sends an approved message to a webhook.
 func (d *Delivery) post(ctx context.Context, it *queue.Item, r *queue.Request) (queue.Answer, error) {
 	body, err := json.Marshal(webhookBody{it, r.Fields, r.Body})
 	if err != nil {
@@ -173,7 +168,7 @@ func (d *Delivery) post(ctx context.Context, it *queue.Item, r *queue.Request) (
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, maxDeliveryAnswer)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		return queue.Answer{}, fmt.Errorf("the webhook answers %d", res.StatusCode) // it is not followed
+		return queue.Answer{}, fmt.Errorf("the webhook answers %d", res.StatusCode) // redirects are not followed
 	}
 	return queue.Answer{Status: res.StatusCode}, nil
 }

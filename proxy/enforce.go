@@ -10,14 +10,14 @@ import (
 	"antirobot/verdict"
 )
 
-// serveOwn answers one of the gateway's own pages. They are open to robots, since they exist for them, but not to blocked
-// clients. They cost no allowance: the verdict is computed as in mode observe.
+// serveOwn answers one of the gateway's own pages. Robots may use them, blocked clients may not. They cost no
+// allowance.
 func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.ownPage = true
 	j.Visit()
 	blocked := j.decision.Verdict == verdict.Blocked && j.svc.Verdict.Mode == verdict.Enforce
 	if blocked {
-		j.decision.Mode = verdict.Enforce // it is stopped here, too, and its story says so
+		j.decision.Mode = verdict.Enforce // for its story
 	}
 	j.reporter.remember()
 	if e == captcha.EndpointPage || e == captcha.EndpointCheck {
@@ -38,7 +38,7 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.finish(ownPage(j.snap.Captcha, e, q))
 }
 
-// comesBack answers a request that brings back a form after its captcha, and reports whether it is one.
+// comesBack answers a request that returns a form after its captcha, and reports whether it is one.
 func (j *journey) comesBack() bool {
 	c := j.snap.Captcha
 	if !c.CarriesForm(j.view) {
@@ -50,7 +50,7 @@ func (j *journey) comesBack() bool {
 	}
 	q := j.request()
 	if !j.readBody(q, c.CheckBodyLimit()) {
-		return true // it is broken, and answered
+		return true // answered
 	}
 	a, ok := c.Resume(q)
 	if !ok {
@@ -63,14 +63,13 @@ func (j *journey) comesBack() bool {
 	return true
 }
 
-// finish sends the answer of one of the gateway's own pages.
 func (j *journey) finish(a captcha.Response) {
 	j.outcome, j.work, j.evidence = a.Outcome, a.Work, a.Evidence
 	if a.Outcome == captcha.OutcomeSolved {
 		j.core.deps.Decider.Issued(&a.Pass, j.view, &j.id)
 	}
 	if a.Resend != nil {
-		if p := j.relay.pass(&a); p != nil { // with which the form goes on
+		if p := j.relay.pass(&a); p != nil { // for the resent form
 			j.snap.Captcha.CameBack([]spravka.Pass{*p})
 		}
 		j.resend(&a)
@@ -79,7 +78,6 @@ func (j *journey) finish(a captcha.Response) {
 	j.answer(a)
 }
 
-// enforce answers a stopped request, in a form that its kind can read.
 func (j *journey) enforce() {
 	q := j.request()
 	c := j.snap.Captcha
@@ -90,7 +88,7 @@ func (j *journey) enforce() {
 	var a captcha.Response
 	if j.decision.Cause == verdict.CauseMessage {
 		if j.decision.Message.Failed == failedLate {
-			q.BodyTooLarge = true // nobody waits for the rest of it
+			q.BodyTooLarge = true // the rest is not awaited
 		} else if !j.readBody(q, c.FormLimit()) {
 			return
 		}
@@ -105,7 +103,7 @@ func (j *journey) enforce() {
 	j.answer(a)
 }
 
-// readBody puts the body of a POST into q. If the body is broken, it answers the request itself and returns false.
+// readBody puts the body of a POST into q. It answers a broken one itself, and returns false.
 func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 	if string(j.view.Method) != "POST" && j.decision.Cause != verdict.CauseMessage {
 		return true
@@ -124,7 +122,7 @@ func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 	return true
 }
 
-// answer sends an answer of the gateway itself. Its fields are complete except for those common to all own answers.
+// answer sends an answer of the gateway itself, with the fields common to all of them.
 func (j *journey) answer(a captcha.Response) {
 	j.status = a.Status
 	j.reporter.noteRefusal()
@@ -151,8 +149,8 @@ func appendFields(dst []request.Field, header []captcha.HeaderField) []request.F
 	return dst
 }
 
-// redirect sends a page's visitor to the captcha page. If only one client of the address is to be asked, and the browser
-// has no name of ours yet, it is given one: with that it is somebody else, and is led back.
+// redirect sends a page's visitor to the captcha page. If only one client of the address is challenged, a browser
+// without a cookie gets one: it proves to be another client, and is led back.
 func (c *Case) redirect(q *captcha.Request) captcha.Response {
 	cookie := c.name()
 	q.Named = cookie != nil
@@ -163,7 +161,6 @@ func (c *Case) redirect(q *captcha.Request) captcha.Response {
 	return a
 }
 
-// name returns the browser cookie for a visitor who may be taken for the one client that is asked; nil for none.
 func (c *Case) name() []byte {
 	if _, has := c.id.Browser(); has || !c.decision.OneClient() {
 		return nil
@@ -171,8 +168,8 @@ func (c *Case) name() []byte {
 	return c.Cookie()
 }
 
-// Named returns the browser cookie that a refused request was given, as the value of Set-Cookie; nil for none. With it the
-// visitor is led back at once. It is valid until the next call.
+// Named returns the browser cookie that a refused request was given, as a Set-Cookie value, until the next call; nil:
+// none.
 func (c *Case) Named() []byte {
 	if !c.ask.Named {
 		return nil
@@ -180,8 +177,8 @@ func (c *Case) Named() []byte {
 	return c.cookie
 }
 
-// Answer answers a request for one of the gateway's own pages, and opens the allowance of a pass that is earned there; body is
-// what was posted.
+// Answer answers a request for one of the gateway's own pages with this body, and opens the allowance of an earned
+// pass.
 func (c *Case) Answer(body []byte) captcha.Response {
 	q := c.request()
 	q.Body = body

@@ -13,15 +13,12 @@ import (
 	"antirobot/verdict/label"
 )
 
-// ownPrefixes are the fields that only the gateway may set on the way to a service: the service would trust them even if a
-// client sent them.
+// ownPrefixes are fields that services trust, so that only the gateway may set them.
 var ownPrefixes = [...]string{"x-antirobot-", "x-accel-", "x-forwarded-", "x-original-"}
 
-// ownNames are further such fields.
 var ownNames = [...]string{"forwarded", "x-real-ip", "x-request-id", "x-rewrite-url"}
 
-// defaultDropFields are fields that other gateways, networks and frameworks set and trust: for the client's identity and
-// the method.
+// defaultDropFields name the client or the method for other gateways, networks and frameworks.
 func defaultDropFields() []string {
 	return []string{
 		"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
@@ -30,10 +27,10 @@ func defaultDropFields() []string {
 	}
 }
 
-// fieldFilter decides which client fields are not passed on. It is immutable.
+// fieldFilter drops client fields. It is immutable.
 type fieldFilter struct {
 	names   []string
-	lengths uint64 // bit set of the names' lengths
+	lengths uint64 // bit set
 }
 
 func newFieldFilter(names []string) *fieldFilter {
@@ -44,7 +41,6 @@ func newFieldFilter(names []string) *fieldFilter {
 	return f
 }
 
-// drops reports whether a client's request field is not passed on.
 func (f *fieldFilter) drops(name []byte) bool {
 	if clientMayNotSend(name) {
 		return true
@@ -60,10 +56,9 @@ func (f *fieldFilter) drops(name []byte) bool {
 	return false
 }
 
-// clientMayNotSend reports whether a request field is one of those that are always the gateway's own.
 func clientMayNotSend(name []byte) bool {
 	if len(name) == 0 || request.Lower(name[0]) != 'x' && request.Lower(name[0]) != 'f' {
-		return false // most end here: all of them begin so
+		return false // the common case
 	}
 	for _, p := range ownPrefixes {
 		if request.HasPrefixCGI(name, p) {
@@ -78,30 +73,29 @@ func clientMayNotSend(name []byte) bool {
 	return false
 }
 
-// serviceMayNotSend reports whether an answer's field is not passed on: the script in the page trusts it.
+// serviceMayNotSend reports whether an answer's field is dropped: the script in the page trusts it.
 func serviceMayNotSend(name []byte) bool { return request.HasPrefixFold(name, "x-antirobot-") }
 
-// serviceMayNotSendHSTS is serviceMayNotSend where the gateway has a Strict-Transport-Security of its own.
 func serviceMayNotSendHSTS(name []byte) bool {
 	return serviceMayNotSend(name) || len(name) == len(nameHSTS) && request.EqualFold(name, "Strict-Transport-Security")
 }
 
-// relay is what a journey tells its service, and makes of the service's answer. The functions are bound once.
+// relay is the exchange with the service. Its functions are bound once.
 type relay struct {
 	*journey
 
 	options   h1.ForwardOptions
-	hold      func([]byte) bool               // withholds
-	head      func(h1.Result)                 // journey.begun
-	onlyPart  func(int, []request.Field) bool // journey.onlyParts
-	noPage    func(int, []request.Field) bool // journey.holdsPage
-	unblocked func() bool                     // isUnblocked
-	insertion *insert.Insertion               // into the page that the service answers with
-	required  captcha.Step                    // what the service's withheld answer asks for
-	resent    bool                            // the request was carried through a captcha
-	sent      []request.Field                 // to the service
-	own       [1]request.Field                // in an answer that no shared cache may keep
-	passed    []byte                          // what the service is told about the visitor's pass
+	hold      func([]byte) bool
+	head      func(h1.Result)
+	onlyPart  func(int, []request.Field) bool
+	noPage    func(int, []request.Field) bool
+	unblocked func() bool
+	insertion *insert.Insertion
+	required  captcha.Step // by the withheld answer
+	resent    bool         // the request was carried through a captcha
+	sent      []request.Field
+	own       [1]request.Field // fields for the visitor alone, which no shared cache keeps
+	passed    []byte
 }
 
 func (j *relay) end() {
@@ -113,7 +107,6 @@ func (j *relay) end() {
 	}
 }
 
-// hsts returns the Strict-Transport-Security of the answer; nil: it gets none of ours.
 func (j *relay) hsts() []byte {
 	if j.svc == nil || j.svc.Config.HSTS == "" || j.id.Proto != "https" {
 		return nil
@@ -121,8 +114,8 @@ func (j *relay) hsts() []byte {
 	return []byte(j.svc.Config.HSTS)
 }
 
-// forward sends the request to the service and returns its answer. If a is set, the sealed request in it is sent instead,
-// once, and a's fields (the new pass) are added to the service's answer.
+// forward relays the request and the answer. With a, the request sealed in it is sent instead, and a's fields (the new
+// pass) are added.
 func (j *journey) forward(a *captcha.Response) {
 	o := &j.relay.options
 	*o = h1.ForwardOptions{
@@ -192,20 +185,19 @@ func (j *journey) forward(a *captcha.Response) {
 	j.unanswered(a, err)
 }
 
-// unanswered is the gateway's own answer when a service gave none.
 func (j *journey) unanswered(a *captcha.Response, err error) {
 	r := j.reads()
-	if says := readerOf(j.view); r == captcha.ReadsText && says != captcha.ReadsNothing { // nobody is refused: what it accepts will do
+	if says := readerOf(j.view); r == captcha.ReadsText && says != captcha.ReadsNothing { // not refused, so any form that it accepts will do
 		r = says
 	}
 	down := j.snap.Captcha.Failed(j.request(), h1.Status(err), r)
-	if a != nil { // the pass was earned, whatever happened at the service
+	if a != nil { // the pass was earned
 		down.Header = append(down.Header, a.Header...)
 	}
 	j.answer(down)
 }
 
-// upstreamFields are what the gateway tells the service, in place of anything that the client sent under these names.
+// upstreamFields replace the client's fields of these names.
 func (j *relay) upstreamFields() []request.Field {
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	j.sent = append(j.sent[:0],
@@ -225,10 +217,10 @@ func (j *relay) upstreamFields() []request.Field {
 	return j.sent
 }
 
-// appendMarks appends what the service is told about the rules' decisions.
+// appendMarks appends the marks of rules.
 func (j *relay) appendMarks(dst []request.Field) []request.Field {
 	d := &j.decision
-	if j.svc.Verdict.Mode != verdict.Enforce { // not that of the decision: an own page's is made as in mode observe
+	if j.svc.Verdict.Mode != verdict.Enforce { // d.Mode is observe for own pages
 		return dst
 	}
 	for _, r := range [...]*verdict.Ruling{d.Rules, d.Message} {
@@ -255,7 +247,6 @@ func (j *relay) answerFields(a *captcha.Response) []request.Field {
 	return j.fields
 }
 
-// cookieFields are the visitor's own cookie, if it gets one: a shared cache must not hand it to others.
 func (j *relay) cookieFields() []request.Field {
 	if j.partner != nil {
 		return nil
@@ -300,11 +291,11 @@ var (
 	verdictNames = [...][]byte{[]byte("human"), []byte("unsure"), []byte("robot"), []byte("blocked")}
 )
 
-// A block cuts what has begun: operators, or lists that they chose, say that the client gets nothing more. A ban does not: a person could
-// answer no challenge there, and would lose a download or a conversation.
+// A block cuts answers in progress. A ban does not: the person could not answer a challenge there, and would lose a
+// download or a WebSocket.
 
-// isUnblocked reports whether the visitor is not blocked since, and logs it otherwise. It changes nothing of the journey: in a tunnel another
-// goroutine may ask.
+// isUnblocked reports whether the visitor is still not blocked. Another goroutine may call it, so it does not change
+// the journey.
 func (j *relay) isUnblocked() bool {
 	by := j.core.deps.Decider.Blocks(j.view, &j.id, j.svc.Verdict)
 	if by == "" {
@@ -316,8 +307,8 @@ func (j *relay) isUnblocked() bool {
 	return false
 }
 
-// headOnly takes the body out of the answer to a preflight of a stopped client: browsers read the head alone, and services that answer
-// OPTIONS like GET would give a robot all their pages.
+// headOnly removes the body of a stopped client's preflight: browsers read the head alone, and services that answer
+// OPTIONS like GET would give away all their pages.
 type headOnly struct{}
 
 // Head implements h1.Rewriter.
@@ -325,13 +316,13 @@ func (headOnly) Head(_ int, fields []request.Field) ([]request.Field, bool) {
 	return slices.DeleteFunc(fields, func(f request.Field) bool { return request.EqualFold(f.Name, "Content-Encoding") }), true
 }
 
-// spareBody is the largest body that is read, in bytes, so that the service's connection can serve another request.
+// spareBody is the largest body that is read to keep the service's connection, in bytes.
 const spareBody = 64 << 10
 
 // Body implements h1.Rewriter.
 func (headOnly) Body(_ io.Writer, r io.Reader) error {
 	_, err := io.CopyN(io.Discard, r, spareBody)
-	if err == io.EOF { //nolint:errorlint // the reader returns it bare
+	if err == io.EOF { //nolint:errorlint
 		return nil
 	}
 	return err

@@ -1,18 +1,17 @@
-// Package proxy is the gateway: it routes a request to its service, identifies the client, decides, and then forwards,
-// challenges or refuses.
+// Package proxy routes a request to its service, identifies the client, decides, and then forwards, challenges or
+// refuses.
 //
-// Gateway.ServeExchange reads as the journey of a request, over a Case, which is the part that check mode and replay
-// share. The order matters:
-//  1. route: without a service there is no journey
-//  2. identity: whose address, which cookies are valid
-//  3. the gateway's own pages (the captcha, its picture, its check): open to robots, closed to blocked clients
-//  4. the verdict, from memory alone, and that of the message rules on routes where people post; it is stored before
-//     anybody can ask why
-//  5. enforcement, depending on the kind of request, or forwarding to the service
-//  6. the event for the slow half, the log, the metrics
+// Gateway.ServeExchange is the journey of a request, over a Case, which check mode and replay share. The order matters:
+// 1. route: without a service there is no journey
+// 2. identity: the address, and valid cookies
+// 3. the gateway's own pages: open to robots, closed to blocked clients
+// 4. the verdict, from memory, and that of the message rules; it is stored before the answer
+// 5. the answer to a stopped request, or forwarding
+// 6. the event, the log, the metrics
 //
-// A Snapshot is immutable and swapped as a whole; a request keeps the one that it started with. A verdict is given when
-// a request arrives: a later ban cuts no stream and no tunnel. A block does, within seconds: see journey.isUnblocked.
+// A Snapshot is immutable and swapped as a whole; a request keeps its own. A later ban cuts no answer in progress; a
+// block does, within
+// seconds.
 package proxy
 
 import (
@@ -33,7 +32,7 @@ import (
 	"antirobot/verdict"
 )
 
-// Decider decides from memory. *verdict.Cacher is the implementation in use.
+// Decider decides from memory. *verdict.Cacher implements it.
 type Decider interface {
 	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
 	Blocks(v *request.View, id *identity.Identity, s *verdict.Settings) (by string)
@@ -50,38 +49,37 @@ type Decider interface {
 	IsNear(id *identity.Identity, s *verdict.Settings, at time.Time) bool
 }
 
-// Snapshot is one configuration of the gateway: immutable, built by the caller, swapped as a whole.
+// Snapshot is one configuration of the gateway. Immutable.
 type Snapshot struct {
 	Router  *Router
 	Captcha *captcha.Captcha
-	// Unserved says what the answers look like to requests that reach no service; nil: they are plain text.
+	// Unserved is the style of answers to requests that reach no service; nil: plain text.
 	Unserved *captcha.Settings
 }
 
-// Deps is what a Core, and a Gateway, works with during its whole life. All of it is safe for concurrent use. Resolver,
-// Decider and Metrics are required.
+// Deps are safe for concurrent use. Resolver, Decider and Metrics are required.
 type Deps struct {
 	Resolver     *identity.Resolver
 	Decider      Decider
-	Sink         verdict.Sink               // nil: events are discarded
-	Turns        *Turns                     // nil: nobody waits until what came before is judged
-	Spared       func(addr netip.Addr) bool // addresses that never wait for it; nil: there are none
-	Messages     Messages                   // nil: there is no message firewall
-	Queue        Queue                      // nil: no message can wait for a person
-	Seconds      Seconds                    // nil: nobody is asked for a second opinion
-	Journal      verdict.Journal            // nil: none is kept
-	Traces       *traces.Tracer             // nil: nothing is traced
-	Crawlers     bool                       // verified crawlers, which are not judged, become events too: for training data
-	Log          zerolog.Logger             // decisions about those who are not human
-	Access       *zerolog.Logger            // a line for each request; nil: none
+	Sink         verdict.Sink               // nil: no events
+	Turns        *Turns                     // nil: no limit on requests in flight
+	Spared       func(addr netip.Addr) bool // addresses without that limit; nil: none
+	Messages     Messages                   // nil: no message firewall
+	Queue        Queue                      // nil: no queue
+	Seconds      Seconds                    // nil: no second opinions
+	Journal      verdict.Journal            // nil: none
+	Traces       *traces.Tracer             // nil: none
+	Crawlers     bool                       // verified crawlers become events: for training data
+	Log          zerolog.Logger             // decisions
+	Access       *zerolog.Logger            // a line per request; nil: none
 	Metrics      *metrics.Set
-	AccessFields bool            // a request's line quotes its User-Agent and Referer
-	Hash         request.HashKey // by which queries are hashed in the lines; the zero one is known to everybody
+	AccessFields bool            // lines quote User-Agent and Referer
+	Hash         request.HashKey // of queries in the lines
 	// DecisionLines and AccessLines limit the lines written during a flood. The zero values write every line.
 	DecisionLines, AccessLines LineLimits
 }
 
-// Gateway serves exchanges. It is safe for concurrent use.
+// Gateway serves exchanges. Safe for concurrent use.
 type Gateway struct {
 	*Core
 	pool sync.Pool
@@ -98,7 +96,7 @@ func New(s *Snapshot, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// journey is the state of one exchange: the case of its request, and the answer.
+// journey is the state of one exchange.
 type journey struct {
 	Case
 	x *h1.Exchange
@@ -108,17 +106,17 @@ type journey struct {
 	result    h1.Result
 	outcome   captcha.Outcome
 	evidence  request.Evidence
-	work      bool            // the captcha was answered by work of the browser
-	ownPage   bool            // the answer is one of the gateway's own pages, and no event
-	failure   error           // why there was no proper answer
-	traced    traced          // for its spans
-	part      bool            // stopped, unless the answer is a subresource of the last page
-	stopped   verdict.Verdict // with part: the verdict that stops anything else
-	embed     bool            // a page of another site requests it, without navigating
-	declined  bool            // refused as a prefetch or an embed: it counts for no visitor
-	under     *atomic.Int32   // counts the pages under way; nil: this is none of them
-	early     bool            // the event was offered when the answer began
-	fields    []request.Field // in the answer
+	work      bool // solved by work of the browser
+	ownPage   bool // no event
+	failure   error
+	traced    traced
+	part      bool            // stopped unless the answer is a subresource
+	stopped   verdict.Verdict // with part: the verdict
+	embed     bool            // requested by another site's page
+	declined  bool            // a refused prefetch or embed: counts for no visitor
+	under     *atomic.Int32   // pages in flight of the network; nil: this is none
+	early     bool            // the event was offered at the head of the answer
+	fields    []request.Field // of the answer
 
 	moderation moderation
 	relay      relay
@@ -131,15 +129,14 @@ func newJourney() *journey {
 	return j
 }
 
-// join makes the parts of j one.
 func (j *journey) join() {
 	j.moderation.journey, j.relay.journey, j.reporter.journey = j, j, j
 	r := &j.relay
 	r.hold, r.head, r.onlyPart, r.noPage, r.unblocked = r.withholds, j.begun, j.onlyParts, j.holdsPage, r.isUnblocked
 }
 
-// ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector, and gives back what others would wait
-// for: h1 recovers, counts and answers it.
+// ServeExchange serves a request. After a panic, which h1 recovers and answers, it frees slots that others would wait
+// for.
 func (g *Gateway) ServeExchange(x *h1.Exchange) {
 	j, ended := g.pool.Get().(*journey), false
 	defer func() {
@@ -155,7 +152,6 @@ func (g *Gateway) ServeExchange(x *h1.Exchange) {
 	g.pool.Put(j)
 }
 
-// release gives back what a journey holds that others would wait for.
 func (j *journey) release() {
 	j.arrived()
 	j.endTurn()
@@ -202,7 +198,6 @@ func (j *journey) begin(c *Core, x *h1.Exchange) {
 	j.requestID.AppendTo(j.idText[:0])
 }
 
-// end clears j for the next exchange.
 func (j *journey) end() {
 	j.Close()
 	clear(j.fields)
@@ -213,7 +208,6 @@ func (j *journey) end() {
 	j.relay.end()
 }
 
-// decide is Case.Decide, sometimes timed.
 func (j *journey) decide() {
 	if len(j.svc.bodies) > 0 {
 		j.moderation.readPosted()
@@ -231,5 +225,5 @@ func (j *journey) decide() {
 	j.core.metrics.decided.observe(time.Since(began))
 }
 
-// timedShare says that one decision in so many is timed: reading the clock twice costs a tenth of a decision.
+// timedShare is the reciprocal of the share of timed decisions: reading the clock twice costs a tenth of a decision.
 const timedShare = 8

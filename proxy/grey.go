@@ -14,17 +14,17 @@ import (
 	"antirobot/verdict"
 )
 
-// GreyConfig says what becomes of texts about which the model is not sure. Empty fields get the defaults of withDefaults.
+// GreyConfig handles texts about which the model is unsure. Empty fields get defaults.
 type GreyConfig struct {
-	From float64 `mapstructure:"from"` // scores from here …
-	To   float64 `mapstructure:"to"`   // … to here are grey; both 0: none is
-	// Over are the decisions that give way to what is said here; any other stays.
+	From float64 `mapstructure:"from"` // scores from From to To are grey; both 0: none
+	To   float64 `mapstructure:"to"`
+	// Over are the decisions that it may replace.
 	Over []string `mapstructure:"over"`
 
 	Ask    []string `mapstructure:"ask"`    // second opinions, by the names in message.second_opinions
-	Good   string   `mapstructure:"good"`   // what follows if one says good, and none bad
-	Bad    string   `mapstructure:"bad"`    // if one says bad
-	Unsure string   `mapstructure:"unsure"` // if nobody is asked, or knows
+	Good   string   `mapstructure:"good"`   // an opinion says good, and none bad
+	Bad    string   `mapstructure:"bad"`    // an opinion says bad
+	Unsure string   `mapstructure:"unsure"` // no opinion
 }
 
 func (c GreyConfig) withDefaults() GreyConfig {
@@ -35,7 +35,6 @@ func (c GreyConfig) withDefaults() GreyConfig {
 	return c
 }
 
-// grey is a GreyConfig prepared for use.
 type grey struct {
 	cfg     GreyConfig
 	actions [3]verdict.RuleAction // by second.Says
@@ -70,13 +69,13 @@ type Seconds interface {
 	Ask(ctx context.Context, names []string, q second.Question) []second.Opinion
 }
 
-// settleGrey replaces the action of a decision that gives way if the model is not sure about the text.
+// settleGrey replaces the action of a decision if the model is unsure about the text.
 func (j *moderation) settleGrey(ctx context.Context, r *messageRoute, d *message.Domain, values map[string]any, ruling *verdict.Ruling) {
 	g := r.grey
 	if g == nil || !slices.Contains(g.cfg.Over, ruling.Decision) {
 		return
 	}
-	if ruling.Model == nil { // the rules asked none
+	if ruling.Model == nil { // the rules used no model
 		ruling.Model = modelScore(d, values)
 	}
 	if ruling.Model == nil || *ruling.Model < g.cfg.From || *ruling.Model > g.cfg.To {
@@ -94,7 +93,6 @@ func (j *moderation) settleGrey(ctx context.Context, r *messageRoute, d *message
 	ruling.Opinions = append(ruling.Opinions, fmt.Sprintf("the model is not sure (%.3f): %s, so %s", *ruling.Model, said, ruling.Action))
 }
 
-// modelScore asks the domain's model about the text; nil if there is none.
 func modelScore(d *message.Domain, values map[string]any) *float64 {
 	text, ok := values["text"].(string)
 	m, err := d.Model("model")
@@ -107,7 +105,7 @@ func modelScore(d *message.Domain, values map[string]any) *float64 {
 
 var linkReaders = sync.Pool{New: func() any { return new(texts.Reader) }}
 
-// hostsOf returns the hosts that the texts of a message link to, each once.
+// hostsOf returns the hosts that a message links to, each once.
 func hostsOf(values map[string]any) (out []string) {
 	r := linkReaders.Get().(*texts.Reader)
 	defer linkReaders.Put(r)

@@ -11,13 +11,13 @@ import (
 	"antirobot/verdict"
 )
 
-// Queue keeps messages that a person has to decide on. *queue.Queue implements it.
+// Queue keeps messages for moderators. *queue.Queue implements it.
 type Queue interface {
 	Hold(ctx context.Context, it *queue.Item, r *queue.Request, fingerprint [32]byte) error
 }
 
-// putAside keeps a message whose ruling says that it waits for a person, before its sender is told so. What the queue does not
-// take gets the route's other action. carried is the request if it was carried through a captcha; nil: the client's own.
+// putAside queues a message for a moderator, or applies the route's action if the queue refuses. carried is a request
+// that was carried through a captcha; nil: the client's own.
 func (j *moderation) putAside(ctx context.Context, r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling, carried *captcha.SavedRequest) {
 	if ruling.Action != verdict.RuleQueue || j.svc.Verdict.Mode != verdict.Enforce {
 		return
@@ -46,10 +46,8 @@ func (j *moderation) putAside(ctx context.Context, r *messageRoute, p *posted, v
 	}
 }
 
-// errNoQueue is what there is where nothing is delivered, as in a replay.
 var errNoQueue = errors.New("there is no queue")
 
-// heldItem is what the queue tells about a message.
 func (j *moderation) heldItem(r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling) *queue.Item {
 	it := &queue.Item{
 		Service: j.svc.Name, Route: r.name, Partner: r.cfg.Partner, Domain: r.cfg.Domain, RequestID: string(j.idText[:]),
@@ -69,7 +67,7 @@ func (j *moderation) heldItem(r *messageRoute, p *posted, values map[string]any,
 	return it
 }
 
-// sentFields are the client's header fields as far as the service gets them, without the gateway's cookies.
+// sentFields are the client's fields as the service gets them.
 func (j *moderation) sentFields() (out []queue.Field) {
 	for i := range j.view.Fields {
 		f := &j.view.Fields[i]

@@ -7,8 +7,7 @@ import (
 	"antirobot/verdict"
 )
 
-// inserting has the script's tag put into the page that the service may answer with, if somebody opens one, and asks for it in
-// a form that can be opened.
+// inserting puts the script's tag into a page that a browser opens, and requests an encoding that it can open.
 func (j *relay) inserting(o *h1.ForwardOptions) {
 	script, extends := j.svc.Captcha.Inserts()
 	if script == "" || !j.opensPage() {
@@ -32,7 +31,6 @@ func (j *relay) inserting(o *h1.ForwardOptions) {
 	}
 }
 
-// opensPage reports whether the request is that of a browser that opens a page, and not of a crawler that is known.
 func (j *relay) opensPage() bool {
 	v := j.view
 	if m := string(v.Method); m != "GET" && m != "HEAD" || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
@@ -44,10 +42,8 @@ func (j *relay) opensPage() bool {
 	return j.kind() == kindPage && !insert.ForbidsTransform(v.Get("Cache-Control"))
 }
 
-// forbadeEvery is how often, in seconds, a service's log says that a policy forbids the script.
 const forbadeEvery = 3600
 
-// inserted counts what became of a page.
 func (j *relay) inserted(r insert.Result) {
 	m := j.svc.metrics
 	m.inserted[r].Inc()

@@ -7,9 +7,8 @@ import (
 	"antirobot/verdict/client"
 )
 
-// kind is the form of the answer to a stopped request. A challenge goes only to those who can answer it: a browser's page, its
-// form, a page's own script, and clients of the original system that ask for the JSON. Parts of pages get an empty 403, and
-// everyone else is a program, which must never read a success: 403 or 429.
+// kind is the form of the answer to a stopped request. Only clients that can answer a challenge get one. Subresources
+// get an empty 403. Everyone else is a program and must never read a success: 403 or 429.
 type kind uint8
 
 const (
@@ -20,16 +19,14 @@ const (
 	kindXML                   // user or partner of an XML interface: XML
 	kindPart                  // part of a page, WebSocket, beacon: an empty 403
 	kindPreflight             // CORS preflight: never challenged
-	kindProgram               // everyone else: 403 or 429, in the form that it accepts
+	kindProgram               // all others: 403 or 429, in the form that it accepts
 )
 
-// page reports whether the answer is shown to a person as a page.
 func (k kind) page() bool { return k == kindPage || k == kindForm }
 
-// script reports whether the answer is JSON for a script.
 func (k kind) script() bool { return k == kindScript || k == kindAsks }
 
-// classify says in which form a stopped request is answered, under the rules of s; the first match wins.
+// classify returns the kind of a request; the first match wins.
 func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind {
 	if xml {
 		return kindXML
@@ -53,7 +50,7 @@ func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind 
 	return kindProgram
 }
 
-// fields are what a request says about who made it. The slices borrow the View's bytes.
+// fields describe the client. The slices borrow the View's bytes.
 type fields struct {
 	agent, dest, mode, site       []byte
 	origin, referer, accept       []byte
@@ -97,12 +94,11 @@ func readFields(v *request.View) (f fields) {
 	return f
 }
 
-// textBrowsers begin the User-Agents of browsers that people read with and that name no engine.
+// textBrowsers name no engine in their User-Agents, which begin so.
 var textBrowsers = [...]string{"Lynx/", "w3m/", "Links (", "ELinks/", "Dillo/", "NetSurf/", "URL/Emacs"}
 
-// isBrowser reports whether a request has the fields that every browser sends: its name, Accept-Language and Accept-Encoding. A
-// record that keeps some fields only is taken at its name, and so is a browser whose other fields a proxy has taken out, but
-// for those with which it says what it is doing.
+// isBrowser reports whether a request has the fields of every browser: its name, Accept-Language and Accept-Encoding.
+// Where a record or a proxy lacks those fields, its name, or Sec-Fetch-Mode, suffices.
 func (f *fields) isBrowser(v *request.View) bool {
 	if f.isText() {
 		return true
@@ -112,7 +108,7 @@ func (f *fields) isBrowser(v *request.View) bool {
 	}
 	claim := client.ParseClaim(f.agent)
 	if claim.Family != client.FamilyOther {
-		return !claim.Program() // one without a screen can answer, too
+		return !claim.Program() // a headless one can answer a challenge
 	}
 	for _, engine := range engines {
 		if bytes.Contains(f.agent, engine) {
@@ -122,10 +118,9 @@ func (f *fields) isBrowser(v *request.View) bool {
 	return false
 }
 
-// engines are named by browsers whose own names are not known here: those of consoles, readers and old telephones.
+// engines identify browsers of unknown names: consoles, e-readers, old phones.
 var engines = [...][]byte{[]byte("AppleWebKit/"), []byte("Gecko/"), []byte("Presto/"), []byte("KHTML/"), []byte("Goanna/")}
 
-// isText reports whether the client says that it is a text browser.
 func (f *fields) isText() bool {
 	for _, name := range textBrowsers {
 		if len(f.agent) > len(name) && string(f.agent[:len(name)]) == name {
@@ -135,7 +130,7 @@ func (f *fields) isText() bool {
 	return false
 }
 
-// navigates reports whether somebody opens a page: the browser says so, or, where it says nothing, it accepts HTML.
+// navigates reports whether a page is opened: the browser says so, or accepts HTML.
 func (f *fields) navigates() bool {
 	if len(f.mode) > 0 || len(f.dest) > 0 {
 		return string(f.mode) == "navigate" && string(f.dest) != "object" && string(f.dest) != "embed" ||
@@ -148,8 +143,8 @@ func (f *fields) navigates() bool {
 		bytes.Contains(f.accept, []byte("*/*")) && (f.isText() || client.ParseClaim(f.agent).Family == client.FamilyOld)
 }
 
-// isScript reports whether a script may have made the request: what the browser says of it is cors or same-origin, for no
-// element of a page. Where the browser says nothing, the request is neither a navigation nor for a part of a page.
+// isScript reports whether a script may have made the request: in mode cors or same-origin without an element; or,
+// without these fields, it is neither a navigation nor for a subresource.
 func (f *fields) isScript(v *request.View) bool {
 	if len(f.mode) > 0 || len(f.dest) > 0 {
 		return (string(f.mode) == "cors" || string(f.mode) == "same-origin") && (len(f.dest) == 0 || string(f.dest) == "empty")
@@ -157,8 +152,8 @@ func (f *fields) isScript(v *request.View) bool {
 	return f.requestedWith || !f.navigates() && !f.namesPart(v)
 }
 
-// ofSite reports whether a page of the service, or of another origin that it allows, has made the request: Origin or Referer
-// say so, or the browser does where the page withholds its Referer.
+// ofSite reports whether a page of the service or of an allowed origin made the request, by Origin, Referer, or
+// Sec-Fetch-Site.
 func (f *fields) ofSite(v *request.View, s *Service) bool {
 	from := f.origin
 	if len(from) == 0 || string(from) == "null" {
@@ -170,10 +165,10 @@ func (f *fields) ofSite(v *request.View, s *Service) bool {
 	return s.Captcha.OwnsPage(from, v.Host)
 }
 
-// partAccepts is how the Accept of browsers begins for parts of pages, and for nothing else.
+// partAccepts are prefixes of Accept for subresources.
 var partAccepts = [...]string{"image/", "text/css", "video/", "audio/", "font/"}
 
-// isPart reports whether nothing would be seen of an answer in words: an element of a page, a beacon, a socket.
+// isPart reports whether nobody would see an answer in words: an element, a beacon, a socket.
 func (f *fields) isPart(v *request.View, browser bool) bool {
 	switch string(f.mode) {
 	case "no-cors", "websocket":
@@ -187,7 +182,6 @@ func (f *fields) isPart(v *request.View, browser bool) bool {
 	return browser && len(f.mode) == 0 && f.namesPart(v)
 }
 
-// namesPart reports whether a browser that does not say what the request is for accepts a part of a page, or names one by its path.
 func (f *fields) namesPart(v *request.View) bool {
 	if f.socket {
 		return true
@@ -200,8 +194,6 @@ func (f *fields) namesPart(v *request.View) bool {
 	return v.NamesPart() && !f.navigates()
 }
 
-// isAJAXPath reports whether, in any reading, the service says that scripts call a path: only the form of an answer depends
-// on it.
 func (s *Service) isAJAXPath(paths *request.Paths) bool {
 	if len(s.Config.AJAXPaths) == 0 {
 		return false

@@ -26,33 +26,31 @@ func AccessLines(perSecond int) LineLimits {
 	return LineLimits{PerSecond: perSecond, NetworkPerMinute: 6000, NetworkBurst: 3000}
 }
 
-// lines decides which lines are written. Half of the sum is for networks that have written few lines of late, one in fewLines of what
-// they may: otherwise some hundred networks that each stay within their own limit would leave no line to others. Networks are kept in a
-// table of fixed size; the one closest to rest is forgotten, which can only allow it more lines, never fewer. It takes no global lock,
-// and does not allocate. Safe for concurrent use; nil writes everything.
+// lines decides which lines are written. Half of the total is reserved for networks that wrote few lines lately
+// (1/fewLines of their limit), so that hundreds of networks within their limits leave room for others. A table of fixed
+// size evicts the network closest to rest, which allows more lines, never fewer. Safe for concurrent use; nil writes
+// everything.
 type lines struct {
-	step, slack int64 // nanoseconds between two lines of a network; how far ahead of time a burst may run
+	step, slack int64 // nanoseconds between two lines of a network; burst tolerance
 	most        uint64
-	now         atomic.Uint64 // the second, and in the lower 32 bits the lines written in it
-	forgotten   atomic.Uint64 // omitted lines of networks that have been forgotten
+	now         atomic.Uint64 // second << 32 | lines written in it
+	forgotten   atomic.Uint64 // omitted lines of evicted networks
 	sets        [lineSets]lineSet
 	out         *metrics.Counter
 }
 
 const lineSets, lineWays = 1024, 4
 
-// fewLines: one in so many of the lines that a network may write is few.
 const fewLines = 256
 
 type lineSet struct {
 	mu   sync.Mutex
 	keys [lineWays]uint64
-	tat  [lineWays]int64 // when the network would be at rest, unix nanoseconds
-	few  [lineWays]int64 // when it would be if it might write one of fewLines
+	tat  [lineWays]int64 // theoretical arrival time, unix nanoseconds
+	few  [lineWays]int64 // the same at 1/fewLines of the rate
 	left [lineWays]uint64
 }
 
-// newLines returns nil if every line is to be written.
 func newLines(c LineLimits, out *metrics.Counter) *lines {
 	if c.PerSecond == 0 {
 		return nil
@@ -61,8 +59,8 @@ func newLines(c LineLimits, out *metrics.Counter) *lines {
 	return &lines{step: step, slack: step * int64(c.NetworkBurst-1), most: uint64(c.PerSecond), out: out}
 }
 
-// take reports whether a line is written that counts as so many, and how many were omitted before it: of the same key, and of other
-// keys that have been forgotten.
+// take reports whether a line that counts as several is written, and how many were omitted before it: of its key, and
+// of evicted keys.
 func (l *lines) take(key uint64, at time.Time, as int) (left, others uint64, ok bool) {
 	if l == nil {
 		return 0, 0, true
@@ -79,7 +77,7 @@ func (l *lines) take(key uint64, at time.Time, as int) (left, others uint64, ok 
 		s.keys[i], s.tat[i], s.few[i], s.left[i] = key, 0, 0, 0
 	}
 	tat, few, most := max(s.tat[i], now), max(s.few[i], now), (l.most+1)/2
-	if few-now <= l.slack { // one line of fewLines, and of the burst one at least
+	if few-now <= l.slack { // of the burst at least one
 		most = l.most
 	}
 	if tat-now > l.slack || !l.inSum(at, uint64(as), most) { //nolint:gosec // positive
@@ -95,7 +93,6 @@ func (l *lines) take(key uint64, at time.Time, as int) (left, others uint64, ok 
 	return left, others, true
 }
 
-// find returns the slot of a key, or the slot that it may take.
 func (s *lineSet) find(key uint64) int {
 	rest := 0
 	for i := range s.keys {
@@ -109,7 +106,6 @@ func (s *lineSet) find(key uint64) int {
 	return rest
 }
 
-// inSum counts a line as so many in this second, unless there are as many as there may be already.
 func (l *lines) inSum(at time.Time, as, most uint64) bool {
 	second := uint64(at.Unix()) << 32
 	for {
@@ -127,11 +123,10 @@ func (l *lines) inSum(at time.Time, as, most uint64) bool {
 	}
 }
 
-// usualLine is how many bytes of its own a client may have in a line that counts as one.
 const usualLine = 512
 
-// linesOf returns as how many lines one counts that quotes these texts of a client: otherwise the longest ones, and bytes that take six
-// when they are written, would fill twenty times as much disk as others.
+// linesOf returns the weight of a line that quotes these texts: long ones, and bytes that JSON escapes as six, cost
+// more disk.
 func linesOf(texts ...[]byte) int {
 	n := 0
 	for _, t := range texts {

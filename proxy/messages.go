@@ -16,7 +16,7 @@ import (
 	"antirobot/verdict"
 )
 
-// Messages provides the message firewall, or says why it is not there. *message.Keeper implements it.
+// Messages provides the message firewall, or an error. *message.Keeper implements it.
 type Messages interface {
 	System() (*message.System, error)
 }
@@ -25,21 +25,21 @@ type Messages interface {
 type moderation struct {
 	*journey
 
-	message captcha.Message     // the fingerprint of the judged message
+	message captcha.Message     // fingerprint of the judged message
 	written string              // its texts
-	taken   captcha.HeaderField // removes the grant that was spent
+	taken   captcha.HeaderField // removes the spent grant
 }
 
-// posted is a request whose message is read: the client's own, or one that was carried through a captcha.
+// posted is a request whose message is read: the client's own, or one carried through a captcha.
 type posted struct {
 	header func(name string) []string
 	query  string
 	body   []byte
-	err    error // why the body is not there
+	err    error // the body is missing
 }
 
-// judgeMessage judges the message of a request that is to be passed on, if it comes on one of the service's routes. The
-// body stays as it is, to be sent on.
+// judgeMessage judges the message of a request that would be forwarded, if it is on a route. The body is forwarded
+// unchanged.
 func (j *moderation) judgeMessage() {
 	at, own := j.svc.routeAt(j.view.Method, &j.paths)
 	if at == nil || !own && !j.mayClaim() || j.Stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
@@ -66,7 +66,6 @@ func (j *moderation) judgeMessage() {
 	}
 }
 
-// headerValues returns the values of a header field of the client's request, with those of the fields that a CGI program takes for it.
 func (j *moderation) headerValues(name string) []string { return headerValues(j.view, name) }
 
 func headerValues(v *request.View, name string) (out []string) {
@@ -78,7 +77,7 @@ func headerValues(v *request.View, name string) (out []string) {
 	return out
 }
 
-// fingerprint is what a grant for the message is bound to: its contents, or why they are not known.
+// fingerprint binds a grant to a message's contents, or to why they are unknown.
 func (r *messageRoute) fingerprint(values map[string]any, ruling *verdict.Ruling) captcha.Message {
 	h := sha256.New()
 	h.Write([]byte(r.name))
@@ -92,7 +91,7 @@ func (r *messageRoute) fingerprint(values map[string]any, ruling *verdict.Ruling
 	return captcha.Message(h.Sum(nil))
 }
 
-// written returns what people wrote into a message: its texts from the body and the query, in the order of the sources.
+// written returns the texts of a message from body and query, in the order of the sources.
 func (r *messageRoute) written(values map[string]any) string {
 	var texts []string
 	for _, s := range r.read.Sources {
@@ -104,14 +103,13 @@ func (r *messageRoute) written(values map[string]any) string {
 	return strings.Join(texts, "\n")
 }
 
-// The reasons why there is no decision, as used in stories and fingerprints.
 const (
 	failedTooLarge = "the body is too large"
 	failedLate     = "the body did not come in time"
 )
 
-// ruleMessage fills ruling with the route's judgment of a message, and returns the message's contents; nil if it can't be
-// read. With grants, a message for which its sender solved a captcha is not judged again.
+// ruleMessage fills in ruling, and returns the message's contents; nil: unreadable. With grants, a message whose sender
+// solved a captcha is not judged again.
 func (j *moderation) ruleMessage(ctx context.Context, r *messageRoute, p *posted, ruling *verdict.Ruling, grants bool) map[string]any {
 	ruling.Route = r.name
 	fail := func(action verdict.RuleAction, why string) {
@@ -164,7 +162,7 @@ func (j *moderation) ruleMessage(ctx context.Context, r *messageRoute, p *posted
 	return values
 }
 
-// judgeReadings runs the rules over each reading of a message: the worst one counts.
+// judgeReadings runs the rules over each reading of a message: the worst counts.
 func (j *moderation) judgeReadings(ctx context.Context, system *message.System, d *message.Domain, r *messageRoute, readings []map[string]any, ruling *verdict.Ruling) error {
 	ruling.Decision = rules.Unknown
 	ruling.Action = r.answers.Of(rules.Unknown)
@@ -186,7 +184,6 @@ func (j *moderation) judgeReadings(ctx context.Context, system *message.System, 
 	})
 }
 
-// granted spends the sender's grant for a message, if there is one.
 func (j *moderation) granted(r *messageRoute, values map[string]any, ruling *verdict.Ruling) bool {
 	if values == nil && ruling.Failed == "" {
 		return false
@@ -202,7 +199,6 @@ func (j *moderation) granted(r *messageRoute, values map[string]any, ruling *ver
 	return true
 }
 
-// messageDomain returns the domain that judges the messages of a route.
 func (j *moderation) messageDomain(r *messageRoute) (*message.System, *message.Domain, error) {
 	if j.core.deps.Messages == nil {
 		return nil, nil, message.ErrAway
@@ -221,7 +217,6 @@ func (j *moderation) messageDomain(r *messageRoute) (*message.System, *message.D
 	return system, d, err
 }
 
-// input is what the message is read from.
 func (j *moderation) input(p *posted) inline.Input {
 	return inline.Input{
 		ContentType: strings.Join(p.header("Content-Type"), ", "), ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
@@ -229,8 +224,8 @@ func (j *moderation) input(p *posted) inline.Input {
 	}
 }
 
-// challengeMessage answers a message that needs a captcha first. The post is sealed into the page, or sent again by the
-// script that made it. A program can solve none, and is refused.
+// challengeMessage challenges the sender. The post is sealed into the page, or repeated by its script. Programs are
+// refused.
 func (j *moderation) challengeMessage(q *captcha.Request) captcha.Response {
 	c, decision := j.snap.Captcha, j.decision.Message.Decision
 	if decision == "" {
@@ -251,8 +246,8 @@ func (j *moderation) challengeMessage(q *captcha.Request) captcha.Response {
 	}
 }
 
-// resend sends on a request that was carried through its captcha. If the captcha was not because of its message, the
-// message is judged now: its sender, who has just solved a captcha, gets no other one, but may still be refused.
+// resend forwards a request that was carried through its captcha. If its message was not judged, it is now: it may be
+// refused, but not challenged again.
 func (j *journey) resend(a *captcha.Response) {
 	r := a.Resend
 	path, query, _ := strings.Cut(r.Target, "?")
@@ -282,14 +277,13 @@ func (j *journey) resend(a *captcha.Response) {
 		j.decision.Verdict = verdict.Human
 		j.decision.Settle()
 		refused := j.blocked(j.request())
-		refused.Header = append(refused.Header, a.Header...) // the pass was earned, whatever happened to the message
+		refused.Header = append(refused.Header, a.Header...) // the pass was earned
 		j.answer(refused)
 		return
 	}
 	j.forward(a)
 }
 
-// carriedHeader returns the values of a header field of a request that was carried through a captcha.
 func carriedHeader(r *captcha.SavedRequest) func(name string) []string {
 	return func(name string) (out []string) {
 		for _, f := range r.Header {
@@ -311,7 +305,6 @@ func (j *moderation) judgeCarried(route *messageRoute, r *captcha.SavedRequest, 
 	}
 }
 
-// messageFields are added to the service's answer: they remove the spent grant.
 func (j *moderation) messageFields(dst []request.Field) []request.Field {
 	if j.taken.Name == "" {
 		return dst

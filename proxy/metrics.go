@@ -15,44 +15,41 @@ import (
 	"antirobot/verdict"
 )
 
-// coreMetrics counts what the gateway does. It is safe for concurrent use; a service's counters are looked up once, when
-// its Snapshot is built, so that a request only touches atomics.
+// coreMetrics counts requests. Safe for concurrent use; a service's counters are looked up when its Snapshot is built,
+// so that a request only touches atomics.
 type coreMetrics struct {
 	set     *metrics.Set
-	decided latency // how long the decision took
+	decided latency
 
-	badLabels *metrics.Counter // answers of services whose label was not understood
-	waited    *metrics.Counter // requests that waited for their turn
+	badLabels *metrics.Counter
+	waited    *metrics.Counter // for an in-flight slot
 
 	mu       sync.Mutex
 	services map[string]*serviceMetrics
 	moded    map[modedService]*verdictCounters
 }
 
-// modedService is a service in a mode.
 type modedService struct {
 	name string
 	mode verdict.Mode
 }
 
-// verdictCounters count requests by verdict and cause.
 type verdictCounters [verdict.Blocked + 1][verdict.Causes]*metrics.Counter
 
-// serviceMetrics are the counters of one service, and what else is kept of it over a reload.
+// serviceMetrics are the counters of one service, and other state that survives a reload.
 type serviceMetrics struct {
 	own      *metrics.Counter
 	failed   *metrics.Counter
 	required [requireResults]*metrics.Counter
 	inserted [insert.Results]*metrics.Counter
-	forbade  atomic.Int64 // when it was last logged that a page's policy forbids the script; unix seconds
+	forbade  atomic.Int64 // last log line about a forbidding policy; unix seconds
 	messages sync.Map     // *metrics.Counter by messageCount
 	set      *metrics.Set
 	name     string
-	whole    latency // from the complete head to the last byte of the answer
+	whole    latency // from head to last byte
 	sitemaps sitemaps
 }
 
-// newCoreMetrics registers the gateway's metrics in set.
 func newCoreMetrics(set *metrics.Set) *coreMetrics {
 	m := &coreMetrics{
 		set: set, services: map[string]*serviceMetrics{}, moded: map[modedService]*verdictCounters{},
@@ -70,12 +67,11 @@ func newCoreMetrics(set *metrics.Set) *coreMetrics {
 	return m
 }
 
-// leftOut returns the counter of log lines of a kind that were omitted during a flood.
 func (m *coreMetrics) leftOut(kind string) *metrics.Counter {
 	return m.set.GetOrCreateCounter(fmt.Sprintf(`antirobot_log_lines_left_out_total{kind=%q}`, kind))
 }
 
-// service returns the counters of the service called name, which keep their values over a reload.
+// service returns the counters of a service, which survive a reload.
 func (m *coreMetrics) service(name string) *serviceMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -97,10 +93,9 @@ func (m *coreMetrics) service(name string) *serviceMetrics {
 	return s
 }
 
-// Forget releases the counters of a service that is in no Snapshot any more.
+// Forget releases the counters of a removed service.
 func (c *Core) Forget(service string) { c.metrics.forget(service) }
 
-// forget releases the counters of a service, in each of its modes.
 func (m *coreMetrics) forget(service string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,8 +103,7 @@ func (m *coreMetrics) forget(service string) {
 	maps.DeleteFunc(m.moded, func(k modedService, _ *verdictCounters) bool { return k.name == service })
 }
 
-// verdicts returns the counters of requests to the service called name while it is in a mode, which keep their values over a
-// reload: what is stopped is counted apart from what would be.
+// verdicts returns the counters of a service in a mode, which survive a reload.
 func (m *coreMetrics) verdicts(name string, mode verdict.Mode) *verdictCounters {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,10 +122,8 @@ func (m *coreMetrics) verdicts(name string, mode verdict.Mode) *verdictCounters 
 	return n
 }
 
-// messageCount is what messages are counted by.
 type messageCount struct{ route, result string }
 
-// message counts a message by its outcome.
 func (s *serviceMetrics) message(route string, r *verdict.Ruling) {
 	k := messageCount{route, r.Action.String()}
 	switch {
@@ -148,10 +140,9 @@ func (s *serviceMetrics) message(route string, r *verdict.Ruling) {
 	c.(*metrics.Counter).Inc()
 }
 
-// latency is a lock-free histogram of durations: buckets by powers of two from 1 µs to about 134 s. It is safe for
-// concurrent use; the zero value is ready for use.
+// latency is a lock-free histogram: powers of two from 1 µs to 134 s. Safe for concurrent use; the zero value is ready.
 type latency struct {
-	buckets [28]atomic.Uint64 // bucket i: below 2^i µs
+	buckets [28]atomic.Uint64 // below 2^i µs
 	over    atomic.Uint64
 	sum     atomic.Uint64 // nanoseconds
 }

@@ -6,13 +6,12 @@ import (
 	"antirobot/request"
 )
 
-// longestMount bounds the prefix that a proxy before the gateway takes off paths, in bytes.
+// longestMount bounds X-Forwarded-Prefix, in bytes.
 const longestMount = 128
 
-// outside returns the authority and the path prefix under which visitors reach the service, where a trusted proxy that changes
-// Host or takes a prefix off says so in X-Forwarded-Host and X-Forwarded-Prefix. They are for addresses that visitors are sent
-// to, and for nothing else: not every proxy takes these fields out of what a client sends, so the host must be one of the same
-// service, and both must be plain.
+// outside returns the authority and path prefix under which visitors reach the service, if a trusted proxy rewrites
+// them (X-Forwarded-Host, X-Forwarded-Prefix). They are used in URLs for visitors only: some proxies pass these fields
+// on from clients, so the host must belong to the same service, and both must be plain.
 func (c *Case) outside() (host, mount []byte) {
 	v := c.view
 	host = v.HostPort
@@ -36,10 +35,10 @@ func (c *Case) outside() (host, mount []byte) {
 	return host, mount
 }
 
-// lastOf returns the last element of a list: that of the proxy which the gateway sees.
+// lastOf returns the last element of a list.
 func lastOf(list []byte) []byte { return bytes.TrimSpace(list[bytes.LastIndexByte(list, ',')+1:]) }
 
-// sameSite reports whether the service of a request serves an authority, too.
+// sameSite reports whether the service of a request also serves an authority.
 func (r *Router) sameSite(v *request.View, authority []byte) bool {
 	name, ok := request.AppendHostName(nil, authority)
 	if !ok || !request.PlainHost(string(name)) {
@@ -49,7 +48,7 @@ func (r *Router) sameSite(v *request.View, authority []byte) bool {
 	return site != nil && site == r.site(v.Host, v.Path, false)
 }
 
-// isMount reports whether every reader takes b for the same path: segments of letters, digits and "-._~", none of them dots alone.
+// isMount reports whether all readers agree on b: segments of letters, digits and "-._~", none of them dots alone.
 func isMount(b []byte) bool {
 	if len(b) == 0 || len(b) > longestMount || b[0] != '/' {
 		return false

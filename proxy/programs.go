@@ -8,24 +8,23 @@ import (
 	"antirobot/verdict"
 )
 
-// Programs that say what they are (webhooks, package managers, tools) are judged by what they read, not by their pace: a sender
-// of webhooks that works through its backlog is no robot. What one client and one network may ask for in a second is bounded all
-// the same. The bounds are far above what tools need, and below what would be a load for most services; an operator who wants
-// others sets `throttle` in a rule or `limit_req` at the balancer, or lists the client as white.
+// Programs that identify themselves (webhooks, package managers, tools) are judged by what they read, not by their
+// pace: a webhook sender with a backlog is no robot. The rates below are far above the needs of tools, and no load for
+// most services. Operators who want others set `throttle` in a rule, limit at the balancer, or allow-list the client.
 const (
-	programRate     = 200              // requests a second of one client in the long run
-	programBurst    = 30 * programRate // that it may be ahead of that
-	programNetwork  = 4                // times as many of a /24 or /48
-	programsTracked = 1 << 14          // clients, and as many networks; 16 bytes each
+	programRate     = 200 // requests a second of one client
+	programBurst    = 30 * programRate
+	programNetwork  = 4       // times as many of a /24 or /48
+	programsTracked = 1 << 14 // clients, and networks
 )
 
-// A preflight of a stopped client goes on to the service, as often as the pages that people have open ask.
+// Preflights of a stopped client reach the service, at the rate of open pages.
 const (
 	preflightEvery = time.Second / 2
 	preflightBurst = 120
 )
 
-// programs limits how often programs ask, and how often preflights of stopped clients go on. Safe for concurrent use.
+// programs limits programs, and preflights of stopped clients. Safe for concurrent use.
 type programs struct{ clients, networks, preflights *bounded.Rate }
 
 func newPrograms() programs {
@@ -37,8 +36,8 @@ func newPrograms() programs {
 	}
 }
 
-// limit stops a request that would pass if its program asks too often, or if whoever it is writes too often. With watch nothing
-// is counted.
+// limit stops a request that would pass if the program asks, or the visitor writes, too often. With watch nothing is
+// counted.
 func (p *programs) limit(c *Case, watch bool) {
 	d := &c.decision
 	if d.Verdict != verdict.Human || !d.Judged() || d.Waived == verdict.WaivedWellKnown || c.id.N == 0 || c.id.Partner {
@@ -52,7 +51,7 @@ func (p *programs) limit(c *Case, watch bool) {
 		return
 	}
 	at := c.view.At
-	var who [17]byte // a browser at the address of a program is somebody else
+	var who [17]byte // a browser and a program of an address count separately
 	copy(who[1:], c.id.Subjects[0].ID[:])
 	if program {
 		who[0] = 1
@@ -60,7 +59,7 @@ func (p *programs) limit(c *Case, watch bool) {
 	client, network := p.clients.Key(who[:]), p.networks.AddrKey(identity.NetOf(c.id.Addr).Addr(), 0)
 	take := taking(watch)
 	wait := take(p.clients, client, at)
-	if wait == 0 { // what one client is refused is not its neighbours'
+	if wait == 0 { // the network does not pay for refused requests
 		wait = take(p.networks, network, at)
 	}
 	if wait > 0 {
@@ -75,7 +74,6 @@ func taking(watch bool) func(*bounded.Rate, uint64, time.Time) time.Duration {
 	return (*bounded.Rate).Take
 }
 
-// limitPreflight stops a preflight of a stopped client that sends too many.
 func (p *programs) limitPreflight(c *Case, watch bool) {
 	if c.decision.Stops() && c.decision.Verdict != verdict.Blocked && c.kind() == kindPreflight {
 		c.flood = taking(watch)(p.preflights, p.preflights.AddrKey(c.id.Addr, 0), c.view.At) > 0

@@ -9,23 +9,22 @@ import (
 	"antirobot/verdict"
 )
 
-// What happens to a request whose path has readings with different settings.
 const (
 	pathsUnion  = "union"
 	pathsRefuse = "refuse"
 )
 
-// readings are the settings that apply to a request: those of each reading of its path, starting with the path as it came.
-// There is more than one only for paths that no browser makes, and where paths differ only by case.
+// readings are the settings of all readings of a path, starting with the path as it came. There are several only for
+// paths that no browser makes, or that differ by case.
 type readings struct {
 	list   []*Service
-	merged Service // of list, if it has several
+	merged Service // of list, if several
 	charge *verdict.Settings
-	joined []byte // a path without the script in it
+	joined []byte // a path without its script
 }
 
-// find fills s with the settings of a path, and returns the service of the request; nil if there is none. part says that a part of a page is
-// asked for. It allocates nothing once s has been used before, unless several message routes match.
+// find fills s, and returns the service of the request; nil: none. part: a subresource is requested. It allocates
+// nothing after the first use, unless several message routes match.
 func (s *readings) find(r *Router, host []byte, paths *request.Paths, part bool) *Service {
 	s.list = r.readings(s.list[:0], host, paths)
 	if len(s.list) > 0 && !r.single {
@@ -34,7 +33,6 @@ func (s *readings) find(r *Router, host []byte, paths *request.Paths, part bool)
 	return s.service()
 }
 
-// service returns the service of a request with all that applies to it; nil if there is none.
 func (s *readings) service() *Service {
 	switch len(s.list) {
 	case 0:
@@ -54,11 +52,9 @@ func (s *readings) forget() {
 	s.list = s.list[:0]
 }
 
-// several reports whether the settings of more than one reading apply.
 func (s *readings) several() bool { return len(s.list) > 1 }
 
-// merge combines all settings into those that let the least through. Who serves the request, and how its visitor is
-// identified and challenged, is decided by its path as it came.
+// merge combines all settings into the strictest. The path as it came decides about upstream, identity and captcha.
 func (s *readings) merge() {
 	s.merged = *s.list[0]
 	m := &s.merged
@@ -82,7 +78,6 @@ func (s *readings) merge() {
 	}
 }
 
-// tighter returns the lower of two limits; 0 is none.
 func tighter(a, b int64) int64 {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -90,7 +85,6 @@ func tighter(a, b int64) int64 {
 	return a
 }
 
-// pace is the slowest of the limits, in requests per second.
 func pace(limits []verdict.Limit) float64 {
 	least := math.Inf(1)
 	for _, l := range limits {
@@ -99,7 +93,7 @@ func pace(limits []verdict.Limit) float64 {
 	return least
 }
 
-// unclear returns why a request must be refused because its path is ambiguous; empty: it need not be.
+// unclear returns why a request is refused for its path; empty: it is not.
 func (c *Case) unclear() string {
 	if c.paths.HasNUL() {
 		return "The path holds an escaped NUL.\n"
@@ -117,8 +111,7 @@ func (c *Case) unclear() string {
 	return ""
 }
 
-// claimedTwice reports whether different readings of a path lead to different message routes: each would judge the message
-// by its own rules.
+// claimedTwice reports whether readings of a path lead to different message routes.
 func (s *Service) claimedTwice(method []byte, paths *request.Paths) bool {
 	var first *messageRoute
 	for _, path := range paths.All() {
@@ -133,8 +126,7 @@ func (s *Service) claimedTwice(method []byte, paths *request.Paths) bool {
 	return false
 }
 
-// judge asks the fast half once for each of the settings that apply, and keeps the strictest answer. A pass pays only once.
-// With watch nothing is spent and nothing counted.
+// judge decides once for each of the settings and keeps the strictest decision. A pass pays once.
 func (c *Case) judge(watch bool) {
 	if !c.under.several() {
 		c.judgeBy(&c.decision, c.svc, watch)
@@ -165,7 +157,7 @@ func (c *Case) judgeBy(d *verdict.Decision, s *Service, watch bool) {
 	d.Mode = s.Verdict.Mode
 }
 
-// stricter reports whether a lets less through than b; of two that do the same, the enforced one is stricter.
+// stricter reports whether a lets less through than b; of equals, the enforced one.
 func stricter(a, b *verdict.Decision) bool {
 	switch {
 	case a.Stops() != b.Stops():

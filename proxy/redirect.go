@@ -7,9 +7,9 @@ import (
 	"antirobot/request"
 )
 
-// Redirect sends every visitor of a listener without TLS to the same address with https.
+// Redirect sends visitors of a listener without TLS to https.
 type Redirect struct {
-	Port string // where TLS is served
+	Port string // of TLS
 }
 
 var nameLocation = []byte("Location")

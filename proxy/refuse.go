@@ -16,8 +16,8 @@ func (g *Gateway) Refuse(status int, v *request.View) ([]request.Field, []byte) 
 	return appendFields(nil, a.Header), a.Body
 }
 
-// unserved makes the answer to a request that reaches no service, in a form that its client says that it reads; ok is false if it
-// says nothing, or wants neither a page nor data.
+// unserved makes the answer to a request that reaches no service; ok is false if its client states no form, or wants
+// neither a page nor data.
 func (s *Snapshot) unserved(status int, q *captcha.Request) (_ captcha.Response, ok bool) {
 	r := readerOf(q.View)
 	if s.Unserved == nil || r == captcha.ReadsNothing {
@@ -27,7 +27,6 @@ func (s *Snapshot) unserved(status int, q *captcha.Request) (_ captcha.Response,
 	return s.Captcha.Failed(q, status, r), true
 }
 
-// readerOf is what a client reads, by its request alone.
 func readerOf(v *request.View) captcha.Reader {
 	f := readFields(v)
 	switch accept := v.Accept(); {
@@ -43,7 +42,6 @@ func readerOf(v *request.View) captcha.Reader {
 	return captcha.ReadsNothing
 }
 
-// unrouted tells the visitor why the request is not served.
 func (j *journey) unrouted(status int, problem string) {
 	a, ok := j.snap.unserved(status, &captcha.Request{View: j.view, RequestID: string(j.idText[:])})
 	if !ok {

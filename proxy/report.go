@@ -15,13 +15,13 @@ import (
 	"antirobot/verdict/label"
 )
 
-// reporter tells everyone else about a journey's request: the processor, logs, metrics, the journal.
+// reporter tells the processor, logs, metrics and the journal about a journey's request.
 type reporter struct {
 	*journey
 	noted verdict.Note
 }
 
-// report records the outcome of the request, after it has been answered.
+// report records the outcome of an answered request.
 func (j *journey) report() {
 	took := time.Since(j.view.At)
 	if j.svc != nil {
@@ -39,21 +39,20 @@ func (j *journey) report() {
 	j.reporter.offerTrace()
 }
 
-// learnLoad records how busy the service is: how long it took for the head of its answer, the wait for a connection included,
-// and what the client took to send its body left out.
+// learnLoad reports the time to the head of the service's answer: with the wait for a connection, without the client's
+// upload.
 func (j *reporter) learnLoad() {
 	r := &j.result
 	switch {
 	case r.Took == 0 || j.failure != nil && r.Status == 0 && h1.Status(j.failure) < 500:
-		return // nothing was forwarded, or the client is to blame
+		return // nothing was forwarded, or the client is at fault
 	case r.Status == 0:
 		r.HeadAt, r.Waited = r.Took, r.Took
 	}
 	j.core.deps.Decider.Took(j.view, j.svc.Verdict, r.Waited, j.svc.Upstream.Waiting())
 }
 
-// countAnswer lets the rules over answers count, if the service has some. Own pages and white-listed requests are left out,
-// as with the rules over requests.
+// countAnswer runs the rules over answers, except for own pages and allowed requests.
 func (j *reporter) countAnswer(took time.Duration) {
 	d := &j.decision
 	if j.ownPage || j.declined || j.status == 0 || d.Cause == verdict.CauseOff || d.Cause == verdict.CauseWhite {
@@ -66,7 +65,6 @@ func (j *reporter) countAnswer(took time.Duration) {
 	}
 }
 
-// tell tells the slow half about a request that was answered here.
 func (j *reporter) tell(took time.Duration) {
 	if j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
@@ -86,14 +84,14 @@ func (j *reporter) tell(took time.Duration) {
 	j.told(&f)
 }
 
-// told tells the slow half, and stores what the request counts as for those who ask why.
+// told offers the event, and stores its weight for `why`.
 func (j *reporter) told(f *Facts) {
 	if j.Tell(f) {
 		j.core.deps.Decider.Counted(j.requestID, &j.decision, &j.event, j.svc.Verdict)
 	}
 }
 
-// namesStatic reports whether v, which asks for k, claims to be for a part of a page; these come by the dozen and do not count towards the pace.
+// namesStatic reports whether v, of kind k, claims to be for a subresource, which does not count towards the pace.
 func namesStatic(v *request.View, k request.Kind) bool {
 	return k == request.KindPart && len(v.Named) == 0 || k == request.KindSocket || v.NamesPart()
 }
@@ -108,8 +106,8 @@ func (j *reporter) count(took time.Duration) {
 	m.whole.observe(took)
 }
 
-// remember stores the decision for those who ask why, and logs it unless it is that of a human. It runs before the answer:
-// a stream may run for hours, and a stopped visitor may ask at once.
+// remember stores the decision for `why`, and logs it unless human. It runs before the answer: a stream may run for
+// hours.
 func (j *reporter) remember() {
 	if j.ownPage && j.decision.Verdict != verdict.Blocked && j.decision.Message == nil {
 		return
@@ -142,8 +140,7 @@ func (j *reporter) remember() {
 	e.Msg("decision")
 }
 
-// describe adds to a decision's line whose request it was and what for, and what weighed most: the line alone answers who was
-// stopped, and why.
+// describe adds the request and the strongest features to a decision's line.
 func (j *reporter) describe(e *zerolog.Event) *zerolog.Event {
 	d, v := &j.decision, j.view
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
@@ -174,21 +171,21 @@ func (j *reporter) describe(e *zerolog.Event) *zerolog.Event {
 	return e
 }
 
-// noteRefusal adds to the remembered decision with which status a client was refused that can't be asked. A balancer has its answer
-// before the decision is remembered, others after that.
+// noteRefusal adds the status with which a client was refused that can't answer a challenge. It runs after both
+// remember and the answer, in either order.
 func (j *reporter) noteRefusal() {
 	if (j.status == 403 || j.status == 429) && !j.ownPage && j.Stopped() && (j.kind() == kindProgram || j.kind() == kindPart) {
 		j.core.deps.Decider.Decisions().Answered(j.requestID, &j.decision, j.status)
 	}
 }
 
-// lineKey is what lines are counted by: the client's network, and the subject of the line.
+// lineKey is the client's network, and the subject of the line.
 func (j *reporter) lineKey(about uint64) uint64 {
-	const odd = 0x9e3779b97f4a7c15 // the golden ratio: spreads a small number over all bits
+	const odd = 0x9e3779b97f4a7c15 // golden ratio: spreads a small number over all bits
 	return identity.NetKey(identity.NetOf(j.id.Addr)) ^ about*odd
 }
 
-// leftOut adds to a line how many lines a flood suppressed before it.
+// leftOut adds the number of omitted lines.
 func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
 	if left > 0 {
 		e = e.Uint64("left_out", left)
@@ -199,8 +196,8 @@ func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
 	return e
 }
 
-// rememberOwn stores the decision about a robot's visit to a page that may show its own request ID. Own pages are judged as
-// in mode observe; the story has the service's mode.
+// rememberOwn stores the decision about a robot's visit to a page that shows its own request ID, with the service's
+// mode.
 func (j *reporter) rememberOwn() {
 	if j.decision.Verdict != verdict.Robot || j.decision.Paid {
 		return
@@ -210,15 +207,14 @@ func (j *reporter) rememberOwn() {
 	j.core.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
 }
 
-// These bound what an access line quotes, in bytes.
+// Bounds of quoted texts, in bytes.
 const (
 	maxLoggedPath  = 1024
 	maxLoggedField = 256
 )
 
-// logAccess writes a line for the request. It contains no cookie, no answer, and no query: those hold keys and passes. A
-// short hash stands for the query, so that the pages of a list stay distinct when the log is replayed; it has a key, or whoever reads
-// the log could try what the query was.
+// logAccess writes a line for the request, without cookies, answers and query, which hold keys and passes. A keyed hash
+// tells queries apart.
 func (j *reporter) logAccess(took time.Duration) {
 	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
@@ -262,13 +258,12 @@ func (j *reporter) logAccess(took time.Duration) {
 	j.nameTrace(e).Msg("request")
 }
 
-// mediaType is a Content-Type without its parameters.
 func mediaType(t []byte) []byte {
 	t, _, _ = bytes.Cut(t, []byte(";"))
 	return t[:min(len(t), maxLoggedField)]
 }
 
-// quoteFields adds what the client says about itself and where it comes from, the latter without its query.
+// quoteFields adds User-Agent, and Referer without its query.
 func quoteFields(e *zerolog.Event, v *request.View) *zerolog.Event {
 	agent, referer := quotedFields(v)
 	if len(agent) > 0 {
@@ -286,7 +281,7 @@ func quotedFields(v *request.View) (agent, referer []byte) {
 	return agent[:min(len(agent), maxLoggedField)], referer[:min(len(referer), maxLoggedField)]
 }
 
-// quotedReferer leaves out what may be a secret: query, fragment, name and password (and, with these, the scheme).
+// quotedReferer drops query, fragment, and user info (with the scheme).
 func quotedReferer(referer []byte) []byte {
 	if i := bytes.IndexAny(referer, "?#"); i >= 0 {
 		referer = referer[:i]
@@ -304,7 +299,6 @@ func quotedReferer(referer []byte) []byte {
 
 func loggedPath(v *request.View) []byte { return v.Path[:min(len(v.Path), maxLoggedPath)] }
 
-// lineCounts returns as how many lines one about the request counts.
 func (j *reporter) lineCounts() int {
 	var agent, referer []byte
 	if j.core.deps.AccessFields {
@@ -313,7 +307,7 @@ func (j *reporter) lineCounts() int {
 	return linesOf(loggedPath(j.view), agent, referer, j.view.Method, j.view.Host)
 }
 
-// reason says in words what decided, for the log: the list's entry, the rule, or the ban.
+// reason is the deciding list entry, rule or ban in words.
 func (j *reporter) reason() string {
 	d := &j.decision
 	switch {
@@ -326,8 +320,7 @@ func (j *reporter) reason() string {
 	}
 }
 
-// note tells the journal about a request that was not simply human, about what happened at the captcha, and about a sample
-// of the others.
+// note writes to the journal: requests that were not simply human, captcha outcomes, and a sample of the others.
 func (j *reporter) note(took time.Duration) {
 	d := &j.decision
 	share, wanted := float32(1), j.outcome != captcha.OutcomeNone && j.outcome != captcha.OutcomeEvidence

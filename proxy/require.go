@@ -8,19 +8,19 @@ import (
 	"antirobot/verdict"
 )
 
-// What becomes of a step that a service asks for.
+// Results of a step that a service requires.
 const (
-	requireAsked  = iota // its answer is withheld, and the visitor is asked
-	requirePassed        // the visitor has just passed it: the answer stands
-	requireUnfit         // nobody can be asked: a part of a page, a crawler, a service that is only observed
-	requireUnread        // the field says none of the steps
+	requireAsked  = iota // the answer is withheld, and the visitor challenged
+	requirePassed        // passed just now
+	requireUnfit         // no challenge possible: a subresource, a crawler, mode observe
+	requireUnread        // unknown step
 	requireResults
 )
 
 var requireResultNames = [requireResults]string{"asked", "passed", "not-asked", "not-understood"}
 
-// keepForm reads the form that a visitor posts, so that it can be carried through a step that the service asks for. A body
-// that is larger, or broken, goes on as it comes.
+// keepForm reads a posted form, so that it can be carried through a required step. A larger or broken body is forwarded
+// as it comes.
 func (j *relay) keepForm() {
 	if !j.svc.Captcha.Requires() || string(j.view.Method) != "POST" || j.kind() != kindForm || !j.mayAsk() {
 		return
@@ -28,11 +28,11 @@ func (j *relay) keepForm() {
 	if body, err := j.x.ReadBody(j.snap.Captcha.FormLimit()); err == nil {
 		j.ask.Body = body
 	} else {
-		j.ask.BodyTooLarge = true // or it is broken, which forward reports
+		j.ask.BodyTooLarge = true // a broken one is reported by forward
 	}
 }
 
-// pass returns the latest pass that the visitor has earned: a, if it was earned by this request.
+// pass returns the visitor's latest pass: a's, if this request earned it.
 func (j *relay) pass(a *captcha.Response) *spravka.Pass {
 	if a != nil && a.Outcome == captcha.OutcomeSolved {
 		return &a.Pass
@@ -43,7 +43,6 @@ func (j *relay) pass(a *captcha.Response) *spravka.Pass {
 	return captcha.LastPass(j.id.Passes[:j.id.NPasses], j.view)
 }
 
-// appendPassed tells the service what its visitor has passed.
 func (j *relay) appendPassed(dst []request.Field, a *captcha.Response) []request.Field {
 	if !j.svc.Captcha.Requires() {
 		return dst
@@ -56,8 +55,7 @@ func (j *relay) appendPassed(dst []request.Field, a *captcha.Response) []request
 	return append(dst, request.Field{Name: namePassed, Value: j.passed})
 }
 
-// withholds says whether an answer of the service that asks for a step is withheld. What was carried through a step is never
-// held again.
+// withholds decides about an answer that requires a step. A resent request is never held again.
 func (j *relay) withholds(value []byte) bool {
 	result := requireAsked
 	step, ok := captcha.ReadRequire(value)
@@ -75,7 +73,7 @@ func (j *relay) withholds(value []byte) bool {
 	return result == requireAsked
 }
 
-// mayAsk reports whether somebody can be asked who is not stopped.
+// mayAsk reports whether a visitor who is not stopped can be challenged.
 func (j *relay) mayAsk() bool {
 	if j.svc.Verdict.Mode != verdict.Enforce || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
 		return false
@@ -83,7 +81,6 @@ func (j *relay) mayAsk() bool {
 	return j.kind().page() || j.kind().script()
 }
 
-// require asks the visitor for the step that the service wants.
 func (j *journey) require() {
 	q := j.request()
 	q.Require, q.Reason = j.relay.required, templates.ReasonService

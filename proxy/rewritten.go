@@ -6,11 +6,11 @@ import (
 	"antirobot/request"
 )
 
-// rewriteFields are the fields from which some services take the path instead of the request's (IIS with a rewriting module, Symfony and Zend
-// before 2018). The gateway drops them on the way to a service; beside a balancer they may arrive there.
+// rewriteFields replace the request's path at some services (IIS with a rewriting module, Symfony and Zend before
+// 2018). The gateway drops them; beside a balancer they may reach the service.
 var rewriteFields = [...]string{"X-Original-URL", "X-Rewrite-URL"}
 
-// rewritten returns the path that a field names for such services; nil if it names none.
+// rewritten returns the path that a field names; nil: none.
 func rewritten(f *request.Field) []byte {
 	if len(f.Name) != len(rewriteFields[0]) && len(f.Name) != len(rewriteFields[1]) {
 		return nil
@@ -32,13 +32,13 @@ func rewritten(f *request.Field) []byte {
 	return nil
 }
 
-// rewrite gives v fields, and the path that they name.
+// rewrite sets v's fields, and the path that they name.
 func rewrite(v *request.View, fields []request.Field) {
 	v.Fields = fields
 	v.Named = named(v)
 }
 
-// named returns the first other path than the request's that a field of the head names; nil if there is none.
+// named returns the first path in the head that differs from the request's; nil: none.
 func named(v *request.View) []byte {
 	for i := range v.Fields {
 		if path := rewritten(&v.Fields[i]); len(path) > 0 && !bytes.Equal(path, v.Path) {
@@ -48,7 +48,7 @@ func named(v *request.View) []byte {
 	return nil
 }
 
-// addRewritten adds the settings of the paths that fields of the head name, and reports whether there are such fields.
+// addRewritten adds the settings of paths that the head names, and reports whether there are any.
 func (s *readings) addRewritten(r *Router, v *request.View) (named bool) {
 	if r.single {
 		return false

@@ -15,46 +15,44 @@ import (
 	"antirobot/verdict"
 )
 
-// Service is one protected site, or a path of one, with everything that its requests are served by. It is immutable once it
-// is part of a Router.
+// Service is one protected site, or a path of one. Immutable once in a Router.
 type Service struct {
 	Name     string
-	Hosts    []string // exact names, "*.example.com", or "*"; none: every host
-	Prefixes []string // path prefixes on those hosts; none: every path
+	Hosts    []string // exact, "*.example.com", or "*"; none: every host
+	Prefixes []string // none: every path
 	Upstream *upstream.Group
 	Verdict  *verdict.Settings
 	Identity *identity.CookieSettings
 	Captcha  *captcha.Settings
 	Config   ServiceConfig
 	Messages MessagesConfig
-	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
+	Paths    []PathRule // longest prefix first after NewRouter
 
 	metrics    *serviceMetrics
 	counts     *verdictCounters
-	watching   *verdict.Settings      // Verdict in mode observe: for the gateway's own pages, which cost nothing
-	ownCookies []string               // cookies that the service does not get
-	drop       func(name []byte) bool // client fields that it does not get
+	watching   *verdict.Settings      // Verdict in mode observe, for the gateway's own pages
+	ownCookies []string               // dropped on the way to the service
+	drop       func(name []byte) bool // reports client fields that the service does not get
 	routes     []*messageRoute
 	bodies     []*bodyRoute
 }
 
-// PathRule gives the requests below a prefix a Service of their own, with the same name and upstream.
+// PathRule gives requests below a prefix settings of their own.
 type PathRule struct {
 	Prefix  string
 	Service *Service
 }
 
-// Router finds the Service of a request. It is immutable and safe for concurrent use.
+// Router finds the Service of a request. Immutable.
 type Router struct {
 	exact    map[string][]*Service
 	suffix   map[string][]*Service // "example.com" of "*.example.com"
 	anywhere []*Service
 	services []*Service
 	bare     []extensionless
-	single   bool // one service without path rules: all readings of a path mean the same
+	single   bool // one service without path rules
 }
 
-// errAmbiguous is returned by NewRouter when two services claim the same host and prefix.
 var errAmbiguous = errors.New("two services claim the same host and path prefix")
 
 // NewRouter returns a Router over services, or all errors found.
@@ -120,7 +118,6 @@ func (s *Service) prepare() {
 	}
 }
 
-// count gives the services their counters, before the Router is in use.
 func (r *Router) count(m *coreMetrics) {
 	for _, s := range r.services {
 		s.count(m)
@@ -134,10 +131,10 @@ func (s *Service) count(m *coreMetrics) {
 	}
 }
 
-// isXML reports whether a path, in any reading, belongs to the service's XML interface, where a partner is trusted.
+// isXML reports whether every reading of a path belongs to the XML interface, where partners are trusted.
 func (s *Service) isXML(paths *request.Paths) bool {
 	for _, path := range paths.All() {
-		// the partner's answers come to the gateway's own address
+		// partners' answers come to the gateway's own path
 		if !under(path, s.Config.XMLPaths) && s.Captcha.Route(path) != captcha.EndpointXCheck {
 			return false
 		}
@@ -145,7 +142,6 @@ func (s *Service) isXML(paths *request.Paths) bool {
 	return true
 }
 
-// under reports whether one of the prefixes covers path.
 func under(path []byte, prefixes []string) bool {
 	for _, p := range prefixes {
 		if hasPathPrefix(path, p, false) {
@@ -155,8 +151,7 @@ func under(path []byte, prefixes []string) bool {
 	return false
 }
 
-// isHealthCheck reports whether v is a balancer's health check, which is passed on without a verdict. One that names another path in
-// a field that some services believe is none.
+// isHealthCheck reports whether v is a balancer's health check and names no other path.
 func (s *Service) isHealthCheck(v *request.View) bool {
 	for _, p := range s.Config.HealthPaths {
 		if string(v.Path) == p && (string(v.Method) == "GET" || string(v.Method) == "HEAD") {
@@ -166,12 +161,11 @@ func (s *Service) isHealthCheck(v *request.View) bool {
 	return false
 }
 
-// readings appends to dst the services of a request by its host (lower case, without port) and the readings of its path,
-// each once, that of the path as it came first; nothing if that one has none. For services that ignore case, the other case
-// is a reading of its own if nothing is configured for the case that came.
+// readings appends the services of all readings of a path, each once, first that of the path as it came; nothing if
+// that has none. The other case is a reading if the path as it came has no settings.
 func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*Service {
 	all := paths.All()
-	if string(all[0]) == "*" { // OPTIONS *: the server as a whole, so the host's root
+	if string(all[0]) == "*" { // the host's root
 		all = all[len(all):]
 		dst = appendService(dst, r.find(host, rootPath, false))
 	}
@@ -185,13 +179,13 @@ func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*
 			return dst
 		}
 	}
-	for _, path := range all { // a service may be careless in more than one way
+	for _, path := range all { // a service may be lenient in several ways
 		dst = appendService(dst, r.find(host, path, true))
 	}
 	return dst
 }
 
-// sameButCase reports whether all readings of a path have the same settings, apart from readings that only ignore case.
+// sameButCase reports whether all readings have the same settings, except those that only ignore case.
 func (r *Router) sameButCase(host []byte, paths *request.Paths) bool {
 	first := r.find(host, paths.All()[0], false)
 	for _, path := range paths.All()[1:] {
@@ -218,7 +212,7 @@ func (r *Router) find(host, path []byte, fold bool) *Service {
 	return nil
 }
 
-// site returns the service of a host and path, whatever is set for parts of it.
+// site returns the service of a host and path, without path rules.
 func (r *Router) site(host, path []byte, fold bool) *Service {
 	if s := longest(r.exact[string(host)], path, fold); s != nil {
 		return s
@@ -236,7 +230,7 @@ func (r *Router) site(host, path []byte, fold bool) *Service {
 	return longest(r.anywhere, path, fold)
 }
 
-// longest returns the service with the longest prefix of path; with fold, one in the same case as the path wins.
+// longest returns the service with the longest prefix of path; with fold, the same case wins.
 func longest(services []*Service, path []byte, fold bool) *Service {
 	var best *Service
 	length, exact := -1, false
@@ -251,7 +245,7 @@ func longest(services []*Service, path []byte, fold bool) *Service {
 	return best
 }
 
-// at returns the settings that apply to path; with fold, those in the same case as the path win.
+// at returns the settings that apply to path; with fold, the same case wins.
 func (s *Service) at(path []byte, fold bool) *Service {
 	found, length := s, -1
 	for _, p := range s.Paths {
@@ -271,8 +265,7 @@ func (s *Service) at(path []byte, fold bool) *Service {
 	return found
 }
 
-// hasPathPrefix reports whether prefix covers path at a segment boundary: "/a" covers "/a" and "/a/b" but not "/ab". With
-// fold the case of ASCII letters does not matter.
+// hasPathPrefix reports whether prefix covers path at a segment boundary: "/a" covers "/a/b" but not "/ab".
 func hasPathPrefix(path []byte, prefix string, fold bool) bool {
 	if len(path) < len(prefix) || string(path[:len(prefix)]) != prefix && (!fold || !request.EqualFold(path[:len(prefix)], prefix)) {
 		return false

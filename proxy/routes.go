@@ -14,45 +14,43 @@ import (
 	"antirobot/verdict"
 )
 
-// MessagesConfig is the messages section of a service: the routes on which people post.
+// MessagesConfig is the messages section of a service.
 type MessagesConfig struct {
 	Routes []MessageRouteConfig `mapstructure:"routes"`
 }
 
-// MessageRouteConfig is one route whose messages are judged before the service sees them. Empty or zero fields get the
-// defaults of withDefaults.
+// MessageRouteConfig is a route whose messages are judged before the service sees them. Empty fields get defaults.
 type MessageRouteConfig struct {
-	// Route is a method and a path, such as POST /comments. The method may be *. In the path * stands for one segment
-	// and ** at the end for the rest.
+	// Route is a method (or *) and a path, such as POST /comments. * stands for one segment, ** at the end for the
+	// rest.
 	Route   string `mapstructure:"route"`
-	Partner string `mapstructure:"partner"` // of the message firewall; empty: the only one
-	Domain  string `mapstructure:"domain"`  // path of the partner's domain that judges
+	Partner string `mapstructure:"partner"` // empty: the only one
+	Domain  string `mapstructure:"domain"`  // path of the partner's domain
 
 	Sources []inline.Source `mapstructure:"sources"`
 	MaxBody int64           `mapstructure:"max_body"` // bytes as sent
-	Charset string          `mapstructure:"charset"`  // for texts that are not UTF-8 and name no charset
-	Timeout time.Duration   `mapstructure:"timeout"`  // for reading the body and judging it
+	Charset string          `mapstructure:"charset"`  // of texts that are not UTF-8 and name none
+	Timeout time.Duration   `mapstructure:"timeout"`  // to read the body and judge it
 
-	// Answers says what each decision leads to, Otherwise what any decision not listed there leads to.
+	// Answers maps decisions to actions; Otherwise is the action of all others.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
-	// What follows where there is no decision.
-	Missing    string `mapstructure:"missing"`    // an attribute is missing
-	TooLarge   string `mapstructure:"too_large"`  // the body is too large
-	Unreadable string `mapstructure:"unreadable"` // it does not match its type, or has an unknown encoding
-	OnTimeout  string `mapstructure:"on_timeout"` // it did not arrive, or was not judged, in time
-	OnError    string `mapstructure:"on_error"`   // the rules failed, or the message firewall is unavailable
-	QueueFull  string `mapstructure:"queue_full"` // the message was to wait for a person, and the queue does not take it
+	// Actions where there is no decision.
+	Missing    string `mapstructure:"missing"` // an attribute
+	TooLarge   string `mapstructure:"too_large"`
+	Unreadable string `mapstructure:"unreadable"` // malformed, or in an unknown encoding
+	OnTimeout  string `mapstructure:"on_timeout"` // not received or judged in time
+	OnError    string `mapstructure:"on_error"`   // rules failed, or the firewall is unavailable
+	QueueFull  string `mapstructure:"queue_full"` // the queue refuses the message
 
-	Grey GreyConfig `mapstructure:"grey"` // texts about which the model is not sure
+	Grey GreyConfig `mapstructure:"grey"` // texts about which the model is unsure
 
-	// Approved is where a message of the queue goes that a person approved: "service", or the URL of a webhook.
+	// Approved is the destination of approved messages: "service", or the URL of a webhook.
 	Approved string `mapstructure:"approved"`
 
-	Trace bool `mapstructure:"trace"` // keep with each decision what every statement did
+	Trace bool `mapstructure:"trace"` // keep what every statement did
 }
 
-// withDefaults fills in the fields that a route leaves empty.
 func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 	limits := inline.DefaultConfig()
 	c.MaxBody = cmp.Or(c.MaxBody, limits.MaxBody)
@@ -75,7 +73,7 @@ func (c *MessageRouteConfig) reading() inline.Config {
 	return inline.Config{Sources: c.Sources, MaxBody: c.MaxBody, Charset: c.Charset}
 }
 
-// maxRouteBody bounds what a route may keep in memory for each request in progress.
+// maxRouteBody bounds the memory of a route for each request in progress.
 const maxRouteBody = 16 << 20
 
 // Validate returns every error of c, each with its path.
@@ -94,9 +92,8 @@ func (c *MessagesConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// messageRoute is a route prepared for use. It is immutable.
 type messageRoute struct {
-	name     string // as configured
+	name     string
 	method   string // "*": any
 	segments []string
 	rest     bool // the path may continue
@@ -110,8 +107,8 @@ type messageRoute struct {
 	late       verdict.RuleAction
 	failed     verdict.RuleAction
 	queueFull  verdict.RuleAction
-	grey       *grey  // nil: no text is grey
-	webhook    string // empty: what a person approved goes to the service
+	grey       *grey  // nil: none
+	webhook    string // empty: the service
 }
 
 func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
@@ -162,10 +159,9 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 	return r, errors.Join(errs...)
 }
 
-// approvedService is where approved messages go unless a webhook is named.
 const approvedService = "service"
 
-// Webhook returns the URL that approved messages of the route are posted to; empty: the service gets them.
+// Webhook returns the URL for approved messages of the route; empty: the service.
 func (c *MessageRouteConfig) Webhook() string {
 	if c.Approved == approvedService {
 		return ""
@@ -173,7 +169,6 @@ func (c *MessageRouteConfig) Webhook() string {
 	return c.Approved
 }
 
-// parse reads the method and the path of a route.
 func (r *messageRoute) parse(route string, bad func(format string, args ...any)) {
 	var path string
 	var ok bool
@@ -187,7 +182,6 @@ func (r *messageRoute) parse(route string, bad func(format string, args ...any))
 	}
 }
 
-// newMessageRoutes makes the routes of a configuration that Validate has found good.
 func newMessageRoutes(c MessagesConfig) []*messageRoute {
 	routes := make([]*messageRoute, 0, len(c.Routes))
 	for i := range c.Routes {
@@ -200,8 +194,8 @@ func newMessageRoutes(c MessagesConfig) []*messageRoute {
 	return routes
 }
 
-// fits reports whether the route matches a method and one reading of a path; with fold, in any case, behind a front controller
-// (/index.php/comments) and with a format (/comments.json), since many frameworks take these for the same.
+// fits reports whether the route matches a method and a reading of a path; with fold, in any case, behind a front
+// controller (/index.php/comments) and with a format (/comments.json), as many frameworks read them.
 func (r *messageRoute) fits(method, path []byte, fold bool) bool {
 	if r.method != "*" && !same(r.method, string(method), fold) {
 		return false
@@ -220,7 +214,6 @@ func same(want, got string, fold bool) bool {
 	return want == got || fold && request.EqualFold(want, got)
 }
 
-// leads reports whether the path of the route matches.
 func (r *messageRoute) leads(path string, fold bool) bool {
 	rest := strings.Trim(path, "/")
 	for i, want := range r.segments {
@@ -242,10 +235,9 @@ func (r *messageRoute) leads(path string, fold bool) bool {
 	return true
 }
 
-// maxFormat is the length of the longest format that a path may end in.
 const maxFormat = 8
 
-// withoutFormat returns a path's last segment without the format that it ends in, unless one is wanted.
+// withoutFormat strips the format of a path's last segment, unless the route has one.
 func withoutFormat(want, segment string) string {
 	dot := strings.LastIndexByte(segment, '.')
 	if dot <= 0 || len(segment)-dot-1 > maxFormat || strings.Contains(want, ".") {
@@ -254,9 +246,8 @@ func withoutFormat(want, segment string) string {
 	return segment[:dot]
 }
 
-// messageRoute returns the first route of the service that matches the request in any reading of its path; nil for none.
-// Many services ignore the case of paths, and some that of methods: a route in another case matches where none fits exactly, and so
-// does one that differs in what fits says.
+// messageRoute returns the first matching route in any reading of the path; nil: none. Exact matches precede folded
+// ones.
 func (s *Service) messageRoute(method []byte, paths *request.Paths) *messageRoute {
 	if len(s.routes) == 0 {
 		return nil
@@ -271,7 +262,6 @@ func (s *Service) messageRoute(method []byte, paths *request.Paths) *messageRout
 	return nil
 }
 
-// routeOf returns the first route that matches a method and a path; nil for none.
 func (s *Service) routeOf(method, path []byte, fold bool) *messageRoute {
 	for _, r := range s.routes {
 		if r.fits(method, path, fold) {
@@ -281,7 +271,7 @@ func (s *Service) routeOf(method, path []byte, fold bool) *messageRoute {
 	return nil
 }
 
-// Attributes names the attributes that the route's sources read, one for each source.
+// Attributes names the attributes of the route's sources.
 func (c *MessageRouteConfig) Attributes() []string {
 	names := make([]string, len(c.Sources))
 	for i := range c.Sources {

@@ -11,27 +11,26 @@ import (
 	"antirobot/verdict"
 )
 
-// A client that is stopped still gets the subresources of the page that it has just been served: a ban may begin between a page
-// and its pictures, and a pass may be spent by a page whose scripts nobody has loaded yet. What a request claims to be is free,
-// so the answer decides: it is withheld unless its type is that of a subresource.
+// A stopped client still gets the subresources of the page that it has just been served: a ban may begin between a page
+// and its images, and a pass may be spent by a page whose scripts are not loaded yet. A request's claim is free, so the
+// answer decides: only subresources pass.
 
 const (
-	servedFor    = 10 * time.Second // after the page
-	servedMost   = 60               // subresources of a page
+	servedFor    = 10 * time.Second
+	servedMost   = 60 // subresources
 	servedPlaces = 1 << 16
 )
 
-// served counts the subresources that clients may still load of their last page. It is a table of fixed size without locks: clients
-// that share a place evict each other, which leaves them what they get without it. Safe for concurrent use.
+// served counts the subresources that clients may still load, in a table of fixed size without locks. Clients that
+// share a slot evict each other, and then get none. Safe for concurrent use.
 type served struct {
 	seed   maphash.Seed
-	places [servedPlaces]atomic.Uint64 // tag 24, second 24, count 16
+	places [servedPlaces]atomic.Uint64 // tag 24, second 24, count 16 bits
 }
 
-// servedTo is a client of a service.
 type servedTo struct {
 	addr    netip.Addr
-	agent   uint64 // hash of its User-Agent: its cookies may have come with the page
+	agent   uint64 // of User-Agent: cookies may have come with the page
 	service *Service
 }
 
@@ -42,13 +41,11 @@ func (s *served) place(to servedTo) (place *atomic.Uint64, tag uint64) {
 
 func servedSecond(at time.Time) uint64 { return uint64(at.Unix()) & (1<<24 - 1) } //nolint:gosec // after 1970
 
-// page notes that a client is served a page.
 func (s *served) page(to servedTo, at time.Time) {
 	place, tag := s.place(to)
 	place.Store(tag | servedSecond(at)<<16 | servedMost)
 }
 
-// take reports whether a client may load one more subresource.
 func (s *served) take(to servedTo, at time.Time) bool {
 	place, tag := s.place(to)
 	for {
@@ -67,7 +64,6 @@ func (j *journey) servedTo() servedTo {
 	return servedTo{addr: j.id.Addr, agent: request.Hash(j.view.Get("User-Agent")), service: j.svc}
 }
 
-// servedPage notes a page whose answer begins.
 func (j *journey) servedPage(r h1.Result) {
 	if j.part || j.partner != nil || j.decision.Waived != verdict.NotWaived {
 		return
@@ -77,8 +73,8 @@ func (j *journey) servedPage(r h1.Result) {
 	}
 }
 
-// mayBePart reports whether a stopped request may be for a subresource of the page that its client has just been served. Blocked
-// clients, programs and messages get nothing.
+// mayBePart reports whether a stopped request may be for such a subresource. Blocked clients, programs and messages get
+// none.
 func (j *journey) mayBePart() bool {
 	switch d := &j.decision; {
 	case d.Verdict == verdict.Blocked || j.partner != nil || string(j.view.Method) != "GET" || j.view.Get("Upgrade") != nil:
@@ -98,7 +94,6 @@ func (j *journey) mayBePart() bool {
 	return j.core.served.take(j.servedTo(), j.view.At)
 }
 
-// forwardPart forwards a stopped request whose answer may be a subresource, and stops it if it is none.
 func (j *journey) forwardPart() {
 	j.part, j.stopped = true, j.decision.Verdict
 	j.decision.Verdict, j.decision.Waived = verdict.Human, verdict.WaivedServed
@@ -108,7 +103,6 @@ func (j *journey) forwardPart() {
 	}
 }
 
-// onlyParts withholds any answer but a subresource.
 func (j *journey) onlyParts(status int, fields []request.Field) bool {
 	held := status != 304 && !verdict.IsPart(valueOf(fields, "Content-Type"))
 	if held {

@@ -13,19 +13,19 @@ import (
 	"antirobot/request"
 )
 
-// A service's robots.txt names its sitemaps (sitemaps.org). The gateway reads it while it is relayed to a client, so
-// that robots can fetch the sitemaps as well.
+// A service's robots.txt names its sitemaps (sitemaps.org). The gateway reads it while relaying it, so that robots can
+// fetch the sitemaps too.
 
 const (
-	maxRobots      = 64 << 10    // bytes of a robots.txt that are read
-	maxSitemaps    = 64          // sitemaps that one robots.txt names
-	maxSitemapURL  = 2048        // bytes of the URL of one
-	maxRobotsHosts = 16          // hosts of a service whose robots.txt is kept
-	robotsEvery    = time.Minute // between two readings of the same host's
+	maxRobots      = 64 << 10    // bytes
+	maxSitemaps    = 64          // of one robots.txt
+	maxSitemapURL  = 2048        // bytes
+	maxRobotsHosts = 16          // per service
+	robotsEvery    = time.Minute // per host
 )
 
 // sitemaps are the sitemaps that the robots.txt files of a service's hosts name. Safe for concurrent use; the zero
-// value is ready for use.
+// value is ready.
 type sitemaps struct {
 	named atomic.Pointer[sitemapSet] // nil: none are known
 
@@ -33,21 +33,19 @@ type sitemaps struct {
 	hosts []robotsOf
 }
 
-// robotsOf is what a host's robots.txt named when it was last read.
 type robotsOf struct {
 	host string
 	at   time.Time
 	urls []sitemapURL
 }
 
-// sitemapURL is the URL of a sitemap: the host in lower case, and the path and query as a client sends them.
+// sitemapURL has the host in lower case, and path and query as clients send them.
 type sitemapURL struct{ host, target string }
 
-// sitemapSet holds the targets of sitemaps by host. It is immutable.
+// sitemapSet holds targets by host. Immutable.
 type sitemapSet map[string]map[string]struct{}
 
-// isNamedSitemap reports whether a request is for a sitemap that a robots.txt of the service names, with exactly its
-// query. It takes no lock and does not allocate.
+// isNamedSitemap reports whether v requests a sitemap that a robots.txt names, with its query. It does not allocate.
 func (s *Service) isNamedSitemap(v *request.View) bool {
 	if s.metrics == nil {
 		return false
@@ -60,7 +58,6 @@ func (s *Service) isNamedSitemap(v *request.View) bool {
 	return ok
 }
 
-// due reports whether the robots.txt of a host may be read again.
 func (m *sitemaps) due(host []byte, at time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -72,7 +69,7 @@ func (m *sitemaps) due(host []byte, at time.Time) bool {
 	return true
 }
 
-// note replaces the sitemaps of a host. If there are too many hosts, it evicts the one whose robots.txt is oldest.
+// note replaces the sitemaps of a host, or those of the host whose robots.txt is oldest.
 func (m *sitemaps) note(host string, at time.Time, urls []sitemapURL) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,9 +99,9 @@ func (m *sitemaps) note(host string, at time.Time, urls []sitemapURL) {
 	m.named.Store(&named)
 }
 
-// robotsReader reads the service's robots.txt and does not change it.
+// robotsReader reads a robots.txt without changing it.
 type robotsReader struct {
-	text bool // the answer is plain text with status 200
+	text bool // plain text with status 200
 	body []byte
 }
 
@@ -122,13 +119,12 @@ func (r *robotsReader) Head(status int, fields []request.Field) ([]request.Field
 	return fields, false
 }
 
-// Body implements h1.Rewriter; it is never wanted.
+// Body implements h1.Rewriter.
 func (*robotsReader) Body(io.Writer, io.Reader) error { return nil }
 
 // Flush implements h1.Rewriter.
 func (*robotsReader) Flush() error { return nil }
 
-// copy keeps the first maxRobots bytes of the body.
 func (r *robotsReader) copy(piece []byte) {
 	if r.text {
 		r.body = append(r.body, piece[:min(len(piece), maxRobots-len(r.body))]...)
@@ -137,8 +133,7 @@ func (r *robotsReader) copy(piece []byte) {
 
 var robotsPath = []byte("/robots.txt")
 
-// readingRobots returns the reader of the answer to a request for robots.txt; nil for other requests, and if the file
-// was just read.
+// readingRobots returns a reader for robots.txt; nil for other requests, and shortly after the last reading.
 func (j *relay) readingRobots(o *h1.ForwardOptions) *robotsReader {
 	if !bytes.Equal(j.view.Path, robotsPath) || string(j.view.Method) != "GET" ||
 		!j.svc.metrics.sitemaps.due(j.view.Host, j.view.At) {
@@ -149,7 +144,6 @@ func (j *relay) readingRobots(o *h1.ForwardOptions) *robotsReader {
 	return r
 }
 
-// readRobots notes the sitemaps of a complete robots.txt, as far as they belong to the request's service.
 func (j *relay) readRobots(r *robotsReader) {
 	if !r.text {
 		return
@@ -163,8 +157,7 @@ func (j *relay) readRobots(r *robotsReader) {
 	j.svc.metrics.sitemaps.note(host, j.view.At, urls)
 }
 
-// sitemapsIn returns the URLs of the sitemaps in a host's robots.txt for which ours holds. The home page is never a
-// sitemap.
+// sitemapsIn returns the sitemaps of a robots.txt that are ours. A home page is none.
 func sitemapsIn(text []byte, host string, ours func(sitemapURL) bool) (urls []sitemapURL) {
 	if len(text) == maxRobots { // the last line may be incomplete
 		text = text[:bytes.LastIndexAny(text, "\r\n")+1]
@@ -189,7 +182,7 @@ func sitemapsIn(text []byte, host string, ours func(sitemapURL) bool) (urls []si
 	return urls
 }
 
-// sitemapAt parses the URL of a sitemap. A URL without a host is on that of its robots.txt.
+// sitemapAt parses the URL of a sitemap; without a host it is on the robots.txt's.
 func sitemapAt(value []byte, host string) (sitemapURL, bool) {
 	if len(value) > maxSitemapURL {
 		return sitemapURL{}, false

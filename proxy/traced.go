@@ -9,31 +9,28 @@ import (
 	"antirobot/request"
 )
 
-// traced is what a journey keeps for its spans. The zero value is that of a request that is not traced.
+// traced is the trace of a journey. Zero: not traced.
 type traced struct {
 	traces.Context
 	decidedFrom, decidedTo, calledAt time.Time
 }
 
-// nameTraceparent is the field by which a trace goes on.
 var nameTraceparent = []byte("Traceparent")
 
-// beginTrace decides whether the request is traced. Who passes it on is the peer of the call: in the check mode, the balancer.
+// beginTrace decides whether the request is traced. A trusted peer may pass a trace on.
 func (j *journey) beginTrace() {
 	if t := j.core.deps.Traces; t != nil {
 		t.Begin(&j.traced.Context, j.requestID, j.view.Get("Traceparent"), j.core.deps.Resolver.Trusts(j.x.View.Peer))
 	}
 }
 
-// decideTraced is Case.Decide, timed for a span.
 func (j *journey) decideTraced() {
 	j.traced.decidedFrom = time.Now()
 	j.Decide()
 	j.traced.decidedTo = time.Now()
 }
 
-// appendTrace appends the field that makes the service's spans part of the trace. That of a request that is not traced goes on as
-// it came.
+// appendTrace appends the field that continues the trace. That of an untraced request is passed on unchanged.
 func (j *relay) appendTrace(dst []request.Field) []request.Field {
 	if !j.traced.Sampled() {
 		return dst
@@ -42,7 +39,6 @@ func (j *relay) appendTrace(dst []request.Field) []request.Field {
 	return append(dst, request.Field{Name: nameTraceparent, Value: j.traced.Header()})
 }
 
-// nameTrace adds the trace of the request to a line.
 func (j *reporter) nameTrace(e *zerolog.Event) *zerolog.Event {
 	if !j.traced.Sampled() {
 		return e
@@ -51,10 +47,8 @@ func (j *reporter) nameTrace(e *zerolog.Event) *zerolog.Event {
 	return e.Bytes("trace_id", j.scratch)
 }
 
-// maxTraced bounds a path, or a host, in a span, in bytes.
 const maxTraced = 256
 
-// offerTrace hands the spans of the request over.
 func (j *reporter) offerTrace() {
 	if !j.traced.Sampled() {
 		return

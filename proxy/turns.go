@@ -12,48 +12,46 @@ import (
 	"antirobot/verdict"
 )
 
-// A request is judged by what came before it, and that is known when earlier answers have begun and the slow half has judged them. Who
-// asks for a whole shop at once would have it before the first page counts. So a visitor, and a network of newcomers, has a number of
-// requests under way that are not judged yet. Further ones wait for their turn, and are decided again then. Nobody notices who is
-// answered in time: what is known to be a part of pages, or a call of a script, takes no turn, and a page gives its own back some
-// milliseconds after its answer has begun. Turns may be held, by a service that is slow or by who sends a body slowly: so some of those
-// who wait go on all the same, forty a second.
+// A request is judged by earlier ones, which are known once their answers have begun and the processor has judged them.
+// A client that requests a whole shop at once would have it before the first page counts. So the unjudged requests in
+// flight of a visitor, and of a network of unknown visitors, are limited. Further ones wait for a slot, and are decided
+// again. Subresources and script calls need no slot, and a page frees its own milliseconds after its answer begins. A
+// slow service or a slow upload may hold slots, so waiting requests also proceed at forty a second.
 
 const (
 	turnsOfVisitor = 40                 // judged robots are banned after about as many pages
 	turnsOfNetwork = 8 * turnsOfVisitor // a /24 or /48 reads as much as eight households
-	turnWait       = 5 * time.Second    // nobody waits longer: a service that takes longer is read as fast as it is asked
+	turnWait       = 5 * time.Second    // a slower service is not protected
 	turnDrip       = time.Second / turnsOfVisitor
 	turnPlaces     = 4096
 )
 
-// Turns counts the requests under way of each visitor that nobody has judged yet. Visitors that share a place share its turns; nobody
-// can choose one. Safe for concurrent use.
+// Turns counts the unjudged requests in flight of each visitor. Visitors that collide share their slots; the hash is
+// seeded. Safe for concurrent use.
 type Turns struct {
 	seed                 maphash.Seed
 	visitors, networks   [turnPlaces]turnPlace
-	apart                bool // others judge: a turn ends with the request
+	apart                bool // a slot ends with the request: another process judges
 	ofVisitor, ofNetwork int32
 }
 
-// turnPlace is the turns of those who share it. Only those who wait take its lock.
+// turnPlace is one counter. Only waiting requests take its lock.
 type turnPlace struct {
-	n       atomic.Int32 // who has a turn, and who went on without
+	n       atomic.Int32 // slots in use, and requests that proceeded without
 	queued  atomic.Int32
 	mu      sync.Mutex
-	waiting []chan struct{} // in the order in which they came
-	drip    time.Time       // when the last of those will have waited long enough
+	waiting []chan struct{} // in order of arrival
+	drip    time.Time       // when the last of those proceeds
 }
 
-// NewTurns returns turns that end when Judged is called for the event of the request; if others judge, when the request ends.
+// NewTurns returns Turns whose slots end when Judged is called; with others, when the request ends.
 func NewTurns(others bool) *Turns {
 	return &Turns{seed: maphash.MakeSeed(), apart: others, ofVisitor: turnsOfVisitor, ofNetwork: turnsOfNetwork}
 }
 
-// Judged ends the turn of an event's request.
+// Judged ends the slot of an event's request.
 func (t *Turns) Judged(e *verdict.Event) { t.end(e.Turn) }
 
-// end ends a turn: the places of the visitor and of the network, from 1.
 func (t *Turns) end(turn [2]uint16) {
 	if turn[0] > 0 {
 		t.visitors[turn[0]-1].leave(t.ofVisitor)
@@ -63,7 +61,7 @@ func (t *Turns) end(turn [2]uint16) {
 	}
 }
 
-// take takes a turn for a visitor; ok is false if it has to be waited for.
+// take takes the slots of a visitor; false: it has to wait.
 func (t *Turns) take(turn *[2]uint16, who identity.Subject, addr netip.Addr) (ok bool) {
 	place := maphash.Bytes(t.seed, who.ID[:]) % turnPlaces
 	if !t.visitors[place].enter(t.ofVisitor) {
@@ -81,7 +79,7 @@ func (t *Turns) take(turn *[2]uint16, who identity.Subject, addr netip.Addr) (ok
 	return true
 }
 
-// wait waits for what take did not get. Afterwards the turn is taken in any case.
+// wait waits for slots that take did not get, and then holds them in any case.
 func (t *Turns) wait(turn *[2]uint16, who identity.Subject, addr netip.Addr) {
 	until := time.Now().Add(turnWait)
 	if turn[0] == 0 {
@@ -96,18 +94,16 @@ func (t *Turns) wait(turn *[2]uint16, who identity.Subject, addr netip.Addr) {
 	}
 }
 
-// network returns the place of an address's /24, or /48 of IPv6.
 func (t *Turns) network(addr netip.Addr) uint64 {
 	key := identity.NetKey(identity.NetOf(addr))
 	return maphash.Comparable(t.seed, key) % turnPlaces
 }
 
-// busy reports whether a visitor has more turns than a browser needs.
+// busy reports whether a visitor uses more slots than a browser needs.
 func (t *Turns) busy(turn [2]uint16) bool {
 	return turn[0] > 0 && t.visitors[turn[0]-1].n.Load() > fewUnderWay
 }
 
-// enter takes a turn if there is one.
 func (p *turnPlace) enter(most int32) bool {
 	for {
 		n := p.n.Load()
@@ -120,7 +116,7 @@ func (p *turnPlace) enter(most int32) bool {
 	}
 }
 
-// wait takes a turn as soon as there is one, or goes on without, at that time at the latest.
+// wait waits for a slot, or proceeds without when the time is up.
 func (p *turnPlace) wait(most int32, until time.Time) {
 	p.mu.Lock()
 	now, turn := time.Now(), make(chan struct{})
@@ -148,10 +144,9 @@ func (p *turnPlace) wait(most int32, until time.Time) {
 	}
 }
 
-// leave gives a turn back.
 func (p *turnPlace) leave(most int32) {
 	p.n.Add(-1)
-	if p.queued.Load() == 0 { // who queues looks for a turn afterwards, so one of the two sees the other
+	if p.queued.Load() == 0 { // a waiter tries to enter after it increments queued, so one of the two sees the other
 		return
 	}
 	p.mu.Lock()
@@ -159,7 +154,7 @@ func (p *turnPlace) leave(most int32) {
 	p.mu.Unlock()
 }
 
-// next gives the turns that there are to those who wait. It is called with the lock.
+// next admits waiting requests while there are slots. The caller holds the lock.
 func (p *turnPlace) next(most int32) {
 	for len(p.waiting) > 0 && p.enter(most) {
 		close(p.waiting[0])
@@ -168,7 +163,7 @@ func (p *turnPlace) next(most int32) {
 	}
 }
 
-// await gives a request that would go on its turn. If it had to wait, it is decided again.
+// await gives a request that would pass a slot. If it had to wait, it is decided again.
 func (j *journey) await() {
 	t, d := j.core.deps.Turns, &j.decision
 	if t == nil || d.Mode != verdict.Enforce || d.Paid || j.partner != nil || !d.Judged() || j.Stopped() {
@@ -190,7 +185,6 @@ func (j *journey) await() {
 	}
 }
 
-// endTurn ends the turn of a request that nobody judges, or that need not be waited for.
 func (c *Case) endTurn() {
 	if c.turn != ([2]uint16{}) {
 		c.core.deps.Turns.end(c.turn)

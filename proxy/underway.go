@@ -10,25 +10,25 @@ import (
 	"antirobot/verdict"
 )
 
-// A request is told of when its answer has ended: only then it is known how long that is. But clients decide when it ends, by the windows of
-// HTTP/2 and HTTP/3 or by reading slowly, and would have read most of any number of pages before the first one counts. So once
-// several documents of a network are under way, the next ones are told of when their answers begin.
+// An event is offered when its answer has ended, which clients can delay by flow control or slow reading: any number of
+// pages would be read before the first counts. So once a network has several pages in flight, further events are
+// offered when answers begin.
 
 const (
-	fewUnderWay    = 8 // documents of a network at once; browsers have one or two
+	fewUnderWay    = 8 // of a network; browsers have one or two
 	underWayPlaces = 4096
 )
 
-// underWay counts the documents whose answers have begun and not ended, by network. Networks that share a place are only told
-// of sooner. Safe for concurrent use; the zero value is ready for use.
+// underWay counts the pages in flight of each network. Networks that collide only report sooner. Safe for concurrent
+// use; the zero value is ready.
 type underWay struct {
 	places [underWayPlaces]struct {
 		n atomic.Int32
-		_ [60]byte // a cache line of its own
+		_ [60]byte // a cache line each
 	}
 }
 
-// of returns the count of an address's network: a /24, or a /32 of IPv6, the largest that are judged.
+// of returns the count of a /24, or /32 of IPv6.
 func (u *underWay) of(addr netip.Addr) *atomic.Int32 {
 	a := addr.As16()
 	network := a[:4]
@@ -38,7 +38,7 @@ func (u *underWay) of(addr netip.Addr) *atomic.Int32 {
 	return &u.places[request.Hash(network)%underWayPlaces].n
 }
 
-// begun counts a document whose answer begins, and tells of it at once if others of its network are under way.
+// begun counts a page whose answer begins, and offers the event if others of its network are in flight.
 func (j *journey) begun(r h1.Result) {
 	j.servedPage(r)
 	j.core.pages.note(j.svc.Name, j.view, r.Status, r.ContentType)
@@ -59,7 +59,6 @@ func (j *journey) begun(r h1.Result) {
 	j.early = true
 }
 
-// ended tells of a request whose answer has ended.
 func (j *journey) ended(took time.Duration) {
 	j.arrived()
 	if !j.early {
@@ -67,7 +66,6 @@ func (j *journey) ended(took time.Duration) {
 	}
 }
 
-// arrived takes a document off those that are under way.
 func (j *journey) arrived() {
 	if j.under != nil {
 		j.under.Add(-1)
