@@ -122,7 +122,7 @@ func portOf(address string) string {
 }
 
 func handshake(address, name string) (*tls.Conn, error) {
-	return tls.Dial("tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // pebble's root is new each time
+	return tls.Dial("tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true})
 }
 
 // obtained waits until a gateway serves a certificate of pebble's for host, other than old, and returns its serial number.
@@ -165,7 +165,7 @@ defaults: {upstream: {urls: [%q]}, requests: {hsts: "max-age=600"}}`, listen, ho
 		t.Errorf("over QUIC the certificate is %s, over TCP %s", got, serial)
 	}
 	returning := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
-		ServerName: host, InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1), //nolint:gosec // pebble's root is new each time
+		ServerName: host, InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1),
 	}}}
 	resumes := func() bool {
 		t.Helper()

@@ -114,7 +114,7 @@ func serveNginx(t *testing.T, addr, conf string) {
 	t.Helper()
 	bin := servertest.Need(t, "nginx")
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's own files, in a test
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	main := fmt.Sprintf(`
@@ -297,7 +297,7 @@ listen tls
     server gateway %s send-proxy-v2
 `, front, secure)))
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
-	c := &http.Client{Transport: &http.Transport{DialContext: from.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // self-signed
+	c := &http.Client{Transport: &http.Transport{DialContext: from.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer c.CloseIdleConnections()
 	res, err := c.Get("https://" + front + "/handed-on")
 	if err != nil {

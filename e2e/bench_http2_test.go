@@ -75,7 +75,7 @@ func loadTLS(b *testing.B, addr string, requests int, cookie, protocol string, l
 	b.Helper()
 	out, err := exec.Command("h2load", append(slices.Clone(load), "-n", strconv.Itoa(requests), "-H", ":authority: bench.test",
 		"-H", "user-agent: Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0", "-H", "accept: text/html", "-H", "accept-language: en",
-		"-H", "accept-encoding: gzip", "-H", "sec-fetch-mode: navigate", "-H", "sec-fetch-dest: document", "-H", "cookie: "+cookie, "https://"+addr+"/articles/42?page=2")...).CombinedOutput() //nolint:gosec // this benchmark's arguments
+		"-H", "accept-encoding: gzip", "-H", "sec-fetch-mode: navigate", "-H", "sec-fetch-dest: document", "-H", "cookie: "+cookie, "https://"+addr+"/articles/42?page=2")...).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), fmt.Sprintf("status codes: %d 2xx", requests)) || !strings.Contains(string(out), "Application protocol: "+protocol) {
 		b.Fatalf("h2load at %s: %v\n%s", addr, err, out)
 	}
@@ -84,7 +84,7 @@ func loadTLS(b *testing.B, addr string, requests int, cookie, protocol string, l
 // secureCookie is browserCookie over TLS.
 func secureCookie(b *testing.B, addr string) string {
 	b.Helper()
-	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // self-signed
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer c.CloseIdleConnections()
 	req, err := http.NewRequest(http.MethodGet, "https://"+addr+"/", nil)
 	if err != nil {
@@ -116,7 +116,7 @@ func startServer(b *testing.B, name, addr, file, config string, argv ...string) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // the programs of this benchmark
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=2", "HOME="+filepath.Dir(file))
 	if err := cmd.Start(); err != nil {

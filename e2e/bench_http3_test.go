@@ -26,8 +26,8 @@ func BenchmarkHTTP3(b *testing.B) {
 	cert, key := certificate(b, b.TempDir(), 1)
 	gateway := startHTTP3Gateway(b, service.addr, cert, key)
 	cookie := secureCookie(b, gateway.addr)
-	own := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // self-signed
-	var carriers [2][]http.RoundTripper          // of HTTP/2 and HTTP/3, a connection each
+	own := &tls.Config{InsecureSkipVerify: true}
+	var carriers [2][]http.RoundTripper // of HTTP/2 and HTTP/3, a connection each
 	for range clients {
 		second, third := &http.Transport{TLSClientConfig: own.Clone(), ForceAttemptHTTP2: true}, &http3.Transport{TLSClientConfig: own.Clone()}
 		b.Cleanup(func() { second.CloseIdleConnections(); _ = third.Close() })

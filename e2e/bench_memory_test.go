@@ -80,7 +80,7 @@ func holdIdle(b *testing.B, addr string, n int) (closeAll func()) {
 	for range 8 {
 		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}}) //nolint:gosec // self-signed
+				c, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
 				if err != nil {
 					b.Error(err)
 					return
@@ -128,7 +128,7 @@ func startSlow(b *testing.B) (url string, release func()) {
 func holdStreams(b *testing.B, p process, conns, streams int) (closeAll func()) {
 	b.Helper()
 	var all []*http.ClientConn
-	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // self-signed
+	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	for range conns {
 		c, err := t.NewClientConn(b.Context(), "https", p.addr)
 		if err != nil {

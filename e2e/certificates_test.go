@@ -33,7 +33,7 @@ defaults: {upstream: {urls: [%[3]q]}}
 
 	clients := map[string]*http.Client{} // each with a connection that stays open
 	for of := range listeners {
-		clients[of] = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // self-signed
+		clients[of] = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	}
 	serial := func(of string, c *http.Client) int64 {
 		t.Helper()
@@ -57,7 +57,7 @@ defaults: {upstream: {urls: [%[3]q]}}
 			if got := serial(of, kept); got != old {
 				t.Errorf("%s, open connection: certificate %d, wanted %d", of, got, old)
 			}
-			c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // self-signed
+			c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 			if got := serial(of, c); got != fresh {
 				t.Errorf("%s: certificate %d, wanted %d", of, got, fresh)
 			}
@@ -105,7 +105,7 @@ defaults:
 		t.Fatal(err)
 	}
 	for name, own := range map[string][]tls.Certificate{"localhost": {partner}, "": nil} {
-		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: own}, DisableKeepAlives: true}} //nolint:gosec // self-signed
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: own}, DisableKeepAlives: true}}
 		ask := func(path string) (int, string) {
 			t.Helper()
 			req, _ := http.NewRequest("GET", strings.Replace(g.url, "http:", "https:", 1)+path, nil)

@@ -148,7 +148,7 @@ func overTCP(t *testing.T, name, base string, second bool) front {
 			dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 			tr := &http.Transport{
 				DialContext: dialer.DialContext, ForceAttemptHTTP2: second, DisableCompression: true,
-				TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 			}
 			t.Cleanup(tr.CloseIdleConnections)
 			c = &http.Client{Timeout: patience, Transport: tr}
@@ -181,7 +181,7 @@ func overQUIC(t *testing.T, addr string) front {
 			}
 			over := &quic.Transport{Conn: conn}
 			tr = &http3.Transport{
-				TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true, //nolint:gosec // self-signed
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableCompression: true,
 				Dial: func(ctx context.Context, addr string, own *tls.Config, how *quic.Config) (*quic.Conn, error) {
 					to, err := net.ResolveUDPAddr("udp", addr)
 					if err != nil {

@@ -41,7 +41,7 @@ func TestDoctor(t *testing.T) {
 	v := visitor(t).browse()
 	v.get(v.get(g.url+"/").must(t, 302, "").Header.Get("Location")).must(t, 200, "")
 	f(1, file, "ok    captcha page   visitors come to it")
-	if err := os.Chmod(filepath.Join(g.dir, "keys.json"), 0o644); err != nil { //nolint:gosec // that is what the doctor is to find
+	if err := os.Chmod(filepath.Join(g.dir, "keys.json"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	f(1, configFile(t, text, "http://127.0.0.1:1"), "keys.json can be read by others", "do: chmod 600", "shop at http://127.0.0.1:1 does not answer", "3 findings bad")

@@ -22,7 +22,7 @@ func TestDomain(t *testing.T) {
 	t.Parallel()
 	const inside = "ANTIROBOT_OWN_NETWORK"
 	if os.Getenv(inside) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestDomain$", "-test.count=1") //nolint:gosec // this program again
+		cmd := exec.Command(os.Args[0], "-test.run=^TestDomain$", "-test.count=1")
 		cmd.Env = append(os.Environ(), inside+"=1")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
 		if os.Getuid() != 0 {

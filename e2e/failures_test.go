@@ -42,7 +42,7 @@ services:
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}
-	insecure := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is the test's
+	insecure := &tls.Config{InsecureSkipVerify: true}
 	protocols := map[string]http.RoundTripper{
 		"HTTP/1.1": &http.Transport{DialContext: dial, TLSClientConfig: insecure, TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}},
 		"HTTP/2.0": &http.Transport{DialContext: dial, TLSClientConfig: insecure.Clone(), ForceAttemptHTTP2: true},

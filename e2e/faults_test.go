@@ -165,10 +165,10 @@ func (x *rig) end(f *fault, again time.Duration) {
 	acked := x.acked.Load()
 	if !f.forgets {
 		eventually(x.t, "what was acknowledged is counted", func() bool {
-			return int64(x.all[0].counted(15, rigShingle)) >= acked //nolint:gosec // a few thousand
+			return int64(x.all[0].counted(15, rigShingle)) >= acked
 		})
 	}
-	n := int64(x.all[0].counted(15, rigShingle)) //nolint:gosec // the same
+	n := int64(x.all[0].counted(15, rigShingle))
 	if n > acked+x.refused.Load() {
 		x.t.Errorf("counted %d of %d updates: something was counted twice", n, acked+x.refused.Load())
 	}

@@ -71,7 +71,7 @@ func hold(t *testing.T, addr string, from, many int, window uint32) (got int) {
 		} {
 			_ = enc.WriteField(hpack.HeaderField{Name: p[0], Value: p[1]})
 		}
-		id := uint32(2*i + 1) //nolint:gosec // few
+		id := uint32(2*i + 1)
 		if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}); err != nil {
 			t.Fatal(err)
 		}

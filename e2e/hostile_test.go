@@ -52,7 +52,7 @@ services:
 	var wg sync.WaitGroup
 	for worker := range 4 {
 		wg.Go(func() {
-			r := rand.New(rand.NewPCG(uint64(worker), 7)) //nolint:gosec // repeatable on purpose
+			r := rand.New(rand.NewPCG(uint64(worker), 7))
 			for range rounds / 4 {
 				g.throw(mutate(r, seeds[r.IntN(len(seeds))], seeds[r.IntN(len(seeds))]))
 			}

@@ -56,7 +56,7 @@ func TestHTTP2Clients(t *testing.T) {
 		}
 	}
 	c := &http.Client{Timeout: patience, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // self-signed
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer c.CloseIdleConnections()
 	get := func(path string, header ...string) (*http.Response, string) {
@@ -267,7 +267,7 @@ func TestHandshakeClients(t *testing.T) {
 		}
 	}
 	c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // self-signed
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
 	}}
 	defer c.CloseIdleConnections()
 	req, err := http.NewRequest("GET", url+"go", nil)

@@ -153,7 +153,7 @@ func TestReloadsUnderTraffic(t *testing.T) {
 		})
 		secure, _, _ := strings.Cut(strings.Split(g.text, `{address: "`)[2], `"`)
 		again(func(int) { // handshakes, over TCP and QUIC
-			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is the test's
+			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 			req, _ := http.NewRequest(http.MethodGet, "https://"+secure+"/new", nil)
 			req.Header.Set("X-Forwarded-For", "198.18.9.9")
 			res, err := c.Do(req)

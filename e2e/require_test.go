@@ -124,7 +124,7 @@ func TestServiceAsks(t *testing.T) {
 	f("http://"+plain, func() *client { return visitor(t) })
 	f("https://"+secure, func() *client {
 		v := visitor(t)
-		v.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // self-signed
+		v.Transport = &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 		t.Cleanup(v.CloseIdleConnections)
 		return v
 	})

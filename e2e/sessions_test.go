@@ -35,7 +35,7 @@ defaults: {upstream: {urls: [%q]}}`, address, cert, key, upstream)
 		for _, protocol := range []string{"http/1.1", "h2"} {
 			cfg := &tls.Config{
 				ServerName: "localhost", MinVersion: version, MaxVersion: version, NextProtos: []string{protocol},
-				InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1), //nolint:gosec // self-signed
+				InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1),
 			}
 			resumes := func(address string) bool {
 				t.Helper()
@@ -99,7 +99,7 @@ defaults: {upstream: {urls: [%[5]q]}}`, asked, demanded, cert, key, site(t).URL,
 		for _, protocol := range []string{"http/1.1", "h2", "h3"} {
 			cfg := &tls.Config{
 				ServerName: "localhost", NextProtos: []string{protocol}, Certificates: own,
-				InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(4), //nolint:gosec // self-signed
+				InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(4),
 			}
 			for i := range 2 {
 				got, err := askAs(cfg, protocol, asked)

@@ -118,7 +118,7 @@ defaults: {upstream: {urls: [%q]}}
 `, address, cert, key, most, service))
 	url := "https://" + address
 	secure := func() *http.Transport {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // self-signed
+		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 		t.Cleanup(tr.CloseIdleConnections)
 		if got := answerOf(t, tr, url+"/"); got != 200 {
 			t.Fatalf("a connection begins with %d", got)

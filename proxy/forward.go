@@ -322,7 +322,7 @@ const spareBody = 64 << 10
 // Body implements h1.Rewriter.
 func (headOnly) Body(_ io.Writer, r io.Reader) error {
 	_, err := io.CopyN(io.Discard, r, spareBody)
-	if err == io.EOF { //nolint:errorlint
+	if err == io.EOF { //nolint:errorlint // bare
 		return nil
 	}
 	return err

@@ -80,7 +80,7 @@ func (l *lines) take(key uint64, at time.Time, as int) (left, others uint64, ok 
 	if few-now <= l.slack { // of the burst at least one
 		most = l.most
 	}
-	if tat-now > l.slack || !l.inSum(at, uint64(as), most) { //nolint:gosec // positive
+	if tat-now > l.slack || !l.inSum(at, uint64(as), most) {
 		s.left[i]++
 		l.out.Inc()
 		return 0, 0, false

@@ -229,7 +229,7 @@ func (j *reporter) logAccess(took time.Duration) {
 		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).Stringer("asks", j.asksFor()).
 		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).Dur("ms", took)
 	if len(j.view.Query) > 0 {
-		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(j.core.deps.Hash.Sum(j.view.Query)))) //nolint:gosec // half of it
+		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(j.core.deps.Hash.Sum(j.view.Query))))
 	}
 	if kind := mediaType(j.result.ContentType); len(kind) > 0 {
 		e = e.Bytes("content_type", kind)
@@ -335,6 +335,6 @@ func (j *reporter) note(took time.Duration) {
 	n := &j.noted
 	d.Note(n, j.requestID, j.view, &j.id, j.svc.Verdict)
 	n.Trace = j.traced.ID()
-	n.Kind, n.Status, n.Took, n.BytesOut, n.Work, n.Share = KindOf(j.outcome), uint16(j.status), took, j.result.BytesOut, j.work, share //nolint:gosec // an HTTP status
+	n.Kind, n.Status, n.Took, n.BytesOut, n.Work, n.Share = KindOf(j.outcome), uint16(j.status), took, j.result.BytesOut, j.work, share
 	j.core.deps.Journal.Note(n)
 }

@@ -58,7 +58,7 @@ func interpret(t *testing.T, proxy string) string {
 				defer client.Close()
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				own := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{http3.NextProtoH3}, ServerName: "h1.test"} //nolint:gosec // the gateway's certificate is of this test
+				own := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{http3.NextProtoH3}, ServerName: "h1.test"}
 				qc, err := quic.DialAddr(ctx, proxy, own, &quic.Config{MaxIdleTimeout: patience})
 				if err != nil {
 					t.Errorf("QUIC: %v", err)
@@ -248,7 +248,7 @@ func settingsHTTP3(payload []byte) (all []http2.Setting) {
 			return all
 		}
 		if id == settingConnect {
-			all = append(all, http2.Setting{ID: http2.SettingEnableConnectProtocol, Val: uint32(v)}) //nolint:gosec // it is 0 or 1
+			all = append(all, http2.Setting{ID: http2.SettingEnableConnectProtocol, Val: uint32(v)})
 		}
 	}
 }

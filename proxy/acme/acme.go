@@ -163,7 +163,7 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 
 func rootsOf(file string) (*x509.CertPool, error) {
 	if file == "" {
-		return nil, nil //nolint:nilnil // the system's
+		return nil, nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
@@ -229,7 +229,7 @@ func (k *Keeper) Close() error {
 func (k *Keeper) GetCertificate(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	cert, err := k.config.GetCertificate(h)
 	if len(h.SupportedProtos) == 1 && h.SupportedProtos[0] == Protocol {
-		return cert, err //nolint:wrapcheck // it goes to crypto/tls
+		return cert, err // crypto/tls expects it bare
 	}
 	s := k.byHost[strings.ToLower(h.ServerName)]
 	if s == nil {

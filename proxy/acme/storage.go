@@ -51,7 +51,7 @@ func (s *storage) Store(ctx context.Context, key string, value []byte) error {
 	if strings.HasPrefix(key, ocspFolder+"/") {
 		ttl = ocspTTL // each certificate has a name of its own for its responses
 	}
-	stamped := binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixNano())) //nolint:gosec // after 1970
+	stamped := binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixNano()))
 	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), ttl); err != nil {
 		return fmt.Errorf("store %s: %w", key, err)
 	}
@@ -77,7 +77,7 @@ func (s *storage) load(ctx context.Context, key string) (value []byte, at time.T
 	if err != nil || len(plain) < stampBytes {
 		return nil, at, fs.ErrNotExist
 	}
-	return plain[stampBytes:], time.Unix(0, int64(binary.BigEndian.Uint64(plain))), nil //nolint:gosec // as it was written
+	return plain[stampBytes:], time.Unix(0, int64(binary.BigEndian.Uint64(plain))), nil
 }
 
 // Delete implements certmagic.Storage; of a folder it deletes all files.

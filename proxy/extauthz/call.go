@@ -154,7 +154,7 @@ func (k *call) appendAnswer(dst []byte, status int) []byte {
 		status, fields = 421, nil
 		body = []byte("Antirobot: this path is the gateway's own: Envoy must send it to the gateway without a question.\n")
 	}
-	denied := appendMessage(nil, deniedStatus, appendNumber(nil, statusCode, uint64(status))) //nolint:gosec // 100 to 599
+	denied := appendMessage(nil, deniedStatus, appendNumber(nil, statusCode, uint64(status)))
 	for _, f := range fields {
 		denied = appendOption(denied, deniedHeaders, f.Name, f.Value, string(f.Name) == nameCookie)
 	}

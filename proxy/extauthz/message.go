@@ -112,7 +112,7 @@ func (q *question) readHTTP(p []byte, maxFields int) bool {
 		case httpHost:
 			q.host = text
 		case httpSize:
-			q.size = int64(n) //nolint:gosec // a negative number is one that is not known
+			q.size = int64(n)
 		case httpBody, httpRawBody:
 			if len(text) > 0 {
 				q.body = text

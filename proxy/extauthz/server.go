@@ -131,7 +131,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	k.message = k.appendAnswer(append(k.message[:0], 0, 0, 0, 0, 0), status)
-	binary.BigEndian.PutUint32(k.message[1:], uint32(len(k.message)-prefix)) //nolint:gosec // as long as a page
+	binary.BigEndian.PutUint32(k.message[1:], uint32(len(k.message)-prefix))
 	w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 	_, _ = w.Write(k.message) // Envoy may have gone
 }

@@ -10,7 +10,6 @@ import (
 	"antirobot/request"
 )
 
-// Reply implements Client.
 func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
 	out := appendStatusText(c.out.buf, status)
 	date := false
@@ -18,7 +17,7 @@ func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
 		f := &fields[i]
 		switch wire.KindOf(f.Name) {
 		case wire.Connection, wire.Length, wire.Encoding, wire.Trailer, wire.Hop:
-			continue // framing is ours
+			continue
 		case wire.Date:
 			date = true
 		}
@@ -44,7 +43,6 @@ func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
 	return c.out.flush()
 }
 
-// appendStatusText begins an own answer.
 func appendStatusText(dst []byte, status int) []byte {
 	dst = wire.AppendStatusLine(dst, status, nil)
 	dst = dst[:len(dst)-2]
@@ -52,7 +50,7 @@ func appendStatusText(dst []byte, status int) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// persistence appends whether the connection stays open. From here on keep is decided.
+// persistence decides keep and appends it.
 func persistence(c *conn, dst []byte) []byte {
 	if c.srv.draining.Load() {
 		c.keep = false
@@ -66,7 +64,7 @@ func persistence(c *conn, dst []byte) []byte {
 	return dst
 }
 
-// appendPlainAnswer appends a complete answer that contains nothing but its status.
+// appendPlainAnswer appends a complete answer with its status alone.
 func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
 	text := fasthttp.StatusMessage(status)
 	dst = wire.AppendStatusLine(dst, status, []byte(text))

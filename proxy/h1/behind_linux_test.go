@@ -27,7 +27,7 @@ func behindOf(t *testing.T, dial func() (net.Conn, error), seen <-chan time.Dura
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a test
+		c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
 		_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 		if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"); err != nil {
 			t.Fatal(err)

@@ -9,13 +9,12 @@ import (
 	"antirobot/request"
 )
 
-// body is the request's body as the client sends it.
 type body struct {
 	x       *Exchange
 	chunked bool
 	done    bool
 	left    int64 // for Content-Length
-	n       int64 // bytes of data read
+	n       int64
 	max     int64 // 0: no limit
 	since   time.Time
 	err     error // sticky
@@ -27,10 +26,9 @@ func (b *body) start(h *wire.Head) {
 	b.done = !h.Chunked && b.left == 0
 }
 
-// trailers are the fields after a chunked body that has been read.
 func (b *body) trailers() []request.Field { return b.x.client.Trailers() }
 
-// read returns data, or io.EOF when the body is complete. Its errors are those of ReadBody, and errStopped.
+// read returns data, or io.EOF after the end. Its errors are those of ReadBody, and errStopped.
 func (b *body) read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -45,7 +43,7 @@ func (b *body) read(p []byte) (int, error) {
 	if !b.chunked {
 		b.left -= int64(n)
 		b.done = b.left == 0
-	} else if err == io.EOF { //nolint:errorlint // a Client returns it bare
+	} else if err == io.EOF { //nolint:errorlint // bare
 		b.done = true
 		return 0, io.EOF
 	}
@@ -78,7 +76,6 @@ func (b *body) explain(err error) error {
 	return ErrClientGone
 }
 
-// tooSlow enforces MinBodyRate.
 func (b *body) tooSlow() bool {
 	rate := b.x.cfg.MinBodyRate
 	if rate == 0 || b.done {

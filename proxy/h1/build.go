@@ -7,8 +7,8 @@ import (
 	"antirobot/request"
 )
 
-// appendRequest appends the head that the service gets: the client's fields in their order and case, without those that are
-// hop by hop or replaced, and then ours.
+// appendRequest appends the head for the service: the client's fields in order and case, without hop-by-hop and
+// replaced ones, and then ours.
 func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, streamed bool) []byte {
 	h := x.h
 	dst = append(dst, h.Method...)
@@ -39,8 +39,7 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 	return append(dst, "\r\n"...)
 }
 
-// appendRequestFields appends the client's fields that are passed on; encoded reports that Transfer-Encoding was among
-// them: a chunked HTTP/2 body has no field that says so.
+// appendRequestFields reports in encoded whether Transfer-Encoding was among the fields: HTTP/2 has none.
 func (x *Exchange) appendRequestFields(dst []byte, o *ForwardOptions, addr string, streamed bool) (_ []byte, encoded bool) {
 	h := x.h
 	for i := range h.Fields {
@@ -98,7 +97,6 @@ var (
 	chunkedValue = []byte("chunked")
 )
 
-// hostFor is the Host that the service sees.
 func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
 	switch {
 	case o.Host != nil:
@@ -109,15 +107,15 @@ func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
 	if host := []byte(addr); wire.IsAuthority(host) {
 		return host
 	}
-	return []byte("localhost") // a socket's path
+	return []byte("localhost") // a unix socket
 }
 
-// countsForwards reports whether RFC 9110 section 7.6.2 wants Max-Forwards counted down.
+// countsForwards implements RFC 9110 section 7.6.2.
 func countsForwards(h *wire.Head) bool {
 	return h.MaxForwards > 0 && (string(h.Method) == "OPTIONS" || string(h.Method) == "TRACE")
 }
 
-// replaced reports whether one of ours replaces a field, also as a CGI program reads its name.
+// replaced reports whether SetFields has a field, as a CGI program reads its name.
 func replaced(o *ForwardOptions, name []byte) bool {
 	for i := range o.SetFields {
 		if request.EqualCGI(name, o.SetFields[i].Name) {
@@ -129,7 +127,7 @@ func replaced(o *ForwardOptions, name []byte) bool {
 
 func dropped(o *ForwardOptions, name []byte) bool { return o.Drop != nil && o.Drop(name) }
 
-// appendCookies appends a Cookie field without the named cookies; nothing if none is left.
+// appendCookies drops the whole field if no cookie is left.
 func appendCookies(dst []byte, f *request.Field, names []string) []byte {
 	begin := len(dst)
 	dst = append(dst, f.Name...)
@@ -141,7 +139,6 @@ func appendCookies(dst []byte, f *request.Field, names []string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendReplay appends the head of a request made by the handler.
 func (x *Exchange) appendReplay(dst []byte, o *ForwardOptions, addr string) []byte {
 	r := o.Replay
 	dst = append(dst, r.Method...)
@@ -169,17 +166,15 @@ func (x *Exchange) appendReplay(dst []byte, o *ForwardOptions, addr string) []by
 	return append(dst, "\r\n"...)
 }
 
-// The framings of an answer on its way to the client.
 type framing uint8
 
 const (
-	bare      framing = iota // no body
-	byLength                 // Content-Length
-	byChunks                 // chunked
-	byClosing                // ends with the connection: HTTP/1.0
+	bare framing = iota
+	byLength
+	byChunks
+	byClosing // HTTP/1.0
 )
 
-// appendAnswer appends the head of the service's answer in the form that the client gets.
 func (x *Exchange) appendAnswer(dst []byte, h *wire.Head, o *ForwardOptions, fr framing) []byte {
 	dst = wire.AppendStatusLine(dst, h.Status, h.Reason)
 	framed := false

@@ -11,56 +11,49 @@ import (
 	"antirobot/request"
 )
 
-// Client is an exchange's side towards the client: an HTTP/1 connection, or one HTTP/2 stream. Its methods are called by
-// the exchange's goroutine; while a body is uploaded, a second goroutine calls ReadBody. Borrowed bytes are valid until the
-// call returns.
+// Client is the exchange's client: an HTTP/1 connection or one stream. The exchange's goroutine calls its methods;
+// during an upload a second one calls ReadBody. Borrowed bytes are valid until the call returns.
 type Client interface {
-	// ReadBody returns data, or io.EOF after the end of the body. Its errors are ErrBadBody, errBodyTimeout, ErrClientGone,
-	// and any error after StopBody.
+	// ReadBody returns data, or io.EOF after the end. Its errors are ErrBadBody, errBodyTimeout, ErrClientGone, and any
+	// error after StopBody.
 	ReadBody(p []byte) (int, error)
-	// AwaitBody waits until a given moment for data with which ReadBody can go on, and reports false if none came. It
-	// consumes nothing.
+	// AwaitBody waits for data until by, and reports whether it came. It consumes nothing.
 	AwaitBody(by time.Time) bool
-	// BodyBuffered is how much of a body of known length has arrived already, and TakeBody appends n bytes of it to dst.
+	// BodyBuffered is how much of a body of known length has arrived; TakeBody appends n bytes of it.
 	BodyBuffered() int
 	TakeBody(dst []byte, n int) []byte
 	// Trailers are the fields after a body that has been read.
 	Trailers() []request.Field
-	// StopBody makes a ReadBody in another goroutine fail. Once that has returned, BodyLeft is called.
+	// StopBody makes ReadBody in another goroutine fail; BodyLeft is called once it has returned.
 	StopBody()
 	BodyLeft()
-	// SettleBody is called before an own answer to a request whose body has not been read, LeaveBody when the rest of a
-	// body will not be read.
+	// SettleBody precedes an own answer to a request with an unread body; LeaveBody gives up the rest.
 	SettleBody()
 	LeaveBody()
 
-	// Continue tells the client to send its body.
+	// Continue sends 100 Continue.
 	Continue() error
-	// Reply sends an own answer.
 	Reply(status int, fields []request.Field, body []byte) error
-	// Answer begins the service's answer, or passes on an interim one.
+	// Answer begins the service's answer, or relays an interim one.
 	Answer(a *Answer) error
-	// Write sends a piece of the service's answer, as a separate chunk if chunk is set, or buffers it until Flush.
+	// Write buffers a piece of the answer, as a chunk of its own if chunk is set.
 	Write(p []byte, chunk bool) error
 	Flush() error
-	// LastChunk ends the chunks, End the whole answer.
 	LastChunk(t wire.Trailers)
 	End() error
-	// Cut says that the answer can't be ended properly; reset, that the client could otherwise take it for complete.
+	// Cut ends a broken answer; reset: the client could otherwise take it for complete.
 	Cut(reset bool)
-	// Tunnel hands over the connection below the request, once Answer has passed on a 101.
+	// Tunnel hands over the connection after a 101.
 	Tunnel() (nc net.Conn, early []byte)
 
-	// Keeps reports whether the client may send another request after this answer; Unkeep forbids it.
 	Keeps() bool
 	Unkeep()
-	// Gone reports whether the client has left. With uploading, the end of its stream may be that of a body.
+	// Gone reports whether the client has left. With uploading, the end of its stream may be the body's.
 	Gone(now time.Time, uploading bool) bool
-	// Written counts the bytes that were sent to the client.
 	Written() int64
 }
 
-// Answer is the head of a service's answer on its way to the client. It is only valid during the call that it is given to.
+// Answer is the head of a service's answer, valid during the call.
 type Answer struct {
 	x       *Exchange
 	h       *wire.Head
@@ -68,11 +61,10 @@ type Answer struct {
 	framing framing
 }
 
-// Status is the HTTP status; below 200 for an interim answer.
+// Status is the status; below 200 for an interim answer.
 func (a *Answer) Status() int { return a.h.Status }
 
-// AppendFields appends the fields that the client gets, including Content-Length if the length is known, but no
-// connection-specific field. length is -1 if no length is to be sent.
+// AppendFields appends the client's fields, without connection-specific ones. length is -1 if none is sent.
 func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length int64) {
 	h, length := a.h, int64(-1)
 	for i := range h.Fields {
@@ -103,22 +95,19 @@ func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length in
 	return dst, length
 }
 
-// conn is the Client of HTTP/1.
 var _ Client = (*conn)(nil)
 
-// ReadBody implements Client.
 func (c *conn) ReadBody(p []byte) (int, error) {
 	if !c.h.Chunked {
 		return c.Read(p)
 	}
 	n, err := c.dec.Read(c.br, c, p)
-	if err == io.EOF && !c.dec.Done { //nolint:errorlint // bare: the connection ended within the body, which is no end of it
+	if err == io.EOF && !c.dec.Done { //nolint:errorlint // the connection ended within the body
 		err = io.ErrUnexpectedEOF
 	}
 	return n, err
 }
 
-// AwaitBody implements Client.
 func (c *conn) AwaitBody(by time.Time) bool {
 	for !c.bodyReadable() {
 		now := clock()
@@ -130,7 +119,7 @@ func (c *conn) AwaitBody(by time.Time) bool {
 		}
 		c.setReadDeadline(by)
 		_, err := c.br.Peek(c.br.Buffered() + 1)
-		c.readBy = time.Time{} // read sets its own
+		c.readBy = time.Time{} // Read sets its own
 		if isTimeout(err) {
 			return false
 		}
@@ -141,7 +130,7 @@ func (c *conn) AwaitBody(by time.Time) bool {
 	return true
 }
 
-// bodyReadable reports whether ReadBody finds a byte of data without having to wait inside a chunk's framing.
+// bodyReadable reports whether ReadBody finds data without waiting within a chunk's framing.
 func (c *conn) bodyReadable() bool {
 	have := c.br.Buffered()
 	if !c.h.Chunked || c.dec.Left > 0 || have == c.br.Size() {
@@ -154,10 +143,8 @@ func (c *conn) bodyReadable() bool {
 	return bytes.IndexByte(frame, '\n') >= 0
 }
 
-// BodyBuffered implements Client.
 func (c *conn) BodyBuffered() int { return c.br.Buffered() }
 
-// TakeBody implements Client.
 func (c *conn) TakeBody(dst []byte, n int) []byte {
 	p, _ := c.br.Peek(n)
 	dst = append(dst, p...)
@@ -165,17 +152,13 @@ func (c *conn) TakeBody(dst []byte, n int) []byte {
 	return dst
 }
 
-// Trailers implements Client.
 func (c *conn) Trailers() []request.Field { return c.dec.Trailer.Fields }
 
-// StopBody implements Client.
 func (c *conn) StopBody() { _ = c.nc.SetReadDeadline(past) }
 
-// BodyLeft implements Client.
 func (c *conn) BodyLeft() { c.readBy = time.Time{} }
 
-// SettleBody decides, before an own answer, what happens to an unread body: a short one is discarded; for a long one, or
-// one that the client holds back, the connection is given up.
+// SettleBody discards a short body, and gives up the connection for a long or withheld one.
 func (c *conn) SettleBody() {
 	b := &c.x.body
 	waits := c.h.Expect && !c.x.continued
@@ -184,16 +167,13 @@ func (c *conn) SettleBody() {
 	}
 }
 
-// LeaveBody implements Client.
 func (c *conn) LeaveBody() { c.keep, c.linger = false, true }
 
-// Continue implements Client.
 func (c *conn) Continue() error {
 	c.out.buf = append(c.out.buf, "HTTP/1.1 100 Continue\r\n\r\n"...)
 	return c.out.flush()
 }
 
-// Answer implements Client.
 func (c *conn) Answer(a *Answer) error {
 	h := a.h
 	c.out.buf = a.x.appendAnswer(c.out.buf, h, a.o, a.framing)
@@ -215,7 +195,6 @@ func (c *conn) Answer(a *Answer) error {
 	return nil
 }
 
-// Write implements Client.
 func (c *conn) Write(p []byte, chunk bool) error {
 	if !chunk {
 		return c.out.write(p)
@@ -230,22 +209,17 @@ func (c *conn) Write(p []byte, chunk bool) error {
 
 var crlf = []byte("\r\n")
 
-// Flush implements Client.
 func (c *conn) Flush() error { return c.out.flush() }
 
-// LastChunk implements Client.
 func (c *conn) LastChunk(t wire.Trailers) { c.out.buf = wire.AppendLastChunk(c.out.buf, t) }
 
-// End implements Client.
 func (c *conn) End() error { return c.out.flush() }
 
-// Cut implements Client.
 func (c *conn) Cut(reset bool) {
 	c.keep, c.abort = false, true
 	c.reset = c.reset || reset
 }
 
-// Tunnel implements Client.
 func (c *conn) Tunnel() (nc net.Conn, early []byte) {
 	_ = c.nc.SetDeadline(time.Time{})
 	c.readBy, c.out.by = time.Time{}, time.Time{}
@@ -255,16 +229,12 @@ func (c *conn) Tunnel() (nc net.Conn, early []byte) {
 	return c.nc, early
 }
 
-// Keeps implements Client.
 func (c *conn) Keeps() bool { return c.keep }
 
-// Unkeep implements Client.
 func (c *conn) Unkeep() { c.keep = false }
 
-// Gone implements Client.
 func (c *conn) Gone(now time.Time, uploading bool) bool {
 	return c.state.Load() == closed || c.watched.gone(now, c.out.written, uploading, c.cfg.HalfCloseGrace)
 }
 
-// Written implements Client.
 func (c *conn) Written() int64 { return c.out.written }

@@ -15,22 +15,19 @@ import (
 	"antirobot/proxy/h1/wire"
 )
 
-// ClientCAs knows who signs the certificates of a listener's clients: partners and their programs. It can be reloaded. Safe
-// for concurrent use; made by LoadClientCAs.
+// ClientCAs verifies clients' certificates (mutual TLS). Safe for concurrent use; made by LoadClientCAs.
 type ClientCAs struct {
 	pool     atomic.Pointer[x509.CertPool]
-	mark     atomic.Pointer[[]byte] // of the file that the pool is from, and of what is asked; see sessions
+	mark     atomic.Pointer[[]byte] // identifies the file and the settings; see sessions
 	required bool
 }
 
-// maxClientName bounds the name of a certificate, in bytes.
 const maxClientName = 256
 
-// What a client sends beside its own certificate is bounded before any signature is checked: five small certificates of one subject,
-// each of which may have signed all others, would take a hundred checks.
+// Bounds before any signature is checked: five small certificates of one subject could take a hundred checks.
 const (
-	maxBetween   = 6 // certificates, from its own to that of an authority
-	maxOfSubject = 2 // of them: an authority whose key two others have signed
+	maxBetween   = 6 // chain length
+	maxOfSubject = 2 // an authority whose key two others have signed
 )
 
 var (
@@ -39,7 +36,7 @@ var (
 	errLongChain           = errors.New("the client sends more certificates than may lead to an authority")
 )
 
-// LoadClientCAs reads a PEM file. required says that a client without a certificate is not served.
+// LoadClientCAs reads a PEM file. With required, clients without a certificate are not served.
 func LoadClientCAs(file string, required bool) (*ClientCAs, error) {
 	c := &ClientCAs{required: required}
 	commit, err := c.Prepare(file)
@@ -65,11 +62,10 @@ func (c *ClientCAs) Prepare(file string) (commit func(), err error) {
 	return func() { c.pool.Store(pool); c.mark.Store(&mark) }, nil
 }
 
-// Apply makes a listener ask its clients for certificates. One that is given has to be good, required or not. Handshakes
-// that choose the protocol exempt need none: an authority's challenge.
+// Apply makes a listener request certificates. A given one must be valid. Handshakes of protocol exempt need none.
 func (c *ClientCAs) Apply(cfg *tls.Config, exempt string) {
 	cfg.ClientAuth = tls.RequestClientCert
-	cfg.ClientCAs = c.pool.Load() // tells browsers which of their certificates to offer
+	cfg.ClientCAs = c.pool.Load() // hints for browsers
 	c.sessions(cfg)
 	cfg.VerifyConnection = func(state tls.ConnectionState) error {
 		if state.NegotiatedProtocol == exempt {
@@ -79,8 +75,7 @@ func (c *ClientCAs) Apply(cfg *tls.Config, exempt string) {
 	}
 }
 
-// sessions makes a listener resume those sessions alone that began where these authorities were asked for. Others have no certificate, or
-// another authority's: their clients, who may have the right one by now, would be refused without being asked for it.
+// sessions resumes only sessions that began under these authorities: others have no or another certificate.
 func (c *ClientCAs) sessions(cfg *tls.Config) {
 	cfg.WrapSession = func(of tls.ConnectionState, session *tls.SessionState) ([]byte, error) {
 		session.Extra = append(session.Extra, *c.mark.Load())
@@ -95,7 +90,7 @@ func (c *ClientCAs) sessions(cfg *tls.Config) {
 	}
 }
 
-// verify is called in each handshake, those of resumed sessions included, so that a reload holds for them as well.
+// verify is also called for resumed sessions, so that a reload holds for them.
 func (c *ClientCAs) verify(chain []*x509.Certificate, at time.Time) error {
 	if len(chain) == 0 {
 		if c.required {
@@ -124,7 +119,7 @@ func (c *ClientCAs) verify(chain []*x509.Certificate, at time.Time) error {
 	return nil
 }
 
-// ClientName is what the client's certificate calls its owner, once a handshake has verified it; nil if there is none.
+// ClientName is the verified name of the client's certificate; nil: none.
 func ClientName(state *tls.ConnectionState) []byte {
 	if len(state.PeerCertificates) == 0 {
 		return nil
@@ -132,8 +127,7 @@ func ClientName(state *tls.ConnectionState) []byte {
 	return clientName(state.PeerCertificates[0])
 }
 
-// clientName is what a certificate calls its owner: its first DNS name, or else its first URI, or else its common name; nil
-// if that can't be told in a header field.
+// clientName is the first DNS name, URI or the common name; nil: none, or unfit for a header field.
 func clientName(cert *x509.Certificate) []byte {
 	name := cert.Subject.CommonName
 	switch {

@@ -94,13 +94,15 @@ func TestClientCertificates(t *testing.T) {
 		}})
 		sessions := tls.NewLRUClientSessionCache(1)
 		ask := func(own []tls.Certificate, protocols ...string) string {
-			c, err := tls.Dial("tcp", g.addr, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true, NextProtos: protocols, ClientSessionCache: sessions, //nolint:gosec // a test
+			c, err := tls.Dial("tcp", g.addr, &tls.Config{
+				ServerName: "a.test", InsecureSkipVerify: true, NextProtos: protocols, ClientSessionCache: sessions,
 				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // whoever is asked for
 					if own == nil {
 						return new(tls.Certificate), nil
 					}
 					return &own[0], nil
-				}})
+				},
+			})
 			if err != nil {
 				return "no"
 			}

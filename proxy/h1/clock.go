@@ -4,6 +4,5 @@ import "time"
 
 var began = time.Now()
 
-// clock is time.Now for deadlines and durations: it reads one clock of the system instead of two, and does not follow one that is
-// set. A request reads it half a dozen times.
+// clock is time.Now for deadlines and durations: it reads only the monotonic clock, several times per request.
 func clock() time.Time { return began.Add(time.Since(began)) }

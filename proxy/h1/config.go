@@ -8,35 +8,36 @@ import (
 	"antirobot/proxy/h1/wire"
 )
 
-// Config limits what one client may cost. The zero value is not usable: start with DefaultConfig. All sizes are bytes.
+// Config limits the cost of one client. The zero value is not usable: start with DefaultConfig. Sizes are bytes; a
+// limit of 0 is none. Fields without a key are constants that tests vary.
 type Config struct {
-	MaxHeaderBytes  int64  `mapstructure:"max_header_bytes"`  // request or answer line, fields and empty line; more: 431, of a service: 502
-	MaxHeaderFields int    `mapstructure:"-"`                 // fields of one head, and of one trailer section
-	MaxTargetBytes  int64  `mapstructure:"max_target_bytes"`  // the request target; more: 414
-	HighBytes       string `mapstructure:"target_high_bytes"` // of 0x80 and above in a target: pass, encode or refuse (400)
-	MaxBodyBytes    int64  `mapstructure:"max_body_bytes"`    // of a request; more: 413; 0: no limit
-	MaxBodiesBytes  int64  `mapstructure:"max_bodies_bytes"`  // of memory that the bodies of all requests under way hold; more: 503; 0: no limit
+	MaxHeaderBytes  int64  `mapstructure:"max_header_bytes"`  // of a head; beyond: 431, of a service: 502
+	MaxHeaderFields int    `mapstructure:"-"`                 // of one head, or trailer section
+	MaxTargetBytes  int64  `mapstructure:"max_target_bytes"`  // beyond: 414
+	HighBytes       string `mapstructure:"target_high_bytes"` // bytes from 0x80: pass, encode or refuse (400)
+	MaxBodyBytes    int64  `mapstructure:"max_body_bytes"`    // of a request; beyond: 413
+	MaxBodiesBytes  int64  `mapstructure:"max_bodies_bytes"`  // memory of all bodies; beyond: 503
 
-	HeaderTimeout   time.Duration `mapstructure:"header_timeout"`     // from the first byte of a head to its last, and to the first byte on a new connection, TLS handshake included
-	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`       // between two requests
-	ReadTimeout     time.Duration `mapstructure:"read_timeout"`       // between two pieces of a request body; rolls
-	WriteTimeout    time.Duration `mapstructure:"write_timeout"`      // for one piece (at most 32 KiB) of an answer; rolls
-	MinBodyRate     int64         `mapstructure:"min_body_rate"`      // bytes a second of a request body, on average after its first ten seconds; 0: no limit
-	ContinueTimeout time.Duration `mapstructure:"-"`                  // how long a service may leave Expect: 100-continue without an answer before the gateway answers it
-	HalfCloseGrace  time.Duration `mapstructure:"-"`                  // how long a service may work for a client that has ended its side before that counts as having left
-	LingerTimeout   time.Duration `mapstructure:"-"`                  // how long what a client still sends is thrown away after the last answer, so that it can read that answer
-	LingerBytes     int64         `mapstructure:"-"`                  // and how much of it
-	MaxDrainBytes   int64         `mapstructure:"-"`                  // an unread body up to this length is read and thrown away to keep its connection
-	MaxConns        int           `mapstructure:"max_conns"`          // open client connections; 0: no limit
-	MaxConnsPerAddr int           `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
+	HeaderTimeout   time.Duration `mapstructure:"header_timeout"` // first to last byte of a head; of a new connection with its handshake
+	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`   // between two requests
+	ReadTimeout     time.Duration `mapstructure:"read_timeout"`   // between two pieces of a request body; rolls
+	WriteTimeout    time.Duration `mapstructure:"write_timeout"`  // for a piece of at most 32 KiB; rolls
+	MinBodyRate     int64         `mapstructure:"min_body_rate"`  // bytes a second, averaged after ten seconds
+	ContinueTimeout time.Duration `mapstructure:"-"`              // of a service that leaves Expect: 100-continue open
+	HalfCloseGrace  time.Duration `mapstructure:"-"`              // until a half-closed client counts as gone
+	LingerTimeout   time.Duration `mapstructure:"-"`              // discarding input after the last answer, so that the client can read it
+	LingerBytes     int64         `mapstructure:"-"`
+	MaxDrainBytes   int64         `mapstructure:"-"` // an unread body up to this length is discarded to keep the connection
+	MaxConns        int           `mapstructure:"max_conns"`
+	MaxConnsPerAddr int           `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, except balancers
 
-	// TLS handshakes a second, on average over ten seconds, per IPv4 address or IPv6 /64, and ten times as many per /48; more are not
-	// answered. Trusted balancers are exempt; 0: no limit.
+	// MaxHandshakeRate is TLS handshakes a second, averaged over ten, per IPv4 address or IPv6 /64, tenfold per /48,
+	// except balancers.
 	MaxHandshakeRate int `mapstructure:"max_handshake_rate"`
 
-	MaxRequests        int `mapstructure:"max_requests"`          // at once over HTTP/2 and HTTP/3; 0: no limit
-	MaxRequestsPerAddr int `mapstructure:"max_requests_per_addr"` // of them, per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
-	MaxRequestsPerConn int `mapstructure:"max_requests_per_conn"` // then the connection is closed; 0: no limit
+	MaxRequests        int `mapstructure:"max_requests"`          // in flight over HTTP/2 and HTTP/3
+	MaxRequestsPerAddr int `mapstructure:"max_requests_per_addr"` // of them, per IPv4 address or IPv6 /64, except balancers
+	MaxRequestsPerConn int `mapstructure:"max_requests_per_conn"`
 }
 
 // DefaultConfig suits a public site.

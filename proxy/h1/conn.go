@@ -14,61 +14,59 @@ import (
 	"antirobot/proxy/h1/wire"
 )
 
-// The states of a connection that Shutdown distinguishes.
 const (
-	idle int32 = iota // waits for the first byte of a request: may be closed at any time
+	idle int32 = iota // between requests: may be closed at any time
 	active
 	closed
 )
 
 const (
-	readerSize = 4 << 10  // of a client's reader: also what an idle connection costs
-	outSize    = 16 << 10 // up to this size an answer's pieces are joined by copying, beyond it by writev
-	keptHead   = 16 << 10 // a larger buffer for heads is not kept with the connection
+	readerSize = 4 << 10  // the cost of an idle connection
+	outSize    = 16 << 10 // larger answers use writev
+	keptHead   = 16 << 10 // larger buffers are not kept
 )
 
-// outBuffers are lent to connections while they answer, so that idle connections cost little.
+// outBuffers are lent while a connection answers, so that idle ones cost little.
 var outBuffers = sync.Pool{New: func() any { b := make([]byte, 0, outSize+1024); return &b }}
 
-// past is a deadline that has always passed.
 var past = time.Unix(1, 0)
 
-// conn is one client connection. One goroutine serves it; while a body is uploaded, a second one (upload.go) reads from
-// it. It is reused for other connections.
+// conn is one client connection, served by one goroutine; during an upload a second one reads (upload.go). It is
+// reused.
 type conn struct {
 	srv  *Server
 	cfg  *Config
 	opts *ListenerOptions
 
-	sock  net.Conn // the socket
-	nc    net.Conn // sock, or TLS over it
+	sock  net.Conn
+	nc    net.Conn // or TLS over it
 	br    *bufio.Reader
 	state atomic.Int32
 
 	id       uint64
 	requests uint64
-	peer     netip.Addr // the client
-	trusted  bool       // the socket's peer is a balancer
-	counted  bool       // in srv.perAddr, under counts
+	peer     netip.Addr
+	trusted  bool // a balancer holds the socket
+	counted  bool // in srv.perAddr, under counts
 	counts   netip.Addr
-	ja4      []byte        // of the TLS handshake; nil without
-	client   []byte        // name of the client's certificate; nil without
-	behind   time.Duration // of its answers, see paced; 0: not known
+	ja4      []byte        // nil: none
+	client   []byte        // from its certificate; nil: none
+	behind   time.Duration // see hello.Paced
 
-	readBy time.Time // the read deadline that is set
-	headBy time.Time // zero unless a head is awaited
-	inBody bool      // fill and read work with the rolling deadline of bodies
+	readBy time.Time // the deadline that is set
+	headBy time.Time // of the head; zero: none awaited
+	inBody bool      // reads have the rolling deadline of bodies
 
-	keep    bool // the connection may carry another request
-	linger  bool // the client may still be sending: let it read the answer before the socket is closed
-	abort   bool // the answer was cut short: close without a clean end
-	reset   bool // and so that the client can't take it for the end
+	keep    bool // another request may follow
+	linger  bool // let the client read the answer before closing
+	abort   bool // close without a clean end
+	reset   bool // with a TCP reset
 	out     output
 	watched watch
 	pump    pump
 
 	h   wire.Head
-	dec wire.Chunks // of the request's body
+	dec wire.Chunks
 	x   Exchange
 }
 
@@ -82,7 +80,6 @@ func newConn(s *Server) *conn {
 	return c
 }
 
-// begin takes over an accepted socket.
 func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *ListenerOptions) {
 	c.opts, c.sock, c.nc = o, nc, nc
 	c.id = c.srv.lastID.Add(1)
@@ -96,7 +93,6 @@ func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *Lis
 	c.state.Store(idle)
 }
 
-// end forgets the socket.
 func (c *conn) end() {
 	c.br.Reset(nil)
 	c.sock, c.nc, c.opts = nil, nil, nil
@@ -105,20 +101,18 @@ func (c *conn) end() {
 	c.h.Raw = c.h.Raw[:0]
 }
 
-// closeIfIdle is for Shutdown.
 func (c *conn) closeIfIdle() {
 	if c.state.CompareAndSwap(idle, closed) {
 		_ = c.sock.Close()
 	}
 }
 
-// cut is called when Shutdown runs out of patience, which closes the socket.
+// cut is for Shutdown, which closes the socket.
 func (c *conn) cut() net.Conn {
 	c.state.Store(closed)
 	return c.sock
 }
 
-// serve is the life of a connection.
 func (c *conn) serve() {
 	c.cfg = c.srv.cfg.Load()
 	if g := (greeter{c}); !g.greet() {
@@ -133,7 +127,7 @@ func (c *conn) serve() {
 		c.cfg = c.srv.cfg.Load()
 		pumped := c.nc == c.sock && c.pump.rc != nil && c.br.Buffered() == 0
 		if pumped && !c.pump.run() {
-			_ = c.nc.Close() // nothing is due, or the client has left
+			_ = c.nc.Close() // shutting down, or the client has left
 			return
 		}
 		if !c.keep {
@@ -159,7 +153,7 @@ func (c *conn) serve() {
 	c.out.close()
 }
 
-// await waits for the first byte of a request. It skips one empty line, which some clients send after a body.
+// await waits for the first byte of a request, and skips one empty line, which some clients send after a body.
 func (c *conn) await() bool {
 	c.headBy, c.inBody = time.Time{}, false
 	for skipped := false; ; skipped = true {
@@ -186,14 +180,13 @@ func (c *conn) await() bool {
 	}
 }
 
-// armIdle prepares the wait for a request: either the whole wait, or until the next look is due. It returns false if the
-// server is shutting down.
+// armIdle prepares the wait for a request, for the whole wait or until lookAgain. It returns false during shutdown.
 func (c *conn) armIdle(lazy bool) bool {
 	timeout := c.cfg.IdleTimeout
 	if c.requests == 0 {
 		timeout = c.cfg.HeaderTimeout
 	}
-	least := timeout - timeout/8 // a slightly shorter deadline saves setting it anew for every request
+	least := timeout - timeout/8 // reusing a slightly earlier deadline saves a call
 	if lazy {
 		timeout = min(timeout, lookAgain)
 		least = timeout / 3
@@ -219,12 +212,11 @@ func (c *conn) awaitByte() bool {
 	return true
 }
 
-// readRequest reads and parses one head.
 func (c *conn) readRequest() error {
 	c.h.Reset()
 	first, _ := c.br.Peek(1)
 	if !wire.StartsToken(first[0]) {
-		return wire.BadLine // not HTTP: answer without waiting for the end of a head
+		return wire.BadLine // answer without waiting for the end of a head
 	}
 	var err error
 	c.h.Raw, err = wire.ReadHead(c.br, c, c.h.Raw[:0], wire.LineRules{Max: int(c.cfg.MaxHeaderBytes)})
@@ -237,7 +229,6 @@ func (c *conn) readRequest() error {
 	return c.h.TreatHigh(c.cfg.HighBytes, c.cfg.MaxTargetBytes)
 }
 
-// exchange serves one request that has been read.
 func (c *conn) exchange() {
 	c.requests++
 	x := &c.x
@@ -252,7 +243,6 @@ func (c *conn) exchange() {
 	x.finish()
 }
 
-// finish leaves the connection ready for the next request, or for closing.
 func (c *conn) finish() {
 	x := &c.x
 	if x.gone {
@@ -265,7 +255,7 @@ func (c *conn) finish() {
 		buf := streamBuffers.Get().(*streamBuffer)
 		_, err := x.body.read(buf[:])
 		streamBuffers.Put(buf)
-		if err != nil && err != io.EOF { //nolint:errorlint // body.read returns it bare
+		if err != nil && err != io.EOF { //nolint:errorlint // bare
 			c.LeaveBody()
 		}
 	}
@@ -274,7 +264,6 @@ func (c *conn) finish() {
 	}
 }
 
-// fill and read make conn the source of requests and their bodies.
 func (c *conn) Fill() error {
 	if err := c.armRead(); err != nil {
 		return err
@@ -292,7 +281,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return c.br.Read(p)
 }
 
-// armRead sets the deadline of a read that may block: for a head one deadline for the whole, for a body a rolling one.
+// armRead sets one deadline for a head, a rolling one for a body.
 func (c *conn) armRead() error {
 	if !c.inBody {
 		if c.headBy.IsZero() {
@@ -308,7 +297,7 @@ func (c *conn) armRead() error {
 	if left := c.readBy.Sub(now); left > timeout || left < timeout-timeout/8 {
 		c.setReadDeadline(now.Add(timeout))
 	}
-	if c.x.upload.stop.Load() { // after the deadline: whoever stops the upload sets the flag first
+	if c.x.upload.stop.Load() { // after the deadline: the stopper sets the flag first
 		return errStopped
 	}
 	return nil

@@ -7,23 +7,23 @@ import (
 	"antirobot/proxy/upstream"
 )
 
-// Reasons why Forward or ReadBody failed. Test with errors.Is; Status returns the matching status.
+// Errors of Forward and ReadBody. Status returns their statuses.
 var (
-	errNoUpstream      = errors.New("no upstream")                      // none could be reached, or all are busy
-	errUpstreamTimeout = errors.New("upstream did not answer in time")  // no head, or a body that stopped coming
-	errUpstreamClosed  = errors.New("upstream closed the connection")   // before or within its answer
-	ErrBodyTooLarge    = errors.New("request body too large")           // beyond a limit
-	errBodiesBusy      = errors.New("bodies hold too much memory")      // in total
-	ErrBadBody         = errors.New("request body is no valid chunked") // its framing is broken
+	errNoUpstream      = errors.New("no upstream")                     // unreachable, or all busy
+	errUpstreamTimeout = errors.New("upstream did not answer in time") // no head, or a stalled body
+	errUpstreamClosed  = errors.New("upstream closed the connection")  // before or within its answer
+	ErrBodyTooLarge    = errors.New("request body too large")
+	errBodiesBusy      = errors.New("bodies hold too much memory")
+	ErrBadBody         = errors.New("request body is no valid chunked")
 	ErrBodyLate        = errors.New("request body is not there yet")
 	errBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
-	ErrClientGone      = errors.New("client left")                       // nobody is left to answer
-	errRevoked         = errors.New("visitor may not read on")           // ForwardOptions.GoOn said so
-	errAnswered        = errors.New("request is answered already")       // Reply or Forward after an answer began
-	errBadField        = errors.New("header field is not valid HTTP")    // given by the handler
+	ErrClientGone      = errors.New("client left")
+	errRevoked         = errors.New("visitor may not read on") // by ForwardOptions.GoOn
+	errAnswered        = errors.New("request is answered already")
+	errBadField        = errors.New("header field is not valid HTTP") // by the handler
 )
 
-// Status is the HTTP status that reports err to a client; 0 if there is nobody to tell or the answer has begun.
+// Status is the HTTP status for err; 0: the client is gone, or the answer has begun.
 func Status(err error) int {
 	for _, m := range []struct {
 		err    error
@@ -49,7 +49,7 @@ func Status(err error) int {
 	return 500
 }
 
-// spares reports whether an exchange ended for a reason that is none of the service's.
+// spares reports whether the service is not at fault.
 func spares(err error) bool {
 	for _, of := range []error{ErrClientGone, errRevoked, ErrBodyTooLarge, ErrBadBody, errBodyTimeout} {
 		if errors.Is(err, of) {

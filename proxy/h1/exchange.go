@@ -13,48 +13,45 @@ import (
 	"antirobot/request"
 )
 
-// errStopped ends the reading of a body that is no longer wanted.
 var errStopped = errors.New("upload stopped")
 
-// keptBody is the largest ReadBody buffer that is kept with the connection.
 const keptBody = firstBody
 
-// Exchange is one request and its answer. It belongs to the handler until ServeExchange returns, is used by one
-// goroutine, and is reused afterwards: nothing of it may be kept.
+// Exchange is one request and its answer. The handler owns it until ServeExchange returns; it is used by one goroutine
+// and reused.
 type Exchange struct {
-	View request.View // all bytes are borrowed until ServeExchange returns
+	View request.View // borrowed until ServeExchange returns
 
 	client   Client
-	c        *conn      // the client, if it speaks HTTP/1
-	h        *wire.Head // of the request
+	c        *conn // nil unless HTTP/1
+	h        *wire.Head
 	cfg      *Config
 	m        *serverMetrics
 	log      *zerolog.Logger
 	hostName []byte
 	body     body
 	answer   Answer
-	pre      []byte        // what ReadBody has read
-	bodies   *atomic.Int64 // bytes that the bodies of all requests hold
-	held     int64         // of them by this one
+	pre      []byte        // read by ReadBody
+	bodies   *atomic.Int64 // held by all requests, bytes
+	held     int64         // by this one
 	leg      leg
 	upload   upload
-	reqHead  []byte       // the head for the service
-	rewriter Rewriter     // of the answer's body, while it is relayed; nil: none
-	goOn     func() bool  // ForwardOptions.GoOn
-	copy     func([]byte) // ForwardOptions.Copy
-	lookBy   time.Time    // when it is asked next; zero: the answer has not begun
+	reqHead  []byte   // for the service
+	rewriter Rewriter // while the answer's body is relayed; nil: none
+	goOn     func() bool
+	copy     func([]byte)
+	lookBy   time.Time // next call of goOn; zero: the answer has not begun
 
-	answered  bool            // the final answer has begun
-	gone      bool            // the client has left
-	continued bool            // 100 has been sent to the client
-	fallback  int             // the status if the handler returns without an answer
-	method    []byte          // of the request that the service gets
-	altSvc    []byte          // Origin.AltSvc
-	own       []request.Field // of an own answer that says it
-	tunnelled int64           // bytes that a tunnel brought the client
+	answered  bool
+	gone      bool
+	continued bool   // 100 has been sent
+	fallback  int    // status if the handler returns without an answer
+	method    []byte // for the service
+	altSvc    []byte
+	own       []request.Field // fields of an own answer with Alt-Svc
+	tunnelled int64           // bytes to the client
 }
 
-// bind makes x the exchange of one client after another; s is what they all share.
 func (x *Exchange) bind(s *Server, client Client, h *wire.Head) {
 	x.client, x.h, x.m, x.log, x.bodies = client, h, s.m, &s.log, &s.m.bodies
 	x.leg.x, x.upload.x, x.body.x, x.answer.x = x, x, x, x
@@ -62,7 +59,6 @@ func (x *Exchange) bind(s *Server, client Client, h *wire.Head) {
 	x.upload.done = make(chan struct{}, 1)
 }
 
-// start prepares x for the request whose head is in x.h.
 func (x *Exchange) start(cfg *Config, from Origin) {
 	h := x.h
 	x.cfg = cfg
@@ -89,12 +85,12 @@ func (x *Exchange) start(cfg *Config, from Origin) {
 // Answered reports whether an answer has begun, so that Reply and Forward would fail.
 func (x *Exchange) Answered() bool { return x.answered }
 
-// ReadBody reads the whole body into memory and returns it, valid until ServeExchange returns. It sends 100 Continue to a
-// client that waits for it. Beyond limit bytes it fails with ErrBodyTooLarge. Forward still forwards a body unchanged that
-// was read wholly or partly. Other errors: errBodiesBusy, ErrBadBody, errBodyTimeout, ErrClientGone.
+// ReadBody returns the whole body, valid until ServeExchange returns. It sends 100 Continue if expected. Forward still
+// sends a body that was read wholly or partly. Errors: ErrBodyTooLarge (beyond limit bytes), errBodiesBusy, ErrBadBody,
+// errBodyTimeout, ErrClientGone.
 func (x *Exchange) ReadBody(limit int64) ([]byte, error) { return x.ReadBodyBy(limit, time.Time{}) }
 
-// ReadBodyBy is ReadBody with a deadline, after which it fails with ErrBodyLate; the body can still be read and forwarded.
+// ReadBodyBy is ReadBody with a deadline, after which it fails with ErrBodyLate; the body can still be read.
 func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 	if x.body.err != nil {
 		return nil, x.body.err
@@ -120,7 +116,7 @@ func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 		room := x.pre[len(x.pre):cap(x.pre)]
 		n, err := x.body.read(room)
 		x.pre = x.pre[:len(x.pre)+n]
-		if err == io.EOF { //nolint:errorlint // body.read returns it bare
+		if err == io.EOF { //nolint:errorlint // bare
 			break
 		}
 		if err != nil {
@@ -133,10 +129,9 @@ func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 	return x.pre, nil
 }
 
-// firstBody is the first allocation for a body, in bytes: it grows as data arrives, whatever length was announced.
+// firstBody is the first allocation for a body, whatever length was announced.
 const firstBody = 4 << 10
 
-// growBody makes room for more of the body, doubling each time.
 func (x *Exchange) growBody() bool {
 	if len(x.pre) < cap(x.pre) {
 		return true
@@ -154,7 +149,7 @@ func (x *Exchange) growBody() bool {
 	return true
 }
 
-// hold counts n bytes as held by this request's body, unless the total of all requests would exceed its bound.
+// hold counts n bytes as held by this request's body, unless all requests exceed their bound.
 func (x *Exchange) hold(n int) bool {
 	more := int64(n) - x.held
 	if more <= 0 {
@@ -170,7 +165,6 @@ func (x *Exchange) hold(n int) bool {
 	return true
 }
 
-// sendContinue sends 100 Continue, once, to a client that waits for it.
 func (x *Exchange) sendContinue() error {
 	if !x.h.Expect || x.continued {
 		return nil
@@ -181,9 +175,8 @@ func (x *Exchange) sendContinue() error {
 	return err
 }
 
-// Reply sends an answer of the gateway's own: fields as given, and what the message needs (Date unless given,
-// Content-Length, Connection). The body is left out for HEAD and for statuses without one. It may be called once, and
-// not after Forward began an answer: errAnswered. A field that is not valid HTTP gives errBadField, and nothing is sent.
+// Reply sends an own answer once: fields, Date unless given, Content-Length and Connection. HEAD and some statuses get
+// no body. After Forward began an answer it fails with errAnswered, for invalid fields with errBadField.
 func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error {
 	if x.answered {
 		return errAnswered
@@ -207,18 +200,15 @@ func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error 
 
 var altSvcName = []byte("Alt-Svc")
 
-// withheld reports whether the client does not get a field of the service's answer.
 func (x *Exchange) withheld(o *ForwardOptions, name []byte) bool {
 	return o.DropAnswer != nil && o.DropAnswer(name) || x.altSvc != nil && request.EqualFold(name, "Alt-Svc")
 }
 
-// passAnswer gives the client the head of the service's answer.
 func (x *Exchange) passAnswer(o *ForwardOptions, fr framing) error {
 	x.answer.h, x.answer.o, x.answer.framing = &x.leg.h, o, fr
 	return x.client.Answer(&x.answer)
 }
 
-// finish forgets the request.
 func (x *Exchange) finish() {
 	if cap(x.pre) > keptBody {
 		x.pre = nil
@@ -233,7 +223,6 @@ func (x *Exchange) finish() {
 	x.answer.h, x.answer.o = nil, nil
 }
 
-// afterPanic cleans up after a handler that panicked.
 func (x *Exchange) afterPanic() {
 	if x.leg.up != nil {
 		x.upload.halt()
@@ -243,7 +232,7 @@ func (x *Exchange) afterPanic() {
 	if x.answered {
 		x.client.Cut(true)
 	}
-	x.body.err = errStopped // the rest of the body is ignored
+	x.body.err = errStopped // the rest is ignored
 }
 
 func validFields(fields []request.Field) bool {

@@ -13,76 +13,73 @@ import (
 	"antirobot/request"
 )
 
-// ForwardOptions say what differs between the client's request and the service's, and between the service's answer and
-// the client's. All slices are borrowed for the call.
+// ForwardOptions say what Forward changes. Slices are borrowed for the call.
 type ForwardOptions struct {
-	SetFields   []request.Field        // replace the client's fields of these names, '_' read as '-'
-	Drop        func(name []byte) bool // client's fields that are not passed on
-	DropCookies []string               // cookies that are removed from the Cookie fields
-	Host        []byte                 // sent instead of the client's Host
+	SetFields   []request.Field        // replace the client's, '_' read as '-'
+	Drop        func(name []byte) bool // reports client's fields that are not forwarded
+	DropCookies []string               // removed from Cookie fields
+	Host        []byte                 // replaces the client's
 
-	AddAnswer  []request.Field        // added to the service's answer
-	AddPrivate []request.Field        // also added, unless a shared cache may keep the answer
-	DropAnswer func(name []byte) bool // service's fields that are not passed on
-	Read       string                 // a field of the service's answer whose value Result has, passed on or not; empty: none
+	AddAnswer  []request.Field
+	AddPrivate []request.Field        // unless a shared cache may keep the answer
+	DropAnswer func(name []byte) bool // reports service's fields that are not forwarded
+	Read       string                 // a field of the answer for Result
 
-	// HoldField names a field of the service's answer, and Hold says of its value whether the answer is withheld: then nothing
-	// of it is sent, Forward returns with Result.Held, and the handler may Reply. Empty: none is.
+	// HoldField names a field of the answer whose value Hold may withhold the answer for: nothing is sent, Result.Held
+	// is set, and the handler may Reply. Empty: none.
 	HoldField string
 	Hold      func(value []byte) bool
-	// HoldHead says the same of an answer's head; nil: none is withheld for it.
+	// HoldHead does the same for the whole head; nil: none is withheld.
 	HoldHead func(status int, fields []request.Field) bool
 
-	// Head is called when the head of the final answer is there, before anything of it is sent; nil: nothing is. It is not called
-	// for an answer that is withheld or becomes a tunnel. What Result has then is status, times and what the head says.
+	// Head is called before the final answer is sent, unless it is withheld or opens a tunnel; nil: none. Result has
+	// status, times and the head's values.
 	Head func(r Result)
 
-	// GoOn is asked every few seconds while an answer is relayed, and in a tunnel that moves; false cuts it, with errRevoked. In a
-	// tunnel any goroutine asks, but one at a time. Nil: answers go on.
+	// GoOn is asked every few seconds during an answer or tunnel; false cuts it with errRevoked. In a tunnel any
+	// goroutine asks, one at a time. Nil: never.
 	GoOn func() bool
 
-	Rewrite Rewriter // makes another answer of the final one; nil: it stays as it is
+	Rewrite Rewriter // of the final answer; nil: none
 
-	// Copy gets the pieces of the final answer's body, without its framing, as they are passed on; each is valid during the call.
-	// A body that Rewrite makes is not copied. Nil: nothing is.
+	// Copy gets the pieces of the final answer's body, valid during the call, unless Rewrite makes it. Nil: none.
 	Copy func(piece []byte)
 
-	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
+	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: none
 
-	HeadTimeout   time.Duration // until the answer's head, after the request was sent; 0: the Group's response_timeout
-	StreamTimeout time.Duration // between two pieces of a body; 0: the Group's stream_idle_timeout
-	TunnelTimeout time.Duration // of a tunnel without a byte either way; 0: the Group's tunnel_idle_timeout
+	HeadTimeout   time.Duration // to the answer's head; 0: the Group's
+	StreamTimeout time.Duration // between pieces of a body; 0: the Group's
+	TunnelTimeout time.Duration // of a silent tunnel; 0: the Group's
 
-	Replay *Request // sent in place of the client's request
+	Replay *Request // instead of the client's request
 }
 
-// Request is a request made by the handler, such as a form that was kept while its sender solved a captcha.
+// Request is a request made by the handler.
 type Request struct {
 	Method, Target []byte
 	Fields         []request.Field // without Host and framing
 	Body           []byte          // nil: none
 }
 
-// Result describes the outcome of a forwarded request.
+// Result describes a forwarded request.
 type Result struct {
-	Status      int           // of the final answer; 0 if there was none
-	BytesIn     int64         // body bytes read from the client
-	BytesOut    int64         // bytes sent to the client, heads included
-	HeadAt      time.Duration // from the call to the answer's head
-	Waited      time.Duration // of that, since the client sent the last of its body
-	Took        time.Duration // from the call to its end
-	Addr        string        // of the upstream
-	Reused      bool          // on a connection that had been used before
+	Status      int           // of the final answer; 0: none
+	BytesIn     int64         // of the body
+	BytesOut    int64         // with heads
+	HeadAt      time.Duration // from the call to the head
+	Waited      time.Duration // of that, since the end of the upload
+	Took        time.Duration
+	Addr        string
+	Reused      bool
 	Retried     bool
 	Upgraded    bool
-	Length      int64  // of the body, as the answer's head says; -1: it does not
-	Held        bool   // the answer was withheld; see ForwardOptions.Hold
+	Length      int64  // of the body; -1: not announced
+	Held        bool   // withheld
 	ContentType []byte // borrowed until ServeExchange returns
-	Read        []byte // the value of the field ForwardOptions.Read, borrowed as long
+	Read        []byte // of ForwardOptions.Read, borrowed as long
 }
 
-// begins records that the answer's head is there: the call began at start, and the body last went on at sent, if it had to be
-// waited for.
+// begins notes the head: the call began at start, the body last moved at sent.
 func (r *Result) begins(start, sent time.Time) {
 	r.HeadAt = clock().Sub(start)
 	r.Waited = r.HeadAt
@@ -91,13 +88,10 @@ func (r *Result) begins(start, sent time.Time) {
 	}
 }
 
-// maxInterim bounds the 1xx answers before a final one.
 const maxInterim = 64
 
-// Forward sends the request to g and relays the answer. It returns when the answer, or a tunnel, has ended. On an error
-// with Answered() false nothing has been sent, and the handler may Reply with Status(err). Errors: errNoUpstream,
-// errUpstreamTimeout, errUpstreamClosed, errBadResponse, ErrBodyTooLarge, errBodiesBusy, ErrBadBody, errBodyTimeout, ErrClientGone,
-// errAnswered, errBadField, errRevoked.
+// Forward sends the request to g and relays the answer, until it or a tunnel ends. On an error with Answered() false
+// the handler may Reply with Status(err).
 func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error) {
 	var res Result
 	start := clock()
@@ -149,7 +143,6 @@ func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, st
 	}
 }
 
-// forwardable checks what can be checked before anything is sent.
 func (x *Exchange) forwardable(o *ForwardOptions) error {
 	if x.answered {
 		return errAnswered
@@ -186,7 +179,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	return nil
 }
 
-// lastHop answers OPTIONS and TRACE whose Max-Forwards is used up, as RFC 9110 section 7.6.2 demands.
+// lastHop answers OPTIONS and TRACE with Max-Forwards 0 (RFC 9110 section 7.6.2).
 func (x *Exchange) lastHop() (done bool, err error) {
 	if x.h.MaxForwards != 0 {
 		return false, nil
@@ -198,7 +191,7 @@ func (x *Exchange) lastHop() (done bool, err error) {
 	return false, nil
 }
 
-// attempt tries one connection. again reports that nothing has happened that a second attempt could do twice.
+// attempt tries one connection; again: a retry can't do anything twice.
 func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOptions, res *Result, start time.Time) (again bool, err error) {
 	l := &x.leg
 	l.begin(up, orDefault(o.HeadTimeout, gc.ResponseTimeout))
@@ -245,15 +238,15 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 			err = x.relay(o)
 		}
 	}
-	stale := !l.got && (err == io.EOF || errors.Is(err, errUpstreamClosed)) //nolint:errorlint // leg returns it bare
+	stale := !l.got && (err == io.EOF || errors.Is(err, errUpstreamClosed)) //nolint:errorlint // bare
 	x.conclude(err, o.Replay != nil)
-	if err == io.EOF { //nolint:errorlint // leg returns it bare
+	if err == io.EOF { //nolint:errorlint // bare
 		err = errUpstreamClosed
 	}
 	return err != nil && stale && mayRetry && wire.Idempotent(x.method), err
 }
 
-// private returns what is added to the service's answer for its visitor alone, and what is said of that to caches that guess.
+// private returns fields for the visitor alone, and what heuristic caches are told.
 func (o *ForwardOptions) private(h *wire.Head) (add, said []request.Field) {
 	if len(o.AddPrivate) == 0 || h.Sharable() {
 		return nil, nil
@@ -264,14 +257,12 @@ func (o *ForwardOptions) private(h *wire.Head) (add, said []request.Field) {
 	return o.AddPrivate, said
 }
 
-// begin calls Head.
 func (o *ForwardOptions) begin(res *Result) {
 	if o.Head != nil {
 		o.Head(*res)
 	}
 }
 
-// note copies what the handler wants to know of an answer's head.
 func note(h *wire.Head, o *ForwardOptions, res *Result) {
 	is := func(f *request.Field, name string) bool {
 		return len(f.Name) == len(name) && request.EqualFold(f.Name, name)
@@ -299,7 +290,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// appendToSend builds reqHead: the head and whatever has arrived of the body, so that short requests take one write.
+// appendToSend appends what has arrived of the body, so that short requests take one write.
 func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) {
 	if r := o.Replay; r != nil {
 		x.reqHead = append(x.appendReplay(x.reqHead[:0], o, addr), r.Body...)
@@ -326,7 +317,6 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 	return !b.chunked && b.done && len(x.pre) == 0
 }
 
-// takeBuffered moves the buffered part of a body of known length into pre.
 func (x *Exchange) takeBuffered() {
 	b := &x.body
 	x.pre = x.client.TakeBody(x.pre, int(b.left))
@@ -334,7 +324,7 @@ func (x *Exchange) takeBuffered() {
 	b.left, b.done = 0, true
 }
 
-// awaitAnswer reads heads until the final one, or a 101 that was asked for, and passes interim ones on.
+// awaitAnswer relays interim answers until the final one, or an expected 101.
 func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 	l := &x.leg
 	for range maxInterim {
@@ -364,7 +354,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 	return fmt.Errorf("%w: too many interim answers", wire.ErrBadResponse)
 }
 
-// conclude returns the service's connection to the pool, or closes it, and decides what that means for the client's.
+// conclude returns or closes the service's connection, and settles the client's.
 func (x *Exchange) conclude(err error, replayed bool) {
 	l := &x.leg
 	x.upload.settle(err == nil && x.client.Keeps() && l.h.KeepsAlive())
@@ -377,12 +367,12 @@ func (x *Exchange) conclude(err error, replayed bool) {
 	case err == nil, spares(err):
 		l.drop(nil)
 	case l.up.Reused() && !l.got:
-		l.drop(nil) // the service closed it just now, which it may
+		l.drop(nil) // a stale connection
 	default:
 		if errors.Is(err, wire.ErrBadResponse) {
 			x.m.badResponse.Inc()
 			if string(x.method) == "HEAD" {
-				err = nil // servers that answer HEAD wrongly answer GET well: that takes no address out of rotation
+				err = nil // servers that break HEAD serve GET well
 			}
 		}
 		l.drop(err)

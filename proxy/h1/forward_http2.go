@@ -16,30 +16,28 @@ import (
 	"antirobot/request"
 )
 
-// overHTTP2 is one request to a service that speaks HTTP/2. A transport keeps the connections, reads the request's body and
-// brings the answer, each in a goroutine of its own, so that both streams are open at once; the exchange's goroutine waits
-// for the answer and looks after the client meanwhile, as leg does for HTTP/1.
+// overHTTP2 is one request to a service over HTTP/2. A transport reads the body and brings the answer in goroutines of
+// its own, so that both streams are open at once; the exchange's goroutine watches the client, as leg does.
 type overHTTP2 struct {
 	x      *Exchange
 	o      *ForwardOptions
 	req    *http.Request
 	cancel context.CancelFunc
 	res    *upstream.Answer // nil: none yet
-	limit  time.Duration    // of the present wait
-	since  time.Time        // when it began
-	step   time.Duration    // until the next look at the client
+	limit  time.Duration    // of the wait
+	since  time.Time        // of the wait
+	step   time.Duration    // until the next tick
 	timer  *time.Timer
 
 	mu      sync.Mutex // held while the transport reads the body
 	at      atomic.Int64
-	pre     []byte        // what had been read of the body before
-	trailer http.Header   // of the request; filled at the end of its body
-	failed  atomic.Value  // of error: why the client's body could not be read
+	pre     []byte        // read before
+	trailer http.Header   // of the request; complete at the end of its body
+	failed  atomic.Value  // error of the client's body
 	read    chan struct{} // closed at the end of the body
-	left    bool          // it will not be read further
+	left    bool          // no further reads
 }
 
-// forwardHTTP2 is forward's way to a service that speaks HTTP/2.
 func (x *Exchange) forwardHTTP2(g *upstream.Group, o *ForwardOptions, res *Result, start time.Time) (err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &overHTTP2{x: x, o: o, cancel: cancel, read: make(chan struct{}), timer: time.NewTimer(time.Hour)}
@@ -69,7 +67,7 @@ func (x *Exchange) forwardHTTP2(g *upstream.Group, o *ForwardOptions, res *Resul
 	return err
 }
 
-// prepare makes the request. It tells a client to send its body now: the service can't refuse it before.
+// prepare makes the request. It sends 100 Continue now: the service can't refuse the body before.
 func (t *overHTTP2) prepare(ctx context.Context) (target string, err error) {
 	x := t.x
 	method, path := string(x.h.Method), string(x.h.Target)
@@ -111,7 +109,6 @@ func (t *overHTTP2) prepare(ctx context.Context) (target string, err error) {
 	return path, x.sendContinue()
 }
 
-// setFields puts the fields into the request that the service gets.
 func (t *overHTTP2) setFields() {
 	x, o, header := t.x, t.o, t.req.Header
 	fields := x.h.Fields
@@ -147,11 +144,10 @@ func (t *overHTTP2) setFields() {
 		header.Set("Te", "trailers")
 	}
 	if header.Get("User-Agent") == "" {
-		header["User-Agent"] = []string{""} // else the transport sends its own
+		header["User-Agent"] = []string{""} // or the transport sends its own
 	}
 }
 
-// announce names the trailers that the client has announced.
 func (t *overHTTP2) announce() {
 	for i, k := range t.x.h.Kinds {
 		if k != wire.Trailer {
@@ -169,7 +165,6 @@ func (t *overHTTP2) announce() {
 	}
 }
 
-// endBody is called when the body has been read to its end.
 func (t *overHTTP2) endBody() {
 	if t.left {
 		return
@@ -185,7 +180,7 @@ func (t *overHTTP2) endBody() {
 	close(t.read)
 }
 
-// Read is the body for the transport. Once it has failed it fails for good.
+// Read is the body for the transport. An error is final.
 func (t *overHTTP2) Read(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -203,7 +198,7 @@ func (t *overHTTP2) Read(p []byte) (int, error) {
 	n, err := t.x.body.read(p)
 	t.at.Store(clock().UnixNano())
 	switch {
-	case err == io.EOF || err == nil && t.x.body.done && !t.x.body.chunked: //nolint:errorlint // body.read returns it bare
+	case err == io.EOF || err == nil && t.x.body.done && !t.x.body.chunked: //nolint:errorlint // bare
 		t.endBody()
 	case err != nil:
 		t.failed.CompareAndSwap(nil, err)
@@ -212,10 +207,8 @@ func (t *overHTTP2) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close is called by the transport when it needs no more of the body.
 func (t *overHTTP2) Close() error { return nil }
 
-// uploading reports whether the service does not have the whole body yet.
 func (t *overHTTP2) uploading() bool {
 	select {
 	case <-t.read:
@@ -225,7 +218,6 @@ func (t *overHTTP2) uploading() bool {
 	}
 }
 
-// await sends the request and waits for the answer's head.
 func (t *overHTTP2) await(g *upstream.Group, target string, limit time.Duration) error {
 	type outcome struct {
 		res *upstream.Answer
@@ -253,7 +245,7 @@ func (t *overHTTP2) await(g *upstream.Group, target string, limit time.Duration)
 	}
 }
 
-// explain says whose fault an error of the transport is.
+// explain attributes an error of the transport.
 func (t *overHTTP2) explain(err error) error {
 	if err == nil {
 		return nil
@@ -267,13 +259,11 @@ func (t *overHTTP2) explain(err error) error {
 	return fmt.Errorf("%w: %w", errUpstreamClosed, err)
 }
 
-// begin starts a wait.
 func (t *overHTTP2) begin() {
 	t.since, t.step = clock(), firstTick
 	t.timer.Reset(t.step)
 }
 
-// tick is one check during a wait.
 func (t *overHTTP2) tick(now time.Time) error {
 	x, uploading, begun := t.x, t.uploading(), t.since
 	if at := time.Unix(0, t.at.Load()); at.After(begun) {
@@ -292,7 +282,7 @@ func (t *overHTTP2) tick(now time.Time) error {
 	return x.look(now)
 }
 
-// conclude ends what still runs, so that nothing of the exchange is used any more.
+// conclude ends all that uses the exchange.
 func (t *overHTTP2) conclude(err error) {
 	x := t.x
 	if err == nil && t.uploading() {

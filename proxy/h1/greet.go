@@ -11,10 +11,9 @@ import (
 	"antirobot/proxy/socket"
 )
 
-// greeter reads what a connection begins with.
+// greeter reads what precedes the first request: the PROXY header and the TLS handshake.
 type greeter struct{ c *conn }
 
-// greet reads what comes before HTTP: the PROXY header and the TLS handshake.
 func (g greeter) greet() bool {
 	c := g.c
 	if !c.opts.ProxyProtocol && c.opts.TLS == nil {
@@ -30,10 +29,9 @@ func (g greeter) greet() bool {
 	return c.opts.TLS == nil || g.tls()
 }
 
-// http2Preface starts the stream of a client that speaks HTTP/2 with prior knowledge.
+// http2Preface begins HTTP/2 with prior knowledge.
 const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// isHTTP2 reports whether the client has chosen HTTP/2.
 func (g greeter) isHTTP2() bool {
 	c := g.c
 	if c.opts.HTTP2 == nil {
@@ -55,8 +53,7 @@ func (g greeter) isHTTP2() bool {
 	return true
 }
 
-// serveHTTP2 hands the connection to the HTTP/2 front. A concurrent Shutdown finds no idle connection here: it drains that
-// front instead.
+// serveHTTP2 hands the connection to the HTTP/2 front, which Shutdown drains.
 func (g greeter) serveHTTP2() {
 	c := g.c
 	c.state.CompareAndSwap(idle, active)
@@ -71,7 +68,6 @@ func (g greeter) serveHTTP2() {
 	_ = c.sock.Close()
 }
 
-// origin is where the connection comes from, once it has been greeted.
 func (c *conn) origin() Origin {
 	return Origin{
 		Peer: c.peer, Trusted: c.trusted, Counted: c.counted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client, Behind: c.behind, AltSvc: c.opts.AltSvc,
@@ -105,11 +101,11 @@ func (g greeter) proxy() bool {
 func (g greeter) tls() bool {
 	c := g.c
 	under := socket.Direct(c.sock)
-	if n := c.br.Buffered(); n > 0 { // the client's hello came together with the PROXY header
+	if n := c.br.Buffered(); n > 0 { // the hello came with the PROXY header
 		b, _ := c.br.Peek(n)
 		under = &hello.Early{Conn: under, Bytes: append([]byte(nil), b...)}
 	}
-	alone := !c.opts.ProxyProtocol && !c.trusted // nobody's balancer holds the socket
+	alone := !c.opts.ProxyProtocol && !c.trusted // no balancer holds the socket
 	pace := &hello.Paced{Conn: under, Done: !alone}
 	t := tls.Server(pace, c.opts.TLS)
 	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
@@ -124,15 +120,15 @@ func (g greeter) tls() bool {
 	if alone {
 		c.behind = pace.Behind(c.sock)
 	}
-	// The deadline of writing stays until the first answer sets its own: reading writes, too, when a client changes its keys, and would
-	// wait for one that takes no answer.
+	// The write deadline stays: reading also writes, when a client updates its keys, and a client that reads nothing
+	// would block it.
 	_ = t.SetReadDeadline(time.Time{})
 	c.readBy, c.out.by = time.Time{}, time.Time{}
 	state := t.ConnectionState()
 	switch state.NegotiatedProtocol {
 	case "", "http/1.1", "h2":
 	default:
-		return false // the handshake was all: an authority's challenge, which no certificate was asked for
+		return false // an ACME challenge: the handshake was all
 	}
 	c.client = ClientName(&state)
 	c.nc = t

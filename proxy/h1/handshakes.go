@@ -10,11 +10,11 @@ import (
 
 const (
 	handshakeBurst  = 10    // seconds over which max_handshake_rate is an average
-	handshakeOfMany = 10    // times as many for the /48 of an IPv6 address, which has 65,536 /64
+	handshakeOfMany = 10    // times, for the /48 of an IPv6 address
 	handshakesKept  = 16384 // addresses, 16 bytes each
 )
 
-// handshakes limits the TLS handshakes of each client address. Safe for concurrent use.
+// handshakes limits the TLS handshakes of each address. Safe for concurrent use.
 type handshakes struct {
 	rates atomic.Pointer[handshakeRates]
 }
@@ -37,8 +37,8 @@ func (h *handshakes) of(perSecond int) *handshakeRates {
 	return r
 }
 
-// take counts a handshake, and reports whether it is within the limit. An address that is not proven to be the client's is counted
-// apart: a forged one uses up nothing of its owner's, but gets nothing that the owner has used up.
+// take counts a handshake, and reports whether it is within the limit. Addresses that are not proven count apart: a
+// forged one costs its owner nothing.
 func (h *handshakes) take(addr netip.Addr, proven bool, perSecond int, at time.Time) bool {
 	if perSecond == 0 || !addr.IsValid() {
 		return true
@@ -64,8 +64,8 @@ func (h *handshakes) take(addr netip.Addr, proven bool, perSecond int, at time.T
 	return within(r.many, site.Addr())
 }
 
-// MayShakeHands counts a TLS handshake of a client that is not a balancer's, and reports whether it is within http.max_handshake_rate.
-// proven says that the address is known to be the client's.
+// MayShakeHands counts a TLS handshake, and reports whether it is within http.max_handshake_rate. proven: the address
+// is the client's.
 func (s *Server) MayShakeHands(addr netip.Addr, proven bool) bool {
 	if s.handshakes.take(addr, proven, s.cfg.Load().MaxHandshakeRate, time.Now()) {
 		return true

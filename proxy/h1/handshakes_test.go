@@ -73,7 +73,7 @@ func TestHandshakeFlood(t *testing.T) {
 				if o.ProxyProtocol {
 					_, _ = io.WriteString(nc, "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n")
 				}
-				if tls.Client(nc, &tls.Config{InsecureSkipVerify: true}).Handshake() == nil { //nolint:gosec // a test
+				if tls.Client(nc, &tls.Config{InsecureSkipVerify: true}).Handshake() == nil {
 					done++
 				}
 				_ = nc.Close()

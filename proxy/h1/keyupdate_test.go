@@ -118,7 +118,7 @@ func TestKeyUpdatesHoldNoConnection(t *testing.T) {
 			defer nc.Close()
 			_, _ = nc.(*net.TCPConn).SetReadBuffer(4<<10), nc.(*net.TCPConn).SetWriteBuffer(4<<10)
 			var log bytes.Buffer
-			if err := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: &log}).Handshake(); err != nil { //nolint:gosec // a test
+			if err := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: &log}).Handshake(); err != nil {
 				t.Fatal(err)
 			}
 			r := newRecords(t, log.String())

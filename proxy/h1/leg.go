@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	firstTick = 100 * time.Millisecond // how soon after the request the client is first checked
-	lastTick  = 500 * time.Millisecond // and how often after that
-	lazyTick  = 2 * time.Millisecond   // how long a short answer's first piece waits for the rest
+	firstTick = 100 * time.Millisecond // first check of the client
+	lastTick  = 500 * time.Millisecond // longest interval of checks
+	lazyTick  = 2 * time.Millisecond   // delay of a short answer's head
 )
 
-// leg is the service's side of one exchange: a source of answers. While it waits for bytes it wakes up from time to time
-// (tick) to check whether the client is still there and whether the service's time is up.
+// leg is the service's side of an exchange. While it waits, it wakes from time to time (tick) to check the client and
+// the service's deadline.
 type leg struct {
 	x  *Exchange
 	up *upstream.Conn // nil outside of Forward
 	h  wire.Head
 	d  wire.Chunks
 
-	deadline time.Time              // the read deadline that is set
-	step     time.Duration          // until the next tick
-	since    time.Time              // when the present wait began
-	limit    time.Duration          // how long it may last
-	left     int64                  // of the body, if its length is known
+	deadline time.Time // that is set
+	step     time.Duration
+	since    time.Time              // of the wait
+	limit    time.Duration          // of the wait
+	left     int64                  // of a body of known length
 	pieces   func() ([]byte, error) // leg.next, bound once
 	always   bool                   // each wait is lazy
-	lazy     bool                   // output for the client may be delayed by one more tick
-	got      bool                   // a byte of an answer has come
+	lazy     bool                   // output may wait one more tick
+	got      bool
 }
 
 func (l *leg) begin(up *upstream.Conn, limit time.Duration) {
@@ -41,7 +41,7 @@ func (l *leg) begin(up *upstream.Conn, limit time.Duration) {
 	l.lazy, l.always, l.got = false, false, false
 }
 
-// drop closes the connection; a non-nil err means that the service is to blame.
+// drop closes the connection; err: the service is at fault.
 func (l *leg) drop(err error) {
 	if l.up != nil {
 		l.up.Discard(err)
@@ -54,10 +54,9 @@ func (l *leg) release() {
 	l.up = nil
 }
 
-// smallWrite always fits into an otherwise empty send buffer, so it needs no deadline.
+// smallWrite always fits into an empty send buffer, so it needs no deadline.
 const smallWrite = 4 << 10
 
-// write sends a request's head.
 func (l *leg) write(p []byte) error {
 	if len(p) > smallWrite {
 		_ = l.up.SetWriteDeadline(clock().Add(l.x.cfg.WriteTimeout))
@@ -78,7 +77,7 @@ func (l *leg) Read(p []byte) (int, error) {
 	return l.pull(p)
 }
 
-// piece returns between 1 and most bytes, borrowed from the reader until the next wait.
+// piece returns between 1 and most bytes, borrowed until the next wait.
 func (l *leg) piece(most int64) ([]byte, error) {
 	r := l.up.R
 	if r.Buffered() == 0 {
@@ -91,8 +90,7 @@ func (l *leg) piece(most int64) ([]byte, error) {
 	return p, nil
 }
 
-// pull waits for bytes from the service: into p, or into the reader's buffer if p is nil. Anything not yet sent to the
-// client is sent first, because the wait may be long.
+// pull waits for bytes: into p, or into the reader's buffer if p is nil. It flushes first, since the wait may be long.
 func (l *leg) pull(p []byte) (n int, err error) {
 	if !l.lazy {
 		if err := l.x.flush(); err != nil {
@@ -131,7 +129,7 @@ func (l *leg) pull(p []byte) (n int, err error) {
 	}
 }
 
-// arm sets the read deadline to about the next tick; an existing deadline that is close enough stays.
+// arm sets the read deadline to about the next tick.
 func (l *leg) arm(now time.Time) {
 	if left := l.deadline.Sub(now); left >= l.step/2 && left <= 2*l.step {
 		return
@@ -140,7 +138,6 @@ func (l *leg) arm(now time.Time) {
 	_ = l.up.SetReadDeadline(l.deadline)
 }
 
-// tick is one check during a wait.
 func (l *leg) tick(now time.Time) error {
 	x := l.x
 	if l.lazy {
@@ -156,7 +153,7 @@ func (l *leg) tick(now time.Time) error {
 	if at := x.upload.lastAt(); at.After(begun) {
 		begun = at
 	}
-	// A service that wants the body first gets it: while the body comes, its own deadlines apply.
+	// While the body comes, its own deadlines apply.
 	if now.Sub(begun) >= l.limit && (!uploading || x.answered) {
 		x.m.limitUpstream.Inc()
 		return errUpstreamTimeout
@@ -174,7 +171,6 @@ func (l *leg) tick(now time.Time) error {
 	return x.look(now)
 }
 
-// ended explains why the service's bytes ended.
 func (l *leg) ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF

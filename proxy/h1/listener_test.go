@@ -53,7 +53,7 @@ func certificate(t testing.TB, dir, name string, serial int64) hello.Certificate
 
 func dialTLS(t *testing.T, g *gateway, name string) (*client, *x509.Certificate) {
 	t.Helper()
-	c, err := tls.Dial("tcp", g.addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}) //nolint:gosec // a test
+	c, err := tls.Dial("tcp", g.addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestProxyProtocolBeforeTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	c := tls.Client(&prefixed{Conn: nc, prefix: "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n"}, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a test
+	c := tls.Client(&prefixed{Conn: nc, prefix: "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n"}, &tls.Config{InsecureSkipVerify: true})
 	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := io.WriteString(c, aGet); err != nil {
 		t.Fatal(err)

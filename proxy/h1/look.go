@@ -2,15 +2,15 @@ package h1
 
 import "time"
 
-// lookEvery is how often an answer that takes longer, or a tunnel, asks whether it may go on.
+// lookEvery is the interval of ForwardOptions.GoOn.
 const lookEvery = 2 * time.Second
 
-// look fails if the answer that is being relayed may not go on. It reads no clock: whoever waits for the service has just done so.
+// look fails if the answer must not go on.
 func (x *Exchange) look(now time.Time) error {
 	switch {
 	case x.goOn == nil || !x.answered || now.Before(x.lookBy):
 		return nil
-	case x.lookBy.IsZero(): // it has only begun
+	case x.lookBy.IsZero():
 	case !x.goOn():
 		x.m.revoked.Inc()
 		return errRevoked
@@ -19,7 +19,7 @@ func (x *Exchange) look(now time.Time) error {
 	return nil
 }
 
-// look reports whether the tunnel may go on. Both directions ask, and one of them looks.
+// look reports whether the tunnel may go on. Both directions call it, one looks.
 func (t *tunnel) look(now time.Time) bool {
 	if t.goOn == nil {
 		return true

@@ -9,13 +9,13 @@ import (
 	"antirobot/request"
 )
 
-// Memory is a Client without a connection, for those that ask the gateway in a protocol of their own: the body of its request, if
-// there is one, stands in memory, and its answers are the gateway's own. Embed it and implement Reply.
+// Memory is a Client for servers of other protocols: the request's body is in memory, and answers are the gateway's
+// own. Embed it and implement Reply.
 type Memory struct {
 	body []byte
 }
 
-// Give sets the body of the next request, which is borrowed until that is answered.
+// Give sets the body of the next request, borrowed until that is answered.
 func (m *Memory) Give(body []byte) { m.body = body }
 
 // ReadBody implements Client.
@@ -60,7 +60,7 @@ func (m *Memory) LeaveBody() {}
 // Continue implements Client.
 func (m *Memory) Continue() error { return nil }
 
-// Answer implements Client: a service's answer has nowhere to go.
+// Answer implements Client.
 func (m *Memory) Answer(*Answer) error { return ErrClientGone }
 
 // Write implements Client.

@@ -8,7 +8,6 @@ import (
 	"antirobot/proxy/h1/wire"
 )
 
-// serverMetrics are the counters of one Server. Names begin with antirobot_http_.
 type serverMetrics struct {
 	accepted, requests         *metrics.Counter
 	panics, retries, tunnels   *metrics.Counter

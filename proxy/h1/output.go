@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// output is what waits to be sent to the client of a connection. Its buffer is lent while a request is answered.
+// output buffers what is sent to a client. Its buffer is lent while a request is answered.
 type output struct {
 	c       *conn
 	lent    *[]byte
@@ -14,7 +14,7 @@ type output struct {
 	iov     [3][]byte
 	bufs    net.Buffers
 	written int64
-	by      time.Time // the deadline that is set
+	by      time.Time // that is set
 	err     error
 }
 
@@ -39,7 +39,7 @@ func (o *output) giveBack() {
 	}
 }
 
-// write sends p, or adds it to what is waiting to be sent. p may be reused when it returns.
+// write sends or buffers p, which may be reused afterwards.
 func (o *output) write(p []byte) error {
 	if len(o.buf)+len(p) <= outSize {
 		o.buf = append(o.buf, p...)
@@ -48,7 +48,6 @@ func (o *output) write(p []byte) error {
 	return o.send(p, nil)
 }
 
-// flush sends what is waiting.
 func (o *output) flush() error {
 	if len(o.buf) == 0 {
 		return o.err
@@ -56,7 +55,7 @@ func (o *output) flush() error {
 	return o.send(nil, nil)
 }
 
-// send writes what is waiting, then p and tail, in one system call.
+// send writes the buffer, then p and tail, in one system call.
 func (o *output) send(p, tail []byte) error {
 	if o.err != nil {
 		o.buf = o.buf[:0]
@@ -64,7 +63,7 @@ func (o *output) send(p, tail []byte) error {
 	}
 	var n int64
 	var err error
-	if len(p) == 0 || o.c.nc != o.c.sock { // TLS would make a record of each piece
+	if len(p) == 0 || o.c.nc != o.c.sock { // TLS would make a record of each
 		o.buf = append(append(o.buf, p...), tail...)
 		var m int
 		m, err = o.c.pump.Write(o.buf)
@@ -88,7 +87,7 @@ func (o *output) send(p, tail []byte) error {
 	return o.err
 }
 
-// arm sets the deadline of a write that may have to wait; one that is about as late stays.
+// arm sets the deadline of a write that may wait.
 func (o *output) arm() {
 	timeout := o.c.cfg.WriteTimeout
 	now := clock()
@@ -98,9 +97,9 @@ func (o *output) arm() {
 	}
 }
 
-// close closes the connection in the way that its last answer requires.
+// close closes the connection as its last answer requires.
 func (o *output) close() {
-	if o.c.abort || o.err != nil { // without TLS's goodbye
+	if o.c.abort || o.err != nil { // without close_notify
 		// A reset, so that an answer without a length does not look complete.
 		if t, ok := o.c.sock.(*net.TCPConn); ok && (o.c.reset || o.err != nil) {
 			_ = t.SetLinger(0)
@@ -114,9 +113,8 @@ func (o *output) close() {
 	_ = o.c.nc.Close()
 }
 
-// linger closes our side and discards what the client still sends. Otherwise the kernel answers unread bytes with a
-// reset, which may overtake the answer. A balancer is let send all that it has: it takes a broken connection for a gateway that is
-// down, and may let the visitor through.
+// linger closes our side and discards input. Otherwise the kernel answers unread bytes with a reset, which may overtake
+// the answer. A balancer may send everything: it could take a broken connection for a gateway that is down.
 func (o *output) linger() {
 	if w, ok := o.c.nc.(interface{ CloseWrite() error }); ok {
 		_ = w.CloseWrite()

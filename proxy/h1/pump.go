@@ -14,28 +14,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pump serves a plain connection from within a single read of its socket: wait, read a head, answer, wait again. The poller
-// stays armed from one request to the next. An ordinary loop of reads re-arms it for each request, and so must check every
-// time whether something arrived in between; almost always nothing has, and the check costs a system call.
+// pump serves a plain connection from within a single read of its socket, so that the poller stays armed between
+// requests. Re-arming it costs a system call per request, to check what arrived in between.
 //
-// Only requests without a body whose head arrived in one piece are served here, as they need no further read; for anything
-// else the pump is left, and re-entered afterwards. While it runs, nothing else may read from the socket or close it from
-// within (both would wait for the pump).
+// Only requests without a body whose head arrived in one piece are served here; for others the pump is left and
+// re-entered. While it runs,
+// nothing else may read from the socket or close it from within.
 type pump struct {
 	c    *conn
-	rc   syscall.RawConn              // nil: the socket can't be taken over
-	turn func(fd uintptr) (done bool) // p.serve, bound once
+	rc   syscall.RawConn // nil: no raw access
+	turn func(fd uintptr) (done bool)
 
 	fd      int
-	within  bool // the source of the connection's reader is the socket itself
-	drained bool // by the last read: anything that comes later wakes the poller
+	within  bool // reads go to the socket directly
+	drained bool // later bytes wake the poller
 	lazy    bool // the next wait starts without a look
-	headIn  bool // a request has been parsed that must be served outside
-	ended   bool // the connection has ended
+	headIn  bool // a parsed request must be served outside
+	ended   bool
 }
 
-// lookAgain is how long after an answer a connection is checked whose wait started without a look: a client that closed its
-// side together with its request woke the poller only once.
+// lookAgain is when a connection is checked whose wait began without a look: the end of a client that closed with its
+// request woke the poller only once.
 const lookAgain = 300 * time.Millisecond
 
 var errWouldWait = errors.New("would wait")
@@ -49,7 +48,6 @@ func (p *pump) begin(nc net.Conn) {
 	}
 }
 
-// Read is the source of the connection's reader.
 func (p *pump) Read(b []byte) (int, error) {
 	if !p.within {
 		return p.c.nc.Read(b)
@@ -71,7 +69,7 @@ func (p *pump) Read(b []byte) (int, error) {
 	}
 }
 
-// Write sends to the client: what the socket accepts at once directly, and the rest in the ordinary way.
+// Write sends what the socket accepts at once directly, and the rest in the ordinary way.
 func (p *pump) Write(b []byte) (n int, err error) {
 	if p.within && len(b) > 0 {
 		sent, errno := socket.SendNow(p.fd, b)
@@ -83,11 +81,11 @@ func (p *pump) Write(b []byte) (n int, err error) {
 		}
 	}
 	p.c.out.arm()
-	m, err := p.c.nc.Write(b[n:]) // any error of the socket shows up here
+	m, err := p.c.nc.Write(b[n:]) // errors show up here
 	return n + m, err
 }
 
-// run serves requests until one must be served outside, the connection ends (then ok is false) or must be closed.
+// run serves requests until one must be served outside, or the connection ends (false).
 func (p *pump) run() (ok bool) {
 	c := p.c
 	p.lazy, p.headIn, p.ended = false, false, false
@@ -103,7 +101,7 @@ func (p *pump) run() (ok bool) {
 		case err == nil:
 			return !p.ended
 		case isTimeout(err) && p.lazy && c.state.Load() != closed:
-			p.lazy = false // now with a look, and with all the time that an idle connection has
+			p.lazy = false
 		default:
 			if isTimeout(err) {
 				c.srv.m.limitIdle.Inc()
@@ -113,13 +111,12 @@ func (p *pump) run() (ok bool) {
 	}
 }
 
-// serve is called when bytes may have come.
 func (p *pump) serve(fd uintptr) (done bool) {
 	c := p.c
-	p.fd = int(fd) //nolint:gosec // a descriptor is small
+	p.fd = int(fd)
 	for {
 		if _, err := c.br.Peek(1); err != nil {
-			p.ended = err != errWouldWait //nolint:errorlint // Read returns it bare
+			p.ended = err != errWouldWait //nolint:errorlint // bare
 			return p.ended
 		}
 		if !c.state.CompareAndSwap(idle, active) {
@@ -144,7 +141,7 @@ func (p *pump) serve(fd uintptr) (done bool) {
 		if !c.keep || c.br.Buffered() > 0 {
 			return true
 		}
-		// The first wait includes a look: a client that sends a single request and closes its side must not wait for us.
+		// The first wait includes a look, for clients that send a single request and close their side.
 		p.lazy = p.drained && c.requests > 1
 		c.headBy, c.inBody = time.Time{}, false
 		if !c.armIdle(p.lazy) {
@@ -157,7 +154,7 @@ func (p *pump) serve(fd uintptr) (done bool) {
 	}
 }
 
-// wholeHead reports whether the reader holds a complete head. One that starts with an empty line is left to await.
+// wholeHead reports whether the reader holds a complete head without a leading empty line.
 func (p *pump) wholeHead() bool {
 	b, _ := p.c.br.Peek(p.c.br.Buffered())
 	return b[0] != '\r' && bytes.Contains(b, headEnd)

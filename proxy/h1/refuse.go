@@ -10,7 +10,7 @@ import (
 	"antirobot/request"
 )
 
-// Refuse returns what to say to a request that is not served, as a Refuser does.
+// Refuse implements Refuser.
 func (s *Server) Refuse(status int, v *request.View) (fields []request.Field, body []byte) {
 	if s.refuser != nil {
 		fields, body = s.refuser.Refuse(status, v)
@@ -25,7 +25,6 @@ func (s *Server) Refuse(status int, v *request.View) (fields []request.Field, bo
 	return fields, body
 }
 
-// allowed are the methods that are named where another is refused.
 const allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 var (
@@ -35,24 +34,24 @@ var (
 	noStore          = []byte("no-store")
 )
 
-// refuse answers something that can't be served as a request, and closes the connection.
+// refuse answers bytes that are no valid request, and closes the connection.
 func (c *conn) refuse(err error) {
 	c.keep = false
-	why, ok := err.(wire.Refusal) //nolint:errorlint // it is never wrapped
+	why, ok := err.(wire.Refusal) //nolint:errorlint // bare
 	switch {
 	case ok:
 	case isTimeout(err):
 		why = wire.HeadTimeout
 		if line, _ := wire.CutLine(c.h.Raw); int64(len(line)) > c.cfg.MaxTargetBytes+requestLineRest {
-			why = wire.TargetTooLong // whatever was still to come
+			why = wire.TargetTooLong
 		}
 	default:
-		return // the client left within its head
+		return // the client left
 	}
 	c.srv.m.refused[why].Inc()
 	c.srv.log.Debug().Str("reason", why.Name()).Stringer("peer", c.peer).Uint64("conn", c.id).Msg("request refused")
 	method := c.h.Method
-	if method == nil { // the line was not read to its end
+	if method == nil { // the line is incomplete
 		method, _, _ = bytes.Cut(c.h.Raw, []byte{' '})
 	}
 	c.x.View = request.View{At: time.Now(), Method: method, Peer: c.peer, TLS: c.opts.TLS != nil, Fields: readable(nil, c.h.Raw)}
@@ -61,11 +60,10 @@ func (c *conn) refuse(err error) {
 	c.linger = true
 }
 
-// requestLineRest is more than a request line has besides its target: a method and a version.
+// requestLineRest exceeds a request line's method and version.
 const requestLineRest = 64
 
-// readable appends the fields of a head that is refused, as far as it was read: those whose lines are whole, whatever is wrong with
-// others. They only say in which form and language the client reads an answer.
+// readable appends the fields of a refused head's complete lines. They only choose the form and language of the answer.
 func readable(dst []request.Field, raw []byte) []request.Field {
 	_, rest := wire.CutLine(raw)
 	for {

@@ -8,16 +8,15 @@ import (
 	"antirobot/proxy/h1/wire"
 )
 
-// lazyBody is the largest answer body that briefly waits (lazyTick) to be sent together with its head.
+// lazyBody is the largest body that waits (lazyTick) to be sent with its head.
 const lazyBody = outSize
 
-// relay passes the final answer, whose head has been read, on to the client.
 func (x *Exchange) relay(o *ForwardOptions) error {
 	h := &x.leg.h
 	fr := x.frame(h)
 	x.upload.settle(false)
 	if !x.upload.sent() && (h.Status >= 300 || x.h.Expect && !x.continued) {
-		x.client.Unkeep() // the service does not want the body, so the client need not go on
+		x.client.Unkeep() // the service does not want the body
 	}
 	x.answered = true
 	err := x.passAnswer(o, fr)
@@ -31,7 +30,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	return x.client.End()
 }
 
-// cut ends an answer that can't be passed on to its end, so that its client, unless it has left, sees that it is not whole. It returns err.
+// cut ends a broken answer so that the client notices, and returns err.
 func (x *Exchange) cut(fr framing, err error) error {
 	if errors.Is(err, ErrClientGone) {
 		return err
@@ -44,10 +43,9 @@ func (x *Exchange) cut(fr framing, err error) error {
 	return err
 }
 
-// withheldBody is the largest body of a withheld answer that is read, so that the connection can serve another request.
+// withheldBody is the largest withheld body that is read to keep the connection.
 const withheldBody = 64 << 10
 
-// withhold discards the service's answer.
 func (l *leg) withhold() {
 	h := &l.h
 	left := h.Length
@@ -69,7 +67,6 @@ func (l *leg) withhold() {
 	h.Ended = true
 }
 
-// frame chooses how the client will know the end of the answer.
 func (x *Exchange) frame(h *wire.Head) framing {
 	switch {
 	case h.Bodiless(x.method) || string(x.h.Method) == "HEAD":
@@ -86,7 +83,7 @@ func (x *Exchange) relayBody(h *wire.Head, o *ForwardOptions, fr framing) error 
 	switch {
 	case h.Bodiless(x.method):
 		return nil
-	case fr == bare: // the answer to a made-up request has a body, and the client, who asked with HEAD, wants none
+	case fr == bare: // a made-up request for a client's HEAD
 		h.Close = true
 		return nil
 	case x.rewriter != nil:
@@ -104,11 +101,10 @@ func (x *Exchange) relayBody(h *wire.Head, o *ForwardOptions, fr framing) error 
 	return nil
 }
 
-// passAll sends all pieces of the service's body to the client.
 func (x *Exchange) passAll(chunk bool, next func() ([]byte, error)) error {
 	for {
 		p, err := next()
-		if err == io.EOF { //nolint:errorlint // next returns it bare
+		if err == io.EOF { //nolint:errorlint // bare
 			return nil
 		}
 		if err != nil {
@@ -120,7 +116,6 @@ func (x *Exchange) passAll(chunk bool, next func() ([]byte, error)) error {
 	}
 }
 
-// pass sends a piece of the service's body to the client.
 func (x *Exchange) pass(p []byte, chunk bool) error {
 	if x.copy != nil {
 		x.copy(p)
@@ -129,14 +124,14 @@ func (x *Exchange) pass(p []byte, chunk bool) error {
 }
 
 func brokenChunks(err error) error {
-	if err == wire.ErrChunk { //nolint:errorlint // chunks returns it bare
+	if err == wire.ErrChunk { //nolint:errorlint // bare
 		return fmt.Errorf("%w: malformed chunk", wire.ErrBadResponse)
 	}
 	return truncated(err)
 }
 
 func truncated(err error) error {
-	if err == io.EOF { //nolint:errorlint // leg returns it bare
+	if err == io.EOF { //nolint:errorlint // bare
 		return errUpstreamClosed
 	}
 	return err

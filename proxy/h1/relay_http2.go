@@ -12,13 +12,12 @@ import (
 	"antirobot/request"
 )
 
-// relay passes the answer on to the client.
 func (t *overHTTP2) relay() error {
 	x := t.x
 	h := &x.leg.h
 	fr := x.frame(h)
 	if t.uploading() && (h.Status >= 300 || x.h.Expect && !x.continued) {
-		x.client.Unkeep() // the service does not want the body, so the client need not go on
+		x.client.Unkeep() // the service does not want the body
 	}
 	x.answered = true
 	err := x.passAnswer(t.o, fr)
@@ -31,21 +30,20 @@ func (t *overHTTP2) relay() error {
 	return x.client.End()
 }
 
-// endedWithHead reports whether nothing follows the answer's head. Then head and end go in one frame, as gRPC's refusals must.
-// An empty body whose length was announced may have trailers, for a client that can be told of them.
+// endedWithHead reports whether nothing follows the head, so that both go in one frame, as gRPC requires for
+// trailers-only answers. An empty body of announced length may have trailers.
 func (t *overHTTP2) endedWithHead() bool {
 	return t.x.leg.h.Length == 0 && (t.x.c != nil || len(t.res.Header["Content-Length"]) == 0)
 }
 
-// relayBody passes on what the service sends before the next wait, and then the trailers.
 func (t *overHTTP2) relayBody(fr framing) error {
 	x := t.x
-	left := x.leg.h.Length // -1: until the end
+	left := x.leg.h.Length // -1: unknown
 	pieces, ended := make(chan []byte), make(chan error, 1)
 	bufs := [2]*streamBuffer{streamBuffers.Get().(*streamBuffer), streamBuffers.Get().(*streamBuffer)}
 	go readAhead(t.res.Body, &bufs, pieces, ended)
 	next := func() ([]byte, error) {
-		if err := x.look(clock()); err != nil { // pieces that are there already are taken without a wait
+		if err := x.look(clock()); err != nil { // available pieces need no wait
 			return nil, err
 		}
 		p, more, err := t.take(pieces)
@@ -69,22 +67,21 @@ func (t *overHTTP2) relayBody(fr framing) error {
 		err = x.rewrite(fr, next)
 	} else {
 		err = x.passAll(fr == byChunks, next)
-		if err == nil && (fr == byChunks || x.c == nil) { // to clients of HTTP/1 after chunks only
+		if err == nil && (fr == byChunks || x.c == nil) { // HTTP/1 clients only after chunks
 			x.client.LastChunk(wire.Trailers{Fields: t.trailers(), Drop: t.o.DropAnswer})
 		}
 	}
 	if err != nil || x.leg.h.Close {
 		t.cancel()
 	}
-	for range pieces { // nobody wants the rest
+	for range pieces { // discarded
 	}
 	streamBuffers.Put(bufs[0])
 	streamBuffers.Put(bufs[1])
 	return err
 }
 
-// readAhead reads a body into pieces, the last of which is followed by why it ended. Of the two buffers one is the
-// receiver's until it takes the next piece.
+// readAhead reads a body into pieces, then its error into ended. The receiver owns a buffer until it takes the next.
 func readAhead(body io.Reader, bufs *[2]*streamBuffer, pieces chan<- []byte, ended chan<- error) {
 	for i := 0; ; i ^= 1 {
 		n, err := body.Read(bufs[i][:])
@@ -103,14 +100,14 @@ func readAhead(body io.Reader, bufs *[2]*streamBuffer, pieces chan<- []byte, end
 	}
 }
 
-// take returns the next piece, and flushes what is written before it waits. more is false at the end.
+// take returns the next piece, and flushes before it waits. more is false at the end.
 func (t *overHTTP2) take(pieces <-chan []byte) (p []byte, more bool, err error) {
 	select {
 	case p, more = <-pieces:
 		return p, more, nil
 	default:
 	}
-	if t.x.leg.h.Length != 0 { // else only the end is waited for, which goes with the head
+	if t.x.leg.h.Length != 0 { // otherwise the end goes with the head
 		if err := t.x.flush(); err != nil {
 			return nil, false, err
 		}
@@ -118,7 +115,7 @@ func (t *overHTTP2) take(pieces <-chan []byte) (p []byte, more bool, err error) 
 	return t.nextPiece(pieces)
 }
 
-// nextPiece waits for a piece, and looks after the client meanwhile. more is false at the end.
+// nextPiece waits for a piece and watches the client.
 func (t *overHTTP2) nextPiece(pieces <-chan []byte) (p []byte, more bool, err error) {
 	t.begin()
 	for {
@@ -133,7 +130,6 @@ func (t *overHTTP2) nextPiece(pieces <-chan []byte) (p []byte, more bool, err er
 	}
 }
 
-// trailers are those of the answer, which are complete once its body has been read.
 func (t *overHTTP2) trailers() []request.Field {
 	var fields []request.Field
 	for _, name := range slices.Sorted(maps.Keys(t.res.Trailer)) {
@@ -146,7 +142,7 @@ func (t *overHTTP2) trailers() []request.Field {
 	return fields
 }
 
-// fromResponse is parseResponse for an answer that is not text.
+// fromResponse parses an HTTP/2 answer.
 func fromResponse(h *wire.Head, r *http.Response, method []byte, maxFields int) error {
 	h.Reset()
 	h.Minor, h.Status = 1, r.StatusCode
@@ -172,7 +168,7 @@ func fromResponse(h *wire.Head, r *http.Response, method []byte, maxFields int) 
 		return fmt.Errorf("%w: a wrong length", wire.ErrBadResponse)
 	}
 	h.Chunked = h.Length < 0
-	if h.Chunked && r.ContentLength == 0 && !h.Bodiless(method) { // it has ended with its head
+	if h.Chunked && r.ContentLength == 0 && !h.Bodiless(method) { // ended with its head
 		h.Length, h.Chunked = 0, false
 		h.Fields, h.Kinds = append(h.Fields, request.Field{Name: []byte("Content-Length"), Value: []byte("0")}), append(h.Kinds, wire.Length)
 	}

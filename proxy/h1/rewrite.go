@@ -9,21 +9,19 @@ import (
 	"antirobot/request"
 )
 
-// Rewriter makes another answer of a service's final one, on its way to the client. Its methods are called by the exchange's
-// goroutine.
+// Rewriter changes a service's final answer. The exchange's goroutine calls it.
 type Rewriter interface {
-	// Head may edit the fields of an answer, among which are those of its framing, and returns those that remain. body says
-	// that Body is wanted for what follows them, whose length is then not known.
+	// Head may edit the fields, framing included, and returns the remaining ones. body: Body makes the rest, of unknown
+	// length.
 	Head(status int, fields []request.Field) (_ []request.Field, body bool)
-	// Body writes to w what the client gets in place of what r has. The errors of both are to be returned as they are; any
-	// other says that the service's body is broken, and the client's is cut short.
+	// Body writes to w in place of r. Errors of both are returned as they are; any other means that the service's body
+	// is broken.
 	Body(w io.Writer, r io.Reader) error
-	// Flush writes what Body holds back although it can be sent. It is called from within r.Read, before that waits.
+	// Flush writes what Body holds back. It is called within r.Read, before a wait.
 	Flush() error
 }
 
-// Reserve counts n further bytes as held by this request until it ends, as ReadBody does for what it reads, and reports
-// false if all requests together would hold too many.
+// Reserve counts n bytes as held by this request until it ends, unless all requests exceed their bound.
 func (x *Exchange) Reserve(n int) bool {
 	if sum := x.bodies.Add(int64(n)); x.cfg.MaxBodiesBytes > 0 && sum > x.cfg.MaxBodiesBytes {
 		x.bodies.Add(-int64(n))
@@ -34,7 +32,6 @@ func (x *Exchange) Reserve(n int) bool {
 	return true
 }
 
-// rewriting asks the handler what becomes of the answer.
 func (x *Exchange) rewriting(o *ForwardOptions) {
 	h := &x.leg.h
 	if o.Rewrite == nil || h.Length == 0 {
@@ -61,7 +58,6 @@ func (x *Exchange) rewriting(o *ForwardOptions) {
 	}
 }
 
-// rewrite passes on what the handler makes of the body that next returns the pieces of.
 func (x *Exchange) rewrite(fr framing, next func() ([]byte, error)) error {
 	r := rewriteReader{next: next}
 	w := rewriteWriter{x: x, chunk: fr == byChunks}
@@ -70,12 +66,12 @@ func (x *Exchange) rewrite(fr framing, next func() ([]byte, error)) error {
 	switch {
 	case w.err != nil:
 		return w.err
-	case r.err != nil && r.err != io.EOF: //nolint:errorlint // next returns it bare
+	case r.err != nil && r.err != io.EOF: //nolint:errorlint // bare
 		return r.err
 	case err != nil:
 		return fmt.Errorf("%w: %w", wire.ErrBadResponse, err)
 	case r.err == nil:
-		x.leg.h.Close = true // more may follow, which nobody wants
+		x.leg.h.Close = true // more may follow
 	}
 	if fr == byChunks {
 		x.client.LastChunk(wire.Trailers{})
@@ -83,7 +79,6 @@ func (x *Exchange) rewrite(fr framing, next func() ([]byte, error)) error {
 	return nil
 }
 
-// flush sends what waits to be sent to the client.
 func (x *Exchange) flush() error {
 	if x.rewriter != nil {
 		if err := x.rewriter.Flush(); err != nil {
@@ -93,7 +88,7 @@ func (x *Exchange) flush() error {
 	return x.client.Flush()
 }
 
-// rewriteReader is the service's body; its error stays.
+// rewriteReader is the service's body; its error is final.
 type rewriteReader struct {
 	next func() ([]byte, error)
 	p    []byte
@@ -112,7 +107,7 @@ func (r *rewriteReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// rewriteWriter is the client's body; its error stays.
+// rewriteWriter is the client's body; its error is final.
 type rewriteWriter struct {
 	x     *Exchange
 	chunk bool
@@ -129,7 +124,7 @@ func (w *rewriteWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// startBody prepares leg.pieces for the body of the answer. With lazy, the first wait delays what is to be sent by a tick.
+// startBody prepares leg.pieces. With lazy, the first wait delays output by a tick.
 func (l *leg) startBody(lazy bool) {
 	l.left, l.lazy, l.always = l.h.Length, lazy, false
 	if l.h.Chunked {
@@ -139,7 +134,7 @@ func (l *leg) startBody(lazy bool) {
 	}
 }
 
-// next returns the next piece of the body, however it is framed, and io.EOF after its proper end. The piece is valid until the next one.
+// next returns the next piece of the body, and io.EOF after its proper end. It is valid until the next one.
 func (l *leg) next() ([]byte, error) {
 	l.lazy = l.lazy || l.always // a compressor need not be flushed before what follows closely
 	switch {
@@ -166,7 +161,6 @@ func (l *leg) next() ([]byte, error) {
 	return p, truncated(err)
 }
 
-// trailers are those of a chunked body that has ended.
 func (l *leg) trailers() []request.Field {
 	if !l.h.Chunked {
 		return nil

@@ -20,69 +20,68 @@ import (
 	"antirobot/request"
 )
 
-// Handler serves one request: it calls Reply or Forward once. It may run in many goroutines at a time.
+// Handler serves one request by Reply or Forward, concurrently.
 type Handler interface {
 	ServeExchange(x *Exchange)
 }
 
-// ListenerOptions are the options shared by all connections of a listener.
+// ListenerOptions are shared by all connections of a listener.
 type ListenerOptions struct {
-	TLS           *tls.Config // nil: plain; cloned by nobody, so GetCertificate may reload
-	HTTP2         HTTP2       // for clients that choose it in the handshake; nil: TLS.NextProtos may not offer it
-	H2C           bool        // HTTP2 also without TLS, for clients that begin with its preface
-	ProxyProtocol bool        // every connection opens with a PROXY header; without, or from a peer that is not trusted, it is closed
-	Trusted       Balancers   // nil: nobody
-	Handler       Handler     // for HTTP/1 in place of the server's; nil: the server's
-	AltSvc        []byte      // as Origin has it
+	TLS           *tls.Config // nil: plain
+	HTTP2         HTTP2       // for clients that negotiate it; nil: not offered
+	H2C           bool        // HTTP2 with prior knowledge
+	ProxyProtocol bool        // required, from trusted peers only
+	Trusted       Balancers   // nil: none
+	Handler       Handler     // for HTTP/1; nil: the server's
+	AltSvc        []byte      // see Origin
 }
 
-// Balancers knows the balancers in front of a listener: their PROXY headers are trusted, and no per-address limit applies
-// to them.
+// Balancers are trusted with PROXY headers, and exempt from limits per address.
 type Balancers interface {
 	Trusts(peer netip.Addr) bool
 }
 
-// ErrServerClosed is what Serve returns after Shutdown.
+// ErrServerClosed is returned by Serve after Shutdown.
 var ErrServerClosed = errors.New("server closed")
 
-// Server accepts connections and serves the requests on them. Safe for concurrent use; made by NewServer.
+// Server accepts connections and serves their requests. Safe for concurrent use; made by NewServer.
 type Server struct {
 	cfg        atomic.Pointer[Config]
 	handler    Handler
-	refuser    Refuser // nil: answers say nothing but their status
+	refuser    Refuser // nil: answers are their status
 	log        zerolog.Logger
 	m          *serverMetrics
 	lastID     atomic.Uint64
 	draining   atomic.Bool
-	conns      sync.Pool // *conn
+	conns      sync.Pool
 	perAddr    connlimit.Counts
-	underWay   connlimit.Counts //  requests over HTTP/2 and HTTP/3
-	streamed   atomic.Int64     // and how many in all
+	underWay   connlimit.Counts // over HTTP/2 and HTTP/3
+	streamed   atomic.Int64     // in sum
 	handshakes handshakes
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	open      map[*conn]struct{}
 	http2     []HTTP2
-	running   sync.WaitGroup // connections
+	running   sync.WaitGroup
 }
 
-// Refuser makes the answers to what is not served as a request. Safe for concurrent use.
+// Refuser answers invalid requests. Safe for concurrent use.
 type Refuser interface {
-	// Refuse returns the fields and the body of an answer; without a body it says nothing but its status. v has what could be
-	// read of the request: its method, and the fields of lines that are whole. It is valid until Refuse returns.
+	// Refuse returns fields and body of an answer; no body: the status alone. v has the method and complete fields,
+	// until Refuse returns.
 	Refuse(status int, v *request.View) (fields []request.Field, body []byte)
 }
 
 // Deps is what a Server works with. Handler and Metrics are required.
 type Deps struct {
 	Handler Handler
-	Refuser Refuser // nil: they say nothing but their status
+	Refuser Refuser // nil: answers are their status
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
 
-// NewServer makes a Server. It starts nothing: Serve does.
+// NewServer makes a Server.
 func NewServer(cfg Config, d Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -99,8 +98,7 @@ func NewServer(cfg Config, d Deps) (*Server, error) {
 	return s, nil
 }
 
-// Prepare prepares other limits, and returns the function that puts them into use for future requests and connections; none
-// is dropped.
+// Prepare returns the function that puts other limits into use for future requests and connections.
 func (s *Server) Prepare(cfg Config) (commit func(), err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -108,8 +106,7 @@ func (s *Server) Prepare(cfg Config) (commit func(), err error) {
 	return func() { s.cfg.Store(&cfg) }, nil
 }
 
-// Serve accepts connections on ln until Shutdown, and then returns ErrServerClosed. It closes ln. Several listeners may be
-// served concurrently.
+// Serve accepts connections on ln until Shutdown, and closes ln. It may run for several listeners.
 func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
 	s.mu.Lock()
 	if s.draining.Load() {
@@ -142,14 +139,14 @@ func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
 		if errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("accept: %w", err)
 		}
-		// Out of descriptors, or a client that left before it was accepted: worth retrying a little later.
+		// Out of descriptors, or the client left: retry.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 		s.log.Warn().Err(err).Dur("pause", pause).Msg("cannot accept connections")
 		time.Sleep(pause)
 	}
 }
 
-// admit counts a new connection against the limits and starts its goroutine.
+// admit counts a new connection against the limits and serves it.
 func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 	s.m.accepted.Inc()
 	peer := AddrOf(nc.RemoteAddr())
@@ -197,7 +194,7 @@ func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 	}()
 }
 
-// within counts a new connection of a peer; ok is false if that exceeds a limit, and counted says that perAddr has it.
+// within counts a new connection; counted: perAddr has it.
 func (s *Server) within(peer netip.Addr, trusted bool) (counted, ok bool) {
 	cfg := s.cfg.Load()
 	if cfg.MaxConns > 0 && s.m.openConns.Load() >= int64(cfg.MaxConns) {
@@ -212,8 +209,7 @@ func (s *Server) within(peer netip.Addr, trusted bool) (counted, ok bool) {
 	return counted, true
 }
 
-// Admit counts a connection that another front has accepted; ok is false if it exceeds a limit. leave is to be called when
-// the connection has ended.
+// Admit counts a connection of another front; leave is called when it has ended.
 func (s *Server) Admit(peer netip.Addr, trusted bool) (leave func(), ok bool) {
 	s.m.accepted.Inc()
 	counted, ok := s.within(peer, trusted)
@@ -236,7 +232,7 @@ func (s *Server) forget(c *conn) {
 	}
 }
 
-// handle runs the handler and ensures that there is an answer. A panic costs the connection, not the process.
+// handle runs the handler and ensures an answer. A panic costs the connection.
 func (s *Server) handle(x *Exchange) {
 	s.m.requests.Inc()
 	s.guard(x)
@@ -264,9 +260,8 @@ func (s *Server) guard(x *Exchange) {
 	h.ServeExchange(x)
 }
 
-// Shutdown stops accepting and lets work in progress end: answers carry Connection: close, idle connections are closed at
-// once; requests, streams and tunnels have until ctx ends and are then cut. It returns when every connection is closed:
-// nil, or ctx's error if some had to be cut.
+// Shutdown stops accepting and lets work end: answers carry Connection: close, idle connections are closed. At the end
+// of ctx the rest is cut. It returns nil, or ctx's error if anything had to be cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	s.mu.Lock()
@@ -285,10 +280,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		defer s.mu.Unlock()
 		for c := range s.open {
 			sock := c.cut()
-			s.running.Go(func() { _ = sock.Close() }) // which waits for a handler to notice
+			s.running.Go(func() { _ = sock.Close() }) // waits for a handler to notice
 		}
 	})
 }
 
-// Close is Shutdown without a grace period: everything in progress is cut.
+// Close is Shutdown without a grace period.
 func (s *Server) Close() error { return AtOnce(s.Shutdown) }

@@ -11,8 +11,7 @@ import (
 	"antirobot/request"
 )
 
-// AwaitEnd returns nil once all that is running has ended. If ctx ends before, it calls cut, waits for what is cut, and returns
-// ctx's error.
+// AwaitEnd waits for running. If ctx ends first, it calls cut, waits, and returns ctx's error.
 func AwaitEnd(ctx context.Context, running *sync.WaitGroup, cut func()) error {
 	done := make(chan struct{})
 	go func() {
@@ -29,7 +28,7 @@ func AwaitEnd(ctx context.Context, running *sync.WaitGroup, cut func()) error {
 	return fmt.Errorf("shut down: %w", ctx.Err())
 }
 
-// AtOnce shuts down without a grace period: everything in progress is cut.
+// AtOnce shuts down without a grace period.
 func AtOnce(shutdown func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -39,7 +38,7 @@ func AtOnce(shutdown func(context.Context) error) error {
 	return nil
 }
 
-// AddrOf returns the address of a peer over TCP or UDP; the zero Addr of any other.
+// AddrOf returns the address of a TCP or UDP peer.
 func AddrOf(a net.Addr) netip.Addr {
 	if a, ok := a.(interface{ AddrPort() netip.AddrPort }); ok {
 		return request.Unwrap(a.AddrPort().Addr().WithZone(""))

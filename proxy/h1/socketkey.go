@@ -2,7 +2,7 @@ package h1
 
 import (
 	"crypto/rand"
-	"crypto/sha1" //nolint:gosec // RFC 6455 wants it; it protects nothing
+	"crypto/sha1"
 	"encoding/base64"
 	"fmt"
 
@@ -10,8 +10,8 @@ import (
 	"antirobot/request"
 )
 
-// socketKey is the key of a WebSocket that its client asked for without one, as over HTTP/2, and what a service that has
-// read it says (RFC 6455 section 4.2.2).
+// socketKey is the WebSocket key for a client without one, as over HTTP/2, and the proof that a service read it (RFC
+// 6455 section 4.2.2).
 type socketKey struct {
 	key    [24]byte
 	accept [28]byte
@@ -23,12 +23,12 @@ const (
 	socketGUID       = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 )
 
-// make turns a GET into the request of a WebSocket over HTTP/1.1.
+// make turns a GET into a WebSocket request over HTTP/1.1.
 func (k *socketKey) make(h *wire.Head) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails
 	base64.StdEncoding.Encode(k.key[:], random[:])
-	sum := sha1.Sum(append(k.key[:], socketGUID...)) //nolint:gosec // see above
+	sum := sha1.Sum(append(k.key[:], socketGUID...))
 	base64.StdEncoding.Encode(k.accept[:], sum[:])
 
 	h.Upgrade, h.UpgradeNum, h.UpgradeTo = true, 1, []byte("websocket")
@@ -37,7 +37,7 @@ func (k *socketKey) make(h *wire.Head) {
 	h.Kinds = append(h.Kinds, wire.Upgrade, wire.Plain)
 }
 
-// accepts checks an answer to the request of a WebSocket whose key was the gateway's.
+// accepts checks the answer to a WebSocket request with the gateway's key.
 func accepts(h, answer *wire.Head) error {
 	if h.Accept == nil {
 		return nil

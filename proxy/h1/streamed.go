@@ -10,43 +10,41 @@ import (
 	"antirobot/request"
 )
 
-// HTTP2 serves the connections of clients that speak it; package h2 implements it. Safe for concurrent use.
+// HTTP2 serves HTTP/2 connections; package h2 implements it. Safe for concurrent use.
 type HTTP2 interface {
-	// ServeConn serves a connection whose handshake is done, until it and all its streams have ended.
+	// ServeConn serves a connection after its handshake, until its streams have ended.
 	ServeConn(nc net.Conn, from Origin)
-	// Drain asks the clients of all connections to leave: streams in progress go on, new ones are refused.
+	// Drain sends GOAWAY on all connections.
 	Drain()
 }
 
 // Origin is where a connection comes from.
 type Origin struct {
-	Peer    netip.Addr    // the client; PROXY protocol has been applied
+	Peer    netip.Addr    // the client, after PROXY protocol
 	Trusted bool          // a balancer holds the socket
-	Counted bool          // the limits of an address apply to the peer
-	Own     *atomic.Int64 // requests under way on its connection; nil: each counts as one of many
+	Counted bool          // limits per address apply
+	Own     *atomic.Int64 // requests in flight on the connection; nil: unknown
 	TLS     bool
-	JA4     []byte        // fingerprint of its TLS handshake; nil: not known
-	Client  []byte        // verified name of its certificate; nil: it has none
-	HTTP2   []byte        // and of its first frames; nil: not known
-	HTTP3   bool          // it speaks HTTP/3
-	AltSvc  []byte        // where else the site is, told with each answer in place of what its service says; nil: nothing is
-	Behind  time.Duration // by how much later it answers than its connection's end; 0: not known
+	JA4     []byte // nil: unknown
+	Client  []byte // verified name of its certificate; nil: none
+	HTTP2   []byte // fingerprint of its first frames; nil: unknown
+	HTTP3   bool
+	AltSvc  []byte        // replaces the service's; nil: none
+	Behind  time.Duration // see View.Behind; 0: unknown
 }
 
-// Head is a request that came as separate fields instead of text. All bytes stay unchanged until Serve returns.
+// Head is a request of separate fields. Its bytes stay unchanged until Serve returns.
 type Head struct {
 	Method, Target []byte
-	Fields         []request.Field // names in lower case; the first is host
-	Length         int64           // of the body: 0 if there is none, -1 if it is not known
-	WebSocket      bool            // a WebSocket is asked for, which has no key (RFC 8441); the method is GET
+	Fields         []request.Field // lower case; the first is host
+	Length         int64           // of the body: 0: none, -1: unknown
+	WebSocket      bool            // without a key (RFC 8441); the method is GET
 
-	// Settle waits until it is known whether there is a body, and sets Length; nil: it is known. A status other than 0 is what to
-	// tell the client.
+	// Settle waits until Length is known; nil: it is. A status other than 0 is the answer.
 	Settle func() (status int)
 }
 
-// Streamed is the exchange of a client that does not speak HTTP/1. It serves one request after another; made by
-// Server.Streamed.
+// Streamed is the exchange of a client that does not speak HTTP/1. Made by Server.Streamed.
 type Streamed struct {
 	Exchange
 	srv  *Server
@@ -61,8 +59,8 @@ func (s *Server) Streamed(client Client) *Streamed {
 	return x
 }
 
-// Serve hands a request to the handler and returns when it is answered. A request that can't be expressed unambiguously in
-// HTTP/1.1 is not handed over: status is then what to tell the client.
+// Serve hands a request to the handler until it is answered. A request that HTTP/1.1 can't express unambiguously gets
+// status.
 func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 	cfg := x.srv.cfg.Load()
 	if err := fromFields(&x.head, r, cfg); err != nil {
@@ -72,7 +70,7 @@ func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 		return statusBusy
 	}
 	defer x.srv.leave(&from)
-	if r.Settle != nil { // only now: who makes it wait holds a request
+	if r.Settle != nil { // after enter, which counts it
 		if status := r.Settle(); status != 0 {
 			return status
 		}
@@ -90,19 +88,17 @@ func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 	return 0
 }
 
-// refuse counts a request that is not handed over.
 func (x *Streamed) refuse(err error, from *Origin) (status int) {
-	why, _ := err.(wire.Refusal) //nolint:errorlint // it is never wrapped
+	why, _ := err.(wire.Refusal) //nolint:errorlint // bare
 	x.srv.m.refused[why].Inc()
 	x.srv.log.Debug().Str("reason", why.Name()).Stringer("peer", from.Peer).Msg("request refused")
 	return why.Status()
 }
 
-// statusBusy is the answer to a request beyond the limits of requests under way.
 const statusBusy = 503
 
-// enter counts a request that is no connection of its own, and reports whether it is within the limits: a client of HTTP/2 has a hundred of
-// them on each of its connections, and every one holds a goroutine, buffers and a connection to the service.
+// enter counts a request in flight, and reports whether it is within the limits: each holds a goroutine, buffers and a
+// connection to the service.
 func (s *Server) enter(cfg *Config, from *Origin) bool {
 	if n := s.streamed.Add(1); cfg.MaxRequests > 0 && n > int64(cfg.MaxRequests) {
 		s.streamed.Add(-1)
@@ -127,12 +123,11 @@ func (s *Server) enter(cfg *Config, from *Origin) bool {
 	return false
 }
 
-// OwnRequests is how many requests a connection may have under way although its address has as many as it may: those who share an
-// address with a client that takes all of them go on, as over HTTP/1.1.
+// OwnRequests is how many requests in flight a connection may have when its address has used up its limit: neighbours
+// of a busy client continue.
 const OwnRequests = 8
 
-// Crowded reports whether an address has half of the requests under way that it may have. A connection that begins then is better
-// told to ask for OwnRequests at a time than answered 503 for the others.
+// Crowded reports whether an address uses half of its limit, so that a new connection is better limited to OwnRequests.
 func (s *Server) Crowded(peer netip.Addr, trusted bool) bool {
 	most := s.cfg.Load().MaxRequestsPerAddr
 	return most > 0 && !trusted && s.underWay.Of(peer) >= (most+1)/2
@@ -149,10 +144,10 @@ func (s *Server) leave(from *Origin) {
 	}
 }
 
-// Config returns the configuration that currently applies to requests.
+// Config returns the current limits.
 func (s *Server) Config() *Config { return s.cfg.Load() }
 
-// fromFields and frame are parseRequest for a request that is not text: the second needs the length of its body.
+// fromFields parses the fields of a request; frame its framing, once the length is known.
 func fromFields(h *wire.Head, r *Head, cfg *Config) error {
 	h.Reset()
 	h.Minor = 1
@@ -176,7 +171,7 @@ func fromFields(h *wire.Head, r *Head, cfg *Config) error {
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		if r.WebSocket && request.EqualFold(f.Name, socketKeyName) {
-			continue // it has no meaning here, and the service gets the gateway's
+			continue // the service gets the gateway's
 		}
 		if err := addField(h, f); err != nil {
 			return err
@@ -194,15 +189,15 @@ func frame(h *wire.Head, r *Head) error {
 		return err
 	}
 	if h.Length >= 0 && h.Length != r.Length {
-		return wire.BadLength // the announced length differs from the actual one
+		return wire.BadLength // the announced length is wrong
 	}
 	h.Chunked = r.Length < 0
 	h.SaysEmpty = r.Length == 0 && h.Length < 0 && hasBody(r.Method)
 	return h.ParseRequestFields()
 }
 
-// hasBody reports whether a method means something by its body: some services answer 411 to one without a length (RFC 9110
-// section 8.6).
+// hasBody reports whether a method usually has a body: some services answer 411 without a length (RFC 9110 section
+// 8.6).
 func hasBody(method []byte) bool {
 	switch string(method) {
 	case "POST", "PUT", "PATCH":
@@ -211,7 +206,6 @@ func hasBody(method []byte) bool {
 	return false
 }
 
-// addField adds a field, if HTTP/2 may carry it.
 func addField(h *wire.Head, f *request.Field) error {
 	switch {
 	case !wire.IsName(f.Name):

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// tunnel passes the 101 on and then copies bytes both ways until both sides have ended, one fails, or nothing has moved for
-// idleFor.
+// tunnel relays the 101 and copies both ways until both sides have ended, one fails, or it is idle for idleFor.
 func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 	l := &x.leg
 	x.answered = true
@@ -44,24 +43,22 @@ func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 	return nil
 }
 
-// tunnel is two byte streams between two connections.
 type tunnel struct {
 	client, service net.Conn
 	idle            time.Duration
-	goOn            func() bool  // nil: it may
-	lookBy          atomic.Int64 // unix nanoseconds of the next look
-	lastAt          atomic.Int64 // unix nanoseconds of the last byte either way
+	goOn            func() bool  // nil: always
+	lookBy          atomic.Int64 // next look, unix nanoseconds
+	lastAt          atomic.Int64 // last byte, unix nanoseconds
 	in, out         atomic.Int64
 	half            atomic.Bool // one direction has ended
 	severed         atomic.Bool
-	revoked         atomic.Bool // it may not go on
+	revoked         atomic.Bool
 	done            chan struct{}
 }
 
-// halfClosedIdle bounds the silence after one direction has ended: most peers that close one side have left.
+// halfClosedIdle bounds the silence after one direction has ended: most such peers have left.
 const halfClosedIdle = time.Minute
 
-// patience is how long the tunnel may be silent.
 func (t *tunnel) patience() time.Duration {
 	if t.half.Load() {
 		return min(t.idle, halfClosedIdle)
@@ -71,8 +68,7 @@ func (t *tunnel) patience() time.Duration {
 
 func (t *tunnel) touch() { t.lastAt.Store(clock().UnixNano()) }
 
-// copy moves bytes from src to dst, early ones first. The end of src ends dst's incoming half only: the other direction
-// goes on. A failure ends both.
+// copy moves bytes from src to dst, early ones first. The end of src closes one direction, a failure both.
 func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 	if len(early) > 0 {
 		_ = dst.SetWriteDeadline(clock().Add(t.idle))
@@ -114,7 +110,7 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 			}
 			n += int64(m)
 			if m == len(buf) && len(buf) < 32<<10 {
-				buf = make([]byte, 32<<10) // a file transfer, not a chat
+				buf = make([]byte, 32<<10) // a file transfer
 			}
 		}
 		switch {
@@ -131,7 +127,7 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 	}
 }
 
-// end ends the direction to dst after reading its source failed: only this direction at a clean end, otherwise both.
+// end ends the direction to dst: only this one at a clean end, otherwise both.
 func (t *tunnel) end(dst net.Conn, err error) {
 	if w, ok := dst.(interface{ CloseWrite() error }); !ok || !errors.Is(err, io.EOF) || w.CloseWrite() != nil {
 		t.sever()
@@ -140,17 +136,15 @@ func (t *tunnel) end(dst net.Conn, err error) {
 	t.half.Store(true)
 	_ = dst.SetReadDeadline(clock().Add(t.patience())) // the other direction may have armed for longer
 	if t.severed.Load() {
-		t.sever() // it happened in between
+		t.sever() // severed in between
 	}
 }
 
-// alive reports whether something has moved recently, in either direction.
 func (t *tunnel) alive() bool {
 	idle := t.patience()
 	return clock().Sub(time.Unix(0, t.lastAt.Load())) < idle-idle/8
 }
 
-// sever wakes both directions permanently.
 func (t *tunnel) sever() {
 	t.severed.Store(true)
 	_ = t.client.SetDeadline(past)

@@ -11,35 +11,33 @@ import (
 	"antirobot/proxy/upstream"
 )
 
-// streamBuffer carries pieces of bodies: data of up to 32 KiB, and the frame of a chunk around it.
+// streamBuffer holds 32 KiB of data and a chunk's framing.
 type streamBuffer [32<<10 + wire.ChunkRoom + 2]byte
 
 var streamBuffers = sync.Pool{New: func() any { return new(streamBuffer) }}
 
-// settleTime is how long the rest of a body may take once the answer has come and both sides would go on.
+// settleTime is the time for the rest of a body after the answer.
 const settleTime = 100 * time.Millisecond
 
-// The states of an upload.
 const (
-	upNone   int32 = iota // nothing to do: no body, or it was sent with the head
-	upRuns                // the goroutine reads from the client and writes to the service
-	upSent                // the whole body has been written
-	upClient              // reading failed: err says why
-	upBroken              // writing failed, or the upload was halted: the service's answer, if any, is all there will be
+	upNone int32 = iota // no body, or sent with the head
+	upRuns              // reads from the client and writes to the service
+	upSent
+	upClient // reading failed: see err
+	upBroken // writing failed, or halted
 )
 
-// upload sends the rest of a request's body while the answer is already awaited or relayed by the connection's own
-// goroutine.
+// upload sends the rest of a request's body while the answer is awaited or relayed.
 type upload struct {
 	x     *Exchange
 	up    *upstream.Conn
-	idle  time.Duration // for one write to the service
+	idle  time.Duration // of one write
 	drop  func(name []byte) bool
 	state atomic.Int32
 	stop  atomic.Bool
-	last  atomic.Bool  // everything has been read: at most one write is left
-	at    atomic.Int64 // unix nanoseconds of the last progress
-	err   error        // valid in upClient
+	last  atomic.Bool  // at most one write is left
+	at    atomic.Int64 // last progress, unix nanoseconds
+	err   error        // of upClient
 	done  chan struct{}
 	wbuf  []byte
 }
@@ -54,7 +52,6 @@ func (u *upload) reset() {
 
 func (u *upload) running() bool { return u.state.Load() == upRuns }
 
-// sent reports whether the service has the whole request.
 func (u *upload) sent() bool {
 	s := u.state.Load()
 	return s == upNone || s == upSent
@@ -67,7 +64,6 @@ func (u *upload) lastAt() time.Time {
 	return time.Time{}
 }
 
-// clientError is why the client's body can't be read; nil while nothing is wrong with it.
 func (u *upload) clientError() error {
 	if u.state.Load() != upClient {
 		return nil
@@ -75,7 +71,6 @@ func (u *upload) clientError() error {
 	return u.err
 }
 
-// start begins the upload in its own goroutine.
 func (u *upload) start(up *upstream.Conn, idle time.Duration, drop func([]byte) bool) {
 	u.up, u.idle, u.drop = up, idle, drop
 	u.at.Store(clock().UnixNano())
@@ -99,7 +94,7 @@ func (u *upload) run() {
 	end = u.copy()
 }
 
-// copy moves the body until its end and returns the final state.
+// copy returns the final state.
 func (u *upload) copy() int32 {
 	b := &u.x.body
 	buf := streamBuffers.Get().(*streamBuffer)
@@ -121,7 +116,7 @@ func (u *upload) copy() int32 {
 	for {
 		n, err := b.read(buf[wire.ChunkRoom : len(buf)-2])
 		switch {
-		case err == io.EOF: //nolint:errorlint // body.read returns it bare
+		case err == io.EOF: //nolint:errorlint // bare
 			u.last.Store(true)
 			if b.chunked {
 				u.wbuf = wire.AppendLastChunk(u.wbuf[:0], wire.Trailers{Fields: b.trailers(), Drop: u.drop})
@@ -130,7 +125,7 @@ func (u *upload) copy() int32 {
 				}
 			}
 			return upSent
-		case err == errStopped: //nolint:errorlint // body.read returns it bare
+		case err == errStopped: //nolint:errorlint // bare
 			return upBroken
 		case err != nil:
 			u.err = err
@@ -151,8 +146,8 @@ func (u *upload) copy() int32 {
 	}
 }
 
-// settle waits briefly for an upload that is about to end. With patient it may still be reading from the client; otherwise
-// only its last write may be left, which must not make an answer look early.
+// settle waits briefly for an upload that is about to end: with patient for the client too, otherwise for its last
+// write, which must not make an answer look early.
 func (u *upload) settle(patient bool) {
 	if !u.running() || !patient && !u.last.Load() {
 		return
@@ -166,8 +161,7 @@ func (u *upload) settle(patient bool) {
 	}
 }
 
-// halt ends the upload and waits for its goroutine. The connection to the service can't be used afterwards unless the
-// upload was sent.
+// halt ends the upload and its goroutine. Only a sent upload leaves the connection usable.
 func (u *upload) halt() {
 	if u.up == nil {
 		return

@@ -8,27 +8,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch checks a client's socket without reading from it, so that pipelined bytes stay where they are.
+// watch checks a client's socket without reading.
 //
-// A client that closed its side may have left, or may be waiting for its answer with a half-closed connection: the
-// socket looks the same. A client that has left resets the connection when something is written to it; so once bytes
-// have been written after the end without a reset, the client is known to be there, and until then it has a grace period.
+// A client that closed its side may have left, or wait half-closed. One that has left resets the connection after a
+// write; so bytes written
+// after its end without a reset prove that it is there. Until then it has a grace period.
 type watch struct {
-	rc      syscall.RawConn // nil if there is no socket to look at
+	rc      syscall.RawConn // nil: no socket
 	look    func(fd uintptr)
 	events  int16
 	revents int16
 	err     error
 
-	endedAt      time.Time // when the client's end was first seen
-	endedWritten int64     // the bytes that had been written to it by then
-	stays        bool      // it accepted bytes after its end
+	endedAt      time.Time // end first seen
+	endedWritten int64     // bytes written by then
+	stays        bool      // accepted bytes after its end
 }
 
-// bind creates look once, so that looking allocates nothing.
+// bind creates look once, so that looking does not allocate.
 func (w *watch) bind() {
 	w.look = func(fd uintptr) {
-		w.revents, w.err = pollSocket(int(fd), w.events) //nolint:gosec // a descriptor is small
+		w.revents, w.err = pollSocket(int(fd), w.events)
 	}
 }
 
@@ -52,14 +52,13 @@ func (w *watch) poll(events int16) (revents int16, ok bool) {
 	return w.revents, w.err == nil
 }
 
-// readable reports whether something can be read: bytes or an end.
+// readable reports whether bytes or an end can be read.
 func (w *watch) readable() bool {
 	ev, ok := w.poll(unix.POLLIN)
 	return ok && ev&unix.POLLIN != 0
 }
 
-// gone reports whether the client has left. written is what has been sent to it so far; sending says that its own end
-// may be the end of a body that is still being read.
+// gone reports whether the client has left. written: bytes sent so far; sending: its end may be a body's.
 func (w *watch) gone(now time.Time, written int64, sending bool, grace time.Duration) bool {
 	ev, ok := w.poll(pollEnd)
 	switch {

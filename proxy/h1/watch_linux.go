@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollEnd is the event of a client that has ended its side.
 const pollEnd = unix.POLLRDHUP
 
-// pollSocket returns which of events are pending on a socket, without waiting.
+// pollSocket polls without waiting.
 func pollSocket(fd int, events int16) (int16, error) {
-	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}} //nolint:gosec // a descriptor is small
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
 	for {
 		if _, err := unix.Poll(p[:], 0); !errors.Is(err, unix.EINTR) {
 			return p[0].Revents, err

@@ -8,13 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollEnd is the event of a client that has closed its side; other systems have no such event.
+// pollEnd has no equivalent here.
 const pollEnd = 0x2000
 
-// pollSocket returns which of events are pending on a socket, without waiting. An end is only found by peeking at the next
-// byte: behind unread bytes it is not seen.
+// pollSocket polls without waiting. An end is found by peeking at the next byte, so not behind unread bytes.
 func pollSocket(fd int, events int16) (int16, error) {
-	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}} //nolint:gosec // a descriptor is small
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
 	if events&pollEnd != 0 {
 		p[0].Events = events&^pollEnd | unix.POLLIN
 	}
@@ -32,7 +31,7 @@ func pollSocket(fd int, events int16) (int16, error) {
 	var next [1]byte
 	n, _, err := unix.Recvfrom(fd, next[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	switch {
-	case n == 0 && err == nil: // some systems report a half-closed connection as hung up
+	case n == 0 && err == nil: // some systems report half-closed as hung up
 		has = has&^unix.POLLHUP | pollEnd
 	case err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
 		has |= unix.POLLERR

@@ -81,7 +81,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 		g.out.hurry()
 		return 0, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // http2.Server says GOAWAY with it, and reads no more
 	}
-	return n, err //nolint:wrapcheck // it is the connection
+	return n, err
 }
 
 // Write implements net.Conn.

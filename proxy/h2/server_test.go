@@ -39,12 +39,12 @@ func certificate(t *testing.T) tls.Certificate {
 // not a request.
 func TestHandshake(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Proto)) }),
-		setup{tls: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"h2", "http/1.1"}}}) //nolint:gosec // a test
+		setup{tls: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"h2", "http/1.1"}}})
 	for _, c := range []struct {
 		offer []string
 		want  string
 	}{{[]string{"h2", "http/1.1"}, "HTTP/2.0"}, {[]string{"http/1.1"}, "HTTP/1.1"}, {nil, "HTTP/1.1"}} {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: c.offer}, ForceAttemptHTTP2: len(c.offer) == 2} //nolint:gosec // a test
+		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: c.offer}, ForceAttemptHTTP2: len(c.offer) == 2}
 		res, err := (&http.Client{Transport: tr}).Get("https://" + f.addr + "/")
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func TestHandshake(t *testing.T) {
 		}
 		tr.CloseIdleConnections()
 	}
-	nc, err := tls.Dial("tcp", f.addr, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a test
+	nc, err := tls.Dial("tcp", f.addr, &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}

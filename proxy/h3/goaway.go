@@ -16,6 +16,6 @@ func newRawServerConn(s *http3.Server, conn *quic.Conn) (*http3.RawServerConn, *
 
 // goAway is the frame that tells a client that no request from this stream on will be served (RFC 9114 section 7.2.6).
 func goAway(from quic.StreamID) []byte {
-	id := uint64(from) //nolint:gosec // it is not negative
+	id := uint64(from)
 	return quicvarint.Append([]byte{7, byte(quicvarint.Len(id))}, id)
 }

@@ -140,7 +140,7 @@ type client struct {
 
 // trusting is what clients are configured with.
 func trusting() *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, ServerName: "site.example", NextProtos: []string{http3.NextProtoH3}} //nolint:gosec // the certificate is the test's
+	return &tls.Config{InsecureSkipVerify: true, ServerName: "site.example", NextProtos: []string{http3.NextProtoH3}}
 }
 
 // dial opens a connection; cfg nil: trusting.

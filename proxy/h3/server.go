@@ -126,10 +126,10 @@ func (s *Server) quicConfig(most int) *quic.Config {
 		HandshakeIdleTimeout:           s.deps.Front.Config().HeaderTimeout / 2, // it may take twice that
 		MaxIdleTimeout:                 s.cfg.PingAfter + s.cfg.PingTimeout,
 		KeepAlivePeriod:                s.cfg.PingAfter,
-		InitialStreamReceiveWindow:     uint64(s.cfg.StreamWindow),                 //nolint:gosec // it is positive
-		MaxStreamReceiveWindow:         uint64(s.cfg.StreamWindow),                 //nolint:gosec // it is positive
-		InitialConnectionReceiveWindow: uint64(min(s.cfg.ConnWindow, firstWindow)), //nolint:gosec // it is positive
-		MaxConnectionReceiveWindow:     uint64(s.cfg.ConnWindow),                   //nolint:gosec // it is positive
+		InitialStreamReceiveWindow:     uint64(s.cfg.StreamWindow),
+		MaxStreamReceiveWindow:         uint64(s.cfg.StreamWindow),
+		InitialConnectionReceiveWindow: uint64(min(s.cfg.ConnWindow, firstWindow)),
+		MaxConnectionReceiveWindow:     uint64(s.cfg.ConnWindow),
 		MaxIncomingStreams:             int64(most),
 		MaxIncomingUniStreams:          uniStreams,
 		Tracer:                         tracer,

@@ -54,7 +54,7 @@ func (d *direct) Read(b []byte) (int, error) {
 	d.in.b = nil
 	switch {
 	case err != nil:
-		return 0, err //nolint:wrapcheck // it is the connection's
+		return 0, err
 	case d.in.errno != 0:
 		return 0, os.NewSyscallError("read", d.in.errno)
 	case d.in.n == 0:
@@ -67,7 +67,7 @@ func (d *direct) Read(b []byte) (int, error) {
 func (d *direct) receive(fd uintptr) (done bool) {
 	t := &d.in
 	for {
-		t.n, t.errno = RecvNow(int(fd), t.b, 0) //nolint:gosec // a descriptor is small
+		t.n, t.errno = RecvNow(int(fd), t.b, 0)
 		if t.errno != unix.EINTR {
 			return t.errno != unix.EAGAIN
 		}
@@ -92,7 +92,7 @@ func (d *direct) Write(b []byte) (int, error) {
 func (d *direct) send(fd uintptr) (done bool) {
 	t := &d.out
 	for len(t.b) > 0 {
-		n, errno := SendNow(int(fd), t.b) //nolint:gosec // a descriptor is small
+		n, errno := SendNow(int(fd), t.b)
 		switch errno {
 		case 0:
 			t.n += n

@@ -52,7 +52,7 @@ func readFrame(r *bufio.Reader, buf []byte, limit int) (f frame, _ []byte, err e
 		return f, buf, err
 	}
 	n := binary.BigEndian.Uint32(length[:])
-	if n > uint32(limit) { //nolint:gosec // limit is at most maxFrame
+	if n > uint32(limit) {
 		return f, buf, errTooLong
 	}
 	if cap(buf) < int(n) {
@@ -87,7 +87,7 @@ func appendFrame(dst []byte, kind byte, stream, id uint64, body func(dst []byte)
 	dst = binary.BigEndian.AppendUint32(dst, flagEnd)
 	dst = appendNumber(appendNumber(dst, stream), id)
 	dst = body(dst)
-	binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4)) //nolint:gosec // of our own making, and short
+	binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
 	return dst
 }
 

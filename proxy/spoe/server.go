@@ -242,7 +242,7 @@ func (t *talk) greet() (more bool, err error) {
 	case !known:
 		return false, errors.New("the balancer does not speak version 2 of SPOP")
 	}
-	t.limit = int(size) //nolint:gosec // at most maxFrame
+	t.limit = int(size)
 	t.out = appendFrame(t.out[:0], ourHelloFrame, 0, 0, func(dst []byte) []byte {
 		dst = appendString(dst, "version", []byte("2.0"))
 		dst = appendUint32(dst, "max-frame-size", size)

@@ -213,7 +213,7 @@ func readSome(body io.Reader, p []byte) (n int, err error) {
 	for n == 0 && err == nil && len(p) > 0 {
 		n, err = body.Read(p)
 	}
-	return n, err //nolint:wrapcheck // io.EOF stays bare
+	return n, err
 }
 
 // armRead sets the deadline of the next piece, which rolls.

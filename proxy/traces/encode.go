@@ -122,6 +122,6 @@ func appendText(dst []byte, num protowire.Number, key, text string) []byte {
 }
 
 func appendInt(dst []byte, num protowire.Number, key string, n int64) []byte {
-	value := protowire.AppendVarint(protowire.AppendTag(nil, valueInt, protowire.VarintType), uint64(n)) //nolint:gosec // as protobuf has it
+	value := protowire.AppendVarint(protowire.AppendTag(nil, valueInt, protowire.VarintType), uint64(n))
 	return appendMessage(dst, num, appendMessage(appendString(nil, pairKey, key), pairValue, value))
 }

@@ -78,7 +78,7 @@ func New(cfg Config, d Deps) (*Tracer, error) {
 		return nil, fmt.Errorf("traces: %w", err)
 	}
 	if cfg.Endpoint == "" {
-		return nil, nil //nolint:nilnil // there is nothing to be traced
+		return nil, nil
 	}
 	t := &Tracer{
 		cfg: cfg, deps: d, share: bound(cfg.Share), queue: make(chan Request, cfg.Queue),

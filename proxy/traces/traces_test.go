@@ -134,7 +134,7 @@ func TestSpans(t *testing.T) {
 		{"service shop", "http.request.method=GET network.peer.address=127.0.0.1:3000 antirobot.answer_began_us=4000 http.response.status_code=200", v1.Span_SPAN_KIND_CLIENT, 3, 8},
 	} {
 		s := spans[i]
-		from, to := time.Duration(s.GetStartTimeUnixNano()-uint64(told.At.UnixNano())), time.Duration(s.GetEndTimeUnixNano()-uint64(told.At.UnixNano())) //nolint:gosec // small
+		from, to := time.Duration(s.GetStartTimeUnixNano()-uint64(told.At.UnixNano())), time.Duration(s.GetEndTimeUnixNano()-uint64(told.At.UnixNano()))
 		if s.GetName() != want.name || s.GetKind() != want.kind || from != want.from*time.Millisecond || to != want.to*time.Millisecond || s.GetStatus() != nil {
 			t.Errorf("%v from %v to %v", s, from, to)
 		}
@@ -182,7 +182,7 @@ func TestDrops(t *testing.T) {
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if refused := set.GetOrCreateCounter(`antirobot_traces_dropped_total{why="receiver"}`).Get(); refused != uint64(n-1) { //nolint:gosec // few
+	if refused := set.GetOrCreateCounter(`antirobot_traces_dropped_total{why="receiver"}`).Get(); refused != uint64(n-1) {
 		t.Errorf("%d of %d are counted as refused", refused, n-1)
 	}
 }

@@ -68,20 +68,20 @@ func (c *Conn) Read(p []byte) (int, error) {
 // setting it costs a look at all of the runtime's timers, and the next caller often wants about the same (ReadBy).
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.readBy = t
-	return c.Conn.SetReadDeadline(t) //nolint:wrapcheck // it is a net.Conn
+	return c.Conn.SetReadDeadline(t)
 }
 
 // SetWriteDeadline implements net.Conn.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.writeBy.Store(true)
-	return c.Conn.SetWriteDeadline(t) //nolint:wrapcheck // it is a net.Conn
+	return c.Conn.SetWriteDeadline(t)
 }
 
 // SetDeadline implements net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.readBy = t
 	c.writeBy.Store(true)
-	return c.Conn.SetDeadline(t) //nolint:wrapcheck // it is a net.Conn
+	return c.Conn.SetDeadline(t)
 }
 
 // ReadBy returns the deadline of reading that is set, Wake left out.

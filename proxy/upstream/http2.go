@@ -222,5 +222,5 @@ type counted struct {
 // Close implements net.Conn.
 func (c *counted) Close() error {
 	c.once.Do(func() { c.open.Add(-1) })
-	return c.Conn.Close() //nolint:wrapcheck // it is the connection
+	return c.Conn.Close()
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// Paced is a connection below a TLS handshake. It measures by how much later its client answers than the end of the TCP
-// connection would: whoever talks through somebody else's machine has the way to that machine on top of the connection's own.
-// The least of a handshake's answers counts, as software may be slow once. It belongs to one goroutine until it is done.
+// Paced measures, below a TLS handshake, by how much later the client answers than the end of its TCP connection: a
+// proxied client has a longer way. The fastest answer counts. It is for one goroutine until done.
 type Paced struct {
 	net.Conn
-	Done bool // nothing is measured, or no longer
+	Done bool // no measurement
 
-	asked time.Time // when the last message was sent that is not answered yet; zero: none
+	asked time.Time // last unanswered message; zero: none
 	least time.Duration
 }
 
@@ -36,8 +35,7 @@ func (p *Paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Behind ends the measurement: by how much later the client has answered than the end of sock, the TCP connection itself, would; 0: it
-// is not known.
+// Behind ends the measurement against sock, the TCP connection; 0: unknown.
 func (p *Paced) Behind(sock net.Conn) time.Duration {
 	p.Done = true
 	way, ok := roundTrip(sock)

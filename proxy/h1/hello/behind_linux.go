@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roundTrip returns the shortest time in which the end of a TCP connection has answered, as the kernel saw it; the first sample is
-// that of the connection's own handshake.
+// roundTrip is the kernel's minimum round trip of a connection, its handshake included.
 func roundTrip(nc net.Conn) (time.Duration, bool) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -22,7 +21,7 @@ func roundTrip(nc net.Conn) (time.Duration, bool) {
 	var info *unix.TCPInfo
 	var failed error
 	err = rc.Control(func(fd uintptr) {
-		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) //nolint:gosec // a descriptor is small
+		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	})
 	if err != nil || failed != nil || info.Min_rtt == 0 || info.Min_rtt == ^uint32(0) {
 		return 0, false

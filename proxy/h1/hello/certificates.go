@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// CertificateFiles names the PEM files of one certificate chain and its key.
+// CertificateFiles names the PEM files of a certificate chain and its key.
 type CertificateFiles struct {
 	CertFile string `mapstructure:"cert_file"`
 	KeyFile  string `mapstructure:"key_file"`
 }
 
-// Certificates serves certificates from files and reloads them without affecting open connections. Safe for concurrent use;
-// made by LoadCertificates.
+// Certificates serves certificates from files and reloads them for new connections. Safe for concurrent use; made by
+// LoadCertificates.
 type Certificates struct {
 	loaded atomic.Pointer[[]*tls.Certificate]
 	others func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 }
 
-// WithOthers returns certificates that ask others for hosts that none of the files covers; c may be nil.
+// WithOthers returns certificates that ask others for hosts without a file; c may be nil.
 func (c *Certificates) WithOthers(others func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *Certificates {
 	if c == nil {
 		c = new(Certificates)
@@ -31,7 +31,7 @@ func (c *Certificates) WithOthers(others func(*tls.ClientHelloInfo) (*tls.Certif
 	return c
 }
 
-// LoadCertificates reads all files. The first certificate is for clients that name no host, or one that none covers.
+// LoadCertificates reads all files. The first certificate is the default.
 func LoadCertificates(files []CertificateFiles) (*Certificates, error) {
 	c := &Certificates{}
 	commit, err := c.Prepare(files)
@@ -42,7 +42,7 @@ func LoadCertificates(files []CertificateFiles) (*Certificates, error) {
 	return c, nil
 }
 
-// Prepare reads all files, and returns the function that puts the certificates into use for new connections.
+// Prepare reads all files, and returns the function that puts the certificates into use.
 func (c *Certificates) Prepare(files []CertificateFiles) (commit func(), err error) {
 	if len(files) == 0 {
 		return nil, errors.New("no certificates")
@@ -67,7 +67,7 @@ func (c *Certificates) Prepare(files []CertificateFiles) (commit func(), err err
 	return func() { c.loaded.Store(&certs) }, nil
 }
 
-// Ends returns when each certificate ends, by the first name that it has.
+// Ends returns the end of each certificate, by its first name.
 func (c *Certificates) Ends() map[string]time.Time {
 	ends := map[string]time.Time{}
 	loaded := c.loaded.Load()
@@ -84,7 +84,7 @@ func (c *Certificates) Ends() map[string]time.Time {
 	return ends
 }
 
-// Config is for the server side: TLS 1.2 or newer, HTTP/1.1 only.
+// Config is for servers: TLS 1.2 or newer, HTTP/1.1 only.
 func (c *Certificates) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion:     tls.VersionTLS12,

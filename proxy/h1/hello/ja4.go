@@ -9,15 +9,14 @@ import (
 	"strconv"
 )
 
-// Of the extensions in a hello, these are counted and otherwise left out of its fingerprint: they depend on the site.
+// These extensions are counted and otherwise ignored: they depend on the site.
 const (
 	extensionName = 0x0000
 	extensionALPN = 0x0010
 )
 
-// JA4 is the fingerprint of the software that made a TLS handshake (github.com/FoxIO-LLC/ja4, the part under BSD-3-Clause):
-// protocol, version, whether it names a host, how many ciphers and extensions it offers, its first protocol; then hashes of
-// the ciphers and of the extensions, both sorted, as browsers shuffle them. quic says that the handshake came in QUIC.
+// JA4 is the fingerprint of a TLS handshake (github.com/FoxIO-LLC/ja4, the part under BSD-3-Clause). Browsers shuffle
+// ciphers and extensions, so both are sorted before hashing. quic: the handshake came in QUIC.
 func JA4(h *tls.ClientHelloInfo, quic bool) []byte {
 	ciphers, extensions := withoutGrease(h.CipherSuites), withoutGrease(h.Extensions)
 	out := make([]byte, 0, 36)
@@ -49,7 +48,7 @@ func JA4(h *tls.ClientHelloInfo, quic bool) []byte {
 	return appendHash(out, list)
 }
 
-// withoutGrease returns a copy without the values that stand for nothing (RFC 8701).
+// withoutGrease drops reserved values (RFC 8701).
 func withoutGrease(values []uint16) []uint16 {
 	return slices.DeleteFunc(slices.Clone(values), func(v uint16) bool { return v&0x0f0f == 0x0a0a && v>>8 == v&0xff })
 }
@@ -71,13 +70,11 @@ func versionName(versions []uint16) string {
 	return "00"
 }
 
-// appendCount appends two digits.
 func appendCount(b []byte, n int) []byte {
 	n = min(n, 99)
 	return append(b, byte('0'+n/10), byte('0'+n%10))
 }
 
-// appendProtocol appends the first and the last character of the first protocol.
 func appendProtocol(b []byte, protocols []string) []byte {
 	if len(protocols) == 0 || protocols[0] == "" {
 		return append(b, "00"...)
@@ -93,7 +90,6 @@ func alphanumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// appendHexList appends numbers of four digits, separated by commas.
 func appendHexList(b []byte, values []uint16) []byte {
 	for i, v := range values {
 		if i > 0 {
@@ -107,7 +103,6 @@ func appendHexList(b []byte, values []uint16) []byte {
 	return b
 }
 
-// appendHash appends the first twelve digits of a list's SHA-256, or zeros for an empty list.
 func appendHash(b, list []byte) []byte {
 	if len(list) == 0 {
 		return append(b, "000000000000"...)
@@ -116,7 +111,7 @@ func appendHash(b, list []byte) []byte {
 	return hex.AppendEncode(b, sum[:6])
 }
 
-// helloKey is the context key under which a handshake finds where its fingerprint is kept: a hello.
+// helloKey is the context key of a handshake's hello.
 type helloKey struct{}
 
 type hello struct {
@@ -124,16 +119,15 @@ type hello struct {
 	quic bool
 }
 
-// readHello is a tls.Config's GetConfigForClient: it takes the fingerprint of the client's hello, and changes nothing.
+// readHello is a GetConfigForClient that takes the fingerprint.
 func readHello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	if to, ok := h.Context().Value(helloKey{}).(hello); ok {
 		*to.ja4 = JA4(h, to.quic)
 	}
-	return nil, nil //nolint:nilnil // this is how it says that nothing is changed
+	return nil, nil
 }
 
-// Context is the context of a handshake with a configuration of Certificates whose fingerprint goes to a given place, before the
-// handshake ends; quic as JA4 has it.
+// Context makes a handshake of Certificates write its fingerprint to ja4 before it ends; quic as in JA4.
 func Context(ctx context.Context, ja4 *[]byte, quic bool) context.Context {
 	return context.WithValue(ctx, helloKey{}, hello{ja4, quic})
 }

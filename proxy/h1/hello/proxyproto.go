@@ -13,7 +13,6 @@ import (
 	"antirobot/request"
 )
 
-// errProxyHeader is a missing or broken PROXY protocol header: the connection is closed without an answer.
 var errProxyHeader = errors.New("malformed PROXY protocol header")
 
 const (
@@ -24,9 +23,9 @@ const (
 	proxyV2Head = 16
 )
 
-// ReadProxyHeader reads the PROXY protocol header, version 1 or 2, which must open the connection, and returns the client
-// that the balancer speaks for. The zero address means the balancer itself (LOCAL, UNKNOWN). It reads no byte beyond the
-// header. An error says that the connection is to be closed without an answer: r failed, or what it began with is no such header.
+// ReadProxyHeader reads the PROXY protocol header, version 1 or 2, and returns the client's address. The zero address
+// means the balancer itself (LOCAL, UNKNOWN). It reads no further. After an error the connection is closed without an
+// answer.
 func ReadProxyHeader(r *bufio.Reader) (netip.Addr, error) {
 	first, err := r.Peek(1)
 	if err != nil {
@@ -60,7 +59,7 @@ func readProxyV1(r *bufio.Reader) (netip.Addr, error) {
 	}
 	words := bytes.Split(line[len(proxyV1):n-2], []byte(" "))
 	if string(words[0]) == "UNKNOWN" {
-		return netip.Addr{}, nil // whatever follows is to be ignored
+		return netip.Addr{}, nil // the rest is ignored
 	}
 	if len(words) != 5 {
 		return netip.Addr{}, errProxyHeader
@@ -105,7 +104,7 @@ func readProxyV2(r *bufio.Reader) (netip.Addr, error) {
 		return netip.Addr{}, err
 	}
 	switch head[12] {
-	case 0x20: // LOCAL: the balancer's own health check
+	case 0x20: // LOCAL
 		return netip.Addr{}, nil
 	case 0x21: // PROXY
 	default:
@@ -126,8 +125,7 @@ func readProxyV2(r *bufio.Reader) (netip.Addr, error) {
 	return netip.Addr{}, errProxyHeader
 }
 
-// Early is a connection of which some bytes have been read already, which are read from it again first: what came together with a
-// PROXY header, or to find out what the client speaks. It owns Bytes. It is for one reader.
+// Early is a connection with bytes that were read already, which are read again first. It owns Bytes. For one reader.
 type Early struct {
 	net.Conn
 	Bytes []byte
@@ -136,7 +134,7 @@ type Early struct {
 // Read implements net.Conn.
 func (c *Early) Read(p []byte) (int, error) {
 	if len(c.Bytes) == 0 {
-		return c.Conn.Read(p) //nolint:wrapcheck // it is the connection
+		return c.Conn.Read(p)
 	}
 	n := copy(p, c.Bytes)
 	c.Bytes = c.Bytes[n:]

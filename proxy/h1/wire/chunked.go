@@ -13,24 +13,24 @@ import (
 var ErrChunk = errors.New("malformed chunked body")
 
 const (
-	maxChunkDigits = 15      // hexadecimal: a size stays within int64
-	maxChunkExt    = 4 << 10 // bytes of extensions of one chunk
-	maxChunkWaste  = 1 << 20 // bytes of framing beyond what ordinary bodies need: a flood of extensions ends here
+	maxChunkDigits = 15      // hexadecimal: fits int64
+	maxChunkExt    = 4 << 10 // bytes, of one chunk
+	maxChunkWaste  = 1 << 20 // bytes of framing beyond ordinary needs
 )
 
-// Chunks decodes one chunked body. It is reused: start with Reset. Whoever passes data on without copying calls Next where Left is 0,
-// takes what it reads off Left, and goes on until Done.
+// Chunks decodes a chunked body. Start with Reset. To pass data on without copying, call Next when Left is 0, subtract
+// what is read from Left, until Done.
 type Chunks struct {
-	Left    int64 // of the current chunk
-	Inside  bool  // the current chunk's CRLF is still to come
+	Left    int64 // of the chunk
+	Inside  bool  // the chunk's CRLF is still to come
 	Done    bool
-	spaced  bool  // accept white space after a size, with which some old services pad
-	waste   int64 // bytes of extensions so far
+	spaced  bool  // accept white space after a size (old services)
+	waste   int64 // bytes of extensions
 	limits  struct{ bytes, fields int }
-	Trailer Head // its fields are valid when done
+	Trailer Head // valid when done
 }
 
-// Reset begins a body. spaced accepts white space after the size of a chunk; maxBytes and maxFields bound the trailers.
+// Reset begins a body. spaced accepts white space after a size; maxBytes and maxFields bound the trailers.
 func (d *Chunks) Reset(spaced bool, maxBytes, maxFields int) {
 	d.Left, d.Inside, d.Done, d.spaced, d.waste = 0, false, false, spaced, 0
 	d.limits.bytes, d.limits.fields = maxBytes, maxFields
@@ -38,8 +38,7 @@ func (d *Chunks) Reset(spaced bool, maxBytes, maxFields int) {
 	d.Trailer.Reset()
 }
 
-// Read decodes at least one byte of data into p, or returns io.EOF once the last chunk and the trailers are read. r is
-// what s fills. An error is ErrChunk, or one of s.
+// Read decodes data into p, or returns io.EOF after the trailers. s fills r. Errors are ErrChunk, and s's.
 func (d *Chunks) Read(r *bufio.Reader, s Source, p []byte) (int, error) {
 	if d.Done {
 		return 0, io.EOF
@@ -60,8 +59,8 @@ func (d *Chunks) Read(r *bufio.Reader, s Source, p []byte) (int, error) {
 	return n, err
 }
 
-// Next reads the end of the previous chunk and the size of the next one; after the last one, the trailers, and
-// sets Done. An error is ErrChunk, or one of s.
+// Next reads the end of a chunk and the size of the next one; after the last, the trailers, and sets Done. Errors are
+// ErrChunk, and s's.
 func (d *Chunks) Next(r *bufio.Reader, s Source) error {
 	if d.Inside {
 		for _, want := range [2]byte{'\r', '\n'} {
@@ -87,14 +86,14 @@ func (d *Chunks) Next(r *bufio.Reader, s Source) error {
 	if err == nil {
 		err = d.Trailer.parseFields(d.Trailer.Raw, d.limits.fields, false)
 	}
-	if _, ok := err.(Refusal); ok { //nolint:errorlint // it is never wrapped
+	if _, ok := err.(Refusal); ok { //nolint:errorlint // bare
 		return ErrChunk
 	}
 	d.Done = err == nil
 	return err
 }
 
-// size reads the line of a chunk's size. Extensions are dropped.
+// size drops extensions.
 func (d *Chunks) size(r *bufio.Reader, s Source) (int64, error) {
 	var n int64
 	digits := 0
@@ -135,7 +134,7 @@ func (d *Chunks) size(r *bufio.Reader, s Source) (int64, error) {
 	return n, nil
 }
 
-// skipExtension returns the byte that ends the extensions of one chunk.
+// skipExtension returns the byte after the extensions of a chunk.
 func (d *Chunks) skipExtension(r *bufio.Reader, s Source) (byte, error) {
 	for i := 0; i < maxChunkExt; i++ {
 		c, err := readByte(r, s)
@@ -155,14 +154,13 @@ func readByte(r *bufio.Reader, s Source) (byte, error) {
 			return 0, err
 		}
 	}
-	return r.ReadByte() //nolint:wrapcheck // a byte is buffered
+	return r.ReadByte()
 }
 
-// ChunkRoom is what a chunk's frame needs before its data: up to 8 hexadecimal digits and CRLF.
+// ChunkRoom is the frame before a chunk's data: up to 8 hexadecimal digits and CRLF.
 const ChunkRoom = 10
 
-// FrameChunk turns buf, which holds n > 0 bytes of data from ChunkRoom on and two more of room, into one chunk and returns
-// it, as a part of buf.
+// FrameChunk frames the n > 0 bytes from ChunkRoom on in buf, which has two more bytes of room, as a chunk within buf.
 func FrameChunk(buf []byte, n int) []byte {
 	var tmp [ChunkRoom]byte
 	size := append(strconv.AppendInt(tmp[:0], int64(n), 16), '\r', '\n')
@@ -176,10 +174,10 @@ func FrameChunk(buf []byte, n int) []byte {
 // Trailers are the fields after a body. The zero value has none.
 type Trailers struct {
 	Fields []request.Field
-	Drop   func(name []byte) bool // those that are not passed on; nil: none
+	Drop   func(name []byte) bool // not forwarded; nil: none
 }
 
-// Each calls f for each field that may be passed on. Name and value are borrowed.
+// Each calls f for each field that may be forwarded. Borrowed.
 func (t Trailers) Each(f func(name, value []byte)) {
 	for i := range t.Fields {
 		if t.passes(i) {
@@ -193,7 +191,7 @@ func (t Trailers) passes(i int) bool {
 	return trailerAllowed(name) && (t.Drop == nil || !t.Drop(name))
 }
 
-// AppendLastChunk appends the end of a chunked body with those trailer fields that may be passed on.
+// AppendLastChunk ends a chunked body with the trailers that may be forwarded.
 func AppendLastChunk(dst []byte, t Trailers) []byte {
 	dst = append(dst, "0\r\n"...)
 	for i := range t.Fields {
@@ -204,8 +202,7 @@ func AppendLastChunk(dst []byte, t Trailers) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// trailerAllowed refuses as trailers what RFC 9110 section 6.5.1 requires before the body: framing, routing,
-// authentication, and how to read the body. A service that merges trailers into the header would trust them.
+// trailerAllowed implements RFC 9110 section 6.5.1: a service that merges trailers into the header would trust them.
 func trailerAllowed(name []byte) bool {
 	if KindOf(name) != Plain {
 		return false
@@ -222,7 +219,7 @@ func trailerAllowed(name []byte) bool {
 	return !request.HasPrefixFold(name, "x-antirobot-") && !request.HasPrefixFold(name, "x-accel-")
 }
 
-// AppendField appends the line of a field, as it is: name and value are valid already.
+// AppendField appends a valid field.
 func AppendField(dst, name, value []byte) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)

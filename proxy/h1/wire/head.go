@@ -7,48 +7,48 @@ import (
 	"antirobot/request"
 )
 
-// Source is the input from one side: a bufio.Reader that is given beside it, and how to wait for more with that side's deadlines.
+// Source fills a bufio.Reader with that side's deadlines.
 type Source interface {
 	// Fill returns when at least one byte is buffered.
 	Fill() error
-	// Read returns at least one byte, from the buffer or straight from the connection.
+	// Read returns at least one byte, from the buffer or the connection.
 	Read(p []byte) (int, error)
 }
 
-// Head is one parsed message head. What is sliced from it points into Raw, and is valid until that is read into again. It is reused:
-// start with Reset, which the parsers of whole heads call themselves.
+// Head is one parsed message head. Slices point into Raw, until the next read into it. Start with Reset, which parsers
+// of whole heads call.
 type Head struct {
 	Raw    []byte
 	Fields []request.Field
-	Kinds  []Kind // of each field
+	Kinds  []Kind
 
 	// Of a request.
-	Method, Target []byte // target is in origin-form, or "*"
-	Host           []byte // of the Host field or the absolute-form; nil only on 1.0
-	HostGiven      bool   // a Host field is present
-	Expect         bool   // 100-continue
+	Method, Target []byte // origin-form, or "*"
+	Host           []byte // of the field or the absolute-form; nil only on 1.0
+	HostGiven      bool
+	Expect         bool // 100-continue
 	TETrailers     bool
-	MaxForwards    int    // -1 if absent
-	SaysEmpty      bool   // over HTTP/2: there is no body, of a method that has one, and no length says so
-	Accept         []byte // what proves that a service has read the gateway's own WebSocket key; nil: the client has one
+	MaxForwards    int    // -1: absent
+	SaysEmpty      bool   // over HTTP/2: no body for a method that usually has one
+	Accept         []byte // of the gateway's own WebSocket key; nil: the client's
 
 	// Of a response.
 	Status int
 	Reason []byte
-	Ended  bool // the message has been read to its end
+	Ended  bool // read to the end
 
 	Minor      int   // of HTTP/1.x
-	Length     int64 // Content-Length, -1 if absent
+	Length     int64 // -1: absent
 	Chunked    bool
-	Close      bool // Connection: close
-	keepAlive  bool // Connection: keep-alive
-	Upgrade    bool // Connection: upgrade
+	Close      bool // option of Connection
+	keepAlive  bool // likewise
+	Upgrade    bool // likewise
 	nominates  bool // Connection names other fields
 	UpgradeTo  []byte
 	UpgradeNum int
 }
 
-// Reset forgets all but Raw, and keeps the room of Fields and Kinds.
+// Reset keeps Raw, and the capacity of Fields and Kinds.
 func (h *Head) Reset() {
 	h.Fields, h.Kinds = h.Fields[:0], h.Kinds[:0]
 	h.Method, h.Target, h.Host, h.Reason, h.UpgradeTo, h.Accept = nil, nil, nil, nil, nil, nil
@@ -58,17 +58,16 @@ func (h *Head) Reset() {
 	h.Length, h.MaxForwards = -1, -1
 }
 
-// LineRules says how the lines of a head may end.
+// LineRules says how lines may end.
 type LineRules struct {
-	bareLF bool // accept a lone LF, as RFC 9112 section 2.2 allows: for answers only
+	bareLF bool // accept a lone LF (RFC 9112 section 2.2): for answers only
 	Max    int
 }
 
-// ReadHead appends one head, including its empty line, to dst. It stops at the first line end that the rules forbid, so
-// that a sender of bare LFs is answered at once instead of being waited for. r is what s
-// fills. An error is a Refusal, or one of s.
+// ReadHead appends one head with its empty line to dst. It stops at the first forbidden line end, so that a sender of
+// bare LFs is answered at once. Errors are Refusals, and s's.
 func ReadHead(r *bufio.Reader, s Source, dst []byte, rules LineRules) ([]byte, error) {
-	line, first := 0, true // bytes of the current line so far, without LF
+	line, first := 0, true // bytes of the line, without LF
 	start := len(dst)
 	for {
 		if r.Buffered() == 0 {
@@ -115,7 +114,7 @@ func ReadHead(r *bufio.Reader, s Source, dst []byte, rules LineRules) ([]byte, e
 	}
 }
 
-// before returns the byte n positions before position i of b, which follows a; 0 if there is none.
+// before returns the byte n positions before b[i], where b follows a; 0: none.
 func before(a, b []byte, i, n int) byte {
 	switch k := i - n; {
 	case k >= 0:
@@ -126,7 +125,6 @@ func before(a, b []byte, i, n int) byte {
 	return 0
 }
 
-// CutLine cuts the first line of b, without its line end.
 func CutLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -139,8 +137,8 @@ func CutLine(b []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// parseFields splits the lines of b, which ends with the empty line. spaced accepts white space before the colon, which RFC
-// 9112 section 5.1 requires to be refused in requests and removed from answers.
+// parseFields parses lines until the empty one. spaced accepts white space before the colon, which RFC 9112 section 5.1
+// forbids in requests only.
 func (h *Head) parseFields(b []byte, maxFields int, spaced bool) error {
 	for {
 		var line []byte
@@ -176,8 +174,8 @@ func (h *Head) parseFields(b []byte, maxFields int, spaced bool) error {
 	}
 }
 
-// ParseFraming reads the fields that control framing and persistence of requests and answers alike. In an answer several
-// Content-Length of one value are accepted, and a Transfer-Encoding that says identity. An error is a Refusal.
+// ParseFraming reads the fields of framing and persistence. An answer may repeat a Content-Length, and say
+// Transfer-Encoding: identity. An error is a Refusal.
 func (h *Head) ParseFraming(answer bool) error {
 	encodings := 0
 	for i, k := range h.Kinds {
@@ -198,7 +196,7 @@ func (h *Head) ParseFraming(answer bool) error {
 				return badEncoding
 			}
 			if answer && request.EqualFold(v, "identity") {
-				continue // of RFC 2616: no coding; old servers say so in answers
+				continue // RFC 2616; old servers
 			}
 			if err := h.parseEncoding(v); err != nil {
 				return err
@@ -218,8 +216,7 @@ func (h *Head) ParseFraming(answer bool) error {
 	return nil
 }
 
-// parseEncoding accepts "chunked" and nothing else. A malformed list of codings, or one with chunked anywhere but once at
-// the end, could be read in two ways.
+// parseEncoding accepts "chunked" alone; anything else could be read in two ways.
 func (h *Head) parseEncoding(v []byte) error {
 	if request.EqualFold(v, "chunked") {
 		h.Chunked = true
@@ -238,7 +235,6 @@ func (h *Head) parseEncoding(v []byte) error {
 	return unknownEncoding
 }
 
-// parseConnection reads the connection options.
 func (h *Head) parseConnection(v []byte) error {
 	for rest := v; ; {
 		item, more, ok := NextItem(rest)
@@ -263,9 +259,8 @@ func (h *Head) parseConnection(v []byte) error {
 	}
 }
 
-// Nominated reports whether a Connection field names this one as hop by hop. Fields for framing, authentication or
-// forwarding can't be removed that way, nor those that say what a body is: a service would read it as something else than
-// whoever judged it.
+// Nominated reports whether Connection names this field as hop by hop. Fields of framing, authentication, forwarding
+// and content can't be removed that way: the service would read another request than was judged.
 func (h *Head) Nominated(name []byte, k Kind) bool {
 	if !h.nominates || request.HasPrefixFold(name, "content-") {
 		return false

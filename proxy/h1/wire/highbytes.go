@@ -1,14 +1,14 @@
 package wire
 
-// What happens to bytes of 0x80 and above in a target, which RFC 3986 does not allow and old clients send.
+// Treatments of bytes from 0x80 in a target, which RFC 3986 forbids and old clients send.
 const (
 	HighPass   = "pass"
 	HighEncode = "encode"
 	HighRefuse = "refuse"
 )
 
-// TreatHigh treats the target that has been parsed as how says: HighPass, HighEncode or HighRefuse. most is how long the target may be
-// then, in bytes. An error is a Refusal.
+// TreatHigh applies HighPass, HighEncode or HighRefuse to the parsed target of at most most bytes. An error is a
+// Refusal.
 func (h *Head) TreatHigh(how string, most int64) error {
 	if how == HighPass {
 		return nil

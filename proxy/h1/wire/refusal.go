@@ -2,14 +2,13 @@ package wire
 
 import "errors"
 
-// ErrBadResponse is why an answer is not forwarded: what it says can be read in two ways, or in none. It is wrapped with the reason.
+// ErrBadResponse wraps why an answer is ambiguous or malformed.
 var ErrBadResponse = errors.New("the upstream's response is not valid HTTP")
 
-// Refusal is why a request is not served. It is an error without detail: the values, below Refusals, number the reasons. HeadTimeout and
-// ConnectionField are given by the fronts, the others here.
+// Refusal is why a request is not served, numbered below Refusals. HeadTimeout and ConnectionField come from the
+// fronts.
 type Refusal uint8
 
-// Why a request is not served; the table below says what each is called.
 const (
 	BadLine Refusal = iota + 1
 	BadMethod
@@ -38,7 +37,6 @@ const (
 	Refusals
 )
 
-// refusals gives each its status and its name in the metrics.
 var refusals = [Refusals]struct {
 	status int
 	name   string
@@ -72,8 +70,8 @@ var refusals = [Refusals]struct {
 // Error implements error.
 func (r Refusal) Error() string { return "refused: " + refusals[r].name }
 
-// Status is the HTTP status that tells a client of it.
+// Status is its HTTP status.
 func (r Refusal) Status() int { return refusals[r].status }
 
-// Name is its name in the metrics.
+// Name is its name in metrics.
 func (r Refusal) Name() string { return refusals[r].name }

@@ -6,8 +6,7 @@ import (
 	"antirobot/request"
 )
 
-// ParseRequest parses a request head by RFC 9112 section 3 and refuses whatever two parsers could read differently. The
-// text is in Raw; maxTarget is in bytes. An error is a Refusal.
+// ParseRequest parses a request head in Raw (RFC 9112 section 3) and refuses ambiguous ones. An error is a Refusal.
 func (h *Head) ParseRequest(maxTarget, maxFields int) error {
 	h.Reset()
 	line, rest := CutLine(h.Raw)
@@ -53,7 +52,6 @@ func (h *Head) parseRequestLine(line []byte, maxTarget int) (target []byte, err 
 	return target, nil
 }
 
-// parseVersion accepts HTTP/1.0 and HTTP/1.1.
 func (h *Head) parseVersion(v []byte) error {
 	if len(v) != len("HTTP/1.1") || string(v[:5]) != "HTTP/" || v[6] != '.' ||
 		classes[v[5]]&isDigit == 0 || classes[v[7]]&isDigit == 0 {
@@ -66,7 +64,7 @@ func (h *Head) parseVersion(v []byte) error {
 	return nil
 }
 
-// ParseRequestFields reads what only requests have. An error is a Refusal.
+// ParseRequestFields reads fields of requests. An error is a Refusal.
 func (h *Head) ParseRequestFields() error {
 	for i, k := range h.Kinds {
 		v := h.Fields[i].Value
@@ -87,7 +85,7 @@ func (h *Head) ParseRequestFields() error {
 			}
 		case Expect:
 			if h.Minor == 0 {
-				continue // RFC 9110 section 10.1.1: a 1.0 client does not know it
+				continue // RFC 9110 section 10.1.1
 			}
 			if !request.EqualFold(v, "100-continue") {
 				return badExpect
@@ -112,7 +110,7 @@ func (h *Head) ParseRequestFields() error {
 	return nil
 }
 
-// parseTarget accepts the origin-form, the absolute-form that agrees with Host, and "*" for OPTIONS.
+// parseTarget accepts the origin-form, an absolute-form that agrees with Host, and "*" for OPTIONS.
 func (h *Head) parseTarget(t []byte) error {
 	if string(h.Method) == "CONNECT" {
 		return ConnectRefused
@@ -144,7 +142,7 @@ func (h *Head) parseTarget(t []byte) error {
 	}
 	authority, target := rest[:end], rest[end:]
 	if !IsAuthority(authority) {
-		return BadTarget // userinfo too
+		return BadTarget
 	}
 	if h.HostGiven && !request.SameAuthority(authority, h.Host, port) {
 		return badHostMismatch

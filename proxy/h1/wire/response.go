@@ -8,16 +8,15 @@ import (
 	"antirobot/request"
 )
 
-// ReadResponse reads and parses one answer's head, possibly an interim one. It is as strict as for requests, except for
-// what RFC 9112 asks a gateway to repair: lone LFs as line ends, and white space before a colon. r is what s
-// fills. An error is ErrBadResponse with its reason, or one of s.
+// ReadResponse reads one answer's head, possibly interim. RFC 9112 lets a gateway repair lone LFs, and white space
+// before a colon; the rest is as strict as for requests. Errors are ErrBadResponse, and s's.
 func (h *Head) ReadResponse(r *bufio.Reader, s Source, maxBytes, maxFields int) error {
 	var err error
 	h.Raw, err = ReadHead(r, s, h.Raw[:0], LineRules{bareLF: true, Max: maxBytes})
 	if err == nil {
 		err = h.parseResponse(maxFields)
 	}
-	if why, ok := err.(Refusal); ok { //nolint:errorlint // it is never wrapped
+	if why, ok := err.(Refusal); ok { //nolint:errorlint // bare
 		return fmt.Errorf("%w: %s", ErrBadResponse, why.Name())
 	}
 	return err
@@ -55,17 +54,17 @@ func (h *Head) parseResponse(maxFields int) error {
 	return nil
 }
 
-// Bodiless reports whether an answer with this status to a request with this method has no body, whatever its fields say.
+// Bodiless reports whether an answer to this method has no body, whatever its fields say.
 func (h *Head) Bodiless(method []byte) bool {
 	return h.Status < 200 || h.Status == 204 || h.Status == 304 || string(method) == "HEAD"
 }
 
-// KeepsAlive reports whether the sender of this head will accept, or send, another message on the connection.
+// KeepsAlive reports whether another message may follow on the connection.
 func (h *Head) KeepsAlive() bool {
 	return !h.Close && (h.Minor == 1 || h.keepAlive)
 }
 
-// Idempotent reports whether a method may be sent a second time (RFC 9110 section 9.2.2).
+// Idempotent reports whether a method may be retried (RFC 9110 section 9.2.2).
 func Idempotent(method []byte) bool {
 	for _, m := range [...]string{"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"} {
 		if string(method) == m {
@@ -75,8 +74,7 @@ func Idempotent(method []byte) bool {
 	return false
 }
 
-// WebSocket reports whether the head requests a WebSocket as RFC 6455 section 4.1 requires. The version is left to the
-// service, which answers a wrong one itself.
+// WebSocket reports whether the head requests a WebSocket (RFC 6455 section 4.1). The service checks the version.
 func (h *Head) WebSocket() bool {
 	if !h.Upgrade || h.UpgradeNum != 1 || h.Minor != 1 || !request.EqualFold(h.UpgradeTo, "websocket") ||
 		string(h.Method) != "GET" || h.Chunked || h.Length > 0 {
@@ -91,7 +89,7 @@ func (h *Head) WebSocket() bool {
 	return keys == 1
 }
 
-// AppendStatusLine begins an answer. The version is ours (RFC 9110 section 6.2), the reason the service's.
+// AppendStatusLine begins an answer: our version (RFC 9110 section 6.2), the service's reason.
 func AppendStatusLine(dst []byte, status int, reason []byte) []byte {
 	dst = append(dst, "HTTP/1.1 "...)
 	dst = append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10), ' ')

@@ -6,16 +6,15 @@ import (
 	"antirobot/request"
 )
 
-// The character classes of RFC 9110 section 5.6.2 and RFC 3986, one bit each.
+// Character classes of RFC 9110 section 5.6.2 and RFC 3986, one bit each.
 const (
-	isToken = 1 << iota // tchar: header names, methods
-	Value               // field-vchar, SP, HTAB, obs-text: header values and reason phrases
-	Target              // visible ASCII but '#', and bytes above it, which old clients send unescaped: a request target
-	isHost              // reg-name without escapes and sub-delims, which no host name needs
+	isToken = 1 << iota // tchar
+	Value               // field-vchar, SP, HTAB, obs-text
+	Target              // visible ASCII but '#', and bytes from 0x80 of old clients
+	isHost              // reg-name without escapes and sub-delims
 	isDigit
 )
 
-// classes maps each byte to its classes.
 var classes = makeClasses()
 
 func makeClasses() (t [256]uint8) {
@@ -50,7 +49,7 @@ func indexByte(s string, c byte) int {
 	return -1
 }
 
-// All reports whether every byte of b is in class; true for an empty b.
+// All reports whether every byte of b is in class.
 func All(b []byte, class uint8) bool {
 	for _, c := range b {
 		if classes[c]&class == 0 {
@@ -60,14 +59,13 @@ func All(b []byte, class uint8) bool {
 	return true
 }
 
-// IsText reports whether every byte of b is in isValue. It checks eight bytes at a time, and byte by byte only in suspect
-// words.
+// IsText is All(b, Value), eight bytes at a time.
 func IsText(b []byte) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for len(b) >= 8 {
 		x := binary.LittleEndian.Uint64(b)
 		low := (x - ones*0x20) & ^x & highs // a byte below 0x20
-		del := x ^ ones*0x7f                // a byte of zero here is DEL
+		del := x ^ ones*0x7f                // a zero byte is DEL
 		if (low|(del-ones)&^del&highs) != 0 && !All(b[:8], Value) {
 			return false
 		}
@@ -76,13 +74,13 @@ func IsText(b []byte) bool {
 	return All(b, Value)
 }
 
-// IsName reports whether b may be the name of a header field or a method.
+// IsName reports whether b is a token: a field name or method.
 func IsName(b []byte) bool { return len(b) > 0 && All(b, isToken) }
 
-// StartsToken reports whether c may be the first byte of a request.
+// StartsToken reports whether c may begin a request.
 func StartsToken(c byte) bool { return classes[c]&isToken != 0 }
 
-// Trim cuts optional white space (SP, HTAB) from both ends.
+// Trim cuts SP and HTAB from both ends.
 func Trim(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -93,8 +91,7 @@ func Trim(b []byte) []byte {
 	return b
 }
 
-// NextItem cuts off the first member of a comma-separated list: it returns the trimmed member and the rest; ok is false at
-// the end.
+// NextItem cuts the first member off a comma-separated list; ok is false at the end.
 func NextItem(list []byte) (item, rest []byte, ok bool) {
 	if list == nil {
 		return nil, nil, false
@@ -107,10 +104,10 @@ func NextItem(list []byte) (item, rest []byte, ok bool) {
 	return Trim(list), nil, true
 }
 
-// maxDigits keeps every decimal length within int64.
+// maxDigits fits int64.
 const maxDigits = 18
 
-// parseLength reads a Content-Length: digits and nothing else (no sign, no list, no space), within int64.
+// parseLength accepts digits only.
 func parseLength(b []byte) (int64, bool) {
 	if len(b) == 0 || len(b) > maxDigits {
 		return 0, false
@@ -125,26 +122,26 @@ func parseLength(b []byte) (int64, bool) {
 	return n, true
 }
 
-// Kind says what a header field means for the connection.
+// Kind is a field's meaning for the connection.
 type Kind uint8
 
-// What fields mean. Plain are all that mean nothing for the connection.
+// Kinds. Plain fields mean nothing for the connection.
 const (
 	Plain       Kind = iota
 	Host             // exactly one
 	Connection       // hop by hop, names others
 	Length           // framing
 	Encoding         // framing
-	TE               // hop by hop, but for "trailers"
-	Trailer          // announces trailer fields: kept only where trailers can be sent
-	Upgrade          // hop by hop, but for a WebSocket
+	TE               // hop by hop, except "trailers"
+	Trailer          // kept where trailers can be sent
+	Upgrade          // hop by hop, except a WebSocket's
 	Expect           // 100-continue
-	Hop              // hop by hop, never forwarded: Keep-Alive, Proxy-*, HTTP2-Settings
-	Forwarded        // X-Forwarded-*, X-Real-IP, Forwarded: never removed by nomination
-	MaxForwards      // counted down for OPTIONS and TRACE
+	Hop              // never forwarded: Keep-Alive, Proxy-*, HTTP2-Settings
+	Forwarded        // X-Forwarded-*, X-Real-IP, Forwarded: can't be nominated
+	MaxForwards      // of OPTIONS and TRACE
 	Cookie
 	Date
-	Lookalike // a name that a CGI program reads as one of the above: Content_Length, X.Forwarded.For
+	Lookalike // CGI reads the name as one of the above: Content_Length, X.Forwarded.For
 )
 
 // KindOf classifies a field's name.
@@ -160,7 +157,7 @@ func KindOf(name []byte) Kind {
 	return Plain
 }
 
-// knownKind compares the length first: most names are ruled out by one comparison.
+// knownKind compares lengths first, which rules out most names.
 func knownKind(name []byte) Kind {
 	switch len(name) {
 	case 2:
@@ -233,8 +230,7 @@ func is(name []byte, s string, k Kind) Kind {
 	return Plain
 }
 
-// cgiKind reports whether a name with underscores, points and the like becomes one of the names that matter here when a service
-// maps header names to CGI variables.
+// cgiKind reports whether CGI maps a name with underscores or points to a known one.
 func cgiKind(name []byte) Kind {
 	var b [25]byte
 	n := min(len(name), len(b))

@@ -1,12 +1,11 @@
 package wire
 
-// What another server reports about a request that it holds is parsed as strictly as a direct request: a method, host or
-// target that parseRequest would refuse cannot enter this way.
+// Requests that another server reports are parsed as strictly as direct ones.
 
-// ValidMethod reports whether method may appear in a request line. CONNECT may not: it is never forwarded.
+// ValidMethod reports whether method may be forwarded; CONNECT may not.
 func ValidMethod(method []byte) bool { return IsName(method) && string(method) != "CONNECT" }
 
-// ValidTarget reports whether target is an origin-form, or "*" of an OPTIONS request.
+// ValidTarget reports whether target is an origin-form, or "*" of OPTIONS.
 func ValidTarget(method, target []byte) bool {
 	if len(target) == 0 || !All(target, Target) {
 		return false
