@@ -1,11 +1,11 @@
-// Package acme obtains certificates from a certificate authority that speaks ACME (RFC 8555), renews them long before their
-// end, and answers the authority's challenges. The protocol is certmagic's; here it is joined with the gateway:
+// Package acme obtains and renews certificates by ACME (RFC 8555), and answers challenges. certmagic speaks the
+// protocol:
 //
-//  1. Account, certificates, locks and challenges are in the store, encrypted: gateways that share it need one certificate
-//     between them, and any of them may be asked for the answer to a challenge.
-//  2. Nothing is obtained before Start, when the listeners that answer challenges are open.
-//  3. A failure is logged, counted and shown in Problems; the last good certificate stays in use, and another try follows.
-//  4. A handshake waits for nobody: not for the authority, not for its OCSP responder, not for the store.
+// 1. Account, certificates, locks and challenges are in the store, encrypted, so that gateways that share it share
+// certificates.
+// 2. Nothing is obtained before Start, when the listeners are open.
+// 3. A failure is logged, counted and shown in Problems; the last good certificate stays in use.
+// 4. A handshake never waits for the authority, its OCSP responder or the store.
 package acme
 
 import (
@@ -32,28 +32,26 @@ import (
 	"antirobot/store"
 )
 
-// Config says for which hosts certificates are obtained, and from whom. Without hosts nothing is.
+// Config says for which hosts certificates are obtained; none: it is off.
 type Config struct {
-	Email      string   `mapstructure:"email"`       // where the authority writes to, if anything goes wrong; may be empty
-	Hosts      []string `mapstructure:"hosts"`       // one certificate each
-	Directory  string   `mapstructure:"directory"`   // of the authority
-	Challenges []string `mapstructure:"challenges"`  // which kinds may be used: http-01 needs port 80, tls-alpn-01 port 443
-	RootCA     string   `mapstructure:"root_ca"`     // PEM file: who vouches for the authority itself; empty: this system's roots
-	MustStaple bool     `mapstructure:"must_staple"` // ask for certificates that are worth nothing without an OCSP response
+	Email      string   `mapstructure:"email"` // contact; may be empty
+	Hosts      []string `mapstructure:"hosts"`
+	Directory  string   `mapstructure:"directory"`
+	Challenges []string `mapstructure:"challenges"`  // http-01 needs port 80, tls-alpn-01 port 443
+	RootCA     string   `mapstructure:"root_ca"`     // PEM file of the authority's own roots; empty: the system's
+	MustStaple bool     `mapstructure:"must_staple"` // certificates that are invalid without an OCSP response
 }
 
-// DefaultConfig is Let's Encrypt, for no host.
+// DefaultConfig is Let's Encrypt, without hosts.
 func DefaultConfig() Config {
 	return Config{Directory: certmagic.LetsEncryptProductionCA, Challenges: []string{challengeHTTP, challengeTLS}}
 }
 
-// The kinds of challenges.
 const (
 	challengeHTTP = "http-01"
 	challengeTLS  = "tls-alpn-01"
 )
 
-// maxHosts bounds the certificates of one gateway.
 const maxHosts = 1000
 
 // Validate returns everything that is wrong, each with its key.
@@ -90,7 +88,7 @@ type Deps struct {
 	Seal              Sealer
 	Log               zerolog.Logger
 	Metrics           *metrics.Set
-	HTTPPort, TLSPort int // of the listeners to which the authority's requests for ports 80 and 443 come; 0: there is none
+	HTTPPort, TLSPort int // where challenges arrive; 0: nowhere
 }
 
 // Keeper keeps certificates. Safe for concurrent use; made by New.
@@ -111,7 +109,7 @@ type Keeper struct {
 	problems map[string]problem // by host
 }
 
-// problem is why a try failed, and the end of the certificate that there was then.
+// problem is a failed try, and the end of the certificate in use.
 type problem struct {
 	text string
 	end  time.Time
@@ -139,14 +137,14 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet := zap.NewNop() // what matters is told by events
+	quiet := zap.NewNop() // events report what matters
 	k.cache = certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return k.config, nil }, Logger: quiet,
 	})
 	k.config = certmagic.New(k.cache, certmagic.Config{
 		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.sites[0].host, FallbackServerName: k.sites[0].host,
 		MustStaple: cfg.MustStaple,
-		// without a proxy certmagic asks responders with no limit of time, and one that never answers ends all renewals
+		// Without a proxy function certmagic sets no timeout for responders.
 		OCSP: certmagic.OCSPConfig{HTTPProxy: http.ProxyFromEnvironment},
 	})
 	k.issuer = certmagic.NewACMEIssuer(k.config, certmagic.ACMEIssuer{
@@ -154,7 +152,7 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 		DisableHTTPChallenge: d.HTTPPort == 0 || !slices.Contains(cfg.Challenges, challengeHTTP), AltHTTPPort: d.HTTPPort,
 		DisableTLSALPNChallenge: d.TLSPort == 0 || !slices.Contains(cfg.Challenges, challengeTLS), AltTLSALPNPort: d.TLSPort,
 	})
-	k.issuer.TestCA = "" // only the configured authority is ever called
+	k.issuer.TestCA = "" // only the configured authority
 	k.config.Issuers = []certmagic.Issuer{k.issuer}
 	d.Metrics.NewGauge("antirobot_acme_hosts_without_certificate", func() float64 { return float64(len(k.missing())) })
 	d.Metrics.NewGauge("antirobot_acme_hosts_without_staple", func() float64 { return float64(k.unstapled(time.Now())) })
@@ -176,10 +174,10 @@ func rootsOf(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// stapleTurn is how often is looked which certificates are served without an OCSP response.
+// stapleTurn is the interval of checks for missing OCSP responses.
 const stapleTurn = time.Minute
 
-// Start begins to obtain and renew, in the background. The listeners are open.
+// Start obtains and renews in the background.
 func (k *Keeper) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
@@ -190,11 +188,10 @@ func (k *Keeper) Start() {
 	k.running.Go(func() { store.Every(ctx, stapleTurn, func() { k.watch(bare, time.Now()) }) })
 }
 
-// storeAgain is when a store that could not be read at start is read again.
 const storeAgain = time.Second
 
-// manage has what is stored for a site served, and hands the site to certmagic. certmagic would give up a host for ever if
-// the store did not answer now.
+// manage serves stored certificates, and hands the site to certmagic, which would give up forever if the store failed
+// now.
 func (k *Keeper) manage(ctx context.Context, s *site) {
 	for waiting := false; ; waiting = true {
 		err := k.remember(ctx, s)
@@ -215,7 +212,6 @@ func (k *Keeper) manage(ctx context.Context, s *site) {
 	}
 }
 
-// Close ends what Start began.
 func (k *Keeper) Close() error {
 	if k.cancel != nil {
 		k.cancel()
@@ -225,7 +221,7 @@ func (k *Keeper) Close() error {
 	return k.storage.close()
 }
 
-// GetCertificate is that of a tls.Config; it also answers TLS-ALPN-01 challenges.
+// GetCertificate is a tls.Config's; it also answers TLS-ALPN-01 challenges.
 func (k *Keeper) GetCertificate(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	cert, err := k.config.GetCertificate(h)
 	if len(h.SupportedProtos) == 1 && h.SupportedProtos[0] == Protocol {
@@ -238,16 +234,15 @@ func (k *Keeper) GetCertificate(h *tls.ClientHelloInfo) (*tls.Certificate, error
 	return s.serve(cert, err, time.Now())
 }
 
-// Protocol is what the handshake of a TLS-ALPN-01 challenge chooses: a listener's tls.Config offers it last.
+// Protocol is the ALPN protocol of a TLS-ALPN-01 challenge; listeners offer it last.
 const Protocol = acmez.ACMETLS1Protocol
 
-// event is told by certmagic what happens.
 func (k *Keeper) event(ctx context.Context, name string, data map[string]any) error {
 	host, _ := data["identifier"].(string)
 	switch name {
 	case "cert_obtained":
 		if s := k.byHost[host]; s != nil {
-			_ = k.remember(ctx, s) // certmagic has it, too, and sooner or later serves it
+			_ = k.remember(ctx, s) // certmagic has it, too
 		}
 		k.obtained.Inc()
 		k.log.Info().Str("host", host).Msg("certificate obtained")
@@ -269,7 +264,6 @@ func (k *Keeper) event(ctx context.Context, name string, data map[string]any) er
 	return nil
 }
 
-// missing returns the hosts for which there is no certificate.
 func (k *Keeper) missing() (hosts []string) {
 	for _, s := range k.sites {
 		if len(k.cache.AllMatchingCertificates(s.host)) == 0 && s.kept.Load() == nil {
@@ -279,7 +273,6 @@ func (k *Keeper) missing() (hosts []string) {
 	return hosts
 }
 
-// end returns when the certificate of a host ends; zero: there is none.
 func (k *Keeper) end(host string) (last time.Time) {
 	for _, c := range k.cache.AllMatchingCertificates(host) {
 		if c.Leaf != nil && c.Leaf.NotAfter.After(last) {
@@ -289,8 +282,7 @@ func (k *Keeper) end(host string) (last time.Time) {
 	return last
 }
 
-// Problems says for which hosts the last try failed, and why. A later certificate, which another gateway may have obtained,
-// settles it. And which certificates demand an OCSP response that there is not.
+// Problems returns failed tries without a later certificate, and certificates that lack a required OCSP response.
 func (k *Keeper) Problems() (all []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

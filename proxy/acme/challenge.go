@@ -9,7 +9,7 @@ import (
 	"antirobot/request"
 )
 
-// Challenges answers HTTP-01 challenges, and hands on all other requests. It is for listeners without TLS.
+// Challenges answers HTTP-01 challenges on listeners without TLS, and passes on other requests.
 type Challenges struct {
 	Keeper *Keeper
 	Next   h1.Handler
@@ -27,13 +27,12 @@ func (c *Challenges) ServeExchange(x *h1.Exchange) {
 	r := &http.Request{Method: http.MethodGet, Host: string(v.Host), URL: &url.URL{Path: string(v.Path)}}
 	w := answer{header: http.Header{}, status: http.StatusOK}
 	if !c.Keeper.issuer.HandleHTTPChallenge(&w, r) || w.status != http.StatusOK {
-		c.Next.ServeExchange(x) // another program of the service may have asked for it
+		c.Next.ServeExchange(x) // the service may run an ACME client
 		return
 	}
 	_ = x.Reply(w.status, []request.Field{{Name: []byte("Content-Type"), Value: []byte("text/plain")}}, w.body.Bytes())
 }
 
-// answer is what certmagic answers.
 type answer struct {
 	header http.Header
 	status int

@@ -18,21 +18,20 @@ import (
 	"golang.org/x/crypto/ocsp"
 )
 
-// site is one host and what is kept for it beside certmagic's cache, which holds a certificate only once its OCSP responder
-// has answered or has failed to, and which staples a response beyond its end. Safe for concurrent use.
+// site is a host's state beside certmagic's cache, which holds a certificate only after its OCSP responder answered or
+// failed, and staples expired responses. Safe for concurrent use.
 type site struct {
 	host string
-	kept atomic.Pointer[tls.Certificate] // as it was stored last, with the response stored for it; nil: none was
-	last atomic.Pointer[response]        // what was read last
+	kept atomic.Pointer[tls.Certificate] // as stored, with its response; nil: none
+	last atomic.Pointer[response]        // read last
 }
 
-// response is until when an OCSP response may be stapled.
+// response is the validity of an OCSP response.
 type response struct {
-	first *byte // tells which one it is
+	first *byte // identifies it
 	until time.Time
 }
 
-// fresh reports whether a response may be stapled.
 func (s *site) fresh(staple []byte, at time.Time) bool {
 	if len(staple) == 0 {
 		return false
@@ -41,7 +40,7 @@ func (s *site) fresh(staple []byte, at time.Time) bool {
 	if r == nil || r.first != &staple[0] {
 		r = &response{first: &staple[0]}
 		if parsed, err := ocsp.ParseResponse(staple, nil); err == nil {
-			if r.until = parsed.NextUpdate; r.until.IsZero() { // there is always a newer one
+			if r.until = parsed.NextUpdate; r.until.IsZero() { // never expires
 				r.until = parsed.ThisUpdate.Add(certmagic.DefaultOCSPCheckInterval * 2)
 			}
 		}
@@ -50,8 +49,8 @@ func (s *site) fresh(staple []byte, at time.Time) bool {
 	return at.Before(r.until)
 }
 
-// serve completes what certmagic found for this site: a certificate that it does not have yet, and a response that has not
-// ended or none. Clients that look at a response refuse one that has ended, but nearly all of them do without.
+// serve completes a certificate from certmagic: a missing one, and an expired response. Clients accept no response
+// rather than an expired one.
 func (s *site) serve(cert *tls.Certificate, err error, at time.Time) (*tls.Certificate, error) {
 	kept := s.kept.Load()
 	if kept != nil && (err != nil || cert.Leaf == nil || cert.Leaf.VerifyHostname(s.host) != nil) {
@@ -68,7 +67,7 @@ func (s *site) serve(cert *tls.Certificate, err error, at time.Time) (*tls.Certi
 	return cert, nil
 }
 
-// remember keeps the certificate of a site as it is stored. It fails if the store can't be read, not if nothing is there.
+// remember keeps a site's stored certificate. It fails if the store can't be read, not if it has none.
 func (k *Keeper) remember(ctx context.Context, s *site) error {
 	chain, err := k.storage.Load(ctx, certmagic.StorageKeys.SiteCert(k.issuer.IssuerKey(), s.host))
 	var key []byte
@@ -90,11 +89,10 @@ func (k *Keeper) remember(ctx context.Context, s *site) error {
 	return err
 }
 
-// ocspFolder is where certmagic stores responses, by the name of a certificate and a hash.
+// ocspFolder is certmagic's folder of responses.
 const ocspFolder = "ocsp"
 
-// storedResponse returns the response that ends last of those stored for a certificate; nil: there is none. certmagic's
-// hashes depend on white space in a chain, so that it may store two.
+// storedResponse returns the stored response that ends last; nil: none. certmagic may store two.
 func (k *Keeper) storedResponse(ctx context.Context, host string, leaf *x509.Certificate) (last []byte, err error) {
 	files, err := k.storage.List(ctx, ocspFolder, false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -117,7 +115,7 @@ func (k *Keeper) storedResponse(ctx context.Context, host string, leaf *x509.Cer
 	return last, err
 }
 
-// served returns what a client of this site gets at this moment; nil: nothing.
+// served returns the current certificate of a site; nil: none.
 func (k *Keeper) served(s *site, at time.Time) *tls.Certificate {
 	var best tls.Certificate
 	for _, c := range k.cache.AllMatchingCertificates(s.host) {
@@ -132,8 +130,8 @@ func (k *Keeper) served(s *site, at time.Time) *tls.Certificate {
 	return cert
 }
 
-// bare says whether the certificate of a site names a responder and is served without a response, and whether it demands
-// one, so that browsers that follow this refuse it.
+// bare reports whether a certificate with a responder is served without a response, and whether it requires one
+// (must-staple).
 func (k *Keeper) bare(s *site, at time.Time) (bare, demands bool) {
 	c := k.served(s, at)
 	if c == nil || len(c.Leaf.OCSPServer) == 0 || c.OCSPStaple != nil {
@@ -142,7 +140,7 @@ func (k *Keeper) bare(s *site, at time.Time) (bare, demands bool) {
 	return true, mustStaple(c.Leaf)
 }
 
-// tlsFeature is the extension of RFC 7633, and statusRequest the one feature that it may demand.
+// The must-staple extension (RFC 7633).
 var (
 	tlsFeature    = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 1, 24}
 	statusRequest = 5
@@ -166,7 +164,7 @@ func mustStaple(leaf *x509.Certificate) bool {
 	return false
 }
 
-// watch says in the log which sites have come to be without a response, and which have one again.
+// watch logs which sites lost or regained their response.
 func (k *Keeper) watch(bare map[*site]bool, at time.Time) {
 	for _, s := range k.sites {
 		now, demands := k.bare(s, at)
@@ -185,7 +183,6 @@ func (k *Keeper) watch(bare map[*site]bool, at time.Time) {
 	}
 }
 
-// unstapled counts the hosts whose certificates are served without a response of the responder that they name.
 func (k *Keeper) unstapled(at time.Time) (n int) {
 	for _, s := range k.sites {
 		if bare, _ := k.bare(s, at); bare {
@@ -195,7 +192,6 @@ func (k *Keeper) unstapled(at time.Time) (n int) {
 	return n
 }
 
-// problemsOfStaples says which certificates demand a response and have none.
 func (k *Keeper) problemsOfStaples(at time.Time) (all []string) {
 	for _, s := range k.sites {
 		if _, demands := k.bare(s, at); demands {

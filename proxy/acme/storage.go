@@ -17,15 +17,13 @@ import (
 	"antirobot/store"
 )
 
-// Sealer encrypts what is stored: several machines may read the store, and certificates have private keys. The name is part
-// of the seal.
+// Sealer encrypts stored values, since several machines read the store. The seal covers the name.
 type Sealer interface {
 	Seal(name string, plain []byte) []byte
 	Open(name string, sealed []byte) ([]byte, error)
 }
 
-// storage is certmagic's storage over a store. A key is a file of a tree whose folders exist as long as there is a file
-// below them. A value begins with the time when it was written. Safe for concurrent use.
+// storage is certmagic's storage over a store: keys are paths. Values begin with their time. Safe for concurrent use.
 type storage struct {
 	kv   store.KV
 	seal Sealer
@@ -33,7 +31,7 @@ type storage struct {
 
 	mu     sync.Mutex
 	locks  map[string]*lock
-	closed bool // no lock is taken any more
+	closed bool // no more locks
 }
 
 var _ certmagic.Storage = (*storage)(nil)
@@ -42,14 +40,14 @@ const (
 	filePrefix = "acme/file/"
 	lockPrefix = "acme/lock/"
 	stampBytes = 8
-	ocspTTL    = 30 * 24 * time.Hour // no authority's responses last longer, and they are written anew at half of that
+	ocspTTL    = 30 * 24 * time.Hour // exceeds the life of responses
 )
 
 // Store implements certmagic.Storage, as do the methods below.
 func (s *storage) Store(ctx context.Context, key string, value []byte) error {
 	var ttl time.Duration
 	if strings.HasPrefix(key, ocspFolder+"/") {
-		ttl = ocspTTL // each certificate has a name of its own for its responses
+		ttl = ocspTTL // each certificate has a name of its own
 	}
 	stamped := binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixNano()))
 	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), ttl); err != nil {
@@ -58,8 +56,7 @@ func (s *storage) Store(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// Load returns fs.ErrNotExist for a file that can't be opened any more, too: its key has left the ring, and what it held is
-// obtained anew.
+// Load also returns fs.ErrNotExist for a file whose key has left the ring.
 func (s *storage) Load(ctx context.Context, key string) ([]byte, error) {
 	value, _, err := s.load(ctx, key)
 	return value, err
@@ -100,7 +97,6 @@ func (s *storage) Exists(ctx context.Context, key string) bool {
 	return err == nil
 }
 
-// below returns all files in a folder.
 func (s *storage) below(ctx context.Context, folder string) (keys []string, err error) {
 	prefix := filePrefix
 	if folder != "" {
@@ -117,7 +113,7 @@ func (s *storage) below(ctx context.Context, folder string) (keys []string, err 
 	return keys, nil
 }
 
-// List implements certmagic.Storage: recursive, it lists the folders, too.
+// List implements certmagic.Storage.
 func (s *storage) List(ctx context.Context, folder string, recursive bool) ([]string, error) {
 	files, err := s.below(ctx, folder)
 	if err != nil {
@@ -164,15 +160,13 @@ func (s *storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, erro
 	return certmagic.KeyInfo{Key: key}, nil
 }
 
-// lock is one that this gateway holds.
 type lock struct {
 	token  []byte
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// A lock of a gateway that has died ends after lockTTL; a live one extends its lock. A gateway that waits looks every
-// lockPoll.
+// A dead gateway's lock ends after lockTTL; a live one extends its own.
 const (
 	lockTTL  = 2 * time.Minute
 	lockBeat = 20 * time.Second
@@ -200,10 +194,9 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 	}
 }
 
-// errClosed is for a lock that came after close: whoever waits elsewhere gets it.
 var errClosed = errors.New("closed")
 
-// hold keeps a lock that was taken until Unlock or close.
+// hold extends a lock until Unlock or close.
 func (s *storage) hold(ctx context.Context, name string, token []byte) error {
 	beat, cancel := context.WithCancel(context.Background())
 	l := &lock{token: token, cancel: cancel, done: make(chan struct{})}
@@ -224,7 +217,7 @@ func (s *storage) extend(ctx context.Context, key []byte, l *lock) {
 	defer close(l.done)
 	store.Every(ctx, lockBeat, func() {
 		if held, err := s.kv.Swap(ctx, key, l.token, l.token, lockTTL); err == nil && !held {
-			l.cancel() // it expired while the store was away, and belongs to somebody else
+			l.cancel() // it expired while the store was away
 		}
 	})
 }
@@ -241,7 +234,7 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	return s.release(ctx, name, l)
 }
 
-// release removes a lock, if it is still ours: it gets an end that is past at once.
+// release ends a lock that is still ours.
 func (s *storage) release(ctx context.Context, name string, l *lock) error {
 	l.cancel()
 	<-l.done
@@ -251,11 +244,9 @@ func (s *storage) release(ctx context.Context, name string, l *lock) error {
 	return nil
 }
 
-// closeWait bounds how long close waits for a store that is away.
 const closeWait = 2 * time.Second
 
-// close releases all locks, so that no other gateway has to wait for their end: certmagic holds one for as long as it repeats
-// its tries.
+// close releases all locks, which certmagic holds through its retries.
 func (s *storage) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()

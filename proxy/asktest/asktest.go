@@ -1,4 +1,4 @@
-// Package asktest runs the servers through which balancers ask over protocols of their own, for their tests.
+// Package asktest runs servers of balancers' protocols for their tests.
 package asktest
 
 import (
@@ -14,16 +14,16 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// Patience is how long anything that must happen may take.
+// Patience bounds waits.
 const Patience = 60 * time.Second
 
-// Trusts says of every address whether it is trusted.
+// Trusts implements h1.Balancers.
 type Trusts bool
 
-// Trusts implements what servers ask.
+// Trusts implements h1.Balancers.
 func (t Trusts) Trusts(netip.Addr) bool { return bool(t) }
 
-// Front returns a server that hands what it is asked to a handler, until the test is over.
+// Front returns a server with a handler, for the time of the test.
 func Front(t testing.TB, handler h1.Handler, set *metrics.Set) *h1.Server {
 	t.Helper()
 	front, err := h1.NewServer(h1.DefaultConfig(), h1.Deps{Handler: handler, Log: zerolog.Nop(), Metrics: set})
@@ -34,13 +34,13 @@ func Front(t testing.TB, handler h1.Handler, set *metrics.Set) *h1.Server {
 	return front
 }
 
-// Server is what is tested.
+// Server is the server under test.
 type Server interface {
 	Serve(ln net.Listener) error
 	Shutdown(ctx context.Context) error
 }
 
-// Serve runs a server on loopback until the test is over, and returns its address.
+// Serve runs a server on loopback for the time of the test, and returns its address.
 func Serve(t testing.TB, s Server) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,4 +1,4 @@
-// Package connlimit counts the open connections of client addresses, or their requests in flight, against a limit.
+// Package connlimit limits client addresses' connections, or requests in flight.
 package connlimit
 
 import (
@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Counts has a count for each IPv4 address and each /64 of IPv6. The zero value is empty. Safe for concurrent use.
+// Counts has a count per IPv4 address or IPv6 /64. The zero value is empty. Safe for concurrent use.
 type Counts struct {
 	shards [64]struct {
 		sync.Mutex
@@ -14,7 +14,7 @@ type Counts struct {
 	}
 }
 
-// KeyOf returns what an address counts as: itself, or the /64 of an IPv6 address: all of that belongs to one customer.
+// KeyOf returns an IPv4 address, or the /64 of an IPv6 address, which belongs to one customer.
 func KeyOf(addr netip.Addr) netip.Addr {
 	if addr.Is4() {
 		return addr
@@ -31,7 +31,7 @@ func shardOf(key netip.Addr) int {
 	return int(b[15]^b[14]*7^b[7]*31^b[6]*13^b[5]) % len(Counts{}.shards)
 }
 
-// Add counts one more unless that exceeds limit, and reports whether it did; 0 is no limit.
+// Add counts one more unless that exceeds limit, and reports whether it did; 0: no limit.
 func (c *Counts) Add(addr netip.Addr, limit int) bool {
 	key := KeyOf(addr)
 	s := &c.shards[shardOf(key)]
@@ -56,7 +56,7 @@ func (c *Counts) Of(addr netip.Addr) int {
 	return s.n[key]
 }
 
-// Remove takes back one that Add has counted.
+// Remove reverts Add.
 func (c *Counts) Remove(addr netip.Addr) {
 	key := KeyOf(addr)
 	s := &c.shards[shardOf(key)]

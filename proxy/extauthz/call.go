@@ -12,17 +12,16 @@ import (
 	"antirobot/request"
 )
 
-// call asks a check about one request after another.
 type call struct {
 	h1.Memory
-	whole   *h1.Streamed // judges requests that came with their body
-	bare    *h1.Streamed // and those that did not
+	whole   *h1.Streamed // requests with their body
+	bare    *h1.Streamed // requests without
 	q       question
 	head    h1.Head
 	target  []byte
-	message []byte // memory for what Envoy sends
+	message []byte // from Envoy
 
-	status int // of the answer, all of which is copied
+	status int // of the answer, which is copied
 	fields []request.Field
 	body   []byte
 }
@@ -33,10 +32,10 @@ func newCall(d *Deps) *call {
 	return k
 }
 
-// BarePath is the path of Bare's check: the path of the request stands behind it.
+// BarePath is the check path of Bare, before the request's own.
 const BarePath = "/check"
 
-// Human is the location by which Whole's check says that a request may pass.
+// Human is the location of Whole's check for requests that pass.
 const Human = "@human"
 
 var (
@@ -48,14 +47,14 @@ var (
 	identityEncoding = []byte("identity")
 )
 
-// leftOut are fields that belong to the visitor's connection or to the body, and those that Envoy writes.
+// leftOut are fields of the visitor's connection or body, and Envoy's own.
 var leftOut = []string{
 	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 	"http2-settings", "x-request-id",
 }
 
-// ask puts the question to the check that can answer it, and returns the status: of the check, or of a request that is none.
-// secret is a field of the caller's, or has no name.
+// ask asks the check that fits and returns its status, or that of an invalid request. secret is the caller's field, or
+// unnamed.
 func (k *call) ask(from netip.Addr, secret request.Field) int {
 	if k.status = 0; k.q.many {
 		return 431
@@ -74,7 +73,7 @@ func (k *call) ask(from netip.Addr, secret request.Field) int {
 			}
 		case strings.HasPrefix(string(f.Name), ":"), strings.HasPrefix(string(f.Name), "x-envoy-"),
 			slices.Contains(leftOut, string(f.Name)), bytes.Equal(f.Name, secret.Name):
-		case bytes.Equal(f.Name, nameEncoding): // an answer is a text
+		case bytes.Equal(f.Name, nameEncoding): // the answer is text
 			k.head.Fields = append(k.head.Fields, request.Field{Name: f.Name, Value: identityEncoding})
 		default:
 			k.head.Fields = append(k.head.Fields, f)
@@ -83,7 +82,7 @@ func (k *call) ask(from netip.Addr, secret request.Field) int {
 	if len(secret.Name) > 0 {
 		k.head.Fields = append(k.head.Fields, secret)
 	}
-	if string(partial) != "false" { // Envoy does not say that this is the body
+	if string(partial) != "false" { // the body may be partial
 		whole = announced <= 0 && (string(k.q.method) == "GET" || string(k.q.method) == "HEAD" || string(k.q.method) == "OPTIONS")
 	}
 	whole = whole && announced <= int64(len(k.q.body))
@@ -113,7 +112,7 @@ func (k *call) serve(whole bool, from netip.Addr) int {
 	return k.status
 }
 
-// Reply implements h1.Client: it keeps the answer.
+// Reply implements h1.Client.
 func (k *call) Reply(status int, fields []request.Field, body []byte) error {
 	k.status = status
 	for _, f := range fields {
@@ -124,14 +123,13 @@ func (k *call) Reply(status int, fields []request.Field, body []byte) error {
 }
 
 const (
-	nameHuman  = "x-accel-redirect" // with which a check says that the request may go on
+	nameHuman  = "x-accel-redirect" // of a request that passes
 	nameMark   = "x-antirobot-mark"
 	nameCookie = "set-cookie"
 
 	permissionDenied = 7 // of google.rpc.Code
 )
 
-// field returns the value of the answer's first field of a name.
 func (k *call) field(name string) string {
 	for _, f := range k.fields {
 		if string(f.Name) == name {
@@ -141,16 +139,16 @@ func (k *call) field(name string) string {
 	return ""
 }
 
-// appendAnswer appends the CheckResponse for the answer.
+// appendAnswer appends the CheckResponse.
 func (k *call) appendAnswer(dst []byte, status int) []byte {
 	if status == 200 && k.field(nameHuman) == Human {
 		return appendMessage(appendMessage(dst, answerStatus, nil), answerOK, k.appendOK(nil))
 	}
 	body, fields := k.body, k.fields
 	switch {
-	case k.status == 0: // the request itself is none
+	case k.status == 0: // an invalid request
 		body, fields = nil, nil
-	case !utf8.Valid(body) || k.field("content-encoding") != "": // a text is all that an answer can carry
+	case !utf8.Valid(body) || k.field("content-encoding") != "": // CheckResponse carries text only
 		status, fields = 421, nil
 		body = []byte("Antirobot: this path is the gateway's own: Envoy must send it to the gateway without a question.\n")
 	}
@@ -163,11 +161,11 @@ func (k *call) appendAnswer(dst []byte, status int) []byte {
 	return appendMessage(dst, answerDenied, denied)
 }
 
-// told are the fields beside the marks in which a gateway that stands in the path tells the service something.
+// told are fields, beside marks, that a gateway in the path sends to the service.
 var told = [...]string{"x-antirobot-verdict", "x-antirobot-client", "x-antirobot-passed", "x-antirobot-delivery"}
 
-// appendOK is for a human: its cookie goes to the visitor, the marks of rules to the service, and no visitor sends these or what
-// else services believe.
+// appendOK passes a human: the cookie goes to the visitor, marks to the service, and trusted fields of the client are
+// removed.
 func (k *call) appendOK(dst []byte) []byte {
 	marked := false
 	for _, f := range k.fields {

@@ -8,8 +8,8 @@ import (
 	"antirobot/request"
 )
 
-// The numbers of the fields, from envoy/service/auth/v3/external_auth.proto, attribute_context.proto, envoy/config/core/v3/base.proto
-// and google/rpc/status.proto.
+// Field numbers from external_auth.proto, attribute_context.proto, config/core/v3/base.proto and
+// google/rpc/status.proto.
 const (
 	checkAttributes = 1 // CheckRequest
 
@@ -26,7 +26,7 @@ const (
 	httpHeaderMap = 13
 
 	mapHeaders  = 1 // HeaderMap
-	headerKey   = 1 // HeaderValue, and an entry of HttpRequest.headers
+	headerKey   = 1 // and an entry of HttpRequest.headers
 	headerValue = 2
 	headerRaw   = 3
 
@@ -47,16 +47,16 @@ const (
 	boolValue    = 1
 )
 
-// question is what Envoy says of a request. Its bytes are borrowed from the message.
+// question is Envoy's description of a request. Borrowed.
 type question struct {
 	method, path, host, body []byte
-	size                     int64 // of the body as announced; 0 or less: not known
+	size                     int64 // announced; 0 or less: unknown
 	fields                   []request.Field
-	raw                      bool // fields are from header_map, which keeps repeated ones apart
-	many                     bool // there are more than a request may have
+	raw                      bool // from header_map, which keeps repeated fields
+	many                     bool // more fields than a request may have
 }
 
-// each calls f for each field of a message until one is broken or f returns false; text is nil for a number.
+// each calls f for each field of a message until one is broken or f returns false; text is nil for numbers.
 func each(p []byte, f func(num protowire.Number, text []byte, n uint64) bool) bool {
 	for len(p) > 0 {
 		num, kind, size := protowire.ConsumeTag(p)
@@ -84,13 +84,12 @@ func each(p []byte, f func(num protowire.Number, text []byte, n uint64) bool) bo
 	return true
 }
 
-// within calls f for the fields of the messages that stand in the fields num of p.
+// within calls f for each message in the fields num of p.
 func within(p []byte, num protowire.Number, f func(p []byte) bool) bool {
 	return each(p, func(n protowire.Number, text []byte, _ uint64) bool { return n != num || text == nil || f(text) })
 }
 
-// read reads a CheckRequest; false: it is none. Of fields beyond maxFields it only says that there are some: a visitor sends as many as
-// Envoy takes, and what ends with an error may pass.
+// read reads a CheckRequest; false: malformed. Fields beyond maxFields only set many: a failed call may pass.
 func (q *question) read(p []byte, maxFields int) bool {
 	fields := q.fields[:0]
 	*q = question{}
@@ -129,7 +128,7 @@ func (q *question) readHTTP(p []byte, maxFields int) bool {
 	})
 }
 
-// addField adds a field of the header, if it is the visitor's.
+// addField adds a visitor's header field.
 func (q *question) addField(p []byte, maxFields int) bool {
 	var f request.Field
 	ok := each(p, func(num protowire.Number, text []byte, _ uint64) bool {
@@ -157,7 +156,7 @@ func appendNumber(dst []byte, num protowire.Number, n uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, num, protowire.VarintType), n)
 }
 
-// appendOption appends a field as a HeaderValueOption: beside those of the same name, or in their place.
+// appendOption appends a HeaderValueOption; beside: added to fields of the name, otherwise replacing them.
 func appendOption(dst []byte, num protowire.Number, name, value []byte, beside bool) []byte {
 	pair := appendMessage(nil, headerKey, name)
 	pair = appendMessage(pair, headerValue, bytes.ToValidUTF8(value, []byte("?")))

@@ -27,19 +27,19 @@ type Server struct {
 	deps  Deps
 	http  *http.Server
 	calls sync.Pool
-	held  atomic.Int64 // bytes of all messages that are being read or answered
-	said  atomic.Int64 // when a refusal was last logged, unix seconds
+	held  atomic.Int64 // bytes of all messages in progress
+	said  atomic.Int64 // last logged refusal, unix seconds
 
 	asked, broken, refused *metrics.Counter
 }
 
 // Deps is what a Server works with. All are required.
 type Deps struct {
-	// Whole's handler is a check of style full whose location is Human; Bare's is one of style verdict with the fields envoy and the
-	// path BarePath.
+	// Whole serves a check of style full with location Human; Bare one of style verdict with the fields envoy and
+	// BarePath.
 	Whole, Bare *h1.Server
 	Trusted     h1.Balancers // who may ask
-	// SecretField names the field with which others may ask; the check compares it.
+	// SecretField carries the secret, which the check compares.
 	SecretField string
 	Log         zerolog.Logger
 	Metrics     *metrics.Set
@@ -54,7 +54,7 @@ const (
 	idleTimeout = 10 * time.Minute
 )
 
-// New makes a server. It answers nothing until Serve.
+// New makes a server.
 func New(d Deps) *Server {
 	s := &Server{
 		deps:    d,
@@ -68,12 +68,12 @@ func New(d Deps) *Server {
 	s.http = &http.Server{
 		Handler: s, Protocols: only, IdleTimeout: idleTimeout, ReadHeaderTimeout: readTimeout,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
-		ErrorLog: log.New(io.Discard, "", 0), // its errors are caused by callers
+		ErrorLog: log.New(io.Discard, "", 0), // callers cause its errors
 	}
 	return s
 }
 
-// Serve answers on ln until Shutdown or Close, which make it return nil.
+// Serve answers on ln until Shutdown or Close, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
 	if err := s.http.Serve(&bounded{Listener: ln, room: make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -81,7 +81,7 @@ func (s *Server) Serve(ln net.Listener) error {
 	return nil
 }
 
-// Shutdown stops accepting and waits until the calls under way are answered or ctx ends; then connections are cut.
+// Shutdown stops accepting and waits for calls until ctx ends, when connections are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.http.Shutdown(ctx)
 	if err != nil {
@@ -90,10 +90,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// Close is Shutdown without patience.
+// Close is Shutdown without a grace period.
 func (s *Server) Close() error { return s.http.Close() }
 
-// The statuses of gRPC that a call may end with.
+// gRPC statuses.
 const (
 	invalidArgument = "3"
 	exhausted       = "8"
@@ -103,7 +103,7 @@ const (
 
 const method = "/envoy.service.auth.v3.Authorization/Check"
 
-// ServeHTTP implements http.Handler: it answers one call.
+// ServeHTTP answers one call.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	peer := peerOf(r)
 	w.Header().Set("Content-Type", "application/grpc")
@@ -133,10 +133,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	k.message = k.appendAnswer(append(k.message[:0], 0, 0, 0, 0, 0), status)
 	binary.BigEndian.PutUint32(k.message[1:], uint32(len(k.message)-prefix))
 	w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
-	_, _ = w.Write(k.message) // Envoy may have gone
+	_, _ = w.Write(k.message) // Envoy may have left
 }
 
-// release keeps a call for another, unless it has grown.
 func (s *Server) release(k *call) {
 	const kept = 256 << 10
 	if cap(k.message)+cap(k.body) <= kept {
@@ -144,10 +143,10 @@ func (s *Server) release(k *call) {
 	}
 }
 
-// prefix is the length of what stands before a message: whether it is compressed, and its length.
+// prefix is a message's compression flag and length.
 const prefix = 5
 
-// read reads the question. n is what is held, also with a code of gRPC, by which it failed.
+// read reads the question. n bytes are held, also on failure, which has a gRPC code.
 func (s *Server) read(k *call, w http.ResponseWriter, r *http.Request) (n int64, code, problem string) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout))
 	var head [prefix]byte
@@ -177,7 +176,7 @@ func (s *Server) read(k *call, w http.ResponseWriter, r *http.Request) (n int64,
 	return size, "", ""
 }
 
-// fail ends a call with a code of gRPC, which Envoy treats as failure_mode_allow says.
+// fail ends a call with a gRPC code, subject to failure_mode_allow.
 func (s *Server) fail(w http.ResponseWriter, peer netip.Addr, count *metrics.Counter, code, problem string) {
 	count.Inc()
 	const every = 10
@@ -188,7 +187,7 @@ func (s *Server) fail(w http.ResponseWriter, peer netip.Addr, count *metrics.Cou
 	w.Header().Set("Grpc-Message", problem)
 }
 
-// secretOf is the field that may hold the secret, as the caller sent it; without a name, none came.
+// secretOf is the caller's secret field; unnamed: none.
 func (s *Server) secretOf(r *http.Request) request.Field {
 	name := s.deps.SecretField
 	if v := r.Header.Values(name); len(v) == 1 {
@@ -205,7 +204,7 @@ func peerOf(r *http.Request) netip.Addr {
 	return request.Unwrap(a.Addr())
 }
 
-// bounded is a listener that accepts no more connections than it has room for.
+// bounded limits the connections of a listener.
 type bounded struct {
 	net.Listener
 	room chan struct{}

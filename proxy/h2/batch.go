@@ -7,29 +7,27 @@ import (
 	"time"
 )
 
-// batch sends what http2.Server writes. That flushes after the head of an answer and again after its body, and each flush
-// would be a TLS record and a system call; here they wait until the handlers that have their answers have written them, too,
-// and go out together. Safe for concurrent use.
+// batch joins the writes of http2.Server, which flushes heads and bodies separately: each flush would be a TLS record
+// and a system call. Writes wait until other handlers with answers have written theirs. Safe for concurrent use.
 type batch struct {
 	nc      net.Conn
 	timeout time.Duration // of a piece; 0: none
 
 	mu      sync.Mutex
-	turn    sync.Cond // there is room again, or the sending has ended
-	next    *[]byte   // what waits; nil: nothing
-	sending bool      // a goroutine sends
-	by      time.Time // its deadline
-	last    time.Time // the latest one that there may be; zero: the connection is not ending
-	err     error     // of the first write that failed: no other is tried
+	turn    sync.Cond // signals room, or the end
+	next    *[]byte   // waiting; nil: nothing
+	sending bool      // by a goroutine
+	by      time.Time
+	last    time.Time // zero: the connection is not ending
+	err     error     // of the first failed write; final
 }
 
 const (
-	batchMost  = 32 << 10    // bytes that may wait for those that are being sent; then who writes waits
-	batchPiece = 16 << 10    // sent within one timeout
-	lastWords  = time.Second // for what waits when the connection ends
+	batchMost  = 32 << 10    // waiting bytes; then writers block
+	batchPiece = 16 << 10    // per timeout
+	lastWords  = time.Second // for the rest when the connection ends
 )
 
-// batches are the buffers of the connections that have something to send.
 var batches = sync.Pool{New: func() any { return new([]byte) }}
 
 func newBatch(nc net.Conn, timeout time.Duration) *batch {
@@ -38,7 +36,7 @@ func newBatch(nc net.Conn, timeout time.Duration) *batch {
 	return b
 }
 
-// Write takes p, and fails once an earlier write has.
+// Write buffers p; it fails after a failed write.
 func (b *batch) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,10 +57,10 @@ func (b *batch) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// send sends until nothing waits any more.
+// send sends until nothing waits.
 func (b *batch) send() {
 	for {
-		runtime.Gosched() // handlers that have their answers write them first
+		runtime.Gosched() // lets other handlers write first
 		p := b.take()
 		if p == nil {
 			return
@@ -77,11 +75,11 @@ func (b *batch) send() {
 		b.mu.Lock()
 		b.err = err
 		b.mu.Unlock()
-		_ = b.nc.Close() // http2.Server's reading ends with it
+		_ = b.nc.Close() // ends http2.Server's reading
 	}
 }
 
-// take takes what waits; nil if that is nothing, and then the sending has ended.
+// take returns what waits; nil: nothing, and the sending has ended.
 func (b *batch) take() (p *[]byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,7 +91,6 @@ func (b *batch) take() (p *[]byte) {
 	return p
 }
 
-// deliver sends p in pieces that have a deadline each.
 func (b *batch) deliver(p []byte) error {
 	for len(p) > 0 {
 		piece := p[:min(len(p), batchPiece)]
@@ -106,7 +103,7 @@ func (b *batch) deliver(p []byte) error {
 	return nil
 }
 
-// arm sets the deadline of the next piece; a slightly shorter one saves setting it anew each time.
+// arm sets the deadline of the next piece, or keeps a slightly earlier one.
 func (b *batch) arm() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -118,14 +115,14 @@ func (b *batch) arm() {
 	_ = b.nc.SetWriteDeadline(b.by)
 }
 
-// hurry gives what waits and what comes a moment to be sent.
+// hurry bounds the time of the rest.
 func (b *batch) hurry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.end()
 }
 
-// end sets the last deadline, unless it is set. The caller holds mu.
+// end sets the last deadline. The caller holds mu.
 func (b *batch) end() {
 	if b.last.IsZero() {
 		b.last = time.Now().Add(lastWords)
@@ -133,7 +130,7 @@ func (b *batch) end() {
 	}
 }
 
-// close gives what waits a moment to be sent, and fails all later writes.
+// close bounds the time of the rest, and fails later writes.
 func (b *batch) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

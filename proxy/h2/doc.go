@@ -1,7 +1,7 @@
-// Package h2 is the front for clients that speak HTTP/2. golang.org/x/net/http2 reads and writes the frames; package streams
-// makes an h1.Exchange of each stream, so that the journey of a request and the way to the service are those of HTTP/1.
+// Package h2 is the front for HTTP/2. golang.org/x/net/http2 handles frames; package streams makes an h1.Exchange of
+// each stream.
 //
-// Invariants, beside those of package streams:
-//  1. What a client can make the gateway keep is bounded by Config: streams, windows, frames without payload.
-//  2. A request that is taken back is counted, whoever resets its stream.
+// Invariants, in addition to those of package streams:
+// 1. Config bounds what a client can make the gateway keep: streams, windows, frames without payload.
+// 2. Every reset stream is counted, whoever resets it.
 package h2

@@ -9,32 +9,31 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// fingerprint collects how a client begins its connection: its settings, the first window update, the priorities, and the
-// order of the pseudo fields of its first request (Shuster, «Passive Fingerprinting of HTTP/2 Clients», 2017). It is read
-// from a copy of the first frames, up to the first request; frames that are longer than browsers make them are cut.
+// fingerprint records settings, first window update, priorities, and the order of the first request's pseudo fields
+// (Shuster, «Passive Fingerprinting of HTTP/2 Clients», 2017), from a copy of the first frames. Overlong frames are
+// cut.
 type fingerprint struct {
-	payload    []byte // of the current frame
+	payload    []byte // of the frame
 	settings   []byte
 	window     uint32
 	priorities []byte
-	text       []byte // the result; nil: not yet, or there is none
+	text       []byte // the result; nil: none
 	done       bool
 }
 
-// These bound what is kept of one frame, and the result, in bytes.
+// Bounds in bytes.
 const (
 	keptPayload = 2 << 10
 	keptPrint   = 160
 )
 
-// take keeps a piece of the current frame.
 func (f *fingerprint) take(p []byte) {
 	if !f.done {
 		f.payload = append(f.payload, p[:min(len(p), keptPayload-len(f.payload))]...)
 	}
 }
 
-// frame reads the current frame, which is complete.
+// frame reads a complete frame.
 func (f *fingerprint) frame(t http2.FrameType, flags http2.Flags, stream uint32) {
 	if f.done {
 		return
@@ -59,7 +58,7 @@ func (f *fingerprint) frame(t http2.FrameType, flags http2.Flags, stream uint32)
 	f.payload = f.payload[:0]
 }
 
-// end puts the result together.
+// end composes the result.
 func (f *fingerprint) end(pseudo []byte) {
 	b := append(append(make([]byte, 0, 64), f.settings...), '|')
 	if f.window == 0 {
@@ -75,7 +74,7 @@ func (f *fingerprint) end(pseudo []byte) {
 	*f = fingerprint{text: b[:min(len(b), keptPrint)], done: true}
 }
 
-// appendSettings appends the settings in their order, those without a meaning (RFC 8701's idea) left out.
+// appendSettings appends the settings in order, without reserved ones (as in RFC 8701).
 func appendSettings(b, p []byte) []byte {
 	for ; len(p) >= 6; p = p[6:] {
 		id := binary.BigEndian.Uint16(p)
@@ -91,7 +90,7 @@ func appendSettings(b, p []byte) []byte {
 	return b
 }
 
-// appendPriority appends stream, exclusiveness, parent and weight.
+// appendPriority appends stream, exclusive flag, parent and weight.
 func appendPriority(b []byte, stream uint32, p []byte) []byte {
 	if len(b) > 0 {
 		b = append(b, ',')
@@ -102,7 +101,7 @@ func appendPriority(b []byte, stream uint32, p []byte) []byte {
 	return strconv.AppendUint(b, uint64(p[4])+1, 10)
 }
 
-// block is the compressed fields of a HEADERS frame, without what may surround them.
+// block is the header block of a HEADERS frame.
 func block(p []byte, flags http2.Flags) []byte {
 	if flags.Has(http2.FlagHeadersPadded) && len(p) > 0 {
 		padding := int(p[0])
@@ -115,8 +114,7 @@ func block(p []byte, flags http2.Flags) []byte {
 	return p
 }
 
-// appendPseudo appends the first letters of the pseudo fields, in their order. A connection's first request needs no
-// earlier state to be decompressed.
+// appendPseudo appends the initials of the pseudo fields in order. The first header block depends on no earlier state.
 func appendPseudo(b, compressed []byte) []byte {
 	var over bool
 	d := hpack.NewDecoder(4<<10, func(f hpack.HeaderField) {
@@ -130,6 +128,6 @@ func appendPseudo(b, compressed []byte) []byte {
 		b = append(b, f.Name[1])
 	})
 	d.SetMaxStringLength(keptPayload)
-	_, _ = d.Write(compressed) // what is wrong with it is http2.Server's to say
+	_, _ = d.Write(compressed) // http2.Server reports errors
 	return b
 }

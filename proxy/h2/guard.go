@@ -15,25 +15,24 @@ import (
 	"antirobot/proxy/streams"
 )
 
-// guarded is a connection whose frames are counted as they arrive, before anything processes them. http2.Server bounds what
-// it keeps; but frames that it discards at once cost it time, and it has no bound on those.
+// guarded counts frames as they arrive. http2.Server bounds what it keeps, but not the frames that it discards.
 type guarded struct {
 	net.Conn
 	r      *bufio.Reader
 	out    *batch
 	m      *serverMetrics
-	blocks int         // CONTINUATION frames left of the current header
-	mostOf int         // of one header
-	answer sent        // the frames that go out
-	over   atomic.Bool // too many: nothing more is read
+	blocks int         // CONTINUATION frames left in the header
+	mostOf int         // per header
+	answer sent        // outgoing frames
+	over   atomic.Bool // flooded: nothing more is read
 
-	resets, control streams.Allowance // http2.Server writes and reads at the same time, and resets are counted both ways
+	resets, control streams.Allowance // resets are counted in both directions, concurrently
 
-	first  func()      // called before the first byte is read, when http2.Server knows the connection; nil afterwards
-	print  fingerprint // not written any more once its first request is handed over
-	skip   int         // bytes until the next frame's header
-	within bool        // they are those of a frame that head describes, and print wants
-	have   int         // bytes of head
+	first  func()      // called before the first read; nil afterwards
+	print  fingerprint // complete once its first request is handed over
+	skip   int         // to the next frame
+	within bool        // within a frame that print wants
+	have   int         // of head
 	head   [frameHead]byte
 }
 
@@ -41,20 +40,19 @@ const (
 	frameHead  = 9
 	readBuffer = 4 << 10
 
-	continuations = 32 // of a header, beside those that its largest size needs in frames of 16 KiB
+	continuations = 32 // beyond a header of the largest size in 16 KiB frames
 )
 
-// overTLS is a guarded connection whose handshake http2.Server inspects; without the method it would be taken for plain
-// text.
+// overTLS shows http2.Server the handshake.
 type overTLS struct {
 	*guarded
 	tls *tls.Conn
 }
 
-// ConnectionState lets http2.Server see the handshake.
+// ConnectionState returns the handshake.
 func (c overTLS) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// guard counts the frames of a connection. The second result is what to read them from, and to write to.
+// guard counts the frames of a connection; use the second result in its place.
 func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, limits *h1.Config) (*guarded, net.Conn) {
 	g := &guarded{
 		Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), out: newBatch(nc, limits.WriteTimeout), m: m, skip: len(http2.ClientPreface),
@@ -79,7 +77,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	if g.over.Load() || !g.count(p[:n]) {
 		g.over.Store(true)
 		g.out.hurry()
-		return 0, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // http2.Server says GOAWAY with it, and reads no more
+		return 0, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // http2.Server sends GOAWAY
 	}
 	return n, err
 }
@@ -90,7 +88,7 @@ func (g *guarded) Write(p []byte) (int, error) {
 	return g.out.Write(p)
 }
 
-// SetWriteDeadline implements net.Conn; what is sent has deadlines of its own.
+// SetWriteDeadline does nothing: batch sets deadlines.
 func (g *guarded) SetWriteDeadline(time.Time) error { return nil }
 
 // Close implements net.Conn.
@@ -99,7 +97,7 @@ func (g *guarded) Close() error {
 	return g.Conn.Close()
 }
 
-// count reads the headers of the frames in p, and reports false if too many of them carry nothing.
+// count parses the frames in p; false: a flood.
 func (g *guarded) count(p []byte) bool {
 	for len(p) > 0 {
 		if g.skip > 0 {
@@ -124,7 +122,7 @@ func (g *guarded) count(p []byte) bool {
 	return true
 }
 
-// pass skips what p has of a frame's payload, and returns how much that is.
+// pass skips payload in p, and returns its length.
 func (g *guarded) pass(p []byte) int {
 	n := min(g.skip, len(p))
 	g.skip -= n
@@ -137,13 +135,11 @@ func (g *guarded) pass(p []byte) int {
 	return n
 }
 
-// ended hands the frame that has just ended to the fingerprint.
 func (g *guarded) ended() {
 	g.print.frame(http2.FrameType(g.head[3]), http2.Flags(g.head[4]), binary.BigEndian.Uint32(g.head[5:])&(1<<31-1))
 	g.within = false
 }
 
-// frame counts one.
 func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 	switch t {
 	case http2.FrameRSTStream:
@@ -152,7 +148,7 @@ func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 		g.blocks = g.mostOf
 		return true // each needs a stream
 	case http2.FrameWindowUpdate:
-		return true // as many as there is data for; one costs less than its bytes
+		return true // bounded by its data
 	case http2.FrameContinuation:
 		if g.blocks--; g.blocks < 0 {
 			g.m.continuations.Inc()
@@ -167,8 +163,7 @@ func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 	return g.countControl()
 }
 
-// answered counts a reset that goes out. A client that makes mistakes on purpose takes its requests back by them as well as by
-// resets of its own (CVE-2025-8671).
+// answered counts an outgoing reset: clients cause them by deliberate mistakes (CVE-2025-8671).
 func (g *guarded) answered(code http2.ErrCode) {
 	switch code {
 	case http2.ErrCodeProtocol, http2.ErrCodeFlowControl, http2.ErrCodeStreamClosed:
@@ -178,10 +173,8 @@ func (g *guarded) answered(code http2.ErrCode) {
 	}
 }
 
-// countReset counts a request that is taken back.
 func (g *guarded) countReset() bool { return g.counted(&g.resets, g.m.resets) }
 
-// countControl counts a frame that carries nothing.
 func (g *guarded) countControl() bool { return g.counted(&g.control, g.m.control) }
 
 func (g *guarded) counted(a *streams.Allowance, tooMany *metrics.Counter) bool {

@@ -6,7 +6,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// serverMetrics are the counters of one Server. Names begin with antirobot_http2_.
 type serverMetrics struct {
 	set                    *metrics.Set
 	accepted               *metrics.Counter
@@ -28,7 +27,7 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 	return m
 }
 
-// countError counts what http2.Server calls a client's error; kind is one of its own terms.
+// countError counts a client error by http2.Server's term.
 func (m *serverMetrics) countError(kind string) {
 	m.set.GetOrCreateCounter(`antirobot_http2_errors_total{kind="` + kind + `"}`).Inc()
 }

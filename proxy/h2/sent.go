@@ -6,12 +6,12 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// sent reads the frames that go out, in pieces of any size, for their resets. The zero value is at the begin of a frame.
+// sent finds resets in outgoing frames, in pieces of any size. The zero value is ready.
 type sent struct {
-	skip int // bytes until the next frame
-	have int // bytes of buf
+	skip int // to the next frame
+	have int // of buf
 	buf  [resetFrame]byte
-	late [lateStreams]uint32 // streams that have been reset, each in the place of its number
+	late [lateStreams]uint32 // reset streams, by number
 }
 
 const (
@@ -19,8 +19,7 @@ const (
 	lateStreams = 128
 )
 
-// take calls reset with the code of each reset in p. Each stream is reset once: what its client had sent before it knew is
-// answered with resets, too, and is no mistake.
+// take calls reset for each stream reset in p, once: frames that the client sent before it knew cause further resets.
 func (s *sent) take(p []byte, reset func(http2.ErrCode)) {
 	for len(p) > 0 {
 		if s.skip > 0 {
@@ -46,7 +45,7 @@ func (s *sent) take(p []byte, reset func(http2.ErrCode)) {
 	}
 }
 
-// want is how much of the current frame is read: its header, or all of a reset.
+// want is how much of the frame is read: its header, or all of a reset.
 func (s *sent) want() int {
 	if s.have >= frameHead && http2.FrameType(s.buf[3]) == http2.FrameRSTStream {
 		return resetFrame
@@ -54,7 +53,7 @@ func (s *sent) want() int {
 	return frameHead
 }
 
-// first reports whether a stream, whose number is odd, is reset for the first time.
+// first reports whether a stream is reset for the first time.
 func (s *sent) first(id uint32) bool {
 	place := &s.late[id/2%lateStreams]
 	if *place == id {

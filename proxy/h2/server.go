@@ -16,19 +16,17 @@ import (
 	"antirobot/proxy/streams"
 )
 
-// Server serves HTTP/2 connections with the handler and the limits of an h1.Server, which accepts them. Safe for concurrent
-// use; made by New.
+// Server serves HTTP/2 connections of an h1.Server, with its handler and limits. Safe for concurrent use; made by New.
 type Server struct {
 	cfg      Config
 	front    *h1.Server
 	usual    speaker
-	few      speaker // has no more streams at a time than an address is left that has many requests under way
+	few      speaker // for addresses with many requests in flight
 	m        *serverMetrics
 	draining atomic.Bool
 	streams  *streams.Server
 }
 
-// speaker speaks HTTP/2 with certain settings.
 type speaker struct {
 	frames *frames
 	base   *http.Server
@@ -50,12 +48,12 @@ func New(cfg Config, d Deps) (*Server, error) {
 	return s, nil
 }
 
-// speaker makes one for so many streams of a connection at a time.
+// speaker allows so many streams per connection.
 func (s *Server) speaker(most int) speaker {
 	cfg, limits := &s.cfg, s.front.Config()
 	base := &http.Server{
 		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: streams.HeaderRoom(limits), ReadHeaderTimeout: limits.HeaderTimeout,
-		ErrorLog: log.New(io.Discard, "", 0), // its errors are caused by clients, and are counted
+		ErrorLog: log.New(io.Discard, "", 0), // clients cause its errors
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          most,
 			MaxDecoderHeaderTableSize:     max(int(cfg.HeaderTableBytes), firstTable),
@@ -72,9 +70,8 @@ func (s *Server) speaker(most int) speaker {
 	return speaker{newFrames(base), base}
 }
 
-// firstTable is how large a client takes the table of its header fields to be before it has read the server's settings, in bytes
-// (RFC 9113 section 6.5.2). http2.Server applies its own from the first request on: with less, clients that do not wait for the
-// settings would be cut off.
+// firstTable is the HPACK table size that clients assume before they read the settings (RFC 9113 section 6.5.2). A
+// smaller one would break them.
 const firstTable = 4 << 10
 
 // ServeConn implements h1.HTTP2.
@@ -104,7 +101,7 @@ func (s *Server) Drain() {
 	s.sayGoodbye()
 }
 
-// drainLate asks a client to leave whose connection began while Drain asked the others: http2.Server did not know it yet.
+// drainLate repeats Drain for a connection that http2.Server did not know yet.
 func (s *Server) drainLate() {
 	if s.draining.Load() {
 		s.sayGoodbye()
@@ -115,11 +112,10 @@ func (s *Server) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, speak := range []*speaker{&s.usual, &s.few} {
-		_ = speak.base.Shutdown(ctx) // it has no connections of its own: this only makes http2.Server send GOAWAY
+		_ = speak.base.Shutdown(ctx) // makes http2.Server send GOAWAY
 	}
 }
 
-// conn is one connection.
 type conn struct {
 	srv      *Server
 	from     h1.Origin
@@ -129,10 +125,10 @@ type conn struct {
 
 	mu       sync.Mutex
 	handlers int
-	idle     chan struct{} // closed when the connection has ended and handlers is 0; nil before it has ended
+	idle     chan struct{} // closed when the connection and its handlers have ended
 }
 
-// enter counts a handler; false: the connection ended before it started.
+// enter counts a handler; false: the connection has ended.
 func (c *conn) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +149,7 @@ func (c *conn) leave() {
 	}
 }
 
-// awaitHandlers is called when the connection has ended, which its streams notice.
+// awaitHandlers waits for the handlers of an ended connection.
 func (c *conn) awaitHandlers() {
 	c.mu.Lock()
 	c.idle = make(chan struct{})
@@ -164,7 +160,7 @@ func (c *conn) awaitHandlers() {
 	<-c.idle
 }
 
-// ServeHTTP implements http.Handler for the requests of one connection.
+// ServeHTTP serves the requests of one connection.
 func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !c.enter() {
 		return
@@ -180,8 +176,7 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// growStack makes room on the stack of a stream's goroutine for what a request takes. A stack that grows by and by is copied
-// three times, and each time every frame on it is looked through; here there are hardly any.
+// growStack grows a stream's stack at once. A stack that grows gradually is copied three times, with all its frames.
 //
 //go:noinline
 func growStack(at int64) byte {
@@ -189,4 +184,4 @@ func growStack(at int64) byte {
 	return room[uint64(at)%stackRoom]
 }
 
-const stackRoom = 6 << 10 // a stack of 8 KiB: one of 16 would save no more time, and costs each stream that waits 4 KiB
+const stackRoom = 6 << 10 // a stack of 8 KiB; 16 would save no time

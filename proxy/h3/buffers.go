@@ -8,14 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WantedBuffer is how many bytes quic-go wants the kernel to keep for a UDP socket, in each direction. With less, packets are lost
-// when many come at once, and have to be sent again.
+// WantedBuffer is the UDP buffer that quic-go wants, in bytes and each direction. With less, bursts lose packets.
 const WantedBuffer = 7 << 20
 
-// hush keeps quic-go from writing to standard error what tellBuffer tells the log.
+// hush silences quic-go's warning, which tellBuffer logs.
 func hush() error { return os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") }
 
-// tellBuffer says if the kernel gives a socket less than it needs.
 func (s *Server) tellBuffer(pc net.PacketConn) {
 	sc, ok := pc.(syscall.Conn)
 	if !ok {

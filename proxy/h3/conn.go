@@ -16,26 +16,24 @@ import (
 	"antirobot/proxy/streams"
 )
 
-// Why a connection ends (RFC 9114 section 8.1).
+// Error codes (RFC 9114 section 8.1).
 const (
 	noError       = quic.ApplicationErrorCode(http3.ErrCodeNoError)
 	excessiveLoad = quic.ApplicationErrorCode(http3.ErrCodeExcessiveLoad)
 )
 
-// lastWords is how long a client that was asked to leave may take for what was sent to it last.
+// lastWords bounds the delivery of the last answers after GOAWAY.
 const lastWords = time.Second
 
-// Heads of requests are read before there is anybody to serve them, and each may be as large as http.max_header_bytes.
+// Bounds on heads in progress, each of up to http.max_header_bytes.
 const (
-	headsAtOnce = 8 // of a connection; the others wait unread, within its window
-	lateHeads   = 4 // of a connection that may have no end in time, within ten seconds; more: the connection ends
+	headsAtOnce = 8 // per connection; others wait unread
+	lateHeads   = 4 // incomplete heads per connection in ten seconds
 )
 
-// ownStreams is how many streams beside those of requests a client may begin in ten seconds; more: the connection ends. HTTP/3 needs
-// three, and some clients add one that means nothing.
+// ownStreams bounds the streams other than requests that a client opens in ten seconds. HTTP/3 needs three.
 const ownStreams = 50
 
-// conn is one connection.
 type conn struct {
 	srv      *Server
 	quic     *quic.Conn
@@ -44,17 +42,17 @@ type conn struct {
 	resets   streams.Allowance
 	late     streams.Allowance
 	own      streams.Allowance
-	flood    sync.Once // ends it, for too many of either
+	flood    sync.Once // ends the connection
 	requests atomic.Int64
 	underWay atomic.Int64
 	room     chan struct{} // full while headsAtOnce heads are read
 
 	mu      sync.Mutex
-	control *quic.SendStream           // nil until the connection is served
-	heads   map[quic.StreamID]struct{} // those that are read
-	next    quic.StreamID              // above all that were accepted
-	running int                        // handlers
-	left    bool                       // it is to end
+	control *quic.SendStream           // nil until served
+	heads   map[quic.StreamID]struct{} // being read
+	next    quic.StreamID              // above all accepted
+	running int
+	left    bool // ending
 	idle    *time.Timer
 }
 
@@ -70,14 +68,14 @@ func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
 	return c
 }
 
-// serve returns when the connection has ended and all its handlers have.
+// serve returns when the connection and its handlers have ended.
 func (c *conn) serve() {
 	c.serveStreams()
 	c.idle.Stop()
 	_ = c.quic.CloseWithError(noError, "")
 }
 
-// serveStreams does what http3.Server does, but for the heads, which have no deadline there.
+// serveStreams is http3.Server's loop with deadlines for heads.
 func (c *conn) serveStreams() {
 	own := &http3.Server{Handler: c, MaxHeaderBytes: streams.HeaderRoom(c.srv.deps.Front.Config())}
 	raw, control, err := newRawServerConn(own, c.quic)
@@ -122,7 +120,6 @@ func (c *conn) serveStreams() {
 	}
 }
 
-// accept reports whether a request may begin.
 func (c *conn) accept(id quic.StreamID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,14 +130,14 @@ func (c *conn) accept(id quic.StreamID) bool {
 	return true
 }
 
-// serveStream reads the head of a request, and has it served.
+// serveStream reads the head of a request, and serves it.
 func (c *conn) serveStream(str *quic.Stream) {
 	by := time.Now().Add(c.srv.deps.Front.Config().HeaderTimeout)
 	_ = str.SetReadDeadline(by)
 	c.http.HandleRequestStream(str)
 	switch {
 	case !c.whole(str.StreamID()) || c.quic.Context().Err() != nil:
-	case time.Now().Before(by): // it was taken back before anybody saw it, or the library refused it
+	case time.Now().Before(by): // reset, or refused by the library
 		if !c.resets.Take() {
 			c.flooded(c.srv.m.resets, "too many requests taken back")
 		}
@@ -152,7 +149,7 @@ func (c *conn) serveStream(str *quic.Stream) {
 	}
 }
 
-// flooded ends a connection that makes the gateway work too much for nothing.
+// flooded ends an abusive connection.
 func (c *conn) flooded(of *metrics.Counter, why string) {
 	c.flood.Do(func() {
 		of.Inc()
@@ -160,7 +157,7 @@ func (c *conn) flooded(of *metrics.Counter, why string) {
 	})
 }
 
-// whole notes that a head is read no more, and reports whether it was until now.
+// whole notes that a head is complete; false: it already was.
 func (c *conn) whole(id quic.StreamID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -172,8 +169,8 @@ func (c *conn) whole(id quic.StreamID) bool {
 	return was
 }
 
-// expire ends a connection on which nothing has happened for long. Its client is told so first, as long as it may have sent a request
-// meanwhile: that is refused then, by which the client knows that nobody has seen it, and asks again on another connection.
+// expire ends an idle connection, after GOAWAY: a request sent meanwhile is refused as unprocessed, and the client
+// retries it elsewhere.
 func (c *conn) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +183,6 @@ func (c *conn) expire() {
 	}
 }
 
-// close ends the connection.
 func (c *conn) close() { go c.quic.CloseWithError(noError, "") }
 
 func (c *conn) enter() {
@@ -205,7 +201,7 @@ func (c *conn) done() {
 	}
 }
 
-// rest sets when a connection without requests ends. The caller holds mu.
+// rest arms the end of a connection without requests. The caller holds mu.
 func (c *conn) rest() {
 	if c.left {
 		c.idle.Reset(lastWords)
@@ -214,7 +210,7 @@ func (c *conn) rest() {
 	c.idle.Reset(c.srv.deps.Front.Config().IdleTimeout)
 }
 
-// leave asks the client to leave: requests in progress go on, new ones are refused.
+// leave sends GOAWAY: requests in progress continue.
 func (c *conn) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -234,17 +230,16 @@ func (c *conn) sayGoodbye() {
 		return
 	}
 	control, frame := c.control, goAway(c.next)
-	go func() { _, _ = control.Write(frame) }() // it waits for room in the client's window until the connection ends
+	go func() { _, _ = control.Write(frame) }() // may wait for the client's window
 }
 
-// cut ends the connection, whatever is in progress.
 func (c *conn) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.close()
 }
 
-// ServeHTTP implements http.Handler for the requests of one connection.
+// ServeHTTP serves the requests of one connection.
 func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if body, ok := r.Body.(interface{ StreamID() quic.StreamID }); ok {
 		c.whole(body.StreamID())
@@ -259,7 +254,7 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := c.from
 	from.Peer = h1.AddrOf(c.quic.RemoteAddr())
 	err := c.srv.streams.Serve(w, r, from, false)
-	back := r.Context().Err() != nil // a short answer is written after the handler, which does not notice
+	back := r.Context().Err() != nil // the handler does not notice for short answers
 	if err == nil && !back {
 		return
 	}
@@ -269,7 +264,7 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler) // resets the stream
 }
 
-// isReset reports whether a client has taken its request back.
+// isReset reports whether a client has reset its request.
 func isReset(err error) bool {
 	why, ok := errors.AsType[*http3.Error](err)
 	return ok && why.Remote

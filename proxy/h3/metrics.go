@@ -6,14 +6,13 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// serverMetrics are the counters of one Server. Names begin with antirobot_http3_.
 type serverMetrics struct {
 	accepted, resets       *metrics.Counter
 	heads, late, pieces    *metrics.Counter
 	control, streams       *metrics.Counter
 	failed, retries        *metrics.Counter
 	openConns, openStreams atomic.Int64
-	handshakes             atomic.Int64 // under way
+	handshakes             atomic.Int64 // in progress
 }
 
 func newServerMetrics(set *metrics.Set) *serverMetrics {

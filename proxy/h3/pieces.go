@@ -13,33 +13,30 @@ import (
 	"antirobot/proxy/streams"
 )
 
-// pieces counts the small pieces in which a client sends its streams. quic-go keeps each by itself until all before it have come, a tiny
-// one in some two hundred bytes and a small one in a buffer for a whole packet: a client that leaves out the first byte of a stream, and
-// sends the others one by one, makes much of each byte of its window. What has come the library tells its traces alone, so this is a
-// trace that writes nothing. It belongs to the goroutine of its connection, but for conn and control.
-//
-// It counts frames of HTTP/3 that carry nothing, too, which the library skips: each takes it many times as long as to send, within a head
-// or a body that goes on for as long as its client likes.
+// pieces counts the small pieces of streams, and HTTP/3 frames without content. quic-go keeps each piece out of order:
+// some two hundred bytes for a tiny one, a packet's buffer for a small one. A client that withholds the first byte of a
+// stream and sends the rest byte by byte multiplies its window. Only traces see pieces, so this is one. It belongs to
+// its connection's goroutine, except conn and control.
 type pieces struct {
 	most int // in ten seconds
 	left int
 	till time.Time
 	full int                  // bytes of longer pieces
-	conn atomic.Pointer[conn] // nil: the handshake is not over
+	conn atomic.Pointer[conn] // nil before the end of the handshake
 
-	control streams.Allowance // for frames that carry nothing
+	control streams.Allowance // frames without content
 }
 
 const (
-	tinyPiece    = 128     // bytes: shorter ones get no buffer of a packet
-	smallPiece   = 512     // shorter ones take several times as much memory as they bring
-	smallCounts  = 4       // how many tiny ones take as much as a small one
-	fullPerPiece = 512     // bytes of longer ones that allow a tiny one: each thing that a client writes ends with a piece of any length
-	fullKept     = 2 << 20 // of those bytes count in favour of a client later
+	tinyPiece    = 128     // bytes: no packet buffer
+	smallPiece   = 512     // costs several times its length
+	smallCounts  = 4       // tiny ones that cost as much as a small one
+	fullPerPiece = 512     // longer bytes that allow a tiny one: every write ends with a short piece
+	fullKept     = 2 << 20 // of those bytes
 	piecesWindow = 10 * time.Second
 )
 
-// tracer is a quic.Config's Tracer.
+// tracer is a quic.Config's.
 func tracer(ctx context.Context, _ bool, _ quic.ConnectionID) qlogwriter.Trace {
 	if h, _ := ctx.Value(handshakeKey{}).(*handshake); h != nil && (h.pieces.most > 0 || h.pieces.control.Most > 0) {
 		return &h.pieces
@@ -50,7 +47,7 @@ func tracer(ctx context.Context, _ bool, _ quic.ConnectionID) qlogwriter.Trace {
 // AddProducer implements qlogwriter.Trace.
 func (p *pieces) AddProducer() qlogwriter.Recorder { return p }
 
-// SupportsSchemas implements qlogwriter.Trace: frames of HTTP/3 are told of if they are counted.
+// SupportsSchemas implements qlogwriter.Trace.
 func (p *pieces) SupportsSchemas(schema string) bool {
 	return schema == frames.EventSchema && p.control.Most > 0
 }
@@ -70,7 +67,6 @@ func (p *pieces) RecordEvent(e qlogwriter.Event) {
 	}
 }
 
-// packet counts the pieces of one.
 func (p *pieces) packet(e *qlog.PacketReceived) {
 	for _, f := range e.Frames {
 		if s, ok := f.Frame.(*qlog.StreamFrame); ok && p.most > 0 && !p.take(s) {
@@ -86,14 +82,14 @@ func (p *pieces) packet(e *qlog.PacketReceived) {
 func idle(e *frames.FrameParsed) bool {
 	switch e.Frame.Frame.(type) {
 	case frames.HeadersFrame, frames.SettingsFrame:
-		return false // there is one of each
+		return false // one of each
 	case frames.DataFrame:
 		return e.Raw.PayloadLength == 0
 	}
 	return true
 }
 
-// take counts a piece, and reports whether it is one of too many.
+// take counts a piece; true: a flood.
 func (p *pieces) take(s *qlog.StreamFrame) bool {
 	switch {
 	case s.Offset == 0 || s.Length == 0:

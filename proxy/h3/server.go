@@ -20,7 +20,7 @@ import (
 	"antirobot/proxy/streams"
 )
 
-// Server serves HTTP/3 connections with the handler and the limits of an h1.Server. Safe for concurrent use; made by New.
+// Server serves HTTP/3 with the handler and limits of an h1.Server. Safe for concurrent use; made by New.
 type Server struct {
 	cfg     Config
 	streams *streams.Server
@@ -31,7 +31,7 @@ type Server struct {
 	draining bool
 	sockets  map[*quic.Listener]struct{}
 	open     map[*conn]struct{}
-	running  sync.WaitGroup // connections
+	running  sync.WaitGroup
 }
 
 // Deps is what a Server works with. Front and Metrics are required.
@@ -40,12 +40,11 @@ type Deps struct {
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 
-	// Secrets that outlive the process: by the first a client believes that its connection ended with an earlier one, the second
-	// seals the tokens by which clients show that an address is theirs.
+	// ResetKey and TokenKey outlive the process: for stateless resets, and for address validation tokens.
 	ResetKey, TokenKey [32]byte
 }
 
-// New makes a Server. It starts nothing: Serve does.
+// New makes a Server.
 func New(cfg Config, d Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -59,27 +58,26 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}, nil
 }
 
-// Options are the options shared by all connections of a socket.
+// Options are shared by all connections of a socket.
 type Options struct {
-	TLS     *tls.Config  // NextProtos is the server's to set
-	Trusted h1.Balancers // nil: nobody
-	AltSvc  []byte       // as h1.Origin has it
+	TLS     *tls.Config  // NextProtos is set here
+	Trusted h1.Balancers // nil: none
+	AltSvc  []byte       // see h1.Origin
 }
 
-// TLS makes of a listener's configuration the one for QUIC, which has TLS 1.3 alone.
+// TLS derives the configuration for QUIC.
 func TLS(cfg *tls.Config) *tls.Config {
 	q := cfg.Clone()
 	q.MinVersion, q.NextProtos = tls.VersionTLS13, []string{http3.NextProtoH3}
 	return q
 }
 
-// AltSvc is the field by which answers say that the site speaks HTTP/3 at a port.
+// AltSvc is the field's value for a port.
 func (c *Config) AltSvc(port int) []byte {
 	return fmt.Appendf(nil, `h3=":%d"; ma=%d`, port, int64(c.AltSvcAge/time.Second))
 }
 
-// Serve serves the clients of a UDP socket until Shutdown, and then returns h1.ErrServerClosed. It closes pc. Several sockets
-// may be served concurrently.
+// Serve serves a UDP socket until Shutdown, and closes it. It may run for several sockets.
 func (s *Server) Serve(pc net.PacketConn, o Options) error {
 	defer pc.Close()
 	tr := &quic.Transport{
@@ -120,10 +118,10 @@ func (s *Server) Serve(pc net.PacketConn, o Options) error {
 	}
 }
 
-// quicConfig is for connections with so many requests at a time.
+// quicConfig allows so many requests per connection.
 func (s *Server) quicConfig(most int) *quic.Config {
 	return &quic.Config{
-		HandshakeIdleTimeout:           s.deps.Front.Config().HeaderTimeout / 2, // it may take twice that
+		HandshakeIdleTimeout:           s.deps.Front.Config().HeaderTimeout / 2, // the handshake may take twice that
 		MaxIdleTimeout:                 s.cfg.PingAfter + s.cfg.PingTimeout,
 		KeepAlivePeriod:                s.cfg.PingAfter,
 		InitialStreamReceiveWindow:     uint64(s.cfg.StreamWindow),
@@ -136,10 +134,10 @@ func (s *Server) quicConfig(most int) *quic.Config {
 	}
 }
 
-// firstWindow is how much a connection may send before it is read, until it has shown that it is read fast.
+// firstWindow is the initial window of a connection.
 const firstWindow = 256 << 10
 
-// uniStreams is how many streams of its own a client may have open beside those of its requests. HTTP/3 needs three.
+// uniStreams bounds a client's open unidirectional streams. HTTP/3 needs three.
 const uniStreams = 8
 
 func (s *Server) track(ln *quic.Listener) bool {
@@ -152,8 +150,7 @@ func (s *Server) track(ln *quic.Listener) bool {
 	return true
 }
 
-// doubts reports whether a client has to show that its address is its own before anything is kept for it: its first packet
-// may be forged.
+// doubts reports whether an address must be validated before any state is kept.
 func (s *Server) doubts(peer netip.Addr, o *Options) bool {
 	if s.m.handshakes.Load() < int64(s.cfg.MaxHandshakes) && (o.trusts(peer) || s.deps.Front.MayShakeHands(peer, false)) {
 		return false
@@ -162,15 +159,13 @@ func (s *Server) doubts(peer netip.Addr, o *Options) bool {
 	return true
 }
 
-// handshake is a connection whose client has not shown yet who it is.
 type handshake struct {
 	ja4     []byte
-	counted bool // by the limits of its address, which is known to be the client's
+	counted bool // against its validated address
 	done    sync.Once
 	pieces  pieces
 }
 
-// handshakeKey is the context key under which a connection has its handshake.
 type handshakeKey struct{}
 
 var errTooMany = errors.New("too many connections")
@@ -189,7 +184,7 @@ func (s *Server) greet(ctx context.Context, info *quic.ClientInfo, o *Options) (
 	return hello.Context(context.WithValue(ctx, handshakeKey{}, h), &h.ja4, true), nil
 }
 
-// settled is called when a handshake has succeeded or its connection has ended, whatever comes first.
+// settled is called when a handshake has succeeded or its connection has ended.
 func (s *Server) settled(h *handshake, ok bool) {
 	h.done.Do(func() {
 		s.m.handshakes.Add(-1)
@@ -199,7 +194,7 @@ func (s *Server) settled(h *handshake, ok bool) {
 	})
 }
 
-// count counts a connection, and its handshake, against the limits until ctx ends; false: it exceeds one.
+// count counts a connection and its handshake until ctx ends; false: over a limit.
 func (s *Server) count(ctx context.Context, peer net.Addr, o *Options) bool {
 	addr := h1.AddrOf(peer)
 	if !o.trusts(addr) && !s.deps.Front.MayShakeHands(addr, true) {
@@ -214,7 +209,7 @@ func (s *Server) count(ctx context.Context, peer net.Addr, o *Options) bool {
 
 func (o *Options) trusts(peer netip.Addr) bool { return o.Trusted != nil && o.Trusted.Trusts(peer) }
 
-// admit starts the goroutine of a connection whose handshake is done, and whose client has its address thereby.
+// admit serves a connection after its handshake.
 func (s *Server) admit(qc *quic.Conn, o *Options) {
 	h, _ := qc.Context().Value(handshakeKey{}).(*handshake)
 	s.settled(h, true)
@@ -245,8 +240,8 @@ func (s *Server) admit(qc *quic.Conn, o *Options) {
 	})
 }
 
-// Shutdown stops accepting, asks the clients of all connections to leave, and lets requests in progress end until ctx ends;
-// they are then cut. It returns when every connection is closed: nil, or ctx's error if some had to be cut.
+// Shutdown stops accepting, sends GOAWAY, and waits for requests until ctx ends, when they are cut. It returns nil, or
+// ctx's error if anything had to be cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining = true

@@ -12,7 +12,7 @@ import (
 	"antirobot/request"
 )
 
-// coding is how a page is compressed.
+// coding is a page's compression.
 type coding uint8
 
 const (
@@ -21,7 +21,6 @@ const (
 	brotlied
 )
 
-// parseCoding reads a Content-Encoding.
 func parseCoding(v []byte) (c coding, known bool) {
 	switch v = bytes.TrimSpace(v); {
 	case len(v) == 0, request.EqualFold(v, "identity"):
@@ -34,8 +33,7 @@ func parseCoding(v []byte) (c coding, known bool) {
 	return identity, false
 }
 
-// Accepts returns what a service is asked for in place of a client's Accept-Encoding, so that its pages can be opened, or nil
-// if that can stay.
+// Accepts returns an Accept-Encoding that can be opened; nil: the client's is fine.
 func Accepts(acceptEncoding []byte) []byte {
 	kept, all := []byte(nil), true
 	for part := range bytes.SplitSeq(acceptEncoding, []byte{','}) {
@@ -59,18 +57,17 @@ func Accepts(acceptEncoding []byte) []byte {
 	return kept
 }
 
-// encoder is what gzip and brotli have in common.
 type encoder interface {
 	io.WriteCloser
 	Flush() error
 	Reset(w io.Writer)
 }
 
-// The levels of the compressors: a page is 3 and 5 % larger than at level 5.
+// Compression levels: pages are 3 and 5 % larger than at level 5.
 const (
 	gzipLevel   = 2
 	brotliLevel = 2
-	brotliLog   = 18 // of the window in bytes
+	brotliLog   = 18 // window size
 )
 
 var (
@@ -105,7 +102,7 @@ func (in *Insertion) Flush() error {
 	return in.enc.Flush()
 }
 
-// Write is where the page goes: through the compressor, if there is one.
+// Write compresses the page, if necessary.
 func (in *Insertion) Write(p []byte) (int, error) {
 	if in.enc == nil {
 		return in.out.Write(p)
@@ -133,8 +130,7 @@ func (in *Insertion) Body(w io.Writer, r io.Reader) error {
 	return in.place(r)
 }
 
-// A compressed page of more than mostOpened bytes has no more than mostTimes as many as came: a kilobyte of brotli can be made to
-// open into a gigabyte, which takes seconds whether or not the visitor is still there.
+// Beyond mostOpened bytes a page may expand mostTimes: a kilobyte of brotli can become a gigabyte.
 const (
 	mostOpened = 64 << 20
 	mostTimes  = 250
@@ -142,7 +138,6 @@ const (
 
 var errTooDense = errors.New("the page is far larger than what came of it")
 
-// counter counts what came of a compressed page.
 type counter struct {
 	r io.Reader
 	n int64
@@ -154,7 +149,7 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded is what opens the page, as long as it is not far larger than what came.
+// bounded limits the expansion.
 func (c *counter) bounded(opened io.Reader) io.Reader {
 	var total int64
 	return readerFunc(func(p []byte) (int, error) {
@@ -166,7 +161,7 @@ func (c *counter) bounded(opened io.Reader) io.Reader {
 	})
 }
 
-// through has f write through a compressor from pool.
+// through runs f with a compressor from pool.
 func (in *Insertion) through(pool *sync.Pool, w io.Writer, f func() error) error {
 	in.enc = pool.Get().(encoder)
 	in.enc.Reset(w)
@@ -180,7 +175,7 @@ func (in *Insertion) through(pool *sync.Pool, w io.Writer, f func() error) error
 	return in.enc.Close()
 }
 
-// gunzip places the tag in a page that is compressed by gzip. What follows its last part, which browsers ignore, is left out.
+// gunzip places the tag in a gzip page. Trailing garbage is dropped, as browsers do.
 func (in *Insertion) gunzip(r *counter) error {
 	d := gzipReaders.Get().(*gzip.Reader)
 	defer gzipReaders.Put(d)

@@ -1,10 +1,10 @@
-// Package insert puts the tag of a script into HTML pages on their way from a service to a visitor. A page is never held as a
-// whole: what has been looked at goes on, and once the tag is placed the rest is only copied. Rules:
-//  1. Only whole pages are touched that a browser opens: status 200, text/html in an encoding that contains ASCII, no parts
-//     (206, Content-Range), no downloads, nothing that must not be transformed.
-//  2. The tag stands in the head, behind all that the page has there, so that its charset and its policies come first.
-//  3. A page whose policies forbid the script, or what it sends, stays as it is. Policies are changed only on request.
-//  4. What described the old bytes (length, digests, strong entity tags, ranges) does not describe the new ones.
+// Package insert puts a script's tag into HTML pages on their way to a visitor. Pages are streamed; after the tag they
+// are only copied. Rules:
+// 1. Only whole pages that a browser opens: status 200, text/html in an encoding that contains ASCII, no ranges, no
+// downloads, no no-transform.
+// 2. The tag ends the head, after the page's charset and policies.
+// 3. A page whose policies forbid the script stays as it is; policies are changed only on request.
+// 4. Fields that described the old bytes are dropped or weakened.
 package insert
 
 import (
@@ -16,20 +16,20 @@ import (
 	"antirobot/request"
 )
 
-// Result says what became of a page.
+// Result is the outcome for a page.
 type Result uint8
 
 // The results.
 const (
-	None        Result = iota // not a page, or not one that somebody has opened
-	Inserted                  // it has the tag
-	Already                   // it had one of its own
-	Policy                    // its Content-Security-Policy forbids the script
-	NoTransform               // Cache-Control says that it stays as it is
-	Coding                    // it is compressed in a way that is not known here
-	Charset                   // it is in an encoding that does not contain ASCII
-	NoPlace                   // it is a piece of HTML, or its head does not end
-	Busy                      // too much memory is in use
+	None Result = iota // not a page that a browser opened
+	Inserted
+	Already     // it had the tag
+	Policy      // Content-Security-Policy forbids the script
+	NoTransform // Cache-Control forbids changes
+	Coding      // unknown compression
+	Charset     // an encoding without ASCII
+	NoPlace     // a fragment, or a head without end
+	Busy        // out of memory
 	Results
 )
 
@@ -37,30 +37,29 @@ var resultNames = [Results]string{"none", "inserted", "already", "policy", "no-t
 
 func (r Result) String() string { return resultNames[r] }
 
-// Page is what is put into the answer to one request.
+// Page describes the answer to one request.
 type Page struct {
-	Script string // the path of the script
-	Scheme string // http or https
-	Host   []byte // with port, as the visitor asked for it; borrowed
-	Extend bool   // a policy that forbids the script is changed so that it does not
+	Script string // path
+	Scheme string
+	Host   []byte // with port; borrowed
+	Extend bool   // extend policies that forbid the script
 
-	NoneMatch []byte               // the request's If-None-Match; borrowed
-	Reserve   func(bytes int) bool // asks for memory; nil: there is enough
-	Told      func(result Result)  // is called once it is known what became of the page; nil: nobody wants to know
+	NoneMatch []byte               // If-None-Match; borrowed
+	Reserve   func(bytes int) bool // nil: unlimited
+	Told      func(result Result)  // called with the outcome; nil: not
 }
 
-// Insertion is a Page being made. The zero value is ready for use; it can be used again after the answer. It is for one
-// goroutine.
+// Insertion is a Page being made. The zero value is ready, and can be reused. For one goroutine.
 type Insertion struct {
 	Page
 	coding coding
 	policy policySet
-	out    io.Writer // what flush reaches; nil outside of Body
+	out    io.Writer // nil outside of Body
 	enc    encoder   // nil: identity
-	dirty  bool      // enc holds something back
+	dirty  bool      // enc buffers
 }
 
-// memory is about what one page takes while it passes, in bytes, for each coding: windows, tables and the longest token.
+// memory is the cost of a page by coding, in bytes: windows, tables and the longest token.
 var memory = [...]int{identity: 64 << 10, gzipped: 1 << 20, brotlied: 6 << 20}
 
 // Head implements h1.Rewriter.
@@ -86,7 +85,7 @@ func (in *Insertion) tell(r Result) {
 	}
 }
 
-// judge says by its head what becomes of an answer with status 200; Inserted: that depends on its body.
+// judge decides by the head; Inserted: the body decides.
 func (in *Insertion) judge(fields []request.Field) Result {
 	h := readHead(fields)
 	switch {
@@ -117,7 +116,7 @@ func (in *Insertion) judge(fields []request.Field) Result {
 
 func (in *Insertion) site() site { return site{in.Scheme, string(in.Host), in.Script} }
 
-// tag is what is put into the page. rebased says that the page has a base for its addresses.
+// tag is inserted. rebased: the page has a base URL.
 func (in *Insertion) tag(rebased bool) string {
 	var b strings.Builder
 	b.WriteString(`<script src="`)
@@ -133,10 +132,9 @@ func (in *Insertion) tag(rebased bool) string {
 	return b.String()
 }
 
-// head is what is to be known of an answer's fields.
 type head struct {
 	html, part, noTransform bool
-	wide                    bool // an encoding with units of more than a byte
+	wide                    bool // UTF-16 and the like
 	integrity               bool // scripts need a checksum
 	coding                  []byte
 }
@@ -184,7 +182,7 @@ func isWide(params []byte) bool {
 	return false
 }
 
-// ForbidsTransform reports whether a Cache-Control says that nothing on the way may change what it comes with.
+// ForbidsTransform reports whether Cache-Control has no-transform.
 func ForbidsTransform(cacheControl []byte) bool {
 	for part := range bytes.SplitSeq(cacheControl, []byte{','}) {
 		if request.EqualFold(bytes.TrimSpace(part), "no-transform") {
@@ -194,8 +192,8 @@ func ForbidsTransform(cacheControl []byte) bool {
 	return false
 }
 
-// changed takes out of the fields what is not true of the changed page, and makes its entity tag a weak one: the page means
-// the same, but no range of it is one of the service's.
+// changed drops fields that are wrong for the changed page, and weakens its entity tag: no range of it is the
+// service's.
 func changed(fields []request.Field) []request.Field {
 	kept := fields[:0]
 	for _, f := range fields {
@@ -219,7 +217,7 @@ func weak(etag []byte) []byte {
 	return etag
 }
 
-// weakenKnown makes the entity tag of a 304 weak if the client has it as a weak one.
+// weakenKnown weakens the entity tag of a 304 if the client has the weak one.
 func weakenKnown(fields []request.Field, noneMatch []byte) {
 	for i := range fields {
 		f := &fields[i]

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// maxToken bounds what is held of a page: one token of its head. maxHead bounds how far is looked for the end of the head.
+// maxToken bounds a buffered token of the head; maxHead the head.
 const (
 	maxToken = 64 << 10
 	maxHead  = 1 << 20
@@ -39,25 +39,24 @@ func (in *Insertion) place(r io.Reader) error {
 
 var copyBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 
-// onlyReader hides what else a reader can do, so that io.CopyBuffer uses its buffer.
+// onlyReader makes io.CopyBuffer use its buffer.
 type onlyReader struct{ io.Reader }
 
-// scanner looks at a page until it knows where the tag stands. What it has looked at goes on before it reads further.
+// scanner reads a page until it finds the place of the tag. Scanned bytes are written before further reads.
 type scanner struct {
 	in      *Insertion
 	r       io.Reader
-	held    []byte // what has been read and has not gone on
-	looked  int    // how much of it has been looked at
-	err     error  // of reading or writing; io.EOF too
+	held    []byte // unwritten
+	looked  int    // scanned
+	err     error  // or io.EOF
 	ended   bool
 	seen    int
-	begun   bool   // something says that this is a page, and not a piece of one
-	rebased bool   // it has a base for its addresses
-	within  string // the element of the head whose content is passed over; empty: none
+	begun   bool   // not a fragment
+	rebased bool   // has a base URL
+	within  string // element whose content is skipped; empty: none
 	depth   int    // of templates
 }
 
-// Read is what the tokenizer reads.
 func (s *scanner) Read(p []byte) (int, error) {
 	if err := s.pass(); err != nil {
 		s.err = err
@@ -71,7 +70,7 @@ func (s *scanner) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// pass passes on what has been looked at.
+// pass writes scanned bytes.
 func (s *scanner) pass() error {
 	_, err := s.in.Write(s.held[:s.looked])
 	s.held = append(s.held[:0], s.held[s.looked:]...)
@@ -79,7 +78,7 @@ func (s *scanner) pass() error {
 	return err
 }
 
-// scan passes the page on up to where the tag stands, and says whether it does.
+// scan writes the page up to the place of the tag.
 func (s *scanner) scan() (Result, error) {
 	z := html.NewTokenizer(s)
 	z.SetMaxBuf(maxToken)
@@ -101,7 +100,7 @@ func (s *scanner) scan() (Result, error) {
 	return NoPlace, s.pass()
 }
 
-// over says what becomes of a page whose tokens have ended.
+// over is the outcome when the tokens end.
 func (s *scanner) over(err error) (Result, error) {
 	switch {
 	case errors.Is(err, html.ErrBufferExceeded):
@@ -109,12 +108,12 @@ func (s *scanner) over(err error) (Result, error) {
 	case !s.ended:
 		return None, s.err
 	case s.begun && s.within == "" && s.looked == len(s.held):
-		return Inserted, s.pass() // a page without a body, which need not say so
+		return Inserted, s.pass() // body tags are optional
 	}
 	return NoPlace, s.pass()
 }
 
-// look looks at a token; None: the tag stands further on.
+// look examines a token; None: go on.
 func (s *scanner) look(t html.TokenType, z *html.Tokenizer, raw []byte) Result {
 	switch t {
 	case html.DoctypeToken:
@@ -133,7 +132,7 @@ func (s *scanner) look(t html.TokenType, z *html.Tokenizer, raw []byte) Result {
 	return None
 }
 
-// here is the result where the head ends.
+// here is the result at the end of the head.
 func (s *scanner) here() Result {
 	if s.begun {
 		return Inserted
@@ -141,7 +140,6 @@ func (s *scanner) here() Result {
 	return NoPlace
 }
 
-// start looks at the beginning of an element.
 func (s *scanner) start(name string, more bool, z *html.Tokenizer) Result {
 	if s.within != "" {
 		if name == "template" && s.within == "template" {
@@ -164,7 +162,7 @@ func (s *scanner) start(name string, more bool, z *html.Tokenizer) Result {
 	return None
 }
 
-// attributes looks at those elements of the head whose attributes matter.
+// attributes examines elements of the head.
 func (s *scanner) attributes(name string, more bool, z *html.Tokenizer) Result {
 	var isPolicy bool
 	var content string
@@ -193,7 +191,6 @@ func (s *scanner) attributes(name string, more bool, z *html.Tokenizer) Result {
 	return None
 }
 
-// end looks at the end of an element.
 func (s *scanner) end(name string) Result {
 	if s.within != "" {
 		if name == s.within {
@@ -212,10 +209,9 @@ func (s *scanner) end(name string) Result {
 
 var bom = []byte("\xef\xbb\xbf")
 
-// blank reports whether a text is white space alone, after which a head goes on.
+// blank reports whether text is white space, which may be in a head.
 func blank(text []byte) bool { return len(bytes.Trim(bytes.TrimPrefix(text, bom), " \t\r\n\f")) == 0 }
 
-// isWideBOM reports whether a page begins like one in UTF-16.
 func isWideBOM(b []byte) bool {
 	return bytes.HasPrefix(b, []byte("\xfe\xff")) || bytes.HasPrefix(b, []byte("\xff\xfe"))
 }

@@ -8,40 +8,37 @@ import (
 	"antirobot/request"
 )
 
-// site is what a script comes from, and what it sends to: the page's own.
+// site is the page's own origin and a path.
 type site struct{ scheme, host, path string }
 
-// isPolicy reports whether a field holds policies of a page. Those that are only tried out count as well, so that their
-// reports are not full of the script.
+// isPolicy also matches report-only policies, whose reports would be full of the script.
 func isPolicy(name []byte) bool {
 	return request.EqualFold(name, "Content-Security-Policy") || request.EqualFold(name, "Content-Security-Policy-Report-Only")
 }
 
-// policySet is the policies of a page (CSP3). The zero value has none, and permits everything.
+// policySet is the policies of a page (CSP3). The zero value permits everything.
 type policySet struct {
 	fields []field
-	nonce  string // which the tag needs; empty: none
-	words  int    // of all policies
+	nonce  string // for the tag; empty: none
+	words  int    // in sum
 }
 
-// Policies of more than so many words in sum permit nothing, and no more than so many nonces are tried: each is looked for in all
-// policies, with each one that a page adds.
+// Bounds: longer policies permit nothing, and few nonces are tried, since each is looked up in all policies.
 const (
 	maxWords  = 1000
 	maxNonces = 8
 )
 
-// field is one field, which holds any number of policies.
 type field struct {
 	list    []policy
 	changed bool
 }
 
-// policy is a list of directives, each with its sources.
+// policy is a list of directives.
 type policy []directive
 
 type directive struct {
-	name    string // in lower case
+	name    string // lower case
 	sources []string
 }
 
@@ -60,7 +57,7 @@ func (p *policySet) add(value []byte) {
 				continue
 			}
 			name := strings.ToLower(words[0])
-			if one.find(name) == nil { // of several the first counts
+			if one.find(name) == nil { // the first counts
 				one = append(one, directive{name, words[1:]})
 			}
 		}
@@ -71,14 +68,14 @@ func (p *policySet) add(value []byte) {
 	p.fields = append(p.fields, f)
 }
 
-// permitsToo adds the policy of a page's meta element, and reports whether all still permit the script.
+// permitsToo adds the policy of a meta element.
 func (p *policySet) permitsToo(content string, s site) bool {
 	p.add([]byte(content))
 	return p.permits(s, false)
 }
 
-// permits reports whether all policies permit the script and what it sends, and finds the nonce for that. With extend they are
-// changed so that they do, where that is possible.
+// permits reports whether all policies permit the script and its requests, and finds the nonce. With extend they are
+// changed if possible.
 func (p *policySet) permits(s site, extend bool) bool {
 	if p.words > maxWords {
 		return false
@@ -103,7 +100,6 @@ func (p *policySet) all(f func(policy) bool) bool {
 	return true
 }
 
-// nonces returns the first ones of all policies.
 func (p *policySet) nonces() (found []string) {
 	p.all(func(one policy) bool {
 		if d := one.scripts(); d != nil {
@@ -118,7 +114,7 @@ func (p *policySet) nonces() (found []string) {
 	return found
 }
 
-// nonceOf returns the nonce of a source; ok only if it needs no quoting in a page.
+// nonceOf returns the nonce of a source; ok: it needs no quoting.
 func nonceOf(source string) (nonce string, ok bool) {
 	const prefix = "'nonce-"
 	if len(source) <= len(prefix)+1 || !strings.EqualFold(source[:len(prefix)], prefix) || !strings.HasSuffix(source, "'") {
@@ -131,7 +127,7 @@ func nonceOf(source string) (nonce string, ok bool) {
 	return nonce, !bad
 }
 
-// find returns the first directive that there is of several names.
+// find returns the first directive with one of these names.
 func (p policy) find(names ...string) *directive {
 	for _, n := range names {
 		for i := range p {
@@ -146,12 +142,12 @@ func (p policy) find(names ...string) *directive {
 func (p policy) scripts() *directive     { return p.find("script-src-elem", "script-src", "default-src") }
 func (p policy) connections() *directive { return p.find("connect-src", "default-src") }
 
-// permits reports whether p lets a page load the script, with a nonce in its tag, and send what it says.
+// permits reports whether p permits the script, with a nonce, and its requests.
 func (p policy) permits(s site, nonce string) bool {
 	return p.runs() && p.scripts().loads(s, nonce) && p.connections().sends(s)
 }
 
-// runs reports whether p lets a page run scripts at all, as one of its own site.
+// runs reports whether a sandboxed page runs scripts with its origin.
 func (p policy) runs() bool {
 	d := p.find("sandbox")
 	return d == nil || d.has("allow-scripts") && d.has("allow-same-origin")
@@ -177,12 +173,12 @@ func (d *directive) sends(s site) bool {
 	return d == nil || d.covers(s, strings.TrimSuffix(s.path, ".js"))
 }
 
-// covers reports whether the sources contain a path of the page's own site.
+// covers reports whether the sources contain a path of the page's site.
 func (d *directive) covers(s site, path string) bool {
 	return slices.ContainsFunc(d.sources, func(source string) bool { return s.matches(source, path) })
 }
 
-// matches is CSP3, 6.7.2.8, for an address of the page's own site.
+// matches implements CSP3, 6.7.2.8, for the page's site.
 func (s site) matches(source, path string) bool {
 	switch source = strings.ToLower(source); {
 	case source == "'self'", source == "*":
@@ -190,7 +186,7 @@ func (s site) matches(source, path string) bool {
 	case strings.HasPrefix(source, "'"):
 		return false
 	case source == "http:":
-		return true // an upgrade is a match
+		return true // an upgrade matches
 	case source == "https:":
 		return s.scheme == "https"
 	}
@@ -234,8 +230,7 @@ func orPort(port, scheme string) string {
 	return "80"
 }
 
-// extend changes those policies that do not permit the script, each as little as possible: they get 'self', or a nonce where
-// 'self' counts for nothing.
+// extend changes policies that forbid the script: they get 'self', or a nonce where 'self' is ignored.
 func (p *policySet) extend(s site) bool {
 	if !p.all(policy.runs) {
 		return false
@@ -270,7 +265,7 @@ func (p *policy) extend(s site, nonce string) (changed bool) {
 	return changed
 }
 
-// permit gives the directive called name the sources of d, which counted so far, and another one.
+// permit gives directive name the sources of d and one more.
 func (p *policy) permit(name string, d *directive, source string) {
 	sources := slices.DeleteFunc(slices.Clone(d.sources), func(s string) bool { return strings.EqualFold(s, "'none'") })
 	sources = append(sources, source)
@@ -281,7 +276,7 @@ func (p *policy) permit(name string, d *directive, source string) {
 	*p = append(*p, directive{name, sources})
 }
 
-// rewrite puts changed policies into the fields of an answer, which add has been given in this order.
+// rewrite puts changed policies into the fields, in the order of add.
 func (p *policySet) rewrite(fields []request.Field) []request.Field {
 	n := 0
 	for i := range fields {

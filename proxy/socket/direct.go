@@ -11,25 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// direct is a connection that sends and receives without telling the scheduler, which takes the processor of whoever is in a system
-// call for long, and gives it to another thread. Deadlines hold. One goroutine may read while another writes.
+// direct is a connection whose system calls are hidden from the scheduler, which would hand the processor to another
+// thread. Deadlines hold. One goroutine may read while another writes.
 type direct struct {
 	net.Conn
 	rc       syscall.RawConn
 	in, out  transfer
-	receives func(fd uintptr) (done bool) // d.receive, bound once
+	receives func(fd uintptr) (done bool) // bound once
 	sends    func(fd uintptr) (done bool)
 }
 
-// transfer is one call in progress, in one direction.
+// transfer is a call in progress.
 type transfer struct {
-	b     []byte // what is left to fill, or to send
+	b     []byte // left to fill or send
 	n     int
 	errno unix.Errno // 0: none
 }
 
-// Direct returns a connection over nc's socket for callers that do not care what is below, such as crypto/tls: it hides what a socket
-// can do besides. It returns nc itself if that has no socket.
+// Direct returns a direct connection for callers that need no more than net.Conn, such as crypto/tls; nc itself if it
+// has no socket.
 func Direct(nc net.Conn) net.Conn {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -63,7 +63,7 @@ func (d *direct) Read(b []byte) (int, error) {
 	return d.in.n, nil
 }
 
-// receive is called when bytes may have come.
+// receive is called when the socket is readable.
 func (d *direct) receive(fd uintptr) (done bool) {
 	t := &d.in
 	for {
@@ -88,7 +88,7 @@ func (d *direct) Write(b []byte) (int, error) {
 	return d.out.n, err
 }
 
-// send is called when the socket may have room. What does not fit waits for the next call.
+// send is called when the socket is writable.
 func (d *direct) send(fd uintptr) (done bool) {
 	t := &d.out
 	for len(t.b) > 0 {

@@ -9,10 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The race detector derives an order of events from what one end of a connection sends and the other receives, but it only
-// sees calls of package syscall.
+// The race detector orders events by calls of package syscall only.
 
-// RecvNow receives what is there.
+// RecvNow receives without waiting.
 func RecvNow(fd int, p []byte, flags int) (n int, errno unix.Errno) {
 	var err error
 	if flags == 0 {
@@ -23,7 +22,7 @@ func RecvNow(fd int, p []byte, flags int) (n int, errno unix.Errno) {
 	return max(n, 0), errnoOf(err)
 }
 
-// SendNow sends what the socket takes at once.
+// SendNow sends without waiting.
 func SendNow(fd int, p []byte) (int, unix.Errno) {
 	n, err := syscall.Write(fd, p)
 	return max(n, 0), errnoOf(err)

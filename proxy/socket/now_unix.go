@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RecvNow receives what is there, or fails with EAGAIN.
+// RecvNow receives without waiting.
 func RecvNow(fd int, p []byte, flags int) (int, unix.Errno) {
 	n, _, err := unix.Recvfrom(fd, p, flags|unix.MSG_DONTWAIT)
 	if err != nil {
@@ -22,7 +22,7 @@ func RecvNow(fd int, p []byte, flags int) (int, unix.Errno) {
 	return n, 0
 }
 
-// SendNow sends what the socket takes at once.
+// SendNow sends without waiting.
 func SendNow(fd int, p []byte) (int, unix.Errno) {
 	n, err := unix.SendmsgN(fd, p, nil, nil, unix.MSG_DONTWAIT)
 	if err != nil {

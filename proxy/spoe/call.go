@@ -9,16 +9,15 @@ import (
 	"antirobot/request"
 )
 
-// call asks the check about one request after another: it is the client of its exchange, without a body or a connection of
-// HTTP.
+// call is an exchange's client that asks the check about one request after another.
 type call struct {
 	h1.Memory
 	x      *h1.Streamed
 	head   h1.Head
-	names  []byte // memory for names in lower case
+	names  []byte // lower-case names
 	addr   []byte
 	status int
-	cookie []byte // copied from the answer, as are those below
+	cookie []byte // copied from the answer
 	mark   []byte
 	reason []byte
 	id     []byte
@@ -45,20 +44,20 @@ var (
 	protoHTTP, protoHTTPS = []byte("http"), []byte("https")
 )
 
-// leftOut are fields that belong to the visitor's connection or to the body, and those that describe a request to the check.
+// leftOut are fields of the connection or body, and those that describe a request to the check.
 var leftOut = []string{
 	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
 	"x-forwarded-method", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for", "x-forwarded-proto",
 }
 
-// message is what HAProxy says of a request. Its bytes are borrowed.
+// message is HAProxy's description of a request. Borrowed.
 type message struct {
 	method, uri, host, headers []byte
 	src                        netip.Addr
 	tls                        bool
 }
 
-// ask returns the check's status for a request. HAProxy's own address admits it.
+// ask returns the check's status. HAProxy's address admits it.
 func (k *call) ask(m *message, from netip.Addr) int {
 	k.cookie, k.mark, k.reason, k.id = k.cookie[:0], k.mark[:0], k.reason[:0], k.id[:0]
 	k.status = 0
@@ -83,11 +82,10 @@ func (k *call) ask(m *message, from netip.Addr) int {
 	return k.status
 }
 
-// addHeaders reads the header as HAProxy's fetch req.hdrs_bin has it: names and values with their lengths, two empty ones at
-// the end.
+// addHeaders parses req.hdrs_bin: names and values with their lengths, until two empty ones.
 func (k *call) addHeaders(p []byte) bool {
 	d := decoder{p: p}
-	k.names = slices.Grow(k.names[:0], len(p)) // so that what has been cut from it stays
+	k.names = slices.Grow(k.names[:0], len(p)) // slices of it must stay valid
 	for len(d.p) > 0 {
 		name, value := d.text(), d.text()
 		if d.bad {
@@ -108,7 +106,7 @@ func (k *call) addHeaders(p []byte) bool {
 	return !d.bad
 }
 
-// Reply implements h1.Client: it keeps what HAProxy is told.
+// Reply implements h1.Client.
 func (k *call) Reply(status int, fields []request.Field, _ []byte) error {
 	k.status = status
 	for i := range fields {

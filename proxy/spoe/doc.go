@@ -1,4 +1,4 @@
-// Package spoe answers HAProxy's Stream Processing Offload Engine: HAProxy sends the head of each request in a frame of its
-// own protocol (SPOP 2.0), and gets back variables for its rules. What is asked and answered is that of a check with X-Forwarded
-// fields (package proxy, style verdict), without HTTP in between. The protocol is described in HAProxy's doc/SPOE.txt.
+// Package spoe answers HAProxy's Stream Processing Offload Engine (SPOP 2.0, doc/SPOE.txt): HAProxy sends the head of
+// each request in a frame, and gets variables. The answers are those of a check of style verdict with X-Forwarded
+// fields.
 package spoe

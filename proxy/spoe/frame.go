@@ -10,7 +10,6 @@ import (
 	"antirobot/request"
 )
 
-// The kinds of frames.
 const (
 	helloFrame      = 1
 	goodbyeFrame    = 2
@@ -21,11 +20,11 @@ const (
 )
 
 const (
-	flagEnd   = 1 // the last fragment of a frame: all are whole here
+	flagEnd   = 1 // frames are not fragmented here
 	flagAbort = 2
 )
 
-// Bounds of a frame, without the four bytes of its length.
+// Bounds of a frame, without its length.
 const (
 	minFrame = 256
 	maxFrame = 64 << 10
@@ -37,7 +36,7 @@ var (
 	errTooLong = errors.New("a frame is longer than agreed")
 )
 
-// frame is one message of the protocol. Its payload is borrowed from the reader's buffer until the next frame is read.
+// frame is a message. Its payload is borrowed until the next frame.
 type frame struct {
 	kind       byte
 	flags      uint32
@@ -80,7 +79,7 @@ func parseFrame(p []byte) (f frame, err error) {
 	return f, nil
 }
 
-// appendFrame appends a frame with its length; the payload is what body appends.
+// appendFrame appends a frame with the payload that body appends.
 func appendFrame(dst []byte, kind byte, stream, id uint64, body func(dst []byte) []byte) []byte {
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, kind)
@@ -91,7 +90,6 @@ func appendFrame(dst []byte, kind byte, stream, id uint64, body func(dst []byte)
 	return dst
 }
 
-// The types of values.
 const (
 	typeNull = iota
 	typeBool
@@ -108,7 +106,7 @@ const (
 	trueFlag = 0x10
 )
 
-// value is one typed value; which of its fields has it depends on kind.
+// value is one typed value; kind selects its field.
 type value struct {
 	kind byte
 	yes  bool
@@ -116,7 +114,7 @@ type value struct {
 	text []byte
 }
 
-// decoder reads what a payload consists of. After something broken it returns nothing more and bad is set.
+// decoder reads a payload. After an error it returns zero values, and bad is set.
 type decoder struct {
 	p   []byte
 	bad bool
@@ -136,7 +134,7 @@ func (d *decoder) byte() byte {
 	return b
 }
 
-// number reads a length or an integer: up to 239 it is one byte; more is spread over further ones.
+// number reads a variable-length integer: one byte up to 239.
 func (d *decoder) number() uint64 {
 	b := d.byte()
 	n := uint64(b)
@@ -189,7 +187,7 @@ func (d *decoder) value() value {
 	return v
 }
 
-// address returns an address, or an invalid one for another value.
+// address returns an address; invalid: another kind.
 func (v *value) address() netip.Addr {
 	if v.kind != typeIPv4 && v.kind != typeIPv6 {
 		return netip.Addr{}
@@ -215,19 +213,17 @@ func appendText(dst, text []byte) []byte {
 	return append(appendNumber(dst, uint64(len(text))), text...)
 }
 
-// appendString appends a name and a string.
 func appendString(dst []byte, name string, text []byte) []byte {
 	dst = appendText(dst, []byte(name))
 	return appendText(append(dst, typeString), text)
 }
 
-// appendUint32 appends a name and a number.
 func appendUint32(dst []byte, name string, n uint64) []byte {
 	dst = appendText(dst, []byte(name))
 	return appendNumber(append(dst, typeUint32), n)
 }
 
-// appendVariable appends the action that sets a variable of the request's transaction.
+// appendVariable appends an action that sets a transaction variable.
 func appendVariable(dst []byte, name string, text []byte) []byte {
 	const setVariable, arguments, transaction = 1, 3, 2
 	return appendString(append(dst, setVariable, arguments, transaction), name, text)

@@ -20,12 +20,11 @@ import (
 	"antirobot/request"
 )
 
-// Server answers the connections of HAProxy. Each connection is served in turn, since HAProxy opens as many as it needs. Safe for
-// concurrent use; made by New.
+// Server answers HAProxy's connections, each in turn. Safe for concurrent use; made by New.
 type Server struct {
 	deps     Deps
 	draining atomic.Bool
-	said     atomic.Int64 // when something broken was last logged, unix seconds
+	said     atomic.Int64 // last logged error, unix seconds
 
 	mu      sync.Mutex
 	closers map[io.Closer]struct{} // listeners and connections
@@ -36,13 +35,13 @@ type Server struct {
 
 // Deps is what a Server works with. All are required.
 type Deps struct {
-	Front   *h1.Server   // its handler is the check, with X-Forwarded fields
-	Trusted h1.Balancers // whose connections are served; all others are closed
+	Front   *h1.Server   // serves the check
+	Trusted h1.Balancers // other connections are closed
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
 
-// New makes a server. It answers nothing until Serve.
+// New makes a server.
 func New(d Deps) *Server {
 	return &Server{
 		deps: d, closers: map[io.Closer]struct{}{},
@@ -52,7 +51,6 @@ func New(d Deps) *Server {
 	}
 }
 
-// maxConns bounds the connections of all balancers.
 const maxConns = 4096
 
 const (
@@ -61,10 +59,9 @@ const (
 	writeTimeout = 10 * time.Second
 )
 
-// past is a deadline that has always passed.
 var past = time.Unix(1, 0)
 
-// hold keeps something to be closed by Close; false: the server is closed, or has too many already.
+// hold registers c for Close; false: the server is closed, or full.
 func (s *Server) hold(c io.Closer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,10 +76,10 @@ func (s *Server) release(c io.Closer) {
 	s.mu.Lock()
 	delete(s.closers, c)
 	s.mu.Unlock()
-	_ = c.Close() // it may be closed already
+	_ = c.Close() // may be closed already
 }
 
-// Serve accepts connections on ln until Close, which makes it return nil.
+// Serve accepts connections on ln until Close, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
 	if !s.hold(ln) {
 		return ln.Close()
@@ -99,7 +96,7 @@ func (s *Server) Serve(ln net.Listener) error {
 		case errors.Is(err, net.ErrClosed):
 			return fmt.Errorf("accept: %w", err)
 		case err != nil:
-			time.Sleep(10 * time.Millisecond) // out of descriptors, or a client that left
+			time.Sleep(10 * time.Millisecond) // out of descriptors, or the client left
 			continue
 		}
 		peer := addressOf(nc)
@@ -131,7 +128,7 @@ func addressOf(nc net.Conn) netip.Addr {
 	return request.Unwrap(a.Addr())
 }
 
-// say logs what is wrong with a balancer, now and then: a misconfigured one does it again and again.
+// say logs errors rarely, since a misconfigured balancer repeats them.
 func (s *Server) say(peer netip.Addr, err error) {
 	const every = 10
 	if now, last := time.Now().Unix(), s.said.Load(); now-last >= every && s.said.CompareAndSwap(last, now) {
@@ -139,13 +136,13 @@ func (s *Server) say(peer netip.Addr, err error) {
 	}
 }
 
-// Shutdown stops accepting and waits for the requests that are being asked about until ctx ends; then connections are cut.
+// Shutdown stops accepting and waits for requests until ctx ends, when connections are cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	s.mu.Lock()
 	for c := range s.closers {
 		if nc, ok := c.(net.Conn); ok {
-			_ = nc.SetReadDeadline(past) // what waits for a frame ends; what answers one goes on
+			_ = nc.SetReadDeadline(past) // wakes readers; writers go on
 		} else {
 			_ = c.Close()
 		}
@@ -160,10 +157,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	})
 }
 
-// Close is Shutdown without patience.
+// Close is Shutdown without a grace period.
 func (s *Server) Close() error { return h1.AtOnce(s.Shutdown) }
 
-// talk is one connection.
 type talk struct {
 	s     *Server
 	nc    net.Conn
@@ -175,7 +171,7 @@ type talk struct {
 	call  *call
 }
 
-// converse greets HAProxy and answers its frames until one of them leaves.
+// converse serves one connection.
 func (s *Server) converse(nc net.Conn, peer netip.Addr) error {
 	t := talk{s: s, nc: nc, r: bufio.NewReaderSize(nc, 16<<10), peer: peer, limit: maxFrame, call: newCall(s.deps.Front)}
 	more, err := t.greet()
@@ -193,7 +189,7 @@ func (s *Server) converse(nc net.Conn, peer netip.Addr) error {
 		t.out = appendFrame(t.out[:0], ourGoodbyeFrame, 0, 0, func(dst []byte) []byte {
 			return appendString(appendUint32(dst, "status-code", 4), "message", []byte("invalid frame received"))
 		})
-		_ = t.send() // the first error is the one to report
+		_ = t.send() // the first error counts
 	}
 	return err
 }
@@ -214,7 +210,7 @@ func (t *talk) send() error {
 	return err
 }
 
-// greet agrees on a version and on the size of frames. more is false after a mere health check.
+// greet negotiates version and frame size. more is false after a health check.
 func (t *talk) greet() (more bool, err error) {
 	f, err := t.read(helloTimeout)
 	if err != nil {
@@ -251,7 +247,6 @@ func (t *talk) greet() (more bool, err error) {
 	return !probe, t.send()
 }
 
-// answer answers one frame.
 func (t *talk) answer() (more bool, err error) {
 	f, err := t.read(idleTimeout)
 	switch {
@@ -277,11 +272,11 @@ func (t *talk) answer() (more bool, err error) {
 	return true, t.send()
 }
 
-// read reads the one message of a frame; arguments that it does not know are ignored.
+// read reads the message of a frame, and ignores unknown arguments.
 func (m *message) read(p []byte) bool {
 	d := decoder{p: p}
 	for len(d.p) > 0 {
-		d.text() // its name
+		d.text() // name
 		for n := d.byte(); n > 0 && !d.bad; n-- {
 			name, v := d.text(), d.value()
 			switch string(name) {
@@ -303,7 +298,7 @@ func (m *message) read(p []byte) bool {
 	return !d.bad
 }
 
-// appendAnswer appends the variables of an answer: verdict is human, stop or down.
+// appendAnswer appends the variables; verdict is human, stop or down.
 func (k *call) appendAnswer(dst []byte, status int) []byte {
 	verdict := "down"
 	switch status {

@@ -2,13 +2,13 @@ package streams
 
 import "time"
 
-// ahead is a body read that continues in its own goroutine, for callers that wait for it only until a given moment: an
-// expired deadline of the stream would end its body for good.
+// ahead is a body read in a goroutine of its own, so that a caller can stop waiting: an expired deadline would end the
+// stream's body.
 type ahead struct {
 	running bool
 	got     chan struct{}
 	buf     []byte
-	n       int // bytes of buf not taken yet
+	n       int // left in buf
 	err     error
 	begun   bool // n and err are valid
 }
@@ -45,7 +45,7 @@ func (s *stream) AwaitBody(by time.Time) bool {
 	}
 }
 
-// take returns what a read ahead has brought; ok is false if there was none.
+// take returns data that was read ahead; ok is false if there was none.
 func (a *ahead) take(p []byte) (n int, ok bool, err error) {
 	if a.running {
 		<-a.got

@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// floodWindow is the time that an Allowance is for.
 const floodWindow = 10 * time.Second
 
-// Allowance is how often a client may do in ten seconds what costs it little and the gateway more. The zero value has no limit.
-// Safe for concurrent use, but for Most.
+// Allowance limits how often a client may do what is cheaper for it than for the gateway, in ten seconds. The zero
+// value has no limit. Safe for concurrent use, except Most.
 type Allowance struct {
 	Most int // 0: no limit
 
 	mu    sync.Mutex
-	left  int // in this window; below 0: too often
+	left  int // in this window; negative: a flood
 	since time.Time
 }
 
-// Take reports whether it may happen once more.
+// Take counts an event, and reports whether it is allowed.
 func (a *Allowance) Take() bool {
 	if a.Most == 0 {
 		return true

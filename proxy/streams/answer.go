@@ -14,7 +14,7 @@ import (
 // Reply implements h1.Client.
 func (s *stream) Reply(status int, fields []request.Field, body []byte) error {
 	if s.head.WebSocket && status < 300 {
-		status = http.StatusBadRequest // a page is no WebSocket, and its client would take it for one
+		status = http.StatusBadRequest // a page is no WebSocket
 	}
 	s.addFields(fields)
 	if status != http.StatusNoContent && status != http.StatusNotModified {
@@ -29,20 +29,20 @@ func (s *stream) Reply(status int, fields []request.Field, body []byte) error {
 	return s.Write(body, false)
 }
 
-// refuse answers a request that nobody has served.
+// refuse answers a request that was not handed over.
 func (s *stream) refuse(status int) {
 	fields, body := s.front.Refuse(status, &request.View{At: time.Now(), Method: s.head.Method, Fields: s.head.Fields})
 	_ = s.Reply(status, fields, body)
 }
 
-// addFields puts fields into the answer's header. It suppresses those that the library would add by itself.
+// addFields adds fields to the answer's header, and suppresses the library's own.
 func (s *stream) addFields(fields []request.Field) {
 	for i := range fields {
 		f := &fields[i]
 		switch name := textproto.CanonicalMIMEHeaderKey(string(f.Name)); name {
 		case "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Keep-Alive", "Proxy-Connection", "Upgrade",
 			"Sec-Websocket-Accept":
-			// framing is not the handler's, nor is what proves that a service read the gateway's own key
+			// Framing is the library's; the WebSocket proof is hop by hop.
 		default:
 			s.header[name] = append(s.header[name], string(f.Value))
 			s.written += int64(len(f.Name) + len(f.Value))
@@ -53,7 +53,7 @@ func (s *stream) addFields(fields []request.Field) {
 	}
 }
 
-// begun sends the head of the final answer, or rather buffers it until Flush.
+// begun buffers the head of the final answer until Flush.
 func (s *stream) begun(status int) {
 	s.w.WriteHeader(status)
 	s.unflushed = true
@@ -85,7 +85,7 @@ func (s *stream) Answer(a *h1.Answer) error {
 	return s.werr
 }
 
-// interim passes on an interim answer, and then removes its fields from the header.
+// interim relays an interim answer, and removes its fields again.
 func (s *stream) interim(status int, fields []request.Field) error {
 	if status == http.StatusContinue {
 		return nil
@@ -149,5 +149,5 @@ func (s *stream) LastChunk(t wire.Trailers) {
 	})
 }
 
-// End implements h1.Client. What waits is sent with the end of the stream, when the handler returns.
+// End implements h1.Client. The handler's return ends the stream.
 func (s *stream) End() error { return s.werr }

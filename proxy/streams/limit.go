@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// writeLimit bounds how long one write to a stream may take. The deadline of http2.Server runs on after the write, and
-// would reset a stream that merely has nothing to send.
+// writeLimit bounds each write to a stream. http2.Server's deadline continues after the write, and would reset a silent
+// stream.
 type writeLimit struct {
 	mu    sync.Mutex
 	w     writer
-	by    time.Time // when the current write has to be done; zero: none is in progress
-	armed bool      // timer is going to call expire
+	by    time.Time // deadline of the write; zero: none
+	armed bool      // timer is running
 	timer *time.Timer
 }
 
-// begin is called before a write. If it takes longer than timeout, the stream is reset, which ends it.
+// begin precedes a write, which resets the stream after timeout.
 func (l *writeLimit) begin(w writer, timeout time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,14 +31,13 @@ func (l *writeLimit) begin(w writer, timeout time.Duration) {
 	l.timer.Reset(timeout)
 }
 
-// end is called after it.
+// end follows it.
 func (l *writeLimit) end() {
 	l.mu.Lock()
 	l.w, l.by = nil, time.Time{}
 	l.mu.Unlock()
 }
 
-// cut ends a write that is in progress.
 func (l *writeLimit) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +46,7 @@ func (l *writeLimit) cut() {
 	}
 }
 
-// expire looks at the write that is in progress, which may have begun after the timer was set.
+// expire checks the write, which may have begun after the timer was set.
 func (l *writeLimit) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

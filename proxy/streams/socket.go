@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// socket is a WebSocket's stream as a connection, for the tunnel to the service. Deadlines work as those of sockets, which
-// streams' own do not: a stream whose deadline passes can't be used again. One goroutine may read and one may write; the
-// deadlines are for any.
+// socket is a WebSocket's stream as a net.Conn for the tunnel. Deadlines work as for sockets; a stream's own would end
+// it. One goroutine may read and one write.
 type socket struct {
 	s      *stream
-	pieces chan []byte   // what the stream brings; closed at its end
-	done   chan struct{} // closed when nobody reads any more
-	err    error         // why the stream ended; valid once pieces is closed
+	pieces chan []byte   // closed at the end
+	done   chan struct{} // closed by Close
+	err    error         // valid once pieces is closed
 	rest   []byte        // of the last piece
 	timer  *time.Timer
-	moved  chan struct{} // wakes a Read whose deadline has changed
+	moved  chan struct{} // wakes Read for a new deadline
 
 	readBy, writeBy atomic.Int64 // unix nanoseconds; 0: none
 }
@@ -32,7 +31,7 @@ func newSocket(s *stream) *socket {
 	return c
 }
 
-// pump reads ahead by one piece. Of its two buffers one belongs to Read.
+// pump reads ahead by one piece. Of two buffers one is Read's.
 func (c *socket) pump(body io.Reader) {
 	defer close(c.pieces)
 	var bufs [2][socketPiece]byte
@@ -95,11 +94,11 @@ func (c *socket) Write(p []byte) (int, error) {
 	return n, s.wrote(err)
 }
 
-// Close implements net.Conn: it ends the reading, and waits for the goroutine that does it.
+// Close implements net.Conn, and waits for pump.
 func (c *socket) Close() error {
 	close(c.done)
 	c.s.StopBody()
-	for range c.pieces { // what comes is thrown away
+	for range c.pieces { // discarded
 	}
 	c.timer.Stop()
 	return nil
@@ -110,12 +109,12 @@ func (c *socket) SetReadDeadline(t time.Time) error {
 	c.readBy.Store(nanoseconds(t))
 	select {
 	case c.moved <- struct{}{}:
-	default: // it is going to look anyway
+	default: // it looks anyway
 	}
 	return nil
 }
 
-// SetWriteDeadline implements net.Conn. A deadline that has passed ends a write in progress, and with it the stream.
+// SetWriteDeadline implements net.Conn. A passed deadline ends a write, and the stream.
 func (c *socket) SetWriteDeadline(t time.Time) error {
 	c.writeBy.Store(nanoseconds(t))
 	if !t.IsZero() && !time.Now().Before(t) {
@@ -130,13 +129,12 @@ func (c *socket) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// LocalAddr implements net.Conn. A stream has no address of its own.
+// LocalAddr implements net.Conn.
 func (c *socket) LocalAddr() net.Addr { return streamAddr{} }
 
 // RemoteAddr implements net.Conn.
 func (c *socket) RemoteAddr() net.Addr { return streamAddr{} }
 
-// streamAddr says that a connection is a stream of another.
 type streamAddr struct{}
 
 // Network implements net.Addr.

@@ -14,10 +14,9 @@ import (
 	"antirobot/request"
 )
 
-// past is a deadline that has always passed.
 var past = time.Unix(1, 0)
 
-// writer is the interface of what http2.Server and http3.Server give a handler.
+// writer is implemented by http2.Server's and http3.Server's.
 type writer interface {
 	http.ResponseWriter
 	SetReadDeadline(t time.Time) error
@@ -25,7 +24,7 @@ type writer interface {
 	FlushError() error
 }
 
-// stream is one request and its answer: the h1.Client of its exchange. It is reused.
+// stream is one request: the h1.Client of its exchange. It is reused.
 type stream struct {
 	front *h1.Server
 	reset func(error) bool // of New
@@ -35,22 +34,22 @@ type stream struct {
 
 	header http.Header // of the answer
 	head   h1.Head
-	settle func() (status int) // settleLength, made once
+	settle func() (status int) // settleLength, bound once
 	names  []string
-	text   []byte // the bytes that head points into
+	text   []byte // that head points into
 	fields []request.Field
 
 	readBy    time.Time   // the deadline that is set
-	stopped   atomic.Bool // StopBody was called
+	stopped   atomic.Bool // by StopBody
 	limit     writeLimit
 	ahead     ahead
-	socket    *socket // the tunnel of a WebSocket
+	socket    *socket // of a WebSocket
 	unflushed bool
 	written   int64
 	werr      error
-	cut       bool        // the answer can't be ended properly
-	left      atomic.Bool // the client has taken the request back, or left
-	first     [1]byte     // of a body that was read to see whether there is one
+	cut       bool        // the answer can't be ended
+	left      atomic.Bool // reset, or the client left
+	first     [1]byte     // of a body, read to detect it
 }
 
 func newStream(front *h1.Server, reset func(error) bool) *stream {
@@ -71,7 +70,7 @@ func (s *stream) begin(w http.ResponseWriter, r *http.Request) {
 	s.read()
 }
 
-// serve hands the request over; a status other than 0 says that nobody has taken it.
+// serve hands the request over; a status other than 0: it did not.
 func (s *stream) serve(from h1.Origin) (status int) {
 	s.head.Settle = nil
 	if s.http3() {
@@ -80,11 +79,11 @@ func (s *stream) serve(from h1.Origin) (status int) {
 	return s.x.Serve(&s.head, from)
 }
 
-// http3 reports whether http3.Server has read the request. It leaves to its handlers what http2.Server does for them.
+// http3 reports whether http3.Server read the request: it does less for handlers.
 func (s *stream) http3() bool { return s.r.ProtoMajor == 3 }
 
-// settleLength looks whether there is a body, where one is unusual: http3.Server does not know. Of a body that has not begun
-// in time, or does not come although its length was announced, it returns the status to answer with.
+// settleLength detects an unusual body, which http3.Server does not announce. It returns a status if the body is late
+// or missing.
 func (s *stream) settleLength() (status int) {
 	h := &s.head
 	switch s.r.Method {
@@ -103,7 +102,7 @@ func (s *stream) settleLength() (status int) {
 		return http.StatusRequestTimeout
 	case a.n > 0:
 	case a.err != io.EOF: //nolint:errorlint // http3.Server returns it bare
-		_ = s.explain(a.err) // it may have been taken back
+		_ = s.explain(a.err) // may note a reset
 		return http.StatusBadRequest
 	case h.Length < 0 && len(s.r.Trailer) == 0:
 		h.Length, a.begun = 0, false
@@ -117,7 +116,7 @@ func (s *stream) end() {
 		_ = s.socket.Close()
 		s.socket = nil
 	}
-	if s.unflushed { // the library sends it, once the handler has returned
+	if s.unflushed { // the library sends it after the handler
 		_ = s.w.SetWriteDeadline(time.Now().Add(s.front.Config().WriteTimeout))
 	}
 	clear(s.names)
@@ -129,10 +128,9 @@ func (s *stream) end() {
 	}
 }
 
-// keptText is the largest buffer for a head that is kept for the next one.
 const keptText = 16 << 10
 
-// read turns the request into a head. The order of its fields is lost, so they are sorted.
+// read turns the request into a head with sorted fields.
 func (s *stream) read() {
 	r := s.r
 	s.names = s.names[:0]
@@ -147,7 +145,7 @@ func (s *stream) read() {
 		size += len(name) + len("trailer")
 	}
 	slices.Sort(s.names)
-	s.text = slices.Grow(s.text[:0], size) // so that what has been cut from it stays
+	s.text = slices.Grow(s.text[:0], size) // slices of it must stay valid
 	h := &s.head
 	h.Fields = h.Fields[:0]
 	h.Method, h.Target, h.Length, h.WebSocket = s.keep(r.Method), s.keep(r.RequestURI), r.ContentLength, false
@@ -159,7 +157,7 @@ func (s *stream) read() {
 	}
 	for _, name := range s.names {
 		if h.WebSocket && name == protocolField || s.http3() && name == "Host" {
-			continue // http3.Server has compared Host with :authority
+			continue // http3.Server compared Host with :authority
 		}
 		for _, v := range r.Header[name] {
 			h.Fields = append(h.Fields, request.Field{Name: s.keepLower(name), Value: s.keep(v)})
@@ -170,8 +168,8 @@ func (s *stream) read() {
 	}
 }
 
-// protocolField is the name by which http2.Server hands on the protocol of an extended CONNECT (RFC 8441 section 4); http3.Server
-// has it in Request.Proto (RFC 9220).
+// protocolField carries the protocol of an extended CONNECT in http2.Server (RFC 8441 section 4); http3.Server has
+// Request.Proto (RFC 9220).
 const protocolField = ":protocol"
 
 func (s *stream) keep(text string) []byte {
@@ -180,8 +178,7 @@ func (s *stream) keep(text string) []byte {
 	return s.text[begin:len(s.text):len(s.text)]
 }
 
-// keepLower keeps a name as it was on the wire: the libraries refuse names that are not in lower case and deliver them in
-// http.Header's form.
+// keepLower restores a name's case on the wire.
 func (s *stream) keepLower(name string) []byte {
 	b := s.keep(name)
 	for i, c := range b {
@@ -201,14 +198,13 @@ func (s *stream) ReadBody(p []byte) (int, error) {
 	case n > 0 && errors.Is(err, io.EOF):
 		return n, nil // it comes again
 	case err != nil:
-		return 0, s.explain(err) // it may be longer than announced, and must not look whole
+		return 0, s.explain(err) // an overlong body must not look whole
 	}
 	return n, nil
 }
 
-// readSome reads what there is of a body, which is at least a byte unless it returns an error. http3.Server returns neither for a DATA
-// frame that is empty, and a piece of nothing, sent on as a chunk, would end the body for the service: it would take the rest for
-// another request.
+// readSome reads at least a byte or returns an error. http3.Server returns neither for an empty DATA frame, which would
+// become the last chunk: request smuggling.
 func readSome(body io.Reader, p []byte) (n int, err error) {
 	for n == 0 && err == nil && len(p) > 0 {
 		n, err = body.Read(p)
@@ -216,7 +212,7 @@ func readSome(body io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// armRead sets the deadline of the next piece, which rolls.
+// armRead sets the rolling deadline.
 func (s *stream) armRead() {
 	timeout := s.front.Config().ReadTimeout
 	now := time.Now()
@@ -234,7 +230,7 @@ func (s *stream) explain(err error) error {
 	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case s.r.Context().Err() == nil && (s.reset == nil || !s.reset(err)):
-		return h1.ErrBadBody // not as long as was announced
+		return h1.ErrBadBody // of another length than announced
 	}
 	s.left.Store(true)
 	return h1.ErrClientGone
@@ -266,13 +262,13 @@ func (s *stream) StopBody() {
 // BodyLeft implements h1.Client.
 func (s *stream) BodyLeft() {}
 
-// SettleBody implements h1.Client: what is left of a body is the library's to refuse.
+// SettleBody implements h1.Client: the library refuses the rest.
 func (s *stream) SettleBody() {}
 
 // LeaveBody implements h1.Client.
 func (s *stream) LeaveBody() {}
 
-// Continue implements h1.Client. http2.Server says 100 by itself, when the body is read for the first time.
+// Continue implements h1.Client. http2.Server sends 100 by itself.
 func (s *stream) Continue() error {
 	if s.http3() {
 		s.sendInterim(http.StatusContinue)
@@ -280,7 +276,7 @@ func (s *stream) Continue() error {
 	return s.werr
 }
 
-// Keeps implements h1.Client: the connection is there for others in any case.
+// Keeps implements h1.Client.
 func (s *stream) Keeps() bool { return true }
 
 // Unkeep implements h1.Client.

@@ -8,28 +8,27 @@ import (
 	"time"
 )
 
-// Config is the section `traces` of the configuration.
+// Config is the section traces.
 type Config struct {
-	// Endpoint is where an OpenTelemetry receiver takes spans over HTTP, its path included: http://127.0.0.1:4318/v1/traces.
-	// Empty: none are made.
+	// Endpoint is the URL of an OTLP/HTTP receiver, with its path; empty: off.
 	Endpoint string `mapstructure:"endpoint"`
-	// AuthorizationFile has the value of the field Authorization that the receiver asks for. Empty: none is sent.
+	// AuthorizationFile has the receiver's Authorization value; empty: none.
 	AuthorizationFile string `mapstructure:"authorization_file"`
-	// Page is where people look at a trace, with {trace} for its ID: the console and `antirobot why` lead there. Empty: nowhere.
+	// Page is a trace's page with {trace} for its ID, for the console and `why`; empty: none.
 	Page string `mapstructure:"page"`
-	// Share is the share of the requests that are traced where no trusted proxy has decided that.
+	// Share of requests is traced, unless a trusted proxy decides.
 	Share   float64       `mapstructure:"share"`
-	Queue   int           `mapstructure:"-"` // traced requests that may wait to be sent, about 1 kB each
-	Every   time.Duration `mapstructure:"-"` // how often they are sent
-	Timeout time.Duration `mapstructure:"-"` // of one call of the receiver
+	Queue   int           `mapstructure:"-"` // requests waiting to be sent, about 1 kB each
+	Every   time.Duration `mapstructure:"-"`
+	Timeout time.Duration `mapstructure:"-"` // of one export
 }
 
-// DefaultConfig makes no spans.
+// DefaultConfig is off.
 func DefaultConfig() Config {
 	return Config{Share: 0.01, Queue: 2048, Every: 2 * time.Second, Timeout: 10 * time.Second}
 }
 
-// Validate returns all that is wrong, each problem beginning with its key, or nil.
+// Validate returns all problems, each with its key.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

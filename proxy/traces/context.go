@@ -8,7 +8,7 @@ import (
 	"antirobot/request"
 )
 
-// Context is the place of one request in a trace. The zero value is a request that is not traced.
+// Context is a request's place in a trace. Zero: not traced.
 type Context struct {
 	trace                   [16]byte
 	parent, whole, decision [8]byte
@@ -17,7 +17,7 @@ type Context struct {
 	text                    [headerLength]byte // of Header
 }
 
-// A traceparent of version 00, W3C Trace Context: version, trace, parent, flags, with hyphens between them.
+// traceparent, version 00 (W3C Trace Context): version-trace-parent-flags.
 const (
 	headerLength = 2 + 1 + 32 + 1 + 16 + 1 + 2
 	flagSampled  = 1
@@ -26,7 +26,7 @@ const (
 // Sampled reports whether the request is traced.
 func (c *Context) Sampled() bool { return c.sampled }
 
-// Header returns the traceparent that the service gets: its spans lie below that of the call. It is valid as long as c.
+// Header returns the service's traceparent, valid as long as c.
 func (c *Context) Header() []byte {
 	b := append(c.text[:0], "00-"...)
 	b = hex.AppendEncode(b, c.trace[:])
@@ -34,7 +34,7 @@ func (c *Context) Header() []byte {
 	return append(b, "-01"...)
 }
 
-// ID returns the trace's ID; all zeros if the request is not traced.
+// ID returns the trace's ID; zeros: not traced.
 func (c *Context) ID() [16]byte {
 	if !c.sampled {
 		return [16]byte{}
@@ -42,10 +42,10 @@ func (c *Context) ID() [16]byte {
 	return c.trace
 }
 
-// AppendID appends the trace's ID as it is written.
+// AppendID appends the trace's ID in text.
 func (c *Context) AppendID(dst []byte) []byte { return hex.AppendEncode(dst, c.trace[:]) }
 
-// begin decides whether a request is traced, and where its spans belong. A trace that begins here has the request's ID.
+// begin samples a request. A trace that begins here has the request's ID.
 func (c *Context) begin(rid request.ID, traceparent []byte, trusted bool, share uint32) {
 	*c = Context{}
 	flags, ok := c.parse(traceparent)
@@ -64,11 +64,11 @@ func (c *Context) begin(rid request.ID, traceparent []byte, trusted bool, share 
 	copy(name[copy(name[:], rid[:]):], c.parent[:])
 	for i, span := range [...]*[8]byte{&c.whole, &c.decision, &c.call} {
 		name[24] = byte(i)
-		binary.BigEndian.PutUint64(span[:], request.Hash(name[:])|1) // never all zeros
+		binary.BigEndian.PutUint64(span[:], request.Hash(name[:])|1) // never zero
 	}
 }
 
-// parse reads the trace and the parent of a traceparent, also of a later version, which may be longer.
+// parse reads a traceparent, also of a later version.
 func (c *Context) parse(text []byte) (flags byte, ok bool) {
 	if len(text) < headerLength || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return 0, false
@@ -90,7 +90,6 @@ func (c *Context) parse(text []byte) (flags byte, ok bool) {
 	return last[0], true
 }
 
-// unhex reads lower-case hexadecimal digits.
 func unhex(dst, text []byte) bool {
 	for _, b := range text {
 		if 'A' <= b && b <= 'F' {
@@ -101,5 +100,5 @@ func unhex(dst, text []byte) bool {
 	return err == nil
 }
 
-// bound returns below which of 2^32 random numbers a share of them lies.
+// bound returns the limit below which a share of 2^32 random numbers lies.
 func bound(share float64) uint32 { return uint32(min(share*(1<<32), math.MaxUint32)) }

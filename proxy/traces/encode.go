@@ -7,8 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The numbers of the fields of opentelemetry/proto/trace/v1, common/v1 and resource/v1, and of an ExportTraceServiceRequest, whose
-// only field is that of a TracesData.
+// Field numbers of opentelemetry/proto trace/v1, common/v1 and resource/v1.
 const (
 	dataResourceSpans = 1
 
@@ -24,13 +23,12 @@ const (
 	valueString, valueInt                             = 1, 3
 )
 
-// The kinds of spans, and the code of what failed.
+// Span kinds, and the error status.
 const (
 	kindInternal, kindServer, kindClient = 1, 2, 3
 	codeError                            = 2
 )
 
-// encode returns what the receiver gets about requests.
 func encode(all []Request, version string) []byte {
 	resource := appendText(appendText(nil, resourceAttributes, "service.name", "antirobot"), resourceAttributes, "service.version", version)
 	scope := appendString(appendString(nil, scopeName, "antirobot"), scopeVersion, version)
@@ -42,7 +40,7 @@ func encode(all []Request, version string) []byte {
 	return appendMessage(nil, dataResourceSpans, appendMessage(body, resourceSpansScopeSpans, spans))
 }
 
-// appendSpans appends the spans of a request: its own, and below it those of the decision and of the service's answer.
+// appendSpans appends a request's span, and below it the decision's and the service's.
 func (r *Request) appendSpans(dst []byte) []byte {
 	c := &r.Context
 	s := c.span(c.whole, c.parent, r.Method, kindServer, r.At, r.End)
@@ -86,7 +84,7 @@ func (c *Context) span(id, parent [8]byte, name string, kind uint64, from, to ti
 	return appendTime(s, spanEnd, to)
 }
 
-// appendStatus appends the HTTP status, if there was an answer, and why there was none or a bad one.
+// appendStatus appends the HTTP status, and a failure.
 func appendStatus(dst []byte, status int, failure string) []byte {
 	if status > 0 {
 		dst = appendInt(dst, spanAttributes, "http.response.status_code", int64(status))
@@ -107,12 +105,12 @@ func appendMessage(dst []byte, num protowire.Number, m []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, num, protowire.BytesType), m)
 }
 
-// appendString appends a text, which must be UTF-8.
+// appendString appends valid UTF-8.
 func appendString(dst []byte, num protowire.Number, s string) []byte {
 	return appendMessage(dst, num, bytes.ToValidUTF8([]byte(s), []byte("?")))
 }
 
-// appendText appends an attribute that is a text; nothing if it is empty.
+// appendText appends a text attribute unless empty.
 func appendText(dst []byte, num protowire.Number, key, text string) []byte {
 	if text == "" {
 		return dst

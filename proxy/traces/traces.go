@@ -1,12 +1,10 @@
-// Package traces tells an OpenTelemetry receiver about requests, as spans over OTLP/HTTP.
+// Package traces exports spans of requests over OTLP/HTTP.
 //
 // Rules:
-//  1. A trusted proxy that traces or does not trace a request decides it. For all others a share is traced: a stranger can't
-//     make the gateway work by a header.
-//  2. A request that is not traced costs two comparisons, and its traceparent goes to the service as it came.
-//  3. Nobody waits for the receiver: traced requests wait in a bounded queue for one goroutine, and what does not fit, or what
-//     the receiver does not take, is dropped and counted.
-//  4. Spans have no address, query, cookie, User-Agent or Referer of the client.
+// 1. A trusted proxy decides whether a request is traced; of the others a share is. A stranger's field decides nothing.
+// 2. An untraced request costs two comparisons, and keeps its traceparent.
+// 3. Nothing waits for the receiver: a bounded queue drops and counts.
+// 4. Spans have no address, query, cookie, User-Agent or Referer.
 package traces
 
 import (
@@ -26,7 +24,7 @@ import (
 	"antirobot/request"
 )
 
-// Request is a traced request that has been answered. Texts may be hostile.
+// Request is an answered, traced request. Texts may be hostile.
 type Request struct {
 	Context                Context
 	ID                     string
@@ -34,19 +32,19 @@ type Request struct {
 	Method, Host, Path     string
 	Service                string
 	Verdict, Cause, Mode   string
-	DecidedFrom, DecidedTo time.Time // zero: there was no decision
-	Status                 int       // that the client got
-	Failure                string    // why there was no proper answer
+	DecidedFrom, DecidedTo time.Time // zero: no decision
+	Status                 int
+	Failure                string
 
-	CalledAt         time.Time     // when the service was asked; zero: it was not
-	HeadAt, CallTook time.Duration // until its answer began, and until it ended
-	Answer           int           // the status of its answer; 0: there was none
-	Upstream         string        // its address
+	CalledAt         time.Time     // zero: the service was not asked
+	HeadAt, CallTook time.Duration // to the head, and to the end
+	Answer           int           // of the service; 0: none
+	Upstream         string        // address
 }
 
 // Deps is what a Tracer works with. Metrics are required.
 type Deps struct {
-	Version string // of the program
+	Version string
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
@@ -59,7 +57,7 @@ type Tracer struct {
 	auth   string
 	queue  chan Request
 	client http.Client
-	ill    bool // the last call failed; of run
+	ill    bool // the last export failed
 
 	sent, shed, refused *metrics.Counter
 
@@ -69,7 +67,6 @@ type Tracer struct {
 	once   sync.Once
 }
 
-// maxBatch bounds the requests that one call tells of.
 const maxBatch = 512
 
 // New returns nil without an endpoint. Its goroutine runs until Close.
@@ -99,12 +96,12 @@ func New(cfg Config, d Deps) (*Tracer, error) {
 	return t, nil
 }
 
-// Begin decides whether a request is traced. Trusted says that its traceparent comes from a trusted proxy.
+// Begin samples a request. trusted: the traceparent is a trusted proxy's.
 func (t *Tracer) Begin(c *Context, rid request.ID, traceparent []byte, trusted bool) {
 	c.begin(rid, traceparent, trusted, t.share)
 }
 
-// Offer takes a traced request that has been answered, unless too many wait.
+// Offer queues an answered request, or drops it.
 func (t *Tracer) Offer(r *Request) {
 	select {
 	case t.queue <- *r:
@@ -113,7 +110,7 @@ func (t *Tracer) Offer(r *Request) {
 	}
 }
 
-// Close sends what waits, for as long as one call may take, and ends. Nothing may be offered any more.
+// Close sends the queue within one timeout. Nothing may be offered afterwards.
 func (t *Tracer) Close() error {
 	t.once.Do(func() {
 		close(t.queue)
@@ -125,7 +122,6 @@ func (t *Tracer) Close() error {
 	return nil
 }
 
-// run is the goroutine that sends.
 func (t *Tracer) run() {
 	tick := time.NewTicker(t.cfg.Every)
 	defer tick.Stop()
@@ -149,7 +145,7 @@ func (t *Tracer) run() {
 	}
 }
 
-// send tells the receiver of requests. It says once that this fails, and once that it works again.
+// send exports requests, and logs the first failure and the recovery.
 func (t *Tracer) send(batch []Request) {
 	err := t.post(encode(batch, t.deps.Version))
 	switch {
@@ -181,7 +177,7 @@ func (t *Tracer) post(body []byte) error {
 		return err
 	}
 	defer res.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // what it says is for the message alone
+	said, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)) // for the message
 	if res.StatusCode/100 != 2 {
 		return fmt.Errorf("it answers %s %q", res.Status, said)
 	}

@@ -9,44 +9,42 @@ import (
 	"time"
 )
 
-// shelf is one part of an address's unused connections, the most recently used on top. Several shelves keep requests on
-// different processors from contending for one lock.
+// shelf is a part of an address's idle connections. Several shelves reduce contention.
 type shelf struct {
 	mu    sync.Mutex
-	stack []*Conn // oldest first
+	stack []*Conn // most recently used last
 	n     atomic.Int32
-	_     [88]byte // to the end of the second cache line; processors fetch them in pairs
+	_     [88]byte // cache lines are fetched in pairs
 }
 
-// address is one upstream server of a Group.
 type address struct {
 	g      *Group
 	index  int
 	name   string
 	target target
-	tls    *tls.Config // nil without TLS
+	tls    *tls.Config // nil: none
 	names  resolver
 	m      addressMetrics
-	http2  *http.Transport // nil for HTTP/1
-	dials  chan struct{}   // of HTTP/2 that are under way
-	made   atomic.Uint64   // connections of HTTP/2 so far
-	unmade atomic.Uint64   // and tries that failed
+	http2  *http.Transport // nil: HTTP/1
+	dials  chan struct{}   // HTTP/2 dials in progress
+	made   atomic.Uint64   // HTTP/2 connections so far
+	unmade atomic.Uint64   // failed dials
 
-	active  atomic.Int64 // lent; over HTTP/2: requests
-	open    atomic.Int64 // lent, unused, or being dialled
+	active  atomic.Int64 // in use; over HTTP/2: requests
+	open    atomic.Int64 // in use, idle, or being dialled
 	idle    atomic.Int64
 	shelves []shelf
 
 	// Health.
-	fails     atomic.Int32 // in a row, within the window
+	fails     atomic.Int32 // consecutive, within the window
 	downUntil atomic.Int64 // on the Group's clock; 0: up
 	probing   atomic.Bool
-	mu        sync.Mutex // for the transitions
+	mu        sync.Mutex // for transitions
 	firstFail int64
 	downSince int64
 }
 
-// putIdle puts c on a shelf; false if there are enough already.
+// putIdle shelves c; false: full.
 func (a *address) putIdle(c *Conn) bool {
 	if a.idle.Add(1) > int64(a.g.cfg.MaxIdle) {
 		a.idle.Add(-1)
@@ -60,7 +58,7 @@ func (a *address) putIdle(c *Conn) bool {
 	return true
 }
 
-// popIdle takes the most recently used connection of some shelf, unchecked; nil if all are empty.
+// popIdle takes a recently used connection, unchecked; nil: none.
 func (a *address) popIdle() *Conn {
 	if a.idle.Load() == 0 {
 		return nil
@@ -87,7 +85,7 @@ func (a *address) popIdle() *Conn {
 	return nil
 }
 
-// takeIdle takes a reusable connection, dropping those that are not.
+// takeIdle takes a usable connection, and drops others.
 func (a *address) takeIdle(now int64) *Conn {
 	for {
 		c := a.popIdle()
@@ -119,7 +117,6 @@ func (a *address) noteUnusable(unasked bool) {
 		Msg("upstream sent an answer that nobody asked for; connection dropped")
 }
 
-// dropIdle closes a connection that popIdle or sweep took.
 func (a *address) dropIdle(c *Conn) {
 	c.shut()
 	a.open.Add(-1)
@@ -131,10 +128,10 @@ func (a *address) closeIdle() {
 	}
 }
 
-// sweepBatch bounds how many connections are off their shelf while they are checked.
+// sweepBatch bounds the connections off their shelf during a check.
 const sweepBatch = 32
 
-// sweep closes unused connections that are too old or whose peer has left, so that neither holds a descriptor.
+// sweep closes idle connections that are too old, or whose peer has left.
 func (a *address) sweep(now int64) {
 	var batch [sweepBatch]*Conn
 	for i := range a.shelves {
@@ -163,8 +160,7 @@ func (a *address) sweep(now int64) {
 	}
 }
 
-// cut takes up to a batch of connections from position at, none of which was used in the last second: hot ones are checked
-// anyway before they are lent.
+// cut takes a batch of connections not used within a second; hot ones are checked at checkout.
 func (a *address) cut(s *shelf, at int, now int64, batch *[sweepBatch]*Conn) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +178,7 @@ func (a *address) cut(s *shelf, at int, now int64, batch *[sweepBatch]*Conn) int
 	return n
 }
 
-// mend puts the kept connections back where they were and returns the position after them.
+// mend puts kept connections back and returns the next position.
 func (a *address) mend(s *shelf, at int, kept []*Conn) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +191,7 @@ func (a *address) mend(s *shelf, at int, kept []*Conn) int {
 	return at + len(kept)
 }
 
-// reserve counts one more open connection; false at the limit.
+// reserve counts an open connection; false: at the limit.
 func (a *address) reserve() bool {
 	limit := int64(a.g.cfg.MaxConns)
 	if a.open.Add(1) > limit && limit > 0 {
@@ -205,7 +201,7 @@ func (a *address) reserve() bool {
 	return true
 }
 
-// failed counts a failure and takes the address out of use after enough of them.
+// failed counts a failure, which may take the address out of use.
 func (a *address) failed(err error) {
 	cfg := &a.g.cfg
 	if cfg.MaxFails == 0 {
@@ -238,7 +234,6 @@ func (a *address) failed(err error) {
 	}
 }
 
-// succeeded is called after a successful exchange while failures were noted.
 func (a *address) succeeded() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -246,7 +241,7 @@ func (a *address) succeeded() {
 	a.up()
 }
 
-// reached is called after a successful dial: an address that was down is on probation, and one failure takes it out again.
+// reached follows a successful dial. An address that was down is on probation: one failure takes it out.
 func (a *address) reached() {
 	if a.downUntil.Load() == 0 {
 		return
@@ -260,7 +255,7 @@ func (a *address) reached() {
 	}
 }
 
-// up is called with mu held.
+// up requires mu.
 func (a *address) up() {
 	if a.downUntil.Swap(0) != 0 {
 		a.g.log.Info().Str("service", a.g.cfg.Service).Str("upstream", a.name).Msg("upstream is back")

@@ -10,57 +10,55 @@ import (
 	"time"
 )
 
-// The ways to choose among a service's addresses.
 const (
 	leastConn  = "least_conn"
 	roundRobin = "round_robin"
 )
 
-// maxAddresses is the size of the set in which Get records the addresses that it has tried.
+// maxAddresses is the size of Get's bit set.
 const maxAddresses = 64
 
-// Config says where a service is and how its connections are managed. The zero value is not usable: start with
-// DefaultConfig.
+// Config describes a service's addresses and connections. The zero value is not usable: start with DefaultConfig.
+// Fields without a key are constants that tests vary.
 type Config struct {
-	// Service is the label of the metrics and log lines. It is the service's name, so whoever builds the Group sets it; it
-	// is not read from this section.
+	// Service is the label of metrics and log lines.
 	Service string `mapstructure:"-"`
 
-	// URLs are the addresses: http://host:port, https://host:port or http+unix:///path/of.sock. A path is not allowed.
+	// URLs are http://host:port, https://host:port or http+unix:///path/of.sock, without a path.
 	URLs    []string `mapstructure:"urls"`
-	Balance string   `mapstructure:"balance"` // least_conn or round_robin
+	Balance string   `mapstructure:"balance"`
 
-	Protocol string `mapstructure:"protocol"` // http1 or h2: by ALPN with https, otherwise from the first byte
+	Protocol string `mapstructure:"protocol"` // http1 or h2 (ALPN with https, prior knowledge with http)
 
-	DialTimeout       time.Duration `mapstructure:"dial_timeout"`        // resolve, connect and shake hands with one address
-	IdleTimeout       time.Duration `mapstructure:"idle_timeout"`        // an unused connection is closed after it
-	MaxAge            time.Duration `mapstructure:"-"`                   // an older connection is not used again; 0: no limit
-	ResponseTimeout   time.Duration `mapstructure:"response_timeout"`    // until the head of the answer, after the request was sent
-	StreamIdleTimeout time.Duration `mapstructure:"stream_idle_timeout"` // between two pieces of a body, either way
-	TunnelIdleTimeout time.Duration `mapstructure:"tunnel_idle_timeout"` // a tunnel (WebSocket) without a byte either way
-	ResolveInterval   time.Duration `mapstructure:"-"`                   // how long a resolved name is used for further dials
+	DialTimeout       time.Duration `mapstructure:"dial_timeout"`        // resolve, connect and handshake of one address
+	IdleTimeout       time.Duration `mapstructure:"idle_timeout"`        // of an unused connection
+	MaxAge            time.Duration `mapstructure:"-"`                   // of a connection; 0: no limit
+	ResponseTimeout   time.Duration `mapstructure:"response_timeout"`    // from request to head
+	StreamIdleTimeout time.Duration `mapstructure:"stream_idle_timeout"` // between pieces of a body
+	TunnelIdleTimeout time.Duration `mapstructure:"tunnel_idle_timeout"` // of a silent WebSocket
+	ResolveInterval   time.Duration `mapstructure:"-"`                   // of a resolved name
 
-	MaxIdle    int           `mapstructure:"-"`         // kept unused connections per address; as wide as the load
-	MaxConns   int           `mapstructure:"max_conns"` // open connections per address; 0: no limit
-	MaxWaiters int           `mapstructure:"-"`         // requests that wait for one when max_conns is reached
-	MaxWait    time.Duration `mapstructure:"max_wait"`  // how long each of them waits
+	MaxIdle    int           `mapstructure:"-"`         // unused connections per address
+	MaxConns   int           `mapstructure:"max_conns"` // per address; 0: no limit
+	MaxWaiters int           `mapstructure:"-"`         // for max_conns
+	MaxWait    time.Duration `mapstructure:"max_wait"`  // of each waiter
 
-	ReadBufferSize int64 `mapstructure:"-"` // bytes; also the limit of an answer's head
+	ReadBufferSize int64 `mapstructure:"-"` // also bounds an answer's head
 
-	MaxFails    int           `mapstructure:"max_fails"`    // failures in a row within fail_window that take an address out; 0: never
-	FailWindow  time.Duration `mapstructure:"-"`            // a failure older than this is forgotten
-	FailTimeout time.Duration `mapstructure:"fail_timeout"` // how long it stays out before it is tried again
+	MaxFails    int           `mapstructure:"max_fails"` // consecutive, within FailWindow; 0: never
+	FailWindow  time.Duration `mapstructure:"-"`
+	FailTimeout time.Duration `mapstructure:"fail_timeout"` // until an address is retried
 
 	TLS TLSConfig `mapstructure:"tls"`
 }
 
 // TLSConfig is for https addresses.
 type TLSConfig struct {
-	ServerName         string `mapstructure:"server_name"` // SNI and the name that is verified; default: the URL's host
-	CAFile             string `mapstructure:"ca_file"`     // PEM; default: the system's
+	ServerName         string `mapstructure:"server_name"` // default: the URL's host
+	CAFile             string `mapstructure:"ca_file"`     // default: the system's
 	InsecureSkipVerify bool   `mapstructure:"insecure_skip_verify"`
-	MinVersion         string `mapstructure:"min_version"` // 1.2 or 1.3
-	CertFile           string `mapstructure:"cert_file"`   // client certificate, PEM
+	MinVersion         string `mapstructure:"min_version"`
+	CertFile           string `mapstructure:"cert_file"` // of the gateway
 	KeyFile            string `mapstructure:"key_file"`
 }
 
@@ -87,7 +85,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns everything that is wrong at once. It accesses no file and no network.
+// Validate returns everything that is wrong at once. It accesses no file or network.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(path, format string, args ...any) {
@@ -162,15 +160,14 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// target is a parsed URL: what to dial.
 type target struct {
-	network string // tcp or unix
-	host    string // name or IP without brackets; the path for unix
+	network string
+	host    string // without brackets; the path for unix
 	port    string
 	tls     bool
 }
 
-// String returns the name of an address in metrics, logs and Conn.Addr.
+// String is the name in metrics, logs and Conn.Addr.
 func (t target) String() string {
 	if t.network == "unix" {
 		return t.host
@@ -178,8 +175,7 @@ func (t target) String() string {
 	return net.JoinHostPort(t.host, t.port)
 }
 
-// parseTarget parses the URL of an address. Its errors go into logs and contain nothing that may be a secret: no user part, no
-// query.
+// parseTarget returns errors without user part and query, which may be secret.
 func parseTarget(raw string) (target, error) {
 	u, err := url.Parse(raw)
 	if at := strings.LastIndexByte(raw, '@'); at >= 0 && (err != nil || u.Scheme != "http+unix") {
@@ -222,7 +218,6 @@ func parseTarget(raw string) (target, error) {
 	return t, nil
 }
 
-// withoutQuery returns a URL that can safely be shown.
 func withoutQuery(raw string) string {
 	if i := strings.IndexAny(raw, "?#"); i >= 0 {
 		return raw[:i] + "…"

@@ -9,41 +9,37 @@ import (
 	"time"
 )
 
-// The states of a Conn.
 const (
 	lent uint8 = iota
 	idle
 	closed
 )
 
-// Conn is a connection lent by a Group. It belongs to the caller until Release or Discard; exactly one of them must be
-// called, and the Conn must not be used afterwards. Reading and writing may happen in two goroutines; all other methods
-// except Close belong to one. Close only closes the socket, which wakes a blocked Read or Write; any goroutine may call it
-// while the Conn is lent, and Discard is still due.
+// Conn is a connection checked out of a Group. The caller owns it until exactly one Release or Discard. One goroutine
+// may read while another writes; other methods belong to one, except Close, which wakes a blocked Read or Write and
+// leaves Discard due.
 type Conn struct {
-	net.Conn // *net.TCPConn, *net.UnixConn or *tls.Conn
+	net.Conn // TCP, unix or TLS
 
-	R *bufio.Reader // of Config.ReadBufferSize; nil unless lent
+	R *bufio.Reader // nil unless checked out
 
 	a         *address
-	sock      *sock // the socket below, which can be checked without waiting
+	sock      *sock // can be checked without waiting
 	overTLS   bool
 	reused    bool
 	state     uint8
-	readBy    time.Time   // the deadline of reading that is set; of a connection that is lent again, too
-	writeBy   atomic.Bool // one of writing is set; who uploads and who halts the upload set it at once
-	woken     atomic.Bool // Wake has been called
-	born      int64       // on the Group's clock, nanoseconds
+	readBy    time.Time   // the read deadline that is set, kept after Release
+	writeBy   atomic.Bool // a write deadline is set
+	woken     atomic.Bool // by Wake
+	born      int64       // on the Group's clock
 	idleSince int64
 }
 
-// Reused reports whether the connection has served a request before. A request that fails on such a connection before any
-// byte of an answer may have reached a server that was just closing it.
+// Reused reports whether the connection served a request before. The server may have been closing it.
 func (c *Conn) Reused() bool { return c.reused }
 
-// Ask gives the connection a request, which the next Read writes before it waits for the answer: that saves a check of a
-// socket that can't have an answer yet. p is borrowed until that Read returns. If the socket is wrapped in TLS, or R holds
-// bytes, the request is written at once.
+// Ask gives the connection a request, which the next Read writes before it waits, to save a check for an early answer.
+// p is borrowed until then. With TLS, or bytes in R, it is written at once.
 func (c *Conn) Ask(p []byte) error {
 	if c.overTLS || len(p) == 0 || c.R.Buffered() > 0 {
 		_, err := c.Conn.Write(p)
@@ -53,7 +49,7 @@ func (c *Conn) Ask(p []byte) error {
 	return nil
 }
 
-// Unasked returns the error that kept Read from writing the request of Ask; nil if it was written.
+// Unasked returns the error of writing Ask's request.
 func (c *Conn) Unasked() error { return c.sock.askErr }
 
 // Read implements net.Conn.
@@ -64,8 +60,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.sock.askAndRead(p)
 }
 
-// SetReadDeadline implements net.Conn, as do the two methods below. One that is set stays when the connection is lent again:
-// setting it costs a look at all of the runtime's timers, and the next caller often wants about the same (ReadBy).
+// SetReadDeadline implements net.Conn. The deadline outlives Release: setting one is expensive, and the next caller
+// often wants the same (ReadBy).
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.readBy = t
 	return c.Conn.SetReadDeadline(t)
@@ -84,20 +80,20 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.Conn.SetDeadline(t)
 }
 
-// ReadBy returns the deadline of reading that is set, Wake left out.
+// ReadBy returns the read deadline that is set, except Wake's.
 func (c *Conn) ReadBy() time.Time { return c.readBy }
 
-// Wake ends a Read with a timeout, from another goroutine.
+// Wake makes a Read time out.
 func (c *Conn) Wake() {
 	c.woken.Store(true)
 	_ = c.Conn.SetReadDeadline(time.Unix(1, 0))
 }
 
-// Addr is the address as host:port or socket path, the form used in the metrics.
+// Addr is the host:port or socket path.
 func (c *Conn) Addr() string { return c.a.name }
 
-// Release returns the connection for the next request. The request must have been written to its end, the answer read to
-// its end, and the answer must not have asked to close. Leftover bytes in R drop the connection.
+// Release returns the connection after a complete request and a complete answer that does not close. Leftover bytes
+// drop it.
 func (c *Conn) Release() {
 	if c.state != lent {
 		panic("BUG: upstream connection released twice")
@@ -126,13 +122,12 @@ func (c *Conn) Release() {
 		c.shut()
 		a.open.Add(-1)
 	} else if g.closed.Load() {
-		a.closeIdle() // Close may have emptied the shelves in between
+		a.closeIdle() // Close may have run in between
 	}
 	g.givenBack()
 }
 
-// rest takes deadlines away that would hurt the next request. One of reading that has passed is no harm: who reads looks at
-// ReadBy first.
+// rest clears deadlines that would hurt the next request. A passed read deadline does not: see ReadBy.
 func (c *Conn) rest() error {
 	if !c.writeBy.Load() && !c.woken.Load() {
 		return nil
@@ -143,9 +138,7 @@ func (c *Conn) rest() error {
 	return err
 }
 
-// Discard closes the connection. A non-nil err says that the address is to blame (no answer, a broken one, a timeout) and
-// counts against its health; pass nil if the client left, a tunnel ended, the answer asked to close, or a reused connection
-// turned out to be stale. Calling it again does nothing.
+// Discard closes the connection. A non-nil err blames the address. Further calls do nothing.
 func (c *Conn) Discard(err error) {
 	switch c.state {
 	case closed:
@@ -159,7 +152,6 @@ func (c *Conn) Discard(err error) {
 	c.drop()
 }
 
-// drop ends a lent connection.
 func (c *Conn) drop() {
 	g := c.a.g
 	g.takeBuffer(c)
@@ -169,14 +161,13 @@ func (c *Conn) drop() {
 	g.givenBack()
 }
 
-// shut closes the socket itself: crypto/tls would wait up to five seconds for a peer that does not read.
+// shut closes the socket: crypto/tls would wait five seconds for a peer that does not read.
 func (c *Conn) shut() {
 	c.state = closed
 	_ = c.sock.Conn.Close()
 }
 
-// Unbuffer returns R to its pool when a tunnel begins, so that it costs no buffer for the hours it may last. It
-// returns a copy of what R had read ahead. Afterwards the connection can only be discarded.
+// Unbuffer returns R to its pool for a tunnel, and a copy of its bytes. Afterwards only Discard is possible.
 func (c *Conn) Unbuffer() (early []byte) {
 	if n := c.R.Buffered(); n > 0 {
 		b, _ := c.R.Peek(n)
@@ -186,18 +177,18 @@ func (c *Conn) Unbuffer() (early []byte) {
 	return early
 }
 
-// clean checks, without waiting, whether unrequested bytes have arrived or the peer has left.
+// clean checks whether unrequested bytes arrived or the peer has left.
 func (c *Conn) clean() (ok, unasked bool) {
 	if !c.overTLS {
 		n, err := c.sock.peek()
 		return n < 0 && err == nil, n > 0
 	}
-	// TLS 1.3 sends session tickets and key updates at any time. crypto/tls processes them in a Read that takes what the
-	// kernel holds and gives up instead of waiting: anything it still returns was sent by the application.
+	// TLS 1.3 sends tickets and key updates at any time. A Read without waiting processes them; what it returns is
+	// application data.
 	t := c.Conn.(*tls.Conn)
 	c.sock.probing = true
 	n, err := t.Read(c.sock.one[:])
 	c.sock.probing = false
-	// An incomplete record could hold an answer as well as a ticket.
+	// An incomplete record could be an answer.
 	return n == 0 && errors.Is(err, errWouldWait) && c.sock.record.whole(), n > 0
 }

@@ -14,8 +14,8 @@ import (
 	"antirobot/proxy/socket"
 )
 
-// dial opens a connection to a, which has been reserved. If the context ended, its error is returned as such, and does not
-// count against the address. The reservation may remain: the caller releases it on any error.
+// dial opens a connection to a reserved address. The end of ctx does not count against it. On an error the caller
+// releases a remaining reservation.
 func (a *address) dial(ctx context.Context) (*Conn, error) {
 	a.m.dials.Inc()
 	dctx, cancel := context.WithTimeout(ctx, a.g.cfg.DialTimeout)
@@ -33,8 +33,7 @@ func (a *address) dial(ctx context.Context) (*Conn, error) {
 	return nil, fmt.Errorf("%w %s: %w", errDial, a.name, err)
 }
 
-// ended returns why ctx has ended; nil while it has not. The socket's own timer may notice a deadline before the context's
-// does.
+// ended returns ctx's error. The socket's timer may fire before the context's.
 func ended(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
 		return context.DeadlineExceeded
@@ -77,7 +76,7 @@ func (a *address) connectSocket(ctx context.Context) (net.Conn, error) {
 	}
 	var errs []error
 	for i, ip := range ips {
-		// Each gets its share of the remaining time, so that one black hole does not use up the others' time.
+		// Each gets a share of the time, so that a black hole does not use it up.
 		ictx, cancel := ctx, context.CancelFunc(func() {})
 		if end, ok := ctx.Deadline(); ok && i < len(ips)-1 {
 			ictx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(ips)-i))
@@ -95,18 +94,18 @@ func (a *address) connectSocket(ctx context.Context) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// resolver caches the addresses of one name for a short time, and for longer while the name can't be resolved again.
+// resolver caches a name's addresses briefly, and longer while it can't be resolved.
 type resolver struct {
 	lookupIP func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 	mu   sync.Mutex
 	ips  []netip.Addr
 	at   time.Time
-	busy chan struct{} // closed when the lookup in progress has ended
+	busy chan struct{} // closed after the lookup in progress
 	turn int
 }
 
-// lookup returns the addresses in the order to try: those of the preferred family in rotation, then the other family.
+// lookup returns the addresses to try: the preferred family in rotation, then the other.
 func (r *resolver) lookup(ctx context.Context, host string, keep time.Duration) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
@@ -128,7 +127,7 @@ func (r *resolver) lookup(ctx context.Context, host string, keep time.Duration) 
 			return nil, fmt.Errorf("resolve %s: %w", host, ctx.Err())
 		}
 		if keep == 0 {
-			keep = time.Second // the lookup that we waited for is fresh enough
+			keep = time.Second // the awaited lookup is fresh
 		}
 	}
 	done := make(chan struct{})
@@ -153,7 +152,7 @@ func (r *resolver) lookup(ctx context.Context, host string, keep time.Duration) 
 	return r.order(), nil
 }
 
-// order is called with mu held and ips not empty.
+// order requires mu, and ips.
 func (r *resolver) order() []netip.Addr {
 	same := 1
 	for same < len(r.ips) && r.ips[same].Unmap().Is4() == r.ips[0].Unmap().Is4() {
@@ -167,7 +166,7 @@ func (r *resolver) order() []netip.Addr {
 	return append(out, r.ips[same:]...)
 }
 
-// clientTLS builds the configuration that https addresses share; each adds its own name.
+// clientTLS builds the shared configuration of https addresses.
 func clientTLS(c TLSConfig, protocol string) (*tls.Config, error) {
 	of := clienttls.Config{
 		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify,

@@ -1,12 +1,10 @@
-// Package upstream keeps the connections to the addresses of one service and lends them to requests.
+// Package upstream keeps the connections to one service's addresses, and checks them out to requests.
 //
 // Invariants:
-//  1. A connection is lent to one request at a time. Between Get and Release or Discard it belongs to the caller,
-//     before and after that to the Group; its buffers R and W exist only while it is lent.
-//  2. A connection is lent again only if its last answer was complete (Release) and nothing has arrived since: it is
-//     dropped after unrequested bytes or an end. An answer without a request never reaches the next client.
-//  3. A failing address is avoided for a time, but a Group never refuses without having tried: if all addresses are
-//     down, it dials the one that has been down longest.
-//  4. Names are resolved when a connection is dialled, and connections have a maximum age, so a moved name is followed.
-//  5. Lending a pooled connection again allocates nothing and takes no lock that all requests share.
+// 1. A connection serves one request at a time. The caller owns it between Get and Release or Discard.
+// 2. It is reused only after a complete answer and if nothing has arrived since, so that no answer reaches another
+// client.
+// 3. A failing address is avoided for a time; if all are down, the one that is down longest is dialled.
+// 4. Names are resolved at dial time, and connections have a maximum age.
+// 5. Reuse allocates nothing and takes no shared lock.
 package upstream

@@ -17,8 +17,8 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Group is the addresses of one service and their connections. Safe for concurrent use. It runs one goroutine, which
-// maintains unused connections and retries addresses that are down, until Close.
+// Group is the addresses of a service and their connections. Safe for concurrent use. A goroutine maintains idle
+// connections and retries addresses until Close.
 type Group struct {
 	cfg   Config
 	log   zerolog.Logger
@@ -31,22 +31,22 @@ type Group struct {
 	queue   queue
 	m       groupMetrics
 	closed  atomic.Bool
-	ctx     context.Context // ends the goroutines
+	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
-// AddrState is the health of one address, for humans.
+// AddrState is the health of an address.
 type AddrState struct {
 	Addr    string
 	Up      bool
-	Fails   int           // in a row, within the window
-	RetryIn time.Duration // until an address that is down is tried again
-	Active  int           // lent connections
-	Idle    int           // unused ones
+	Fails   int           // consecutive
+	RetryIn time.Duration // until the next try
+	Active  int           // in use
+	Idle    int
 }
 
-// tick is how often unused connections are maintained, dead addresses retried and gauges written.
+// tick is the interval of maintenance and gauges.
 const tick = time.Second
 
 // Deps is what a Group works with. Metrics is required.
@@ -55,8 +55,7 @@ type Deps struct {
 	Metrics *metrics.Set
 }
 
-// New builds the Group of a cfg. No address needs to answer. It reads the files of cfg.TLS. The Group lends connections at
-// once; Start makes it maintain them.
+// New builds a Group and reads the files of cfg.TLS. Addresses need not answer. Start begins maintenance.
 func New(cfg Config, d Deps) (*Group, error) {
 	set := d.Metrics
 	if err := cfg.Validate(); err != nil {
@@ -95,7 +94,7 @@ func New(cfg Config, d Deps) (*Group, error) {
 	return g, nil
 }
 
-// Start begins to maintain connections and addresses, until Close.
+// Start begins maintenance, until Close.
 func (g *Group) Start(context.Context) error {
 	if g.closed.Load() {
 		return fmt.Errorf("%w: closed", errNoUpstream)
@@ -104,11 +103,11 @@ func (g *Group) Start(context.Context) error {
 	return nil
 }
 
-// Config returns the configuration that the Group was built with; the caller of Get applies its timeouts.
+// Config returns the configuration; callers of Get apply its timeouts.
 func (g *Group) Config() *Config { return &g.cfg }
 
-// Get lends a connection: a clean one that has served before, otherwise a new one. With fresh it is always a new one. If an
-// address can't be reached, the next one is tried. It fails with errNoUpstream, errDial, ErrBusy or the error of ctx.
+// Get checks out a connection: a clean idle one, or a new one; with fresh a new one. It tries further addresses.
+// Errors: errNoUpstream, errDial, ErrBusy, ctx's.
 func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
 	if g.cfg.MaxConns > 0 && g.queue.waiting.Load() > 0 {
 		return g.wait(ctx, fresh) // first come, first served
@@ -120,7 +119,7 @@ func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
 	return c, err
 }
 
-// try tries each address that is up at most once, and one that is down if nothing else is left.
+// try tries each address that is up once, then one that is down.
 func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 	if g.closed.Load() {
 		return nil, fmt.Errorf("%w: closed", errNoUpstream)
@@ -170,7 +169,7 @@ func (a *address) lend(ctx context.Context, fresh bool, now int64) (*Conn, error
 		if !fresh {
 			return nil, errFull
 		}
-		c := a.popIdle() // dropping an unused connection makes room
+		c := a.popIdle() // dropping an idle connection makes room
 		if c == nil {
 			return nil, errFull
 		}
@@ -188,7 +187,7 @@ func (a *address) lend(ctx context.Context, fresh bool, now int64) (*Conn, error
 	return c, nil
 }
 
-// pick chooses among the addresses not yet tried: one that is up, otherwise the one that has been down longest.
+// pick chooses an untried address: one that is up, or down longest.
 func (g *Group) pick(tried uint64) (a *address, up bool) {
 	if len(g.addrs) == 1 {
 		a = g.addrs[0]
@@ -202,7 +201,7 @@ func (g *Group) pick(tried uint64) (a *address, up bool) {
 	if g.cfg.Balance == roundRobin {
 		first = g.turn.Add(1)
 	} else {
-		first = rand.Uint32N(n) // only to break ties
+		first = rand.Uint32N(n) // breaks ties
 	}
 	var best, down *address
 	least, longest := int64(math.MaxInt64), int64(math.MaxInt64)
@@ -244,11 +243,10 @@ func (g *Group) takeBuffer(c *Conn) {
 	c.R = nil
 }
 
-// givenBack is called at every end of a loan.
 func (g *Group) givenBack() {
 	g.wakeWaiter()
 	if g.closed.Load() {
-		g.publish() // nothing else does so any more
+		g.publish() // the goroutine has ended
 	}
 }
 
@@ -269,8 +267,8 @@ func (g *Group) Healthy() []AddrState {
 	return out
 }
 
-// Close closes unused connections and stops the Group's goroutines. Lent connections stay usable and are closed when they
-// are returned; waiting and future Gets fail with errNoUpstream.
+// Close closes idle connections and ends the goroutine. Connections in use end when returned; other Gets fail with
+// errNoUpstream.
 func (g *Group) Close() error {
 	if g.closed.Swap(true) {
 		return nil
@@ -288,7 +286,6 @@ func (g *Group) Close() error {
 	return nil
 }
 
-// tend runs until Close.
 func (g *Group) tend() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -309,7 +306,7 @@ func (g *Group) tend() {
 	}
 }
 
-// probe dials an address whose timeout is over, so that no client pays for finding out. The connection is kept.
+// probe dials an address after its timeout, so that no client waits for it.
 func (a *address) probe() {
 	defer a.probing.Store(false)
 	if a.http2 != nil {
@@ -319,7 +316,7 @@ func (a *address) probe() {
 		return
 	}
 	if !a.reserve() {
-		a.reached() // it has connections, so it is reachable
+		a.reached() // at its limit, so it is reachable
 		return
 	}
 	c, err := a.dial(a.g.ctx)

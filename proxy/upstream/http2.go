@@ -15,47 +15,44 @@ import (
 	"antirobot/proxy/socket"
 )
 
-// The protocols of a service.
 const (
 	protocolHTTP1 = "http1"
 	protocolHTTP2 = "h2"
 )
 
-// After so long without a frame, a service is asked whether it is there, and has so long to say so.
+// Pings after silence.
 const (
 	pingAfter   = 30 * time.Second
 	pingTimeout = 15 * time.Second
 )
 
-// dialsAtOnce bounds the connections to one address that are being opened. The transport begins one for every request that finds
-// no room, and keeps them all: a burst of requests would be as many connections, where one may carry a hundred.
+// dialsAtOnce bounds dials of one address. The transport dials for every request without a stream, and a connection
+// carries a hundred.
 const dialsAtOnce = 2
 
-// errMade says that a connection was made while this one waited for its turn. Who asked for it has got that one, or tries again.
+// errMade ends a dial that waited while another succeeded.
 var errMade = errors.New("another connection was made")
 
-// errNoHTTP2 means that an address has chosen another protocol in the handshake.
 var errNoHTTP2 = errors.New("it does not speak HTTP/2")
 
-// HTTP2 reports whether the service is spoken to in HTTP/2: requests then go through RoundTrip, and not through Get.
+// HTTP2 reports whether requests go through RoundTrip, and not Get.
 func (g *Group) HTTP2() bool { return g.cfg.Protocol == protocolHTTP2 }
 
-// Answer is a service's answer over HTTP/2. Its Body has to be read to the end or closed, and then Release called once.
+// Answer is an HTTP/2 answer. Read Body to the end or close it, then call Release once.
 type Answer struct {
 	*http.Response
 	a *address
 }
 
-// Addr is the address as host:port or socket path.
+// Addr is the host:port or socket path.
 func (r *Answer) Addr() string { return r.a.name }
 
-// Release ends the request. A non-nil err says that the address is to blame.
+// Release ends the request. A non-nil err blames the address.
 func (r *Answer) Release(err error) { r.a.leave(err) }
 
-// RoundTrip sends a request and returns the head of the answer. If an address can't be reached, the next one is tried, as
-// nothing of the request has been sent then. Its body may still be read afterwards, until the context ends. target is sent
-// as it is. r.URL is set here, and r.Host if it is empty. Errors: ErrUnreached with those of Get; that of the body, or of the
-// context; otherwise the address has failed, and counts as such.
+// RoundTrip sends a request and returns the answer's head. It tries further addresses while nothing was sent. The body
+// may be read until the context ends. target is sent as it is; r.URL is set, and r.Host if empty. Errors: ErrUnreached
+// with those of Get, the body's, the context's; others blame the address.
 func (g *Group) RoundTrip(r *http.Request, target string) (*Answer, error) {
 	if g.closed.Load() {
 		return nil, fmt.Errorf("%w: %w: closed", ErrUnreached, errNoUpstream)
@@ -76,7 +73,7 @@ func (g *Group) RoundTrip(r *http.Request, target string) (*Answer, error) {
 		if a.tls != nil {
 			scheme = "https"
 		}
-		// With an opaque part of this form the path is sent byte for byte, two slashes at its beginning included.
+		// An opaque URL keeps the path byte for byte.
 		r.URL = &url.URL{Scheme: scheme, Host: a.target.authority(), Opaque: scheme + "://" + r.Host + target}
 		a.active.Add(1)
 		res, err := a.http2.RoundTrip(r) //nolint:bodyclose // it is in the Answer
@@ -94,14 +91,13 @@ func (g *Group) RoundTrip(r *http.Request, target string) (*Answer, error) {
 			}
 			return nil, fmt.Errorf("upstream %s: %w", a.name, err)
 		}
-		a.active.Add(-1) // what was wrong has been counted
+		a.active.Add(-1) // the failure is counted
 		if last = err; !up || ended(r.Context()) != nil {
 			return nil, fmt.Errorf("%w: %w", errNoUpstream, err)
 		}
 	}
 }
 
-// leave ends a request over HTTP/2; a non-nil err says that the address is to blame.
 func (a *address) leave(err error) {
 	a.active.Add(-1)
 	switch {
@@ -116,7 +112,6 @@ func (a *address) leave(err error) {
 	}
 }
 
-// authority is what stands for an address in a URL.
 func (t target) authority() string {
 	if t.network == "unix" {
 		return "localhost"
@@ -124,7 +119,6 @@ func (t target) authority() string {
 	return t.String()
 }
 
-// protocolOf is a protocol's name in a handshake.
 func protocolOf(protocol string) string {
 	if protocol == protocolHTTP2 {
 		return "h2"
@@ -132,7 +126,6 @@ func protocolOf(protocol string) string {
 	return "http/1.1"
 }
 
-// newHTTP2 makes what keeps the connections to an address. They are made as those of HTTP/1 are.
 func (a *address) newHTTP2() *http.Transport {
 	cfg := &a.g.cfg
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return a.dialHTTP2(ctx) }
@@ -146,8 +139,7 @@ func (a *address) newHTTP2() *http.Transport {
 	return t
 }
 
-// takeTurn waits until fewer than dialsAtOnce connections are being opened. What became of those decides about all that waited: if
-// one was made, no other is; if one failed, so have they.
+// takeTurn waits for fewer than dialsAtOnce dials. Their outcome is that of all who waited.
 func (a *address) takeTurn(ctx context.Context) error {
 	made, unmade := a.made.Load(), a.unmade.Load()
 	select {
@@ -166,7 +158,7 @@ func (a *address) takeTurn(ctx context.Context) error {
 	return nil
 }
 
-// dialHTTP2 opens a connection, which counts until it is closed.
+// dialHTTP2 opens a connection, counted until closed.
 func (a *address) dialHTTP2(ctx context.Context) (net.Conn, error) {
 	if err := a.takeTurn(ctx); err != nil {
 		return nil, err
@@ -212,7 +204,6 @@ func (a *address) connectHTTP2(ctx context.Context) (net.Conn, error) {
 	return t, nil
 }
 
-// counted is a connection that is counted until it is closed.
 type counted struct {
 	net.Conn
 	open *atomic.Int64

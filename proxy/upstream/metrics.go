@@ -7,8 +7,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// gauge is a VictoriaMetrics gauge without a callback. Gauges are changed by differences, once a tick: after a reload, the
-// Group that is draining and its successor have the same names, and the gauge shows their sum.
+// gauge is a gauge that changes by differences, each tick: during a reload two Groups share its name, and it shows
+// their sum.
 type gauge struct {
 	g    *metrics.Gauge
 	last atomic.Int64
@@ -56,7 +56,6 @@ func newGroupMetrics(set *metrics.Set, service string) groupMetrics {
 	}
 }
 
-// publish writes the gauges.
 func (g *Group) publish() {
 	gone := g.closed.Load()
 	g.m.waiting.set(g.queue.waiting.Load())

@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// queue holds the requests that wait for a connection, first come, first served. Only the first in line tries to get one,
-// and stays first while it tries: a change in the meantime makes it try again, so no turn is lost.
+// queue holds requests that wait for a connection, first come, first served. Only the first tries; a signal during its
+// try makes it try again, so that none is lost.
 type queue struct {
 	waiting atomic.Int64
 	mu      sync.Mutex
-	line    list.List // of chan struct{} with room for one: a signal to try
+	line    list.List // of chan struct{}, buffered: a signal
 }
 
 // Waiting returns how many requests wait for a connection.
 func (g *Group) Waiting() int64 { return g.queue.waiting.Load() }
 
-// wakeWaiter is called after every change that could let a waiter proceed.
+// wakeWaiter follows every change that may let a waiter proceed.
 func (g *Group) wakeWaiter() {
 	if g.queue.waiting.Load() > 0 {
 		g.queue.mu.Lock()
@@ -30,7 +30,7 @@ func (g *Group) wakeWaiter() {
 	}
 }
 
-// wakeFirst is called with mu held.
+// wakeFirst requires mu.
 func (q *queue) wakeFirst() {
 	if e := q.line.Front(); e != nil {
 		wake(e)
@@ -40,7 +40,7 @@ func (q *queue) wakeFirst() {
 func wake(e *list.Element) {
 	select {
 	case e.Value.(chan struct{}) <- struct{}{}:
-	default: // it is going to try anyway
+	default: // it tries anyway
 	}
 }
 
@@ -52,7 +52,7 @@ func (q *queue) wakeAll() {
 	}
 }
 
-// join enters the line; the first in line tries at once.
+// join enters the line; the first tries at once.
 func (q *queue) join() (*list.Element, <-chan struct{}) {
 	look := make(chan struct{}, 1)
 	q.mu.Lock()
@@ -71,7 +71,7 @@ func (q *queue) leave(e *list.Element) {
 	q.wakeFirst()
 }
 
-// wait queues until a connection is available, for at most MaxWait.
+// wait queues for a connection, for at most MaxWait.
 func (g *Group) wait(ctx context.Context, fresh bool) (*Conn, error) {
 	q := &g.queue
 	if q.waiting.Add(1) > int64(g.cfg.MaxWaiters) {

@@ -1,13 +1,13 @@
 package upstream
 
-// records tracks the lengths of TLS records in a stream (RFC 8446, section 5.1), to know whether it is between two records.
+// records tracks TLS record boundaries (RFC 8446, section 5.1).
 type records struct {
 	header [5]byte
-	have   int // bytes of header
-	body   int // bytes of the record's body that are still to come
+	have   int // of the header
+	body   int // left of the record
 }
 
-// pass notes that p has passed through the stream.
+// pass notes bytes of the stream.
 func (r *records) pass(p []byte) {
 	for len(p) > 0 {
 		if r.body > 0 {

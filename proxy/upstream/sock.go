@@ -12,18 +12,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sock is a raw socket that can be checked without waiting. Under TLS it is the transport.
+// sock is a socket that can be checked without waiting; the transport of TLS.
 type sock struct {
 	net.Conn
 	raw     syscall.RawConn
-	look    func(fd uintptr) // s.recv, bound once so that a check allocates nothing
+	look    func(fd uintptr) // bound once
 	turn    func(fd uintptr) (done bool)
-	probing bool // Read takes what is there and otherwise returns errWouldWait
+	probing bool // Read does not wait
 
-	record records // the position in the TLS stream
+	record records // in the TLS stream
 
-	ask    []byte // to be written by the next read; see Conn.Ask
-	askErr error  // why that failed
+	ask    []byte // written by the next read; see Conn.Ask
+	askErr error  // of that write
 
 	// Arguments and results of recv and exchange.
 	buf   []byte
@@ -56,13 +56,13 @@ func (s *sock) recv(fd uintptr) {
 	}
 }
 
-// now receives into p without waiting: n < 0 and no error if there is nothing, 0 at the end.
+// now receives without waiting: n < 0 for nothing, 0 at the end.
 func (s *sock) now(p []byte, flags int) (int, error) {
 	if len(p) == 0 {
 		return -1, nil
 	}
 	s.buf, s.flags = p, flags
-	// Control and not Read: Read would fail if a deadline of the last request has passed.
+	// Control, since Read fails after a passed deadline.
 	err := s.raw.Control(s.look)
 	s.buf = nil
 	switch {
@@ -76,7 +76,6 @@ func (s *sock) now(p []byte, flags int) (int, error) {
 	return s.n, nil
 }
 
-// peek returns what is pending: n > 0 for bytes, 0 for the end, n < 0 for nothing.
 func (s *sock) peek() (int, error) { return s.now(s.one[:], unix.MSG_PEEK) }
 
 // Read is the transport of TLS.
@@ -99,9 +98,8 @@ func (s *sock) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// askAndRead writes the pending request and waits for the first bytes that come after it. The poller is armed before the
-// request is sent, so no read is needed that could only find that no answer has come yet: this saves one system call
-// compared with a write and a read.
+// askAndRead arms the poller, writes the pending request and waits for bytes: one system call less than a write and a
+// read.
 func (s *sock) askAndRead(p []byte) (int, error) {
 	s.buf, s.flags = p, 0
 	err := s.raw.Read(s.turn)
@@ -110,7 +108,7 @@ func (s *sock) askAndRead(p []byte) (int, error) {
 	if s.askErr != nil {
 		return 0, s.askErr
 	}
-	if len(rest) > 0 { // the send buffer accepted only a part, or the deadline had passed before the call
+	if len(rest) > 0 { // the buffer took only a part, or the deadline had passed
 		if _, s.askErr = s.Conn.Write(rest); s.askErr != nil {
 			return 0, s.askErr
 		}
@@ -129,7 +127,7 @@ func (s *sock) askAndRead(p []byte) (int, error) {
 	return s.n, nil
 }
 
-// exchange is called with the poller armed: to write, and whenever bytes may have come.
+// exchange is called with the poller armed: to write, then when bytes may have come.
 func (s *sock) exchange(fd uintptr) (done bool) {
 	if len(s.ask) > 0 {
 		n, errno := socket.SendNow(int(fd), s.ask)

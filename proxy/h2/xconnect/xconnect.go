@@ -1,7 +1,6 @@
-// Package xconnect makes golang.org/x/net/http2 offer extended CONNECT, by which WebSockets come over HTTP/2 (RFC 8441).
-// The library has no setting for it: it reads the environment variable GODEBUG while it is initialized. Packages without
-// a dependency between them are initialized in the order of their paths, so this one sets the variable before the
-// library looks. GODEBUG=http2xconnect=0 in the gateway's environment leaves it off.
+// Package xconnect makes golang.org/x/net/http2 offer extended CONNECT for WebSockets (RFC 8441), which it reads from
+// GODEBUG when it is initialized. Packages are initialized in the order of their paths, so this one is first.
+// GODEBUG=http2xconnect=0 turns it off.
 package xconnect
 
 import (
