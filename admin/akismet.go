@@ -19,7 +19,10 @@ func (s *Server) akismet(ctx *fasthttp.RequestCtx, path string) error {
 	}
 	form, err := akismetForm(ctx)
 	if err != nil {
-		return &problem{status: fasthttp.StatusBadRequest, Code: "invalid_request", Message: "send a form, urlencoded or multipart"}
+		return &problem{
+			status: fasthttp.StatusBadRequest, Code: "invalid_request",
+			Message: "send a form, urlencoded or multipart",
+		}
 	}
 	work, done := context.WithTimeout(context.Background(), maxWork)
 	defer done()

@@ -26,7 +26,10 @@ type problem struct {
 func (p *problem) Error() string { return p.Code + ": " + p.Message }
 
 func badField(field, format string, args ...any) *problem {
-	return &problem{status: fasthttp.StatusBadRequest, Code: "invalid_field", Field: field, Message: fmt.Sprintf(format, args...)}
+	return &problem{
+		status: fasthttp.StatusBadRequest, Code: "invalid_field", Field: field,
+		Message: fmt.Sprintf(format, args...),
+	}
 }
 
 func notFound(format string, args ...any) *problem {
@@ -74,7 +77,10 @@ func decode(ctx *fasthttp.RequestCtx, v any) error {
 		return decodeProblem(err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return &problem{status: fasthttp.StatusBadRequest, Code: "invalid_json", Message: "the body holds more than one JSON value; send one object"}
+		return &problem{
+			status: fasthttp.StatusBadRequest, Code: "invalid_json",
+			Message: "the body holds more than one JSON value; send one object",
+		}
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 func (s *subjectCalls) revokeCampaign(c *call, name string) (any, error) {
 	n, agent, ok := parseCampaign(name)
 	if !ok {
-		return nil, badField("campaign", "%q is neither a network, such as 198.51.100.0/24 or 2001:db8:1::/48, nor the name of a campaign as /api/challenges gives it", name)
+		return nil, badField("campaign", "%q is neither a network, such as 198.51.100.0/24 or 2001:db8:1::/48, nor "+
+			"the name of a campaign as /api/challenges gives it", name)
 	}
 	at := s.now()
 	if err := s.deps.Passes.RevokeCampaign(c.work, n, agent, at); err != nil {
@@ -26,8 +27,8 @@ func (s *subjectCalls) revokeCampaign(c *call, name string) (any, error) {
 	}{name}, nil
 }
 
-// parseCampaign reads the name of a campaign, or a network alone: agent is then 0, and stands for every browser. Of a shape,
-// the network is the zero Prefix.
+// parseCampaign reads the name of a campaign, or a network alone: agent is then 0, and stands for every browser. Of a
+// shape, the network is the zero Prefix.
 func parseCampaign(name string) (n netip.Prefix, agent uint64, ok bool) {
 	network, browser, named := strings.Cut(name, " ")
 	if network == "shape" {

@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Console is the web pages of the private listener, below /console/. Its cookies are good for these pages alone: the API
-// knows none. *console.Console is it.
+// Console is the web pages of the private listener, below /console/. Its cookies are good for these pages alone: the
+// API knows none. *console.Console is it.
 type Console interface {
 	Serve(ctx *fasthttp.RequestCtx)
 	// SignedIn reports whether a request comes from somebody who has signed in.

@@ -73,7 +73,8 @@ func (s *gatewayCalls) updateCounters(c *call) (any, error) {
 		return nil, err
 	}
 	if n := len(in.Uniques) + len(in.Updates) + len(in.Queries); n == 0 || n > maxCounterItems {
-		return nil, badField("updates", "a call has 1 to %d uniques, updates and queries; this one has %d", maxCounterItems, n)
+		return nil, badField("updates", "a call has 1 to %d uniques, updates and queries; this one has %d",
+			maxCounterItems, n)
 	}
 	p := itemParser{now: s.now(), prefix: in.Prefix}
 	var b counter.Batch
@@ -131,11 +132,13 @@ func (s *gatewayCalls) readCounters(c *call) (any, error) {
 
 func storeFailed(err error) *problem {
 	if errors.Is(err, store.ErrPrefix) { // each is well-formed: there are too many of them
-		return &problem{status: statusFull, Code: "full", Message: err.Error() + ": so many different prefixes are not kept apart; they are for services, not for data"}
+		return &problem{status: statusFull, Code: "full", Message: err.Error() +
+			": so many different prefixes are not kept apart; they are for services, not for data"}
 	}
 	return &problem{
 		status: statusUnavailable, Code: "store_failed",
-		Message: "the store failed: reads have no answer, pairs may or may not be counted, plain updates are: " + err.Error(),
+		Message: "the store failed: reads have no answer, pairs may or may not be counted, plain updates are: " +
+			err.Error(),
 	}
 }
 
@@ -260,7 +263,8 @@ func (p *itemParser) counter(in *counted) (store.Counter, *problem) {
 		prefix = p.prefix
 	}
 	if !counter.ValidPrefix(prefix) {
-		return store.Counter{}, badField("prefix", "%q: a prefix is 1 to %d letters, digits, _, - and .", clipped(prefix), store.MaxPrefix)
+		return store.Counter{}, badField("prefix", "%q: a prefix is 1 to %d letters, digits, _, - and .",
+			clipped(prefix), store.MaxPrefix)
 	}
 	sh, bad := shingleOf(in.Type, in.Shingle, in.Text)
 	return store.Counter{Prefix: prefix, Shingle: sh.Hash, Type: sh.Type}, bad

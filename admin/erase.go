@@ -19,8 +19,8 @@ type erased struct {
 	Queued  int    `json:"queued"` // messages of the queue
 }
 
-// eraseSubject forgets a subject: its entries in the journal, bans, label, standing and session, and its messages in the queue. What
-// can't be erased is said; the rest is erased all the same.
+// eraseSubject forgets a subject: its entries in the journal, bans, label, standing and session, and its messages in
+// the queue. What can't be erased is said; the rest is erased all the same.
 func (s *subjectCalls) eraseSubject(c *call) (any, error) {
 	sub, err := subjectIn("subject", c.arg)
 	if err != nil {
@@ -32,9 +32,14 @@ func (s *subjectCalls) eraseSubject(c *call) (any, error) {
 		err = errors.Join(err, s.deps.Forget(sub))
 	}
 	if err != nil {
-		return nil, &problem{status: statusUnavailable, Code: "not_durable", Errors: flatten(err), Message: "not everything could be erased; ask again: " + err.Error()}
+		return nil, &problem{
+			status: statusUnavailable, Code: "not_durable", Errors: flatten(err),
+			Message: "not everything could be erased; ask again: " + err.Error(),
+		}
 	}
-	s.act(c, journal.Act{What: "erase", Reason: words.Sprintf(words.English, "%d {entry|entries}, %d {ban|bans}, %d {message|messages} of a subject", out.Entries, out.Bans, out.Queued)}) // whose, is not to be kept
+	// whose, is not to be kept
+	s.act(c, journal.Act{What: "erase", Reason: words.Sprintf(words.English,
+		"%d {entry|entries}, %d {ban|bans}, %d {message|messages} of a subject", out.Entries, out.Bans, out.Queued)})
 	return out, nil
 }
 

@@ -39,7 +39,8 @@ func (s *gatewayCalls) events(ctx *call) (_ any, err error) {
 		return nil, fmt.Errorf("export events: %w", err)
 	}
 	w := bufio.NewWriterSize(f, 1<<16)
-	if _, err := s.deps.Training.ExportTraining(w, training.ExportOptions{Unlabelled: unlabelled, Since: since}, s.now()); err != nil {
+	if _, err := s.deps.Training.ExportTraining(w, training.ExportOptions{Unlabelled: unlabelled, Since: since},
+		s.now()); err != nil {
 		return nil, fmt.Errorf("export events: %w", err)
 	}
 	if err := w.Flush(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"antirobot/admin/peers"
 )
 
-// What one gateway alone remembers can be asked of all that share its store: with gateways=all, this one asks the others, and puts
-// the answers together.
+// What one gateway alone remembers can be asked of all that share its store: with gateways=all, this one asks the
+// others, and puts the answers together.
 
 // GatewayState says which gateway was asked, and why there is nothing of it.
 type GatewayState struct {
@@ -51,7 +51,8 @@ func replies[T any](g *gathered) (all []reply[T]) {
 	return all
 }
 
-// everywhere calls the handler of a route, and asks the other gateways too if the caller wants it and the route allows it.
+// everywhere calls the handler of a route, and asks the other gateways too if the caller wants it and the route allows
+// it.
 func (s *Server) everywhere(c *call, r *route) (any, error) {
 	which := string(c.QueryArgs().Peek("gateways"))
 	if which == "" || r.merge == nil {

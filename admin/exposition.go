@@ -31,15 +31,16 @@ func metricNames() map[string]metric {
 // family returns to which metric a sample belongs: a histogram and a summary have several.
 func family(all map[string]metric, sample string) string {
 	for _, suffix := range [...]string{"_bucket", "_sum", "_count"} {
-		if name, ok := strings.CutSuffix(sample, suffix); ok && (all[name].kind == "histogram" || all[name].kind == "summary" || all[name].kind == "untyped") {
+		if name, ok := strings.CutSuffix(sample, suffix); ok &&
+			(all[name].kind == "histogram" || all[name].kind == "summary" || all[name].kind == "untyped") {
 			return name
 		}
 	}
 	return sample
 }
 
-// describe copies samples in the Prometheus text format, those of a metric together and below what they are. Metrics of the
-// runtime and the process that the table does not have are described by the form of their names.
+// describe copies samples in the Prometheus text format, those of a metric together and below what they are. Metrics of
+// the runtime and the process that the table does not have are described by the form of their names.
 func describe(w io.Writer, all map[string]metric, samples []byte) {
 	var order []string
 	lines := map[string][]byte{}

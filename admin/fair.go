@@ -14,10 +14,12 @@ import (
 	"antirobot/proxy/connlimit"
 )
 
-// fairShare is the part of all connections that one address may have, as a divisor: probes, scrapers and operators get the others.
+// fairShare is the part of all connections that one address may have, as a divisor: probes, scrapers and operators get
+// the others.
 const fairShare = 4
 
-// fair is a listener on which no address, or /64 of IPv6, but this machine's has more than its share of the connections.
+// fair is a listener on which no address, or /64 of IPv6, but this machine's has more than its share of the
+// connections.
 type fair struct {
 	net.Listener
 	most    int
@@ -65,8 +67,8 @@ type fairConn struct {
 	unread atomic.Bool // the peer may still be sending
 }
 
-// linger has the rest of a request read and discarded when its connection closes. Closing a socket with unread bytes resets it,
-// and a reset discards the answer that the client has not read yet.
+// linger has the rest of a request read and discarded when its connection closes. Closing a socket with unread bytes
+// resets it, and a reset discards the answer that the client has not read yet.
 func linger(c net.Conn) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

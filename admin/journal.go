@@ -32,7 +32,8 @@ func (s *api) act(c *call, a journal.Act) {
 	if s.deps.Journal != nil {
 		s.deps.Journal.Act(a)
 	}
-	s.log.Info().Str("by", a.By).Str("what", a.What).Str("subject", a.Subject).Str("service", a.Service).Str("ttl", a.TTL).Str("reason", a.Reason).Msg("changed over the api")
+	s.log.Info().Str("by", a.By).Str("what", a.What).Str("subject", a.Subject).Str("service", a.Service).Str("ttl",
+		a.TTL).Str("reason", a.Reason).Msg("changed over the api")
 }
 
 const (
@@ -193,7 +194,8 @@ func (s *journalCalls) erase(c *call) (any, error) {
 	if err != nil {
 		return nil, changed(err, "the erasure")
 	}
-	s.act(c, journal.Act{What: "erase", Reason: words.Sprintf(words.English, "%d {entry|entries} of a subject", n)}) // whose, is not to be kept
+	// whose, is not to be kept
+	s.act(c, journal.Act{What: "erase", Reason: words.Sprintf(words.English, "%d {entry|entries} of a subject", n)})
 	return struct {
 		Subject string `json:"subject"`
 		Erased  int    `json:"erased"`

@@ -95,7 +95,8 @@ func (s *subjectCalls) labelledSubject(subject, rid string) (identity.Subject, e
 	case subject != "":
 		return subjectIn("subject", subject)
 	case rid == "":
-		return identity.Subject{}, badField("subject", "say who: a subject such as ip:203.0.113.7, or the ID of a request")
+		return identity.Subject{}, badField("subject", "say who: a subject such as ip:203.0.113.7, or the ID of a "+
+			"request")
 	}
 	id, ok := request.ParseID(rid)
 	if !ok {
@@ -106,7 +107,8 @@ func (s *subjectCalls) labelledSubject(subject, rid string) (identity.Subject, e
 	}
 	story, known := s.deps.Decisions.Get(id)
 	if !known || story.Subject == "" {
-		return identity.Subject{}, notFound("the request %s is not remembered (verdict.decisions): name the subject", id)
+		return identity.Subject{}, notFound("the request %s is not remembered (verdict.decisions): name the subject",
+			id)
 	}
 	return subjectIn("request", story.Subject)
 }

@@ -42,7 +42,10 @@ func (s *api) naming(sub identity.Subject) []Naming {
 	addr, _ := sub.Addr()
 	var list []Naming
 	for _, e := range s.deps.Lists.Naming(sub, services, s.now()) {
-		list = append(list, Naming{List: e.List, Flag: e.Flag.String(), Entry: s.deps.Lists.Describe(e, addr), Service: e.Service, Reason: e.Reason, Until: e.Until})
+		list = append(list, Naming{
+			List: e.List, Flag: e.Flag.String(), Entry: s.deps.Lists.Describe(e, addr),
+			Service: e.Service, Reason: e.Reason, Until: e.Until,
+		})
 	}
 	return list
 }
@@ -64,15 +67,16 @@ func spokenOf(c *cbb.Count) spoken {
 
 // source is a file, a URL or another origin of entries, as JSON shows it.
 type source struct {
-	Name     string        `json:"name"`
-	Flag     string        `json:"flag"`
-	Service  string        `json:"service,omitempty"`
-	Kind     string        `json:"kind"` // url, file, inline or ranges
-	Entries  int           `json:"entries"`
-	Loaded   bool          `json:"loaded"`              // there is a good copy, from whenever
-	FromDisk bool          `json:"from_disk,omitempty"` // it is the last good copy on disk, not confirmed since the start
-	Checked  time.Time     `json:"checked,omitzero"`    // when it was last found up to date
-	Age      float64       `json:"age_seconds"`         // since then; -1: never
+	Name    string `json:"name"`
+	Flag    string `json:"flag"`
+	Service string `json:"service,omitempty"`
+	Kind    string `json:"kind"` // url, file, inline or ranges
+	Entries int    `json:"entries"`
+	Loaded  bool   `json:"loaded"` // there is a good copy, from whenever
+	// it is the last good copy on disk, not confirmed since the start
+	FromDisk bool          `json:"from_disk,omitempty"`
+	Checked  time.Time     `json:"checked,omitzero"` // when it was last found up to date
+	Age      float64       `json:"age_seconds"`      // since then; -1: never
 	Next     time.Time     `json:"next,omitzero"`
 	Failures int           `json:"failures,omitzero"` // in a row
 	Error    string        `json:"error,omitempty"`
@@ -101,13 +105,15 @@ type listsView struct {
 func (s *api) lists() listsView {
 	st, counts := s.deps.Lists.Stats(), s.deps.Lists.Counts()
 	out := listsView{
-		Networks: st.Networks, Subjects: st.Subjects, Patterns: st.Patterns, Runtime: st.Runtime, Built: st.BuiltAt.UTC(),
+		Networks: st.Networks, Subjects: st.Subjects, Patterns: st.Patterns, Runtime: st.Runtime,
+		Built:   st.BuiltAt.UTC(),
 		Sources: make([]source, len(st.Lists)), Crawlers: st.Crawlers, StoreError: st.StoreError,
 	}
 	for i, l := range st.Lists {
 		v := source{
-			Name: l.Name, Flag: l.Flag, Service: l.Service, Kind: l.Kind, Entries: l.Entries, Loaded: l.Loaded, FromDisk: l.FromDisk,
-			Age: -1, Failures: l.Failures, Error: l.LastError, Bad: l.Bad, BadLines: l.BadLines,
+			Name: l.Name, Flag: l.Flag, Service: l.Service, Kind: l.Kind, Entries: l.Entries, Loaded: l.Loaded,
+			FromDisk: l.FromDisk,
+			Age:      -1, Failures: l.Failures, Error: l.LastError, Bad: l.Bad, BadLines: l.BadLines,
 		}
 		if !l.Checked.IsZero() {
 			v.Checked, v.Age = l.Checked.UTC(), l.Age.Round(time.Millisecond).Seconds()
@@ -150,7 +156,8 @@ func (s *listCalls) list(c *call) (cbb.Flag, error) {
 	return f, nil
 }
 
-// listEntries returns the entries of a list, with how often each decided: of a run-time one, or of a source by its name.
+// listEntries returns the entries of a list, with how often each decided: of a run-time one, or of a source by its
+// name.
 func (s *listCalls) listEntries(c *call) (any, error) {
 	p, err := newPage[entry](c)
 	if err != nil {
@@ -162,7 +169,10 @@ func (s *listCalls) listEntries(c *call) (any, error) {
 	}
 	now := s.now()
 	known := s.deps.Lists.Lines(c.arg, func(l *cbb.Line) {
-		v := entry{Entry: l.Text, Service: l.Service, Reason: l.Reason, spoken: spokenOf(&l.Count), Silent: l.Silent(now)}
+		v := entry{
+			Entry: l.Text, Service: l.Service, Reason: l.Reason, spoken: spokenOf(&l.Count),
+			Silent: l.Silent(now),
+		}
 		if !l.Until.IsZero() {
 			v.Until = l.Until.UTC()
 		}
@@ -171,7 +181,8 @@ func (s *listCalls) listEntries(c *call) (any, error) {
 		}
 	})
 	if !known {
-		return nil, notFound("there is no list %q; the lists are block, ban and white, and the sources that /api/lists names", c.arg)
+		return nil, notFound("there is no list %q; the lists are block, ban and white, and the sources that "+
+			"/api/lists names", c.arg)
 	}
 	items, next := p.take()
 	return listed[entry]{items, next}, nil
@@ -205,7 +216,10 @@ func (s *listCalls) addEntry(c *call) (any, error) {
 	if err := s.deps.Lists.Add(c.work, list, in.Entry, ttl, in.Reason, in.Service); err != nil {
 		return nil, entryProblem(err)
 	}
-	s.act(c, journal.Act{What: "list " + list.String(), Subject: e.Entry, Service: e.Service, TTL: in.TTL, Reason: e.Reason})
+	s.act(c, journal.Act{
+		What: "list " + list.String(), Subject: e.Entry, Service: e.Service, TTL: in.TTL,
+		Reason: e.Reason,
+	})
 	return e, nil
 }
 
@@ -228,20 +242,24 @@ func (s *listCalls) removeEntry(c *call) (any, error) {
 	}{text, service}, nil
 }
 
-// entryProblem turns an error of the block base into an answer. Here the store comes first: what fails has not happened.
+// entryProblem turns an error of the block base into an answer. Here the store comes first: what fails has not
+// happened.
 func entryProblem(err error) error {
 	switch {
 	case errors.Is(err, cbb.ErrNoEntry):
-		return notFound("%v; only run-time entries can be removed here, those of files, URLs and the configuration are removed there", err)
+		return notFound("%v; only run-time entries can be removed here, those of files, URLs and the configuration "+
+			"are removed there", err)
 	case errors.Is(err, cbb.ErrBadEntry):
 		return badField("entry", "%v; write an address, a network such as 203.0.113.0/24, a range, or kind:id", err)
 	case errors.Is(err, cbb.ErrTooWide):
 		return badField("entry", "%v", err)
 	case errors.Is(err, cbb.ErrFull):
-		return &problem{status: statusFull, Code: "full", Message: err.Error() + "; raise the bound in the configuration or remove something"}
+		return &problem{status: statusFull, Code: "full", Message: err.Error() +
+			"; raise the bound in the configuration or remove something"}
 	}
 	return &problem{
 		status: statusUnavailable, Code: "store_failed",
-		Message: "nothing has changed, since the store failed; try again when /healthz says that it works: " + err.Error(),
+		Message: "nothing has changed, since the store failed; try again when /healthz says that it works: " +
+			err.Error(),
 	}
 }

@@ -20,8 +20,8 @@ type journalPage struct {
 	Gateways []GatewayState `json:"gateways,omitempty"`
 }
 
-// mergeJournal puts pages in the order of time. It goes no further back than the page that ends first: what lies before is on the
-// next one.
+// mergeJournal puts pages in the order of time. It goes no further back than the page that ends first: what lies before
+// is on the next one.
 func mergeJournal(c *call, g *gathered) (any, error) {
 	limit, err := numberArg(string(c.QueryArgs().Peek("limit")), shownJournal, maxJournal)
 	if err != nil {
@@ -77,7 +77,8 @@ func mergeDecision(_ *call, g *gathered) (any, error) {
 	return json.RawMessage(g.bodies[i]), nil // everywhere calls this where there is one
 }
 
-// mergeTop adds up what each counted. A name that is in no list of the longest ones is left out, as it is of one gateway.
+// mergeTop adds up what each counted. A name that is in no list of the longest ones is left out, as it is of one
+// gateway.
 func mergeTop(c *call, g *gathered) (any, error) {
 	limit, err := numberArg(string(c.QueryArgs().Peek("limit")), shownRecent, maxPage)
 	if err != nil {
@@ -122,10 +123,11 @@ func mostOf(all []journal.Count, limit int) []journal.Count {
 
 // figuresBody is what was counted in steps of time.
 type figuresBody struct {
-	By       string            `json:"by"`
-	Items    []journal.Figures `json:"items"`
-	Stopped  journal.Stopped   `json:"stopped,omitempty"` // who or what occurred most among what was not simply human, if it is asked for
-	Gateways []GatewayState    `json:"gateways,omitempty"`
+	By    string            `json:"by"`
+	Items []journal.Figures `json:"items"`
+	// who or what occurred most among what was not simply human, if it is asked for
+	Stopped  journal.Stopped `json:"stopped,omitempty"`
+	Gateways []GatewayState  `json:"gateways,omitempty"`
 }
 
 func mergeFigures(_ *call, g *gathered) (any, error) {
@@ -165,7 +167,8 @@ type subjectBody struct {
 	Gateways  []GatewayState  `json:"gateways,omitempty"`
 }
 
-// mergeSubject takes the session of the gateway that saw the subject last; bans and passes are in the store that all share.
+// mergeSubject takes the session of the gateway that saw the subject last; bans and passes are in the store that all
+// share.
 func mergeSubject(_ *call, g *gathered) (any, error) {
 	var is subjectBody
 	var last time.Time
@@ -177,7 +180,8 @@ func mergeSubject(_ *call, g *gathered) (any, error) {
 		var seen struct {
 			Last time.Time `json:"last"`
 		}
-		if len(r.v.Session) > 0 && json.Unmarshal(r.v.Session, &seen) == nil && (is.Session == nil || seen.Last.After(last)) {
+		if len(r.v.Session) > 0 && json.Unmarshal(r.v.Session, &seen) == nil &&
+			(is.Session == nil || seen.Last.After(last)) {
 			is.Session, is.Gateway, last = r.v.Session, r.from, seen.Last
 		}
 	}

@@ -26,7 +26,8 @@ func mergeStatus(_ *call, g *gathered) (any, error) {
 	return is, nil
 }
 
-// told returns the states of the gateways, where those that had no answer say so: a version before this one does not tell it.
+// told returns the states of the gateways, where those that had no answer say so: a version before this one does not
+// tell it.
 func (g *gathered) told() []GatewayState {
 	for i := range g.states {
 		if g.bodies[i] == nil && g.states[i].Error == "" {
@@ -43,7 +44,8 @@ type alarmsBody struct {
 	Gateways []GatewayState    `json:"gateways,omitempty"`
 }
 
-// Alarm is an alarm, and of several gateways who raise it. What is the same is said by the one that has known it longest.
+// Alarm is an alarm, and of several gateways who raise it. What is the same is said by the one that has known it
+// longest.
 type Alarm struct {
 	alarm.Alarm
 	Gateways []AlarmOf `json:"gateways,omitempty"`

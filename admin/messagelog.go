@@ -57,7 +57,8 @@ func messageProblem(err error) error {
 		return err
 	}
 	fields := map[int]string{
-		message.CodeAuthorisation: "partner", message.CodeDomain: "domain", message.CodeLog: "log", message.CodeModel: "model",
+		message.CodeAuthorisation: "partner", message.CodeDomain: "domain", message.CodeLog: "log",
+		message.CodeModel:     "model",
 		message.CodeAttribute: "attribute",
 	}
 	if f.Code == message.CodeProperty {
@@ -132,7 +133,8 @@ func (s *messageCalls) markMessage(c *call) (any, error) {
 	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
 	}
-	system, d, k, err := s.marking(c, in.Partner, in.Domain, in.Marker, message.Marking{Log: in.Log, Model: in.Model, Attribute: in.Attribute})
+	system, d, k, err := s.marking(c, in.Partner, in.Domain, in.Marker,
+		message.Marking{Log: in.Log, Model: in.Model, Attribute: in.Attribute})
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +149,9 @@ func (s *messageCalls) markMessage(c *call) (any, error) {
 }
 
 // marking reads what is marked, and how.
-func (s *messageCalls) marking(c *call, partner, domain, marker string, k message.Marking) (Messages, *message.Domain, message.Marking, error) {
+func (s *messageCalls) marking(c *call, partner, domain, marker string, k message.Marking) (Messages, *message.Domain,
+	message.Marking, error,
+) {
 	if marker != "good" && marker != "bad" {
 		return nil, nil, k, badField("marker", "must be good or bad")
 	}
@@ -164,7 +168,8 @@ func (s *messageCalls) marking(c *call, partner, domain, marker string, k messag
 func (s *messageCalls) unmarkMessage(c *call) (any, error) {
 	text := func(name string) string { return string(c.QueryArgs().Peek(name)) }
 	marker := text("marker")
-	system, d, k, err := s.marking(c, text("partner"), text("domain"), marker, message.Marking{Log: text("log"), Model: text("model"), Attribute: text("attribute")})
+	system, d, k, err := s.marking(c, text("partner"), text("domain"), marker,
+		message.Marking{Log: text("log"), Model: text("model"), Attribute: text("attribute")})
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,8 @@ import (
 
 // Messages is the message firewall with its API: what *message.System and *rpc.Server can.
 type Messages interface {
-	Serve(ctx context.Context, codec rpc.Codec, body []byte, auth rpc.Auth) (status int, contentType string, answer []byte)
+	Serve(ctx context.Context, codec rpc.Codec, body []byte, auth rpc.Auth) (status int, contentType string,
+		answer []byte)
 	Akismet(ctx context.Context, call, host string, form url.Values) rpc.AkismetAnswer
 	Usage() []message.Usage
 	Partners() []string
@@ -68,8 +69,9 @@ func (s *Server) openMessages(ctx *fasthttp.RequestCtx) (Messages, error) {
 }
 
 // messages answers a request of the message firewall. It asks for no token: partners show who they are in the request,
-// and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type must be that of the protocol:
-// a request that a web page, or a service on this machine, can be made to send without being asked has another one.
+// and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type must be that of the
+// protocol: a request that a web page, or a service on this machine, can be made to send without being asked has
+// another one.
 func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
 	system, err := s.openMessages(ctx)
 	switch {

@@ -16,10 +16,12 @@ type OIDCConfig struct {
 	ClientID string `mapstructure:"client_id"`
 	// SecretFile holds the client's secret; empty: a public client, which has PKCE alone.
 	SecretFile string `mapstructure:"client_secret_file"`
-	// URL is the console's, as browsers see it, without a path: the provider must allow URL + /console/oidc to be come back to.
+	// URL is the console's, as browsers see it, without a path: the provider must allow URL + /console/oidc to be come
+	// back to.
 	URL    string   `mapstructure:"url"`
 	Scopes []string `mapstructure:"scopes"` // beside openid
-	// NameClaim names the person, as the journal says it; RoleClaim has what Roles maps. Dots lead into claims of claims.
+	// NameClaim names the person, as the journal says it; RoleClaim has what Roles maps. Dots lead into claims of
+	// claims.
 	NameClaim string    `mapstructure:"name_claim"`
 	RoleClaim string    `mapstructure:"role_claim"`
 	Roles     OIDCRoles `mapstructure:"roles"`
@@ -40,10 +42,12 @@ func (c *OIDCConfig) validate() error {
 	bad := func(key, format string, args ...any) {
 		errs = append(errs, fmt.Errorf("oidc.%s: %s", key, fmt.Sprintf(format, args...)))
 	}
-	if u, err := url.Parse(c.Issuer); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+	if u, err := url.Parse(c.Issuer); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
 		bad("issuer", "%q is not a URL such as https://id.example", c.Issuer)
 	}
-	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
 		bad("url", "%q is not the console's URL without a path, such as https://gate.example", c.URL)
 	}
 	if c.ClientID == "" {
@@ -56,7 +60,8 @@ func (c *OIDCConfig) validate() error {
 		bad("role_claim", "it is missing, such as groups")
 	}
 	if len(c.Roles.Viewer)+len(c.Roles.Operator)+len(c.Roles.Admin) == 0 {
-		bad("roles", "nobody has a role; say which values of %s make an admin, such as roles: {admin: [ops]}", c.RoleClaim)
+		bad("roles", "nobody has a role; say which values of %s make an admin, such as roles: {admin: [ops]}",
+			c.RoleClaim)
 	}
 	return errors.Join(errs...)
 }
@@ -75,8 +80,9 @@ const (
 	claimVerified = "email_verified"
 )
 
-// CallerOf returns who a provider says that somebody is; false: they have no role here. An address that the provider says is not
-// verified gives neither a name nor a role: anybody may have written it there. Providers that say nothing of it are believed.
+// CallerOf returns who a provider says that somebody is; false: they have no role here. An address that the provider
+// says is not verified gives neither a name nor a role: anybody may have written it there. Providers that say nothing
+// of it are believed.
 func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 	if v := claims[claimVerified]; v == false || v == "false" { // some say it in a text
 		claims = maps.Clone(claims)
@@ -104,7 +110,8 @@ func (c *OIDCConfig) WhyNoRole(claims map[string]any) string {
 	v := claimOf(claims, c.RoleClaim)
 	if v == nil {
 		names := slices.Sorted(maps.Keys(claims))
-		return fmt.Sprintf("the provider says nothing of %s, only of %.500s: is it to be asked for in admin.oidc.scopes?", c.RoleClaim, strings.Join(names, ", "))
+		return fmt.Sprintf("the provider says nothing of %s, only of %.500s: is it to be asked for in "+
+			"admin.oidc.scopes?", c.RoleClaim, strings.Join(names, ", "))
 	}
 	if values := textsOf(v); len(values) > 0 {
 		return fmt.Sprintf("%s is %.500s", c.RoleClaim, strings.Join(values, ", "))

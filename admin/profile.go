@@ -28,7 +28,8 @@ func (s *Server) profile(ctx *fasthttp.RequestCtx, name string) error {
 		ctx.SetBodyString(profileIndex())
 		return nil
 	case "profile":
-		return s.record(ctx, 30*time.Second, func(w *bytes.Buffer) error { return pprof.StartCPUProfile(w) }, pprof.StopCPUProfile)
+		return s.record(ctx, 30*time.Second, func(w *bytes.Buffer) error { return pprof.StartCPUProfile(w) },
+			pprof.StopCPUProfile)
 	case "trace":
 		return s.record(ctx, time.Second, func(w *bytes.Buffer) error { return trace.Start(w) }, trace.Stop)
 	}
@@ -51,7 +52,9 @@ func (s *Server) profile(ctx *fasthttp.RequestCtx, name string) error {
 }
 
 // record runs what start begins for ?seconds=N, or until the server shuts down.
-func (s *Server) record(ctx *fasthttp.RequestCtx, usual time.Duration, start func(*bytes.Buffer) error, stop func()) error {
+func (s *Server) record(ctx *fasthttp.RequestCtx, usual time.Duration, start func(*bytes.Buffer) error,
+	stop func(),
+) error {
 	d := usual
 	if q := ctx.QueryArgs().Peek("seconds"); q != nil {
 		sec, err := strconv.ParseFloat(string(q), 64)
@@ -60,7 +63,10 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, usual time.Duration, start fun
 		}
 		d = time.Duration(sec * float64(time.Second))
 	}
-	busy := &problem{status: fasthttp.StatusConflict, Code: "busy", Message: "another profile is being taken; try again when it is done"}
+	busy := &problem{
+		status: fasthttp.StatusConflict, Code: "busy",
+		Message: "another profile is being taken; try again when it is done",
+	}
 	select {
 	case s.profiles <- struct{}{}:
 		defer func() { <-s.profiles }()

@@ -13,11 +13,11 @@ import (
 
 // Pushes keeps the configuration that gateways take from the store.
 type Pushes interface {
-	// Push checks a bundle, keeps it as a version and puts it in force. What can't be used is a *RefusedConfig, and changes
-	// nothing.
+	// Push checks a bundle, keeps it as a version and puts it in force. What can't be used is a *RefusedConfig, and
+	// changes nothing.
 	Push(ctx context.Context, b *pushed.Bundle, v pushed.Version) (pushed.Version, error)
-	// Rollback puts a version in force that is kept, nil: the one before; and returns its number, 0 for the gateways' own
-	// files.
+	// Rollback puts a version in force that is kept, nil: the one before; and returns its number, 0 for the gateways'
+	// own files.
 	Rollback(ctx context.Context, to *uint64) (uint64, error)
 	Pushed(ctx context.Context) (PushState, error)
 }
@@ -47,7 +47,8 @@ func (s *gatewayCalls) pushState(c *call) (any, error) {
 	if err != nil {
 		return nil, pushFailed(err)
 	}
-	state.Versions, state.Gateways = append([]pushed.Version{}, state.Versions...), append([]pushed.Node{}, state.Gateways...)
+	state.Versions, state.Gateways = append([]pushed.Version{}, state.Versions...),
+		append([]pushed.Node{}, state.Gateways...)
 	return state, nil
 }
 
@@ -100,5 +101,8 @@ func (s *gatewayCalls) rollback(c *call) (any, error) {
 }
 
 func pushFailed(err error) error {
-	return &problem{status: statusUnavailable, Code: "store_failed", Message: "the store failed, and what is in force is not certain (see GET /api/push): " + err.Error()}
+	return &problem{
+		status: statusUnavailable, Code: "store_failed",
+		Message: "the store failed, and what is in force is not certain (see GET /api/push): " + err.Error(),
+	}
 }

@@ -47,13 +47,15 @@ func queueProblem(err error) error {
 func queueFilter(c *call) (f queue.Filter, err error) {
 	args := c.QueryArgs()
 	f = queue.Filter{
-		State: queue.State(args.Peek("state")), Service: string(args.Peek("service")), Sender: string(args.Peek("sender")),
+		State: queue.State(args.Peek("state")), Service: string(args.Peek("service")),
+		Sender: string(args.Peek("sender")),
 	}
 	switch f.State {
 	case "", queue.Waiting, queue.Approved, queue.Failed, queue.Delivered, queue.Refused:
 		return f, nil
 	}
-	return f, badField("state", "%q is none of waiting, approved, failed, delivered and refused", clipped(string(f.State)))
+	return f, badField("state", "%q is none of waiting, approved, failed, delivered and refused",
+		clipped(string(f.State)))
 }
 
 // listQueue shows the messages of the queue, the oldest first.
@@ -110,8 +112,11 @@ func (s *queueCalls) refuseQueued(c *call) (any, error) {
 	return s.decideQueued(c, Queue.Refuse, "bad", "refused over the api")
 }
 
-// decideQueued ends the wait of a message; with "teach" a model learns the decision first, since the text is erased then.
-func (s *queueCalls) decideQueued(c *call, decide func(Queue, context.Context, string) (*queue.Item, error), marker, words string) (any, error) {
+// decideQueued ends the wait of a message; with "teach" a model learns the decision first, since the text is erased
+// then.
+func (s *queueCalls) decideQueued(c *call, decide func(Queue, context.Context, string) (*queue.Item, error), marker,
+	words string,
+) (any, error) {
 	var in struct {
 		Teach     bool   `json:"teach"`
 		Model     string `json:"model"`
@@ -169,7 +174,8 @@ func (s *queueCalls) teach(c *call, q Queue, model, attribute, marker string) er
 	}
 	text, ok := it.Message[attribute].(string)
 	if !ok || text == "" {
-		return badField("attribute", "the message has no text %q (any more: what is decided on is erased)", clipped(attribute))
+		return badField("attribute", "the message has no text %q (any more: what is decided on is erased)",
+			clipped(attribute))
 	}
 	system, d, err := s.messageDomain(it.Partner, it.Domain)
 	if err != nil {

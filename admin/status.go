@@ -43,7 +43,10 @@ type statusOf struct {
 type gatewayCalls struct{ *api }
 
 func (s *gatewayCalls) status(*call) (any, error) {
-	a := statusOf{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{}}
+	a := statusOf{
+		Version: s.deps.Version, Started: s.deps.Started.UTC(),
+		Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{},
+	}
 	a.Checks, a.Ready = s.checks()
 	if s.deps.Gateway != nil {
 		a.Services = append(a.Services, s.deps.Gateway.Services()...)
@@ -66,7 +69,8 @@ func (s *gatewayCalls) reload(c *call) (any, error) {
 	if err != nil {
 		return nil, &problem{
 			status: fasthttp.StatusUnprocessableEntity, Code: "config_invalid", Errors: flatten(err),
-			Message: "the configuration was not applied and the old one goes on; mend what errors lists and reload again",
+			Message: "the configuration was not applied and the old one goes on; mend what errors lists and reload " +
+				"again",
 		}
 	}
 	return struct {
@@ -93,11 +97,14 @@ func (s *subjectCalls) revoke(c *call) (any, error) {
 	case in.Campaign != "" && in.Pass == "" && in.Before == "":
 		return s.revokeCampaign(c, in.Campaign)
 	case (in.Pass == "") == (in.Before == "") || in.Campaign != "":
-		return nil, badField("pass", `give one of {"pass":"<hex id>"}, {"before":"2026-01-02T15:04:05Z"} and {"campaign":"198.51.100.0/24"}`)
+		return nil,
+			badField("pass",
+				`give one of {"pass":"<hex id>"}, {"before":"2026-01-02T15:04:05Z"} and {"campaign":"198.51.100.0/24"}`)
 	case in.Pass != "":
 		in.Pass = strings.TrimPrefix(in.Pass, "spravka:") // as decisions and logs print it
 		var id [16]byte
-		if n, err := hex.Decode(id[:], []byte(in.Pass[:min(len(in.Pass), 32)])); err != nil || n != 16 || len(in.Pass) != 32 {
+		if n, err := hex.Decode(id[:], []byte(in.Pass[:min(len(in.Pass), 32)])); err != nil || n != 16 ||
+			len(in.Pass) != 32 {
 			return nil, badField("pass", "the ID of a pass is 32 hex digits, as the logs and subjects print it")
 		}
 		if err := s.deps.Passes.RevokePass(c.work, id, longestPass); err != nil {
@@ -111,7 +118,8 @@ func (s *subjectCalls) revoke(c *call) (any, error) {
 		return nil, badField("before", "%q is no time of RFC 3339 such as 2026-01-02T15:04:05Z", in.Before)
 	}
 	if t.After(s.now()) {
-		return nil, badField("before", "%s lies in the future: passes that are earned until then would be worthless when they are made", in.Before)
+		return nil, badField("before", "%s lies in the future: passes that are earned until then would be worthless "+
+			"when they are made", in.Before)
 	}
 	if err := s.deps.Passes.RevokePassesBornBefore(c.work, t); err != nil {
 		return nil, changed(err, "the revocation")
@@ -123,7 +131,8 @@ func (s *subjectCalls) revoke(c *call) (any, error) {
 func (s *subjectCalls) decision(c *call) (any, error) {
 	id, ok := request.ParseID(c.arg)
 	if !ok {
-		return nil, badField("request-id", "%q is not a request id: it has 26 letters and digits, as the header X-Request-Id shows them", c.arg)
+		return nil, badField("request-id", "%q is not a request id: it has 26 letters and digits, as the header "+
+			"X-Request-Id shows them", c.arg)
 	}
 	d, ok := s.deps.Decisions.Get(id)
 	if ok {
@@ -139,7 +148,8 @@ func (s *subjectCalls) decision(c *call) (any, error) {
 		}
 	}
 	if !ok {
-		return nil, notFound("no decision with request id %s is remembered here: it is too long ago, or of another node; the log may have it", id)
+		return nil, notFound("no decision with request id %s is remembered here: it is too long ago, or of another "+
+			"node; the log may have it", id)
 	}
 	return d, nil
 }

@@ -37,7 +37,8 @@ func loadToken(path string) (string, error) {
 		return "", fmt.Errorf("admin token: %w", err)
 	}
 	if st.Mode().Perm()&0o007 != 0 {
-		return "", fmt.Errorf("admin token: %s has mode %04o, everybody on this machine may use it: chmod 600 it", path, st.Mode().Perm())
+		return "", fmt.Errorf("admin token: %s has mode %04o, everybody on this machine may use it: chmod 600 it", path,
+			st.Mode().Perm())
 	}
 	if st.Size() > maxTokenFile {
 		return "", fmt.Errorf("admin token: %s has %d bytes, that is not a token", path, st.Size())
@@ -48,7 +49,8 @@ func loadToken(path string) (string, error) {
 	}
 	tok := strings.TrimSpace(string(b))
 	if len(tok) < minTokenLen || strings.ContainsFunc(tok, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return "", fmt.Errorf("admin token: %s holds no token of at least %d printable characters; delete it to get a new one", path, minTokenLen)
+		return "", fmt.Errorf("admin token: %s holds no token of at least %d printable characters; delete it to get "+
+			"a new one", path, minTokenLen)
 	}
 	return tok, nil
 }

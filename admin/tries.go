@@ -13,8 +13,8 @@ const (
 	triesWait = time.Second
 )
 
-// Tries counts wrong tokens by address. A right one is never refused, so this slows guesses down and keeps the log short.
-// The zero value is ready for use. It is safe for concurrent use, and bounded by triesAll.
+// Tries counts wrong tokens by address. A right one is never refused, so this slows guesses down and keeps the log
+// short. The zero value is ready for use. It is safe for concurrent use, and bounded by triesAll.
 type Tries struct {
 	mu    sync.Mutex
 	wrong map[string]int

@@ -23,7 +23,8 @@ type watched struct {
 
 func alarmsCommand() *cobra.Command {
 	var o operator
-	cmd := o.command("alarms", "What somebody should look at, and who is told of it", "  antirobot alarms\n  antirobot alarms test", cobra.NoArgs,
+	cmd := o.command("alarms", "What somebody should look at, and who is told of it",
+		"  antirobot alarms\n  antirobot alarms test", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			var is watched
 			printed, err := o.call(cmd, http.MethodGet, "/api/alarms"+everywhere, nil, &is)
@@ -42,7 +43,8 @@ func alarmsCommand() *cobra.Command {
 			return nil
 		})
 	var test operator
-	cmd.AddCommand(test.command("test", "Tell every webhook that this is a test, and print what each answered", "  antirobot alarms test", cobra.NoArgs,
+	cmd.AddCommand(test.command("test", "Tell every webhook that this is a test, and print what each answered",
+		"  antirobot alarms test", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			var is watched
 			printed, err := test.call(cmd, http.MethodPost, "/api/alarms/test", nil, &is)
@@ -60,7 +62,8 @@ func alarmsCommand() *cobra.Command {
 				}
 			}
 			if failed > 0 {
-				return errors.New(words.Sprintf(words.English, "%d of %d {webhook|webhooks} failed", failed, len(is.Webhooks)))
+				return errors.New(words.Sprintf(words.English, "%d of %d {webhook|webhooks} failed", failed,
+					len(is.Webhooks)))
 			}
 			return nil
 		}))
@@ -80,7 +83,8 @@ func printAlarms(w io.Writer, colours bool, all []admin.Alarm) {
 		if len(on) > 0 {
 			who = ", on " + strings.Join(on, ", ")
 		}
-		fmt.Fprintf(w, "alarm    %s%s, since %s\n         do: %s\n", paint(colours, red, a.Text), who, inUTC(a.Since), a.Action)
+		fmt.Fprintf(w, "alarm    %s%s, since %s\n         do: %s\n", paint(colours, red, a.Text), who, inUTC(a.Since),
+			a.Action)
 	}
 }
 

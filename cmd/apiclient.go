@@ -31,8 +31,10 @@ type apiClient struct {
 func (c *apiClient) register(cmd *cobra.Command) {
 	cmd.PersistentPreRun = func(cmd *cobra.Command, _ []string) { cmd.SetOut(terminal.Writer(cmd.OutOrStdout())) }
 	p := cmd.PersistentFlags()
-	p.StringVar(&c.admin, "admin", fromEnvironment("admin.listen", config.Default().Admin.Listen), "`ADDR` of the private listener, or its URL")
-	p.StringVar(&c.dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir), "the data `DIR` of the gateway, where its token is")
+	p.StringVar(&c.admin, "admin", fromEnvironment("admin.listen", config.Default().Admin.Listen),
+		"`ADDR` of the private listener, or its URL")
+	p.StringVar(&c.dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir),
+		"the data `DIR` of the gateway, where its token is")
 	p.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token (default: admin.token in the data directory)")
 }
 
@@ -70,9 +72,9 @@ func (c *apiClient) locate(cmd *cobra.Command) {
 	}
 }
 
-// gatewayHere returns the configuration of the gateway on this machine, as far as commands must know it to ask it: from where serve
-// takes it, or that of the demo where it was started last. A configuration that can't be read is no reason to fail: the gateway
-// that runs may still have the one before it, or the defaults.
+// gatewayHere returns the configuration of the gateway on this machine, as far as commands must know it to ask it: from
+// where serve takes it, or that of the demo where it was started last. A configuration that can't be read is no reason
+// to fail: the gateway that runs may still have the one before it, or the defaults.
 func gatewayHere(s *config.Sources) *config.Config {
 	if cfg, err := s.Read(); err == nil {
 		return cfg
@@ -86,8 +88,8 @@ func gatewayHere(s *config.Sources) *config.Config {
 	return &cfg
 }
 
-// started returns when a gateway took a data directory last; the zero time if none did. Here only one of two runs: they have the same
-// private port.
+// started returns when a gateway took a data directory last; the zero time if none did. Here only one of two runs: they
+// have the same private port.
 func started(dataDir string) time.Time {
 	info, err := os.Stat(filepath.Join(dataDir, "store", "HOLDER"))
 	if err != nil {
@@ -134,7 +136,8 @@ func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) (a
 
 func unasked(base string, err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("ask the gateway: nothing answers at %s: is it running, and is that its admin.listen? --admin names another address", base)
+		return fmt.Errorf("ask the gateway: nothing answers at %s: is it running, and is that its admin.listen? "+
+			"--admin names another address", base)
 	}
 	return fmt.Errorf("ask the gateway: %w", err)
 }
@@ -183,10 +186,12 @@ func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte,
 		}
 		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
 			message := e.Error.Message
-			if e.Error.Field != "" && !strings.HasPrefix(message, e.Error.Field+" ") { // some begin with what they are about
+			// some begin with what they are about
+			if e.Error.Field != "" && !strings.HasPrefix(message, e.Error.Field+" ") {
 				message = e.Error.Field + ": " + message
 			}
-			more := slices.DeleteFunc(e.Error.Errors, func(s string) bool { return strings.Contains(message, s) }) // some are in it
+			// some are in it
+			more := slices.DeleteFunc(e.Error.Errors, func(s string) bool { return strings.Contains(message, s) })
 			err := errors.New(strings.Join(append([]string{"the gateway refuses: " + message}, more...), "\n  "))
 			if e.Error.Code == "invalid_field" { // what was typed can't be understood
 				return &usageError{err}

@@ -68,9 +68,11 @@ Without an argument it prints the present state. SIGUSR1 and SIGUSR2 to the proc
 // attackWords says of a switch that is on until when, and how many are asked: not all at once.
 func attackWords(s *admin.AttackState) string {
 	if s.Easing {
-		return fmt.Sprintf("easing off %s: %.0f %% of the visitors whom the site does not know are still asked", untilWords(s.Until), 100*s.Share)
+		return fmt.Sprintf("easing off %s: %.0f %% of the visitors whom the site does not know are still asked",
+			untilWords(s.Until), 100*s.Share)
 	}
-	text := fmt.Sprintf("under attack %s: %.0f %% of the visitors whom the site does not know are asked", untilWords(s.Until), 100*s.Share)
+	text := fmt.Sprintf("under attack %s: %.0f %% of the visitors whom the site does not know are asked",
+		untilWords(s.Until), 100*s.Share)
 	if s.Share < 1 {
 		text += " now, and more and more until all of them are"
 	}

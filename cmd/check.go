@@ -40,7 +40,8 @@ Warnings do not fail the check: they point out what is allowed but deserves a se
 				return err
 			}
 			if checkUpstreams(cmd.Flags(), sources) != nil && sources.File == "" {
-				return misused("which file? antirobot check-config FILE; there is none at %s", strings.Join(config.SearchPath, " or "))
+				return misused("which file? antirobot check-config FILE; there is none at %s",
+					strings.Join(config.SearchPath, " or "))
 			}
 			return checkConfig(cmd, sources)
 		},

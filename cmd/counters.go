@@ -118,6 +118,7 @@ func countersAddCommand(api *apiClient) *cobra.Command {
 	}
 	f.register(cmd)
 	cmd.Flags().Uint64Var(&n, "n", 1, "`N` to add")
-	cmd.Flags().BoolVar(&durable, "durable", false, "wait until it is on the disk, or with the servers of a shared store")
+	cmd.Flags().BoolVar(&durable, "durable", false, "wait until it is on the disk, or with the servers of a shared "+
+		"store")
 	return cmd
 }

@@ -44,7 +44,8 @@ visit it, so that the console has something to show.`,
 	p.String("admin", demoAdmin, "`ADDR` of the private listener")
 	p.String("data-dir", demoDataDir, "`DIR` for keys and the store")
 	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`")
-	timeVar(p, &traffic, "traffic", time.Minute, "`TIME` for which made-up people and robots visit the site; 0: they don't")
+	timeVar(p, &traffic, "traffic", time.Minute, "`TIME` for which made-up people and robots visit the site; 0: they "+
+		"don't")
 	p.String("log-level", demoLogLevel, "`LEVEL`: debug, info, warn or error")
 	return cmd
 }
@@ -75,7 +76,8 @@ func demoSettings(upstream string, key []byte) map[string]any {
 			"name":     "demo",
 			"upstream": map[string]any{"urls": []any{upstream}},
 			"requests": map[string]any{"xml_paths": []any{"/xmlsearch"}},
-			// Visitors who blocked themselves to try it can still undo that, and everybody gets what the pages consist of.
+			// Visitors who blocked themselves to try it can still undo that, and everybody gets what the pages consist
+			// of.
 			"paths": []any{
 				map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}},
 				map[string]any{"prefix": "/static", "verdict": map[string]any{"mode": "off"}},
@@ -107,12 +109,15 @@ func demoSettings(upstream string, key []byte) map[string]any {
 				"name": demoCookie, "keys": []any{map[string]any{"key": string(key)}},
 			}},
 		}},
-		"message": map[string]any{"partners": []any{map[string]any{"name": "default", "domain": map[string]any{"properties": []any{
-			map[string]any{"name": "storage", "class": message.ClassMemoryStorage},
-			map[string]any{"name": "messageAnalyzer", "class": message.ClassFirewall, "rules": demoRules},
-			map[string]any{"name": "messageLog", "class": message.ClassLog, "time_chunk": "10m", "num_chunks": 144},
-			map[string]any{"name": "model", "class": message.ClassModel},
-		}}}}},
+		"message": map[string]any{"partners": []any{map[string]any{
+			"name": "default",
+			"domain": map[string]any{"properties": []any{
+				map[string]any{"name": "storage", "class": message.ClassMemoryStorage},
+				map[string]any{"name": "messageAnalyzer", "class": message.ClassFirewall, "rules": demoRules},
+				map[string]any{"name": "messageLog", "class": message.ClassLog, "time_chunk": "10m", "num_chunks": 144},
+				map[string]any{"name": "model", "class": message.ClassModel},
+			}},
+		}}},
 	}
 }
 
@@ -220,7 +225,8 @@ func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length tim
 		log := a.Logger("demo")
 		log.Warn().Err(err).Msg("the made-up traffic ended early")
 	default:
-		fmt.Fprint(out, words.Sprintf(words.English, "  The made-up traffic is over: %d {request|requests}, %d of them stopped. The console says which, and why.\n\n",
+		fmt.Fprint(out, words.Sprintf(words.English, "  The made-up traffic is over: %d {request|requests}, %d of "+
+			"them stopped. The console says which, and why.\n\n",
 			sent.requests.Load(), sent.stopped.Load()))
 	}
 }
@@ -252,6 +258,7 @@ func printDemo(out io.Writer, a *gateway.Server, traffic time.Duration) {
 		if traffic == time.Minute {
 			length = "a minute"
 		}
-		fmt.Fprintf(out, "  For %s made-up people and robots visit the site (--traffic 0: nobody does), so that the console has something to show.\n\n", length)
+		fmt.Fprintf(out, "  For %s made-up people and robots visit the site (--traffic 0: nobody does), so that the "+
+			"console has something to show.\n\n", length)
 	}
 }

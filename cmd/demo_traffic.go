@@ -21,8 +21,8 @@ import (
 	"antirobot/verdict"
 )
 
-// demoCrowds are who visits the demo's site by itself, at the pace of real time: people of package traffic, many enough for
-// some to come within a minute, and a few robots.
+// demoCrowds are who visits the demo's site by itself, at the pace of real time: people of package traffic, many enough
+// for some to come within a minute, and a few robots.
 func demoCrowds(host string, at time.Time, length time.Duration) []traffic.Config {
 	people := traffic.DefaultConfig()
 	people.Begin, people.Length, people.WarmUp, people.Host = at, length, 0, host
@@ -32,8 +32,8 @@ func demoCrowds(host string, at time.Time, length time.Duration) []traffic.Confi
 	return []traffic.Config{people, robots}
 }
 
-// crowd plays made-up traffic through a real gateway: each request when its time comes, one after the other. The gateway must
-// trust this machine as a proxy: addresses are made up, too, and stand in X-Forwarded-For.
+// crowd plays made-up traffic through a real gateway: each request when its time comes, one after the other. The
+// gateway must trust this machine as a proxy: addresses are made up, too, and stand in X-Forwarded-For.
 type crowd struct {
 	addr string
 	conn net.Conn
@@ -85,9 +85,16 @@ func playTraffic(ctx context.Context, addr string, length time.Duration) (*playe
 	errs := make([]error, len(crowds))
 	for i, cfg := range crowds {
 		run.Go(func() {
-			c := &crowd{addr: addr, ctx: ctx, sent: &sent, which: byte(i), nets: map[netip.Prefix]uint16{}} //nolint:gosec // two
+			c := &crowd{
+				addr: addr, ctx: ctx, sent: &sent, which: byte(i),
+				nets: map[netip.Prefix]uint16{},
+			} //nolint:gosec // two
 			defer c.hangUp()
-			errs[i] = traffic.Run(ctx, cfg, c, nil, func(*traffic.Request, *replay.Served) error { return errors.Join(ctx.Err(), c.err) })
+			errs[i] = traffic.Run(ctx, cfg, c, nil, func(*traffic.Request,
+				*replay.Served,
+			) error {
+				return errors.Join(ctx.Err(), c.err)
+			})
 		})
 	}
 	run.Wait()

@@ -84,25 +84,31 @@ func (d *doctor) examine(sources *config.Sources) {
 		cfg, err = here, nil
 	}
 	if err != nil {
-		d.say(bad, "configuration", "mend it; until then nothing else can be looked at", "%s: %s", name, strings.Join(problem.Lines(err), "; "))
+		d.say(bad, "configuration", "mend it; until then nothing else can be looked at", "%s: %s", name,
+			strings.Join(problem.Lines(err), "; "))
 		return
 	}
 	d.cfg = cfg
-	d.api = apiClient{admin: nearAddress(cfg.Admin.Listen), dataDir: cfg.DataDir, tokenFile: cfg.Admin.TokenFile, located: true}
+	d.api = apiClient{
+		admin: nearAddress(cfg.Admin.Listen), dataDir: cfg.DataDir, tokenFile: cfg.Admin.TokenFile,
+		located: true,
+	}
 	if cfg.Admin.TLSCert != "" {
 		d.api.admin = "https://" + d.api.admin
 	}
 	if err := cfg.CheckFiles(); err != nil {
 		d.say(bad, "configuration", "mend what it names", "%s: %s", name, strings.Join(problem.Lines(err), "; "))
 	} else if len(cfg.Resolved) > 0 {
-		d.say(healthy, "configuration", "", "%s, %s", name, words.Sprintf(words.English, "%d {service|services}", len(cfg.Resolved)))
+		d.say(healthy, "configuration", "", "%s, %s", name, words.Sprintf(words.English, "%d {service|services}",
+			len(cfg.Resolved)))
 	}
 	for _, w := range cfg.Warnings() {
 		d.say(look, "configuration", "", "%s", w)
 	}
 	for i := range cfg.Resolved {
 		if mode := cfg.Resolved[i].Verdict.Mode; mode != "enforce" {
-			d.say(look, "mode", "set verdict.mode: enforce when you have seen whom it would stop", "service %s is in mode %s: it stops nobody yet", cfg.Resolved[i].Name, mode)
+			d.say(look, "mode", "set verdict.mode: enforce when you have seen whom it would stop",
+				"service %s is in mode %s: it stops nobody yet", cfg.Resolved[i].Name, mode)
 		}
 	}
 	d.keys()
@@ -171,7 +177,8 @@ func (d *doctor) disk() {
 		need += float64(d.cfg.Journal.MaxBytes) / gib
 	}
 	if free < need {
-		d.say(bad, "disk", "make room, or lower journal.max_bytes", "%s has %.1f GiB left; store and journal may grow to %.1f GiB", dir, free, need)
+		d.say(bad, "disk", "make room, or lower journal.max_bytes",
+			"%s has %.1f GiB left; store and journal may grow to %.1f GiB", dir, free, need)
 		return
 	}
 	d.say(healthy, "disk", "", "%s can be written, %.1f GiB are left", dir, free)

@@ -26,11 +26,14 @@ import (
 func (d *doctor) kernel() {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
-		d.all = append(d.all, filesFor(uint64(files.Max), d.cfg.HTTP.MaxConns)) //nolint:unconvert // signed on FreeBSD; the soft limit is raised to it at start
+		d.all = append(d.all,
+			filesFor(uint64(files.Max),
+				d.cfg.HTTP.MaxConns)) //nolint:unconvert // signed on FreeBSD; the soft limit is raised to it at start
 	}
 	const least = 1024
 	if n, ok := kernelLimit("somaxconn"); ok && n < least {
-		d.say(look, "backlog", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", least), "net.core.somaxconn is %d: a burst of connections is refused by the kernel", n)
+		d.say(look, "backlog", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", least),
+			"net.core.somaxconn is %d: a burst of connections is refused by the kernel", n)
 	}
 	if !slices.ContainsFunc(d.cfg.Listen, func(l config.Listener) bool { return l.HTTP3 }) {
 		return
@@ -48,17 +51,20 @@ const (
 	busyConns     = 4096 // of visitors at once, at a busy site
 )
 
-// filesFor says whether a process that may open so many files can serve the connections that come: each takes two, one to the visitor and
-// one to the service. What the configuration allows is the most that can be needed; what a busy site has is what is asked for.
+// filesFor says whether a process that may open so many files can serve the connections that come: each takes two, one
+// to the visitor and one to the service. What the configuration allows is the most that can be needed; what a busy site
+// has is what is asked for.
 func filesFor(have uint64, maxConns int) finding {
 	need := func(conns uint64) uint64 { return 2*conns + filesOfItsOwn }
 	enough, busy, limit := (max(have, filesOfItsOwn)-filesOfItsOwn)/2, uint64(busyConns), "http.max_conns sets no limit"
 	if most := uint64(max(maxConns, 0)); most > 0 {
 		busy, limit = min(busy, most), fmt.Sprintf("the %d of http.max_conns would need %d", most, need(most))
 	}
-	f := finding{State: healthy, What: "open files", Says: fmt.Sprintf("%d may be open at once, enough for %d connections of visitors; %s", have, enough, limit)}
+	f := finding{State: healthy, What: "open files", Says: fmt.Sprintf("%d may be open at once, enough for %d "+
+		"connections of visitors; %s", have, enough, limit)}
 	if enough < busy {
-		f.State, f.Do = look, fmt.Sprintf("LimitNOFILE=%d in the unit, or ulimit -n: for %d connections, as a busy site has them", need(busy), busy)
+		f.State, f.Do = look, fmt.Sprintf("LimitNOFILE=%d in the unit, or ulimit -n: for %d connections, as a busy "+
+			"site has them", need(busy), busy)
 	}
 	return f
 }
@@ -84,7 +90,8 @@ func (d *doctor) names(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if _, err := net.DefaultResolver.LookupAddr(ctx, aCrawler); err != nil {
-		d.say(look, "DNS", "name a resolver in /etc/resolv.conf; or lists.crawlers.enabled: false, if no search engine is to come",
+		d.say(look, "DNS", "name a resolver in /etc/resolv.conf; or lists.crawlers.enabled: false, if no search "+
+			"engine is to come",
 			"the name of a crawler's address can't be looked up (%v): crawlers will not be recognised", err)
 		return
 	}
@@ -108,12 +115,15 @@ func setUp(s *gateway.StoreServer) finding {
 	switch {
 	case s.Memory > 0 && s.Policy != "noeviction":
 		f.Do = "maxmemory-policy noeviction"
-		f.Says = fmt.Sprintf("%s forgets bans and spent answers when its memory is short (maxmemory-policy %s)", s.Address, s.Policy)
+		f.Says = fmt.Sprintf("%s forgets bans and spent answers when its memory is short (maxmemory-policy %s)",
+			s.Address, s.Policy)
 	case !s.Logs:
 		f.Do = "appendonly yes, if bans and spent answers are to outlive a restart"
-		f.Says = fmt.Sprintf("%s forgets what it was told since its last snapshot when it is started again (appendonly no)", s.Address)
+		f.Says = fmt.Sprintf("%s forgets what it was told since its last snapshot when it is started again "+
+			"(appendonly no)", s.Address)
 	default:
-		f.State, f.Says = healthy, fmt.Sprintf("%s answers, version %s, and keeps what it is told", s.Address, s.Version)
+		f.State, f.Says = healthy, fmt.Sprintf("%s answers, version %s, and keeps what it is told", s.Address,
+			s.Version)
 	}
 	return f
 }
@@ -134,7 +144,8 @@ func (d *doctor) services(ctx context.Context) {
 			}
 			asked[address] = true
 			u, err := url.Parse(address)
-			if err != nil || u.Scheme == "https" { // its certificate is checked by upstream.tls; that the port answers is enough
+			// its certificate is checked by upstream.tls; that the port answers is enough
+			if err != nil || u.Scheme == "https" {
 				d.dial(ctx, s.Name, address)
 				continue
 			}
@@ -145,7 +156,8 @@ func (d *doctor) services(ctx context.Context) {
 			req.Header.Set("User-Agent", "antirobot doctor")
 			res, err := client.Do(req)
 			if err != nil {
-				d.say(bad, "service", "start it, or mend upstream.urls", "%s at %s does not answer: %v", s.Name, address, err)
+				d.say(bad, "service", "start it, or mend upstream.urls", "%s at %s does not answer: %v", s.Name,
+					address, err)
 				continue
 			}
 			res.Body.Close()
@@ -178,7 +190,8 @@ func (d *doctor) dial(ctx context.Context, name, address string) {
 // clock compares the machine's clock with a service's; a difference says that one of them is wrong.
 func (d *doctor) clock(whose string, off time.Duration) {
 	if off.Abs() > time.Minute {
-		d.say(look, "clock", "let a time service keep both right: bans and passes end by it", "this machine and %s differ by %s", whose, off.Round(time.Second))
+		d.say(look, "clock", "let a time service keep both right: bans and passes end by it",
+			"this machine and %s differ by %s", whose, off.Round(time.Second))
 	}
 }
 
@@ -218,11 +231,12 @@ func (d *doctor) gateway(ctx context.Context) {
 	d.arrivals()
 }
 
-// enoughSent is how many visitors must have been sent to the captcha page before it says something that none came there.
+// enoughSent is how many visitors must have been sent to the captcha page before it says something that none came
+// there.
 const enoughSent = 50
 
-// arrivals looks whether visitors come where they are sent: not if a proxy before the gateway takes a prefix off their paths, or
-// changes Host, and does not say so.
+// arrivals looks whether visitors come where they are sent: not if a proxy before the gateway takes a prefix off their
+// paths, or changes Host, and does not say so.
 func (d *doctor) arrivals() {
 	text, err := d.api.get(d.cmd, "/metrics")
 	if err != nil {
@@ -244,8 +258,10 @@ func (d *doctor) arrivals() {
 		return
 	}
 	if sent >= enoughSent {
-		d.say(look, "captcha page", "let it send X-Forwarded-Prefix and X-Forwarded-Host, and name it in identity.trusted_proxies; or let it pass Host and paths as they are",
-			"none of %.0f visitors who were sent to it came there: does a proxy before the gateway take a prefix off, or change Host? Robots alone come to none either", sent)
+		d.say(look, "captcha page", "let it send X-Forwarded-Prefix and X-Forwarded-Host, and name it in "+
+			"identity.trusted_proxies; or let it pass Host and paths as they are",
+			"none of %.0f visitors who were sent to it came there: does a proxy before the gateway take a prefix "+
+				"off, or change Host? Robots alone come to none either", sent)
 	}
 }
 
@@ -272,7 +288,10 @@ const (
 // visitors looks whether a balancer hides them.
 func (d *doctor) visitors() {
 	var top struct{ Items []journal.Count }
-	answer, err := d.api.get(d.cmd, "/api/journal/top?"+url.Values{"by": {"ip"}, "q": {"kind:request since:1d"}, "limit": {"50"}}.Encode())
+	answer, err := d.api.get(d.cmd, "/api/journal/top?"+url.Values{
+		"by": {"ip"}, "q": {"kind:request since:1d"},
+		"limit": {"50"},
+	}.Encode())
 	if err != nil || readAnswer(answer, &top) != nil || len(top.Items) == 0 {
 		return
 	}
@@ -288,7 +307,8 @@ func (d *doctor) visitors() {
 		d.say(healthy, "visitors", "", "they have addresses of their own")
 		return
 	}
-	d.say(bad, "visitors", "name the balancer in identity.trusted_proxies, so that its X-Forwarded-For is read"+d.trusted(first.Name),
+	d.say(bad, "visitors",
+		"name the balancer in identity.trusted_proxies, so that its X-Forwarded-For is read"+d.trusted(first.Name),
 		"all your visitors have one address, %s: is a balancer before you?", first.Name)
 }
 

@@ -23,9 +23,11 @@ func (d *doctor) signIn(ctx context.Context) {
 	switch {
 	case err != nil:
 		says, _, _ := strings.Cut(err.Error(), "\n") // a page may be quoted
-		d.say(bad, what, "mend admin.oidc.issuer, or the provider; tokens work meanwhile", "nobody can sign in at the provider: %s", says)
+		d.say(bad, what, "mend admin.oidc.issuer, or the provider; tokens work meanwhile",
+			"nobody can sign in at the provider: %s", says)
 	case name != c.Issuer:
-		d.say(bad, what, fmt.Sprintf("write admin.oidc.issuer: %s", name), "nobody can sign in: the provider at %s calls itself %s", c.Issuer, name)
+		d.say(bad, what, fmt.Sprintf("write admin.oidc.issuer: %s", name),
+			"nobody can sign in: the provider at %s calls itself %s", c.Issuer, name)
 	case slices.Contains(scopes, c.RoleClaim) && !slices.Contains(c.Scopes, c.RoleClaim):
 		d.say(look, what, fmt.Sprintf("add %s to admin.oidc.scopes, if nobody has a role", c.RoleClaim),
 			"the provider may tell %s, which gives roles, only to who asks for the scope of that name", c.RoleClaim)

@@ -112,14 +112,16 @@ func chosenMakes(names []string, set traffic.Set) ([]traffic.Make, error) {
 func (r *economyRun) text(out io.Writer) error {
 	fmt.Fprintf(out, "people %s\n", r.People)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "harvester\tdoes\trequests\tsolved\tpages\tof the unhindered, a day\tbar\tCPU a page\tvisits of people\tasked\tstopped\t")
+	fmt.Fprintln(tw, "harvester\tdoes\trequests\tsolved\tpages\tof the unhindered, a day\tbar\tCPU a page\tvisits of "+
+		"people\tasked\tstopped\t")
 	for i := range r.Harvests {
 		h := &r.Harvests[i]
 		mark := ""
 		if !h.Within() {
 			mark = "over"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%.2f %%\t%.0f %%\t%.4f s\t%d\t%d\t%d\t%s\n", h.Name, h.Does, h.Requests, h.Solved, h.Delivered, 100*h.Share,
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%.2f %%\t%.0f %%\t%.4f s\t%d\t%d\t%d\t%s\n", h.Name, h.Does, h.Requests,
+			h.Solved, h.Delivered, 100*h.Share,
 			100*h.Bar, h.CPU, h.Visits, h.Asked, h.Stopped, mark)
 	}
 	fmt.Fprintln(tw)

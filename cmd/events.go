@@ -109,11 +109,14 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	if f.running {
 		return f.ask(cmd, w, since)
 	}
-	done, err := training.Export(config.TrainingDir(f.api.dataDir), processor.FactorNames(), w, training.ExportOptions{Unlabelled: f.unlabelled, Since: since, Labels: own}, now)
+	done, err := training.Export(config.TrainingDir(f.api.dataDir), processor.FactorNames(), w,
+		training.ExportOptions{Unlabelled: f.unlabelled, Since: since, Labels: own}, now)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), words.Sprintf(words.English, "%d {row|rows}: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own answers",
+	fmt.Fprintln(cmd.ErrOrStderr(), words.Sprintf(words.English,
+		"%d {row|rows}: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own "+
+			"answers",
 		done.Rows, done.Robots, done.People, done.Unlabelled, done.Late))
 	return nil
 }
@@ -135,7 +138,8 @@ func (f *exportFlags) ownLabels() (training.OwnLabels, error) {
 		return nil, nil
 	}
 	if f.running {
-		return nil, misused("--labels needs the training log's secret, which the gateway does not give away: read --data-dir instead of --running, or set the labels with antirobot label")
+		return nil, misused("--labels needs the training log's secret, which the gateway does not give away: read " +
+			"--data-dir instead of --running, or set the labels with antirobot label")
 	}
 	file, err := os.Open(f.labels)
 	if err != nil {

@@ -79,14 +79,16 @@ func byClient(list []*judged, threshold float32) []clientFigures {
 func (r *formulaReport) printClients(w io.Writer) {
 	fmt.Fprintln(w, "\nkind of client\tpeople\tabove\t\trobots\tabove\t")
 	for _, c := range r.Clients {
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%d\t%s\n", c.Client, c.People, c.PeopleBanned, c.PeopleShare(), c.Robots, c.RobotsBanned, c.RobotsShare())
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%d\t%d\t%s\n", c.Client, c.People, c.PeopleBanned, c.PeopleShare(), c.Robots,
+			c.RobotsBanned, c.RobotsShare())
 	}
 }
 
 func (r *formulaReport) printCalibration(w io.Writer) {
 	fmt.Fprintln(w, "\nscores from\tmean\tcount\trobots")
 	for _, b := range r.Total.Calibration {
-		fmt.Fprintf(w, "%.1f\t%.3f\t%d\t%s\n", b.From, b.Score, b.Count, percent(formula.Figure(float64(b.Robots)/float64(b.Count))))
+		fmt.Fprintf(w, "%.1f\t%.3f\t%d\t%s\n", b.From, b.Score, b.Count,
+			percent(formula.Figure(float64(b.Robots)/float64(b.Count))))
 	}
 }
 

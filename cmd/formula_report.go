@@ -16,7 +16,8 @@ var reportPage string
 // writeReport writes the report as one self-contained HTML file.
 func writeReport(name string, r *formulaReport) (err error) {
 	page, err := template.New("report").Funcs(template.FuncMap{
-		"percent": percent, "roc": r.roc, "zoom": r.zoom, "recall": r.recall, "thresholds": r.thresholds, "scores": r.scores,
+		"percent": percent, "roc": r.roc, "zoom": r.zoom, "recall": r.recall, "thresholds": r.thresholds,
+		"scores": r.scores,
 		"width": func(i importance) float32 {
 			if r.Importance[0].Moves <= 0 {
 				return 0
@@ -89,7 +90,8 @@ func (r *formulaReport) curve(label string, most float64) template.HTML {
 		if x > most && i > 0 { // end at the edge
 			before := r.Total.Curve[i-1]
 			if x0 := float64(before.FPR); x0 < most {
-				points = append(points, [2]float64{most, float64(before.Recall) + (y-float64(before.Recall))*(most-x0)/(x-x0)})
+				points = append(points, [2]float64{most, float64(before.Recall) +
+					(y-float64(before.Recall))*(most-x0)/(x-x0)})
 			}
 			break
 		}

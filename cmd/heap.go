@@ -13,9 +13,9 @@ const (
 	startedGOGC = usualGOGC * firstHeap / leastHeap
 )
 
-// growFirst lets the heap grow to firstHeap before garbage is collected, unless GOGC in the environment says otherwise: what a start makes
-// is nearly all kept, and looking through it at every doubling from four megabytes on takes a quarter of a start's time. After the first
-// collection all is as usual. Go's compiler does the same.
+// growFirst lets the heap grow to firstHeap before garbage is collected, unless GOGC in the environment says otherwise:
+// what a start makes is nearly all kept, and looking through it at every doubling from four megabytes on takes a
+// quarter of a start's time. After the first collection all is as usual. Go's compiler does the same.
 func growFirst() {
 	if os.Getenv("GOGC") != "" {
 		return

@@ -45,9 +45,11 @@ only after their own reload.`,
 		},
 	}
 	cmd.PersistentFlags().StringVar(&file, "file", "", "the ring's `FILE` (default: keys.json in the data directory)")
-	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir), "the data `DIR`")
+	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir),
+		"the data `DIR`")
 	cmd.PersistentFlags().StringVar(&shared.store, "store", "", "`URL` of the shared store that holds the ring")
-	cmd.PersistentFlags().StringVar(&shared.secretFile, "secret-file", "", "`FILE` with the secret that the ring is wrapped with")
+	cmd.PersistentFlags().StringVar(&shared.secretFile, "secret-file", "",
+		"`FILE` with the secret that the ring is wrapped with")
 	path := func() string {
 		if file != "" {
 			return file
@@ -96,7 +98,8 @@ func makeKeys(cmd *cobra.Command, path string) error {
 func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 	var keep time.Duration
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Add a key that seals from now on; drop keys that are too old to matter", Args: cobra.NoArgs,
+		Use: "rotate", Short: "Add a key that seals from now on; drop keys that are too old to matter",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if keep < 0 {
 				return misused("--keep: %v is negative", keep)
@@ -115,18 +118,21 @@ func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 			if err := spravka.SaveRing(path(), next); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key seals from now on, %s open; reload the gateway (SIGHUP)\n", path(), words.Sprintf(words.English, "%d {key|keys}", len(next.Keys())))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key seals from now on, %s open; reload the gateway (SIGHUP)\n",
+				path(), words.Sprintf(words.English, "%d {key|keys}", len(next.Keys())))
 			return nil
 		},
 	}
-	timeVar(cmd.Flags(), &keep, "keep", keepKeys, "how long a key stays after it has stopped sealing, a `TIME` such as 31d; less than the lifetime of a pass loses passes")
+	timeVar(cmd.Flags(), &keep, "keep", keepKeys, "how long a key stays after it has stopped sealing, a `TIME` such "+
+		"as 31d; less than the lifetime of a pass loses passes")
 	return cmd
 }
 
 func loadKeys(path string) (*spravka.Ring, error) {
 	ring, err := spravka.LoadRing(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no key ring %s; say where it is (--data-dir, --file), or make one with `antirobot keys make`", path)
+		return nil, fmt.Errorf("there is no key ring %s; say where it is (--data-dir, --file), or make one with "+
+			"`antirobot keys make`", path)
 	}
 	return ring, err
 }

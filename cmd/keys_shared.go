@@ -21,9 +21,11 @@ type sharedKeyFlags struct {
 	store, secretFile string
 }
 
-// with opens the store and gives f the ring with its wrapped form. The server's settings beside the URL are the defaults:
-// user and password stand in the URL.
-func (f *sharedKeyFlags) with(ctx context.Context, do func(kv store.KV, blob []byte, ring *spravka.Ring, secret []byte) error) (err error) {
+// with opens the store and gives f the ring with its wrapped form. The server's settings beside the URL are the
+// defaults: user and password stand in the URL.
+func (f *sharedKeyFlags) with(ctx context.Context, do func(kv store.KV, blob []byte, ring *spravka.Ring,
+	secret []byte) error,
+) (err error) {
 	if f.secretFile == "" {
 		return misused("--store needs --secret-file: the ring in the store is wrapped with that secret")
 	}
@@ -59,7 +61,11 @@ func (f *sharedKeyFlags) with(ctx context.Context, do func(kv store.KV, blob []b
 }
 
 func (f *sharedKeyFlags) list(cmd *cobra.Command) error {
-	return f.with(cmd.Context(), func(_ store.KV, _ []byte, ring *spravka.Ring, _ []byte) error { return listKeys(cmd, ring) })
+	return f.with(cmd.Context(), func(_ store.KV, _ []byte, ring *spravka.Ring,
+		_ []byte,
+	) error {
+		return listKeys(cmd, ring)
+	})
 }
 
 func (f *sharedKeyFlags) rotate(cmd *cobra.Command, keep time.Duration) error {
@@ -79,7 +85,8 @@ func (f *sharedKeyFlags) rotate(cmd *cobra.Command, keep time.Duration) error {
 		if !ok {
 			return errors.New("somebody else changed the ring at the same time: nothing was done; try again")
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "a new key seals from now on, %s open; reload every gateway (SIGHUP)\n", words.Sprintf(words.English, "%d {key|keys}", len(next.Keys())))
+		fmt.Fprintf(cmd.OutOrStdout(), "a new key seals from now on, %s open; reload every gateway (SIGHUP)\n",
+			words.Sprintf(words.English, "%d {key|keys}", len(next.Keys())))
 		return nil
 	})
 }

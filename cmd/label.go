@@ -56,7 +56,8 @@ func (o *operator) noteUnseen(cmd *cobra.Command, subject string) {
 	var is knownSubject
 	answer, err := o.get(cmd, "/api/subjects/"+url.PathEscape(subject)+everywhere)
 	if err == nil && readAnswer(answer, &is) == nil && is.Session == nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s was not seen of late; if it is written wrong, antirobot label remove %s\n", subject, subject)
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: %s was not seen of late; if it is written wrong, antirobot label "+
+			"remove %s\n", subject, subject)
 	}
 }
 
@@ -96,7 +97,8 @@ func labelListCommand(o *operator) *cobra.Command {
 				}
 				labels += len(page.Items)
 				for _, l := range page.Items {
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Subject, l.Label, l.Source, l.At.Format(time.RFC3339), l.Reason)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Subject, l.Label, l.Source, l.At.Format(time.RFC3339),
+						l.Reason)
 				}
 				if page.Next == "" {
 					if !o.raw {

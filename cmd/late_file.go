@@ -2,8 +2,8 @@ package cmd
 
 import "os"
 
-// lateFile is made, or overwritten, when it is opened or with the first that is written to it: what fails before leaves an earlier file as it
-// was. Only its owner may read it.
+// lateFile is made, or overwritten, when it is opened or with the first that is written to it: what fails before leaves
+// an earlier file as it was. Only its owner may read it.
 type lateFile struct {
 	name string
 	file *os.File

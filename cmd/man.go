@@ -27,7 +27,10 @@ and so on. Packages have them in /usr/share/man/man1. Completions for shells are
 			}
 			root := cmd.Root()
 			root.DisableAutoGenTag = true
-			head := doc.GenManHeader{Title: "ANTIROBOT", Section: "1", Source: "antirobot", Manual: "Antirobot", Date: &manDate}
+			head := doc.GenManHeader{
+				Title: "ANTIROBOT", Section: "1", Source: "antirobot", Manual: "Antirobot",
+				Date: &manDate,
+			}
 			if err := doc.GenManTree(root, &head, args[0]); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
 			}

@@ -27,7 +27,9 @@ type operator struct {
 	raw bool
 }
 
-func (o *operator) command(use, short, example string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+func (o *operator) command(use, short, example string, args cobra.PositionalArgs,
+	run func(cmd *cobra.Command, args []string) error,
+) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: args, RunE: run}
 	o.register(cmd)
 	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
@@ -96,9 +98,14 @@ func banCommand() *cobra.Command {
 	var o operator
 	var ttl, reason, service string
 	cmd := o.command("ban SUBJECT|ADDRESS|NETWORK|REQUEST-ID", "Ask somebody for a captcha for a time",
-		"  antirobot ban 203.0.113.7 --for 1h --reason \"copies prices\"\n  antirobot ban 203.0.113.0/24 --for 1h", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		"  antirobot ban 203.0.113.7 --for 1h --reason \"copies prices\"\n  antirobot ban 203.0.113.0/24 --for 1h",
+		cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
 			if isNetwork(args[0]) {
-				return o.enlist(cmd, "ban", "is asked for a captcha", map[string]string{"entry": strings.TrimSpace(args[0]), "ttl": ttl, "reason": reason, "service": service})
+				return o.enlist(cmd, "ban", "is asked for a captcha",
+					map[string]string{
+						"entry": strings.TrimSpace(args[0]), "ttl": ttl, "reason": reason,
+						"service": service,
+					})
 			}
 			subject, err := o.behind(cmd, args[0])
 			if err != nil {
@@ -122,7 +129,8 @@ func banCommand() *cobra.Command {
 func unbanCommand() *cobra.Command {
 	var o operator
 	return o.command("unban SUBJECT|ADDRESS|NETWORK|REQUEST-ID", "Lift all bans of somebody",
-		"  antirobot unban 203.0.113.7\n  antirobot unban 01KAJ4T0Q8ZV1X8C9E7N5M3B2D", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		"  antirobot unban 203.0.113.7\n  antirobot unban 01KAJ4T0Q8ZV1X8C9E7N5M3B2D", cobra.ExactArgs(1),
+		func(cmd *cobra.Command, args []string) error {
 			if isNetwork(args[0]) {
 				return o.unlist(cmd, "ban", "is not asked any more", strings.TrimSpace(args[0]), "")
 			}
@@ -134,7 +142,10 @@ func unbanCommand() *cobra.Command {
 				Subject string
 				Lifted  int
 			}
-			printed, err := o.call(cmd, http.MethodDelete, "/api/bans?"+url.Values{"subject": {subject}, "service": {"*"}}.Encode(), nil, &out)
+			printed, err := o.call(cmd, http.MethodDelete, "/api/bans?"+url.Values{
+				"subject": {subject},
+				"service": {"*"},
+			}.Encode(), nil, &out)
 			if err != nil || printed {
 				return err
 			}
@@ -155,7 +166,10 @@ func listCommand(use, short, list, usual, done, example string) *cobra.Command {
 				return err
 			}
 		}
-		return o.enlist(cmd, list, done, map[string]string{"entry": strings.TrimPrefix(entry, "ip:"), "ttl": ttl, "reason": reason, "service": service})
+		return o.enlist(cmd, list, done, map[string]string{
+			"entry": strings.TrimPrefix(entry, "ip:"), "ttl": ttl,
+			"reason": reason, "service": service,
+		})
 	})
 	cmd.Flags().StringVar(&ttl, "for", usual, "how long: a `TTL` such as 10m, 12h or 7d; empty: until it is removed")
 	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, in a line")
@@ -190,12 +204,14 @@ func (o *operator) enlist(cmd *cobra.Command, list, done string, body map[string
 }
 
 func allowCommand() *cobra.Command {
-	return listCommand("allow ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Let somebody through, whatever else is known but a block of your own", "white", "7d", "is let through",
+	return listCommand("allow ADDRESS|NETWORK|SUBJECT|REQUEST-ID",
+		"Let somebody through, whatever else is known but a block of your own", "white", "7d", "is let through",
 		"  antirobot allow 203.0.113.7 --for 30d --reason \"our monitoring\"")
 }
 
 func blockCommand() *cobra.Command {
-	return listCommand("block ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Refuse somebody with a 403", "block", "1h", "is blocked",
+	return listCommand("block ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Refuse somebody with a 403", "block", "1h",
+		"is blocked",
 		"  antirobot block 203.0.113.0/24 --for 1h")
 }
 
@@ -206,7 +222,8 @@ func (o *operator) whetherBlocked(cmd *cobra.Command, entry string) error {
 		return err
 	}
 	for _, b := range blocks {
-		fmt.Fprintf(cmd.OutOrStdout(), "note: your own block of %s stands above it; antirobot unblock %s removes that\n", b, b)
+		fmt.Fprintf(cmd.OutOrStdout(),
+			"note: your own block of %s stands above it; antirobot unblock %s removes that\n", b, b)
 	}
 	return nil
 }
@@ -261,12 +278,16 @@ func topCommand() *cobra.Command {
 	var o operator
 	var by, query, since string
 	cmd := o.command("top", "Who is stopped most, by subject, ip, network, path, agent, cause, service or reason",
-		"  antirobot top --by network\n  antirobot top --by agent --query 'path:/api' --since 1d", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+		"  antirobot top --by network\n  antirobot top --by agent --query 'path:/api' --since 1d", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
 			var out struct {
 				Items    []journal.Count
 				Gateways []admin.GatewayState
 			}
-			printed, err := o.call(cmd, http.MethodGet, "/api/journal/top?"+url.Values{"by": {by}, "q": {query + " since:" + since}, "gateways": {"all"}}.Encode(), nil, &out)
+			printed, err := o.call(cmd, http.MethodGet, "/api/journal/top?"+url.Values{
+				"by": {by},
+				"q":  {query + " since:" + since}, "gateways": {"all"},
+			}.Encode(), nil, &out)
 			if err != nil || printed {
 				return err
 			}

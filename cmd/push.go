@@ -19,7 +19,8 @@ func pushCommand() *cobra.Command {
 	var back bool
 	var to uint64
 	cmd := o.command("push FILE", "Give all gateways of a store one configuration, or the one before",
-		"  antirobot push site.yaml --note \"a new model\"\n  antirobot push --rollback\n  antirobot push status", cobra.MaximumNArgs(1),
+		"  antirobot push site.yaml --note \"a new model\"\n  antirobot push --rollback\n  antirobot push status",
+		cobra.MaximumNArgs(1),
 		func(cmd *cobra.Command, args []string) error {
 			switch given := cmd.Flags().Changed("to"); {
 			case back && len(args) == 0 && given:
@@ -43,7 +44,8 @@ itself (lists, models, pages) go along. The gateway that is asked checks all of 
 version, and the others take it within seconds. One that can't keeps the last good one, and push status says so.
 The keys of passes need no push: gateways that share a store share its ring.`
 	cmd.Flags().StringVar(&note, "note", "", "`WHY`, in a line")
-	cmd.Flags().BoolVar(&back, "rollback", false, "put the version before in force again; before the first one, the gateways' own files")
+	cmd.Flags().BoolVar(&back, "rollback", false, "put the version before in force again; before the first one, the "+
+		"gateways' own files")
 	cmd.Flags().Uint64Var(&to, "to", 0, "with --rollback, this `VERSION`; 0 is none")
 	cmd.AddCommand(pushStatusCommand())
 	return cmd
@@ -64,7 +66,8 @@ func (o *operator) push(cmd *cobra.Command, file, note string) error {
 	if err != nil || printed {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), words.Sprintf(words.English, "version %d, with %d {file|files}, is in force", v.Number, len(b.Files)))
+	fmt.Fprintln(cmd.OutOrStdout(), words.Sprintf(words.English, "version %d, with %d {file|files}, is in force",
+		v.Number, len(b.Files)))
 	return nil
 }
 
@@ -86,7 +89,8 @@ func (o *operator) rollback(cmd *cobra.Command, to *uint64) error {
 
 func pushStatusCommand() *cobra.Command {
 	var o operator
-	return o.command("status", "Show which versions there are, and which gateway runs what", "  antirobot push status", cobra.NoArgs,
+	return o.command("status", "Show which versions there are, and which gateway runs what", "  antirobot push status",
+		cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			var s admin.PushState
 			printed, err := o.call(cmd, http.MethodGet, "/api/push", nil, &s)

@@ -67,7 +67,8 @@ func queueListCommand(api *apiClient) *cobra.Command {
 				if it.Error != "" {
 					words = it.Error
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", it.ID, it.State, it.At.Format(time.RFC3339), it.Service, it.Decision, words)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", it.ID, it.State, it.At.Format(time.RFC3339), it.Service,
+					it.Decision, words)
 			}
 			if left := out.Total - len(out.Items); left > 0 {
 				fmt.Fprintf(w, "and %d more\n", left)
@@ -178,7 +179,8 @@ func queueDecideCommand(api *apiClient, verb, short, lesson string) *cobra.Comma
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			for _, id := range ids {
 				var it admin.QueueItem
-				if err := api.post(cmd, "/api/queue/"+url.PathEscape(id)+"/"+verb, map[string]any{"teach": teach}, &it); err != nil {
+				if err := api.post(cmd, "/api/queue/"+url.PathEscape(id)+"/"+verb, map[string]any{"teach": teach},
+					&it); err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), queueOutcome(it.Item))
@@ -200,7 +202,8 @@ func queueOutcome(it *queue.Item) string {
 	case queue.Failed:
 		return fmt.Sprintf("%s was not delivered (%s); approve it again to try once more", it.ID, it.Error)
 	}
-	return fmt.Sprintf("%s is approved, but not delivered yet (%s); it is tried again at %s", it.ID, it.Error, it.Next.Format(time.RFC3339))
+	return fmt.Sprintf("%s is approved, but not delivered yet (%s); it is tried again at %s", it.ID, it.Error,
+		it.Next.Format(time.RFC3339))
 }
 
 func queueTeachCommand(api *apiClient) *cobra.Command {
@@ -209,7 +212,8 @@ func queueTeachCommand(api *apiClient) *cobra.Command {
 		Short: "Teach the model what a waiting message is, without deciding on it",
 		Args:  cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := api.post(cmd, "/api/queue/"+url.PathEscape(args[0])+"/teach", map[string]string{"marker": args[1]}, nil); err != nil {
+			if err := api.post(cmd, "/api/queue/"+url.PathEscape(args[0])+"/teach",
+				map[string]string{"marker": args[1]}, nil); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "learnt: %s is %s\n", args[0], args[1])

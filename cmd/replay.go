@@ -72,26 +72,36 @@ docs/replay.md explains how to read the result.`,
 		},
 	}
 	p := cmd.Flags()
-	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` as for serve; without it, one service with all defaults")
-	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it would newly stop, and who would no longer be stopped")
+	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` as for serve; without it, one service with all "+
+		"defaults")
+	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it would newly stop, and who "+
+		"would no longer be stopped")
 	p.StringVar(&f.format, "format", "auto", "`FORMAT` of all lines: "+replay.FormatNames())
-	p.StringSliceVar(&f.captures, "captures", nil, "`HEADERS` of requests that HAProxy's lines have in braces, as they stand in its configuration: Host,Referer,User-Agent")
-	p.StringVar(&f.identity, "identity", "address", "who asked, `FROM` address, user (who was signed in), cookie:NAME, column:KEY (JSON logs) or column:NUMBER (other logs)")
-	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration, or else the one that Referers show)")
-	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; may be repeated")
+	p.StringSliceVar(&f.captures, "captures", nil, "`HEADERS` of requests that HAProxy's lines have in braces, as "+
+		"they stand in its configuration: Host,Referer,User-Agent")
+	p.StringVar(&f.identity, "identity", "address", "who asked, `FROM` address, user (who was signed in), "+
+		"cookie:NAME, column:KEY (JSON logs) or column:NUMBER (other logs)")
+	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the "+
+		"configuration, or else the one that Referers show)")
+	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. "+
+		"googlebot=googlebot.json; may be repeated")
 	timeVar(p, &f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
 	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
-	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if the User-Agent declares a robot")
-	p.StringVar(&f.scores, "scores", "", "write each visitor's score as CSV to `FILE`: the mean of its moments, of which later ones count more, and the highest")
-	p.StringVar(&f.labels, "labels", "", "CSV `FILE` with columns visitor (as --identity finds it, or ip:ADDRESS) and label (human or robot), for --factors and --scores")
+	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if "+
+		"the User-Agent declares a robot")
+	p.StringVar(&f.scores, "scores", "", "write each visitor's score as CSV to `FILE`: the mean of its moments, of "+
+		"which later ones count more, and the highest")
+	p.StringVar(&f.labels, "labels", "", "CSV `FILE` with columns visitor (as --identity finds it, or ip:ADDRESS) "+
+		"and label (human or robot), for --factors and --scores")
 	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
 	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, and no summary of the time taken")
 	return cmd
 }
 
-// replayGarbage is how much garbage may gather before it is collected, in percent of what is in use. What is in use are tables without
-// pointers, and reading a line makes hardly any garbage: collecting early costs nothing that can be measured.
+// replayGarbage is how much garbage may gather before it is collected, in percent of what is in use. What is in use are
+// tables without pointers, and reading a line makes hardly any garbage: collecting early costs nothing that can be
+// measured.
 const replayGarbage = 15
 
 func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []string) (err error) {
@@ -151,7 +161,8 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	if err != nil && res.Report.Requests == 0 && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), briefly(err, res, len(inputs)))
+	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)),
+		briefly(err, res, len(inputs)))
 }
 
 // briefly returns the error of a run whose unread logs sayWhere has named.
@@ -160,7 +171,8 @@ func briefly(err error, res *replay.Result, logs int) error {
 	if n == 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return errors.New(words.Sprintf(words.English, "%d of %d {log|logs} could not be read to {its end|their ends}: see above", n, logs))
+	return errors.New(words.Sprintf(words.English, "%d of %d {log|logs} could not be read to {its end|their ends}: "+
+		"see above", n, logs))
 }
 
 // options says how the logs are read.
@@ -228,7 +240,10 @@ func (f *replayFlags) rehearse(file string, cfg *config.Config, observer process
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)
 		}
-		err := cfg.Lists.Crawlers.Amend(crawler, func(c *cbb.CrawlerConfig) { c.RangeFiles = append(c.RangeFiles, path) })
+		err := cfg.Lists.Crawlers.Amend(crawler, func(c *cbb.CrawlerConfig) {
+			c.RangeFiles = append(c.RangeFiles,
+				path)
+		})
 		if err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)
 		}
@@ -271,7 +286,8 @@ func (f *replayFlags) write(out, diag io.Writer, res *replay.Result, took time.D
 		return err
 	}
 	if !f.quiet {
-		fmt.Fprintln(diag, words.Sprintf(words.English, "\n%d {line|lines} in %.1f s, %.0f {line|lines} a second", res.Log.Lines, took.Seconds(), float64(res.Log.Lines)/took.Seconds()))
+		fmt.Fprintln(diag, words.Sprintf(words.English, "\n%d {line|lines} in %.1f s, %.0f {line|lines} a second",
+			res.Log.Lines, took.Seconds(), float64(res.Log.Lines)/took.Seconds()))
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ configuration; check-config checks them.`,
 			for _, w := range p.Warnings() {
 				fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", ruleProblem(args[0], &w))
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: good, %s\n", args[0], words.Sprintf(words.English, "%d {statement|statements}", len(p.Script().Statements)))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: good, %s\n", args[0],
+				words.Sprintf(words.English, "%d {statement|statements}", len(p.Script().Statements)))
 			return nil
 		},
 	}
@@ -135,10 +136,12 @@ model are empty.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&fields, "message", "m", nil, "an attribute of the message, `NAME=VALUE`: text, from (a number) or ip; repeatable")
+	f.StringArrayVarP(&fields, "message", "m", nil, "an attribute of the message, `NAME=VALUE`: text, from (a "+
+		"number) or ip; repeatable")
 	f.BoolVar(&trace, "trace", false, "print what each statement did")
 	f.StringArrayVar(&files, "formula", nil, "a model for formulaCheck, `NAME=FILE`; repeatable")
-	f.StringArrayVar(&where, "geo", nil, "a `FILE` that says where addresses are, as in geo.files: country and asn; repeatable")
+	f.StringArrayVar(&where, "geo", nil, "a `FILE` that says where addresses are, as in geo.files: country and asn; "+
+		"repeatable")
 	f.StringVar(&r.line, "request", "", "a request instead of a message, `'METHOD /path?query'`")
 	f.StringArrayVar(&r.headers, "header", nil, "a header field of the request, `'Name: value'`; repeatable")
 	f.StringVar(&r.host, "host", "localhost", "`HOST` of the request")

@@ -35,7 +35,10 @@ func newSurroundings() (*surroundings, error) {
 	cfg := counter.DefaultConfig()
 	cfg.CacheBytes, cfg.MaxBuffered = 4<<20, 1<<12
 	var err error
-	if s.shingler, err = counter.New(cfg, counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()}); err != nil {
+	if s.shingler, err = counter.New(cfg, counter.Deps{
+		Store: store.NewMemoryCounters(),
+		Log:   zerolog.Nop(),
+	}); err != nil {
 		return nil, err
 	}
 	lists := cbb.DefaultConfig()
@@ -50,7 +53,9 @@ func (s *surroundings) close() {
 }
 
 // judgeOnce judges a message in a system that is discarded afterwards.
-func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, places rules.Places, values map[string]any, trace bool) (message.Outcome, error) {
+func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, places rules.Places, values map[string]any,
+	trace bool,
+) (message.Outcome, error) {
 	cfg := message.DefaultConfig()
 	partner := &cfg.Partners[0]
 	for i := range partner.Domain.Properties {
@@ -123,7 +128,9 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 }
 
 // judge judges the request by rules in surroundings that are discarded afterwards.
-func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rules.Places, trace bool) (o message.Outcome, err error) {
+func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rules.Places,
+	trace bool,
+) (o message.Outcome, err error) {
 	v, id, err := r.view()
 	if err != nil {
 		return o, err

@@ -18,24 +18,31 @@ import (
 
 // flagKeys are the flags of `serve` and the key that each sets.
 var flagKeys = map[string]string{
-	"role": "role", "listen": "listen", "admin": "admin.listen", "upstream": "defaults.upstream.urls", "store": "store.url",
+	"role": "role", "listen": "listen", "admin": "admin.listen", "upstream": "defaults.upstream.urls",
+	"store":       "store.url",
 	"secret-file": "keys.secret_file", "data-dir": "data_dir", "trusted-proxies": "identity.trusted_proxies",
 	"domain": "tls.acme.hosts", "captcha-test-answer": "captcha.test_answer", "log-level": "log.level",
 }
 
 // registerServeFlags adds the flags that `serve` and `check-config` share; the help of each names its key.
 func registerServeFlags(p *pflag.FlagSet) {
-	p.StringP("config", "c", "", "configuration `FILE` (YAML); without it ./antirobot.yaml or /etc/antirobot/antirobot.yaml, if there is one")
+	p.StringP("config", "c", "", "configuration `FILE` (YAML); without it ./antirobot.yaml or "+
+		"/etc/antirobot/antirobot.yaml, if there is one")
 	p.String("role", "all", "`ROLE` of this process: gateway, processor, or all in one (role)")
 	p.StringSliceP("listen", "l", nil, "`ADDR` to serve visitors on, e.g. :8080; may be repeated (listen)")
-	p.StringSlice("domain", nil, "`HOST` to serve with a certificate of its own, obtained and renewed by ACME; visitors are served on :443, and :80 leads there; may be repeated (tls.acme.hosts)")
+	p.StringSlice("domain", nil, "`HOST` to serve with a certificate of its own, obtained and renewed by ACME; "+
+		"visitors are served on :443, and :80 leads there; may be repeated (tls.acme.hosts)")
 	p.String("admin", "", "`ADDR` of the private listener, e.g. 127.0.0.1:8081 (admin.listen)")
-	p.StringSliceP("upstream", "u", nil, "`URL` of the service, e.g. http://127.0.0.1:3000; may be repeated (defaults.upstream.urls)")
-	p.String("store", "", "`URL` of the store: empty for the one in the data directory, memory:, redis://HOST, rediss://HOST or redis-cluster://HOST,HOST (store.url)")
+	p.StringSliceP("upstream", "u", nil, "`URL` of the service, e.g. http://127.0.0.1:3000; may be repeated "+
+		"(defaults.upstream.urls)")
+	p.String("store", "", "`URL` of the store: empty for the one in the data directory, memory:, redis://HOST, "+
+		"rediss://HOST or redis-cluster://HOST,HOST (store.url)")
 	p.String("secret-file", "", "`FILE` with the secret that wraps the key ring in a shared store (keys.secret_file)")
 	p.String("data-dir", "", "`DIR` for keys, the store and copies of lists (data_dir)")
-	p.StringSlice("trusted-proxies", nil, "`NETWORKS`, with commas between them, whose X-Forwarded-For is believed (identity.trusted_proxies)")
-	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`: for end-to-end tests only (captcha.test_answer)")
+	p.StringSlice("trusted-proxies", nil, "`NETWORKS`, with commas between them, whose X-Forwarded-For is believed "+
+		"(identity.trusted_proxies)")
+	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`: for end-to-end tests only "+
+		"(captcha.test_answer)")
 	p.String("log-level", "", "`LEVEL`: debug, info, warn or error (log.level)")
 }
 
@@ -72,10 +79,12 @@ func checkUpstreams(p *pflag.FlagSet, s *config.Sources) error {
 			return misused("--upstream: %q has no scheme; did you mean http://%s?", u, u)
 		}
 	}
-	if s.File != "" || len(urls) > 0 || os.Getenv(config.VariableOf("services")) != "" || os.Getenv(config.VariableOf("defaults.upstream.urls")) != "" {
+	if s.File != "" || len(urls) > 0 || os.Getenv(config.VariableOf("services")) != "" ||
+		os.Getenv(config.VariableOf("defaults.upstream.urls")) != "" {
 		return nil
 	}
-	return errors.New("nothing to protect: give --upstream URL (one service, all defaults) or --config FILE; see `antirobot serve --help`")
+	return errors.New("nothing to protect: give --upstream URL (one service, all defaults) or --config FILE; see " +
+		"`antirobot serve --help`")
 }
 
 func serveCommand() *cobra.Command {
@@ -143,8 +152,8 @@ attack, SIGUSR2 that it is not any more (see attack --help).`,
 	return cmd
 }
 
-// serve runs the gateway until ctx ends, and reloads it on SIGHUP. SIGUSR1 and SIGUSR2 turn the switch "under attack". With observe, services that would stop visitors only
-// look at them.
+// serve runs the gateway until ctx ends, and reloads it on SIGHUP. SIGUSR1 and SIGUSR2 turn the switch "under attack".
+// With observe, services that would stop visitors only look at them.
 func serve(ctx context.Context, sources *config.Sources, observe bool) error {
 	read := func(pushed map[string]any) (*config.Config, error) {
 		cfg, err := sources.ReadOver(pushed)
@@ -182,9 +191,11 @@ func whoListens(err error) error {
 	}
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s: another program listens on %s already; end it, or choose another address with %s", l.Key, l.Address, how)
+		return fmt.Errorf("%s: another program listens on %s already; end it, or choose another address with %s", l.Key,
+			l.Address, how)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s: %s needs the right to listen on ports below 1024: give the program CAP_NET_BIND_SERVICE, or choose another port with %s",
+		return fmt.Errorf("%s: %s needs the right to listen on ports below 1024: give the program "+
+			"CAP_NET_BIND_SERVICE, or choose another port with %s",
 			l.Key, l.Address, how)
 	}
 	return fmt.Errorf("%w; choose another address with %s", err, how)

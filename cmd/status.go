@@ -59,14 +59,16 @@ func (s *streamState) String() string {
 	case !s.Healthy:
 		return s.Role + ": " + s.Error
 	case s.Role == config.RoleProcessor:
-		return fmt.Sprintf("processor, judges %s, %.3g s behind", words.Sprintf(words.English, "%d {partition|partitions}", s.Partitions), s.Lag)
+		return fmt.Sprintf("processor, judges %s, %.3g s behind",
+			words.Sprintf(words.English, "%d {partition|partitions}", s.Partitions), s.Lag)
 	}
 	return "gateway, processors judge its events"
 }
 
 func statusCommand() *cobra.Command {
 	var o operator
-	return o.command("status", "How the gateway is, what it stops and why, in a few lines", "  antirobot status", cobra.NoArgs,
+	return o.command("status", "How the gateway is, what it stops and why, in a few lines", "  antirobot status",
+		cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			var s struct {
 				gatewayState
@@ -111,7 +113,8 @@ func printState(w io.Writer, on bool, s *gatewayState) {
 	if s.Gateway != "" {
 		ready = s.Gateway + " " + ready
 	}
-	fmt.Fprintf(w, "gateway  %s, version %s, up for %s\n", ready, s.Version, time.Duration(s.Uptime*float64(time.Second)).Round(time.Second))
+	fmt.Fprintf(w, "gateway  %s, version %s, up for %s\n", ready, s.Version,
+		time.Duration(s.Uptime*float64(time.Second)).Round(time.Second))
 	for _, v := range s.Services {
 		mode := "mode " + v.Mode
 		if v.Mode != verdict.Enforce.String() {
@@ -128,7 +131,8 @@ func printState(w io.Writer, on bool, s *gatewayState) {
 	if s.Lists != nil {
 		for _, l := range s.Lists.Sources {
 			if l.Error != "" {
-				fmt.Fprintf(w, "list     %s, %s: %s\n", l.Name, words.Sprintf(words.English, "%d {entry|entries}", l.Entries), paint(on, yellow, l.Error))
+				fmt.Fprintf(w, "list     %s, %s: %s\n", l.Name,
+					words.Sprintf(words.English, "%d {entry|entries}", l.Entries), paint(on, yellow, l.Error))
 			}
 		}
 	}
@@ -147,7 +151,10 @@ func printState(w io.Writer, on bool, s *gatewayState) {
 // printHour says what happened within the last hour, if there is a journal.
 func (o *operator) printHour(cmd *cobra.Command, w io.Writer, on bool) {
 	to := time.Now().UTC()
-	q := url.Values{"by": {"minute"}, "from": {to.Add(-time.Hour).Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "gateways": {"all"}}
+	q := url.Values{
+		"by": {"minute"}, "from": {to.Add(-time.Hour).Format(time.RFC3339)},
+		"to": {to.Format(time.RFC3339)}, "gateways": {"all"},
+	}
 	var f struct{ Items []journal.Figures }
 	if answer, err := o.get(cmd, "/api/journal/figures?"+q.Encode()); err != nil || readAnswer(answer, &f) != nil {
 		return
@@ -157,9 +164,13 @@ func (o *operator) printHour(cmd *cobra.Command, w io.Writer, on bool) {
 	for _, v := range []string{"human", "unsure", "robot", "blocked"} {
 		line += fmt.Sprintf(", %s %.0f", paint(on, verdictColours[v], v), sum.Requests[v])
 	}
-	fmt.Fprintf(w, "hour     %s; challenges shown %.0f, solved %.0f\n", strings.TrimPrefix(line, ", "), sum.Challenges["shown"], sum.Challenges["passed"])
+	fmt.Fprintf(w, "hour     %s; challenges shown %.0f, solved %.0f\n", strings.TrimPrefix(line, ", "),
+		sum.Challenges["shown"], sum.Challenges["passed"])
 	var top struct{ Items []journal.Count }
-	answer, err := o.get(cmd, "/api/journal/top?"+url.Values{"by": {"reason"}, "q": {"verdict:robot,blocked,unsure since:1h"}, "limit": {"3"}, "gateways": {"all"}}.Encode())
+	answer, err := o.get(cmd, "/api/journal/top?"+url.Values{
+		"by": {"reason"},
+		"q":  {"verdict:robot,blocked,unsure since:1h"}, "limit": {"3"}, "gateways": {"all"},
+	}.Encode())
 	if err != nil || readAnswer(answer, &top) != nil {
 		return
 	}

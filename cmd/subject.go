@@ -19,8 +19,10 @@ import (
 
 func subjectCommand() *cobra.Command {
 	var o operator
-	return o.command("subject SUBJECT|ADDRESS|REQUEST-ID", "What a running gateway knows about a subject: bans, allowance, session",
-		"  antirobot subject 203.0.113.7\n  antirobot subject spravka:6f1c0ce9a1b24f0e9d3d5b6f0c7a8e91 --json", cobra.ExactArgs(1),
+	return o.command("subject SUBJECT|ADDRESS|REQUEST-ID", "What a running gateway knows about a subject: bans, "+
+		"allowance, session",
+		"  antirobot subject 203.0.113.7\n  antirobot subject spravka:6f1c0ce9a1b24f0e9d3d5b6f0c7a8e91 --json",
+		cobra.ExactArgs(1),
 		func(cmd *cobra.Command, args []string) error {
 			subject, err := o.behind(cmd, args[0])
 			if err != nil {
@@ -85,7 +87,8 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 		row("exempt", "processor.exempt names it: it is judged, and never banned by that")
 	}
 	if a := s.Allowance; a != nil {
-		row("pass", "%s", words.Sprintf(words.English, "%d of %d {page|pages} left, %s", a.Left, a.Limit, untilWords(a.Expires)))
+		row("pass", "%s", words.Sprintf(words.English, "%d of %d {page|pages} left, %s", a.Left, a.Limit,
+			untilWords(a.Expires)))
 	}
 	if s.Session != nil {
 		tellSession(row, s.Session, at)
@@ -99,7 +102,8 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 }
 
 func tellSession(row func(name, format string, args ...any), v *processor.SessionView, at time.Time) {
-	row("seen", "%s", words.Sprintf(words.English, "first %s, last %s: %d {page|pages}, %d {part|parts} of pages", ago(at.Sub(v.First)), ago(at.Sub(v.Last)), v.Pages, v.Parts))
+	row("seen", "%s", words.Sprintf(words.English, "first %s, last %s: %d {page|pages}, %d {part|parts} of pages",
+		ago(at.Sub(v.First)), ago(at.Sub(v.Last)), v.Pages, v.Parts))
 	claim := v.Claim
 	if v.Version > 0 {
 		claim = fmt.Sprintf("%s %d", claim, v.Version)
@@ -126,6 +130,7 @@ func tellSession(row func(name, format string, args ...any), v *processor.Sessio
 			row("", "and %d more, see --json", len(all)-i)
 			break
 		}
-		row("factor", "%s (%s = %.6g), %+.2f to the score", words.Factor(words.English, f.Name, f.Value), f.Name, f.Value, f.Amount)
+		row("factor", "%s (%s = %.6g), %+.2f to the score", words.Factor(words.English, f.Name, f.Value), f.Name,
+			f.Value, f.Amount)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"antirobot/verdict/words"
 )
 
-// tailOverlap is how far back each further question of tail goes: an entry is written when its answer has gone out, on each gateway by
-// itself, and is named by when its request came.
+// tailOverlap is how far back each further question of tail goes: an entry is written when its answer has gone out, on
+// each gateway by itself, and is named by when its request came.
 const tailOverlap = 10 * time.Second
 
 // mostFollowed is how many entries of that time are asked for.
@@ -39,7 +39,8 @@ func tailCommand() *cobra.Command {
 	var follow bool
 	var lines int
 	cmd := t.command("tail [QUERY]", "Print the latest decisions of all gateways, and follow them",
-		"  antirobot tail\n  antirobot tail 'verdict:robot path:/api' --follow=false --lines 50", cobra.MaximumNArgs(1), func(cmd *cobra.Command, args []string) error {
+		"  antirobot tail\n  antirobot tail 'verdict:robot path:/api' --follow=false --lines 50", cobra.MaximumNArgs(1),
+		func(cmd *cobra.Command, args []string) error {
 			t.query = strings.Join(args, " ")
 			for limit := lines; ; limit = mostFollowed {
 				if err := t.next(cmd, limit); err != nil || !follow {
@@ -142,7 +143,8 @@ func (o *operator) printEntries(w io.Writer, all []journal.Entry) error {
 		if e.By != "" {
 			why = strings.TrimSpace(why + " by " + e.By)
 		}
-		_, err := fmt.Fprintf(w, "%s %s %-21s %s %s  %s  %s\n", e.At.Format(time.TimeOnly), paint(on, verdictColours[what], fmt.Sprintf("%-8s", what)),
+		_, err := fmt.Fprintf(w, "%s %s %-21s %s %s  %s  %s\n", e.At.Format(time.TimeOnly),
+			paint(on, verdictColours[what], fmt.Sprintf("%-8s", what)),
 			e.Subject, e.Method, e.Path, words.Reason(words.English, why), strings.TrimSpace(e.ID+" "+e.Gateway))
 		if err != nil {
 			return err

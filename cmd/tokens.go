@@ -38,14 +38,16 @@ entry for admin.tokens of the configuration, which keeps its hash alone. It is g
 				return json.NewEncoder(w).Encode(madeToken{args[0], role, expires, hash, token})
 			}
 			fmt.Fprintf(w, "The token of %s (keep it secret; it is not shown again):\n\n  %s\n\n", args[0], token)
-			fmt.Fprintf(w, "Its entry in the configuration:\n\nadmin:\n  tokens:\n    - name: %s\n      role: %s\n      hash: %q\n", strconv.Quote(args[0]), role, hash)
+			fmt.Fprintf(w, "Its entry in the configuration:\n\nadmin:\n  tokens:\n    - name: %s\n      role: %s\n   "+
+				"   hash: %q\n", strconv.Quote(args[0]), role, hash)
 			if expires != "" {
 				fmt.Fprintf(w, "      expires: %q\n", expires)
 			}
 			return nil
 		},
 	}
-	made.Flags().StringVar(&role, "role", admin.Viewer.String(), "`ROLE`: viewer sees, operator acts, admin also reloads and revokes")
+	made.Flags().StringVar(&role, "role", admin.Viewer.String(),
+		"`ROLE`: viewer sees, operator acts, admin also reloads and revokes")
 	made.Flags().StringVar(&expires, "expires", "", "the last `DAY`, such as 2027-12-31; empty: never")
 	made.Flags().BoolVar(&asJSON, "json", false, "print JSON: the keys of the entry, and token")
 	cmd.AddCommand(made)

@@ -32,7 +32,10 @@ func unlistCommand(use, short, list, done, example string) *cobra.Command {
 
 func (o *operator) unlist(cmd *cobra.Command, list, done, entry, service string) error {
 	var out struct{ Removed string }
-	printed, err := o.call(cmd, http.MethodDelete, "/api/lists/"+list+"?"+url.Values{"entry": {entry}, "service": {service}}.Encode(), nil, &out)
+	printed, err := o.call(cmd, http.MethodDelete, "/api/lists/"+list+"?"+url.Values{
+		"entry":   {entry},
+		"service": {service},
+	}.Encode(), nil, &out)
 	if err != nil {
 		return fmt.Errorf("%w%s", err, o.wider(cmd, list, entry))
 	}
@@ -43,12 +46,14 @@ func (o *operator) unlist(cmd *cobra.Command, list, done, entry, service string)
 }
 
 func unallowCommand() *cobra.Command {
-	return unlistCommand("unallow ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Take an entry off the white list", "white", "is judged like everybody again",
+	return unlistCommand("unallow ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Take an entry off the white list", "white",
+		"is judged like everybody again",
 		"  antirobot unallow 203.0.113.7")
 }
 
 func unblockCommand() *cobra.Command {
-	return unlistCommand("unblock ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Take an entry off the list of blocks", "block", "is not blocked any more",
+	return unlistCommand("unblock ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Take an entry off the list of blocks", "block",
+		"is not blocked any more",
 		"  antirobot unblock 203.0.113.0/24")
 }
 

@@ -21,7 +21,8 @@ func version() string {
 	return versionOf(info, stamp)
 }
 
-// versionOf names a build. Go knows the version of a module that was fetched, and of a checkout; else the stamp says it.
+// versionOf names a build. Go knows the version of a module that was fetched, and of a checkout; else the stamp says
+// it.
 func versionOf(info *debug.BuildInfo, stamp string) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
@@ -50,7 +51,8 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version, the Go version and the platform",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "antirobot %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "antirobot %s %s %s/%s\n", version(), runtime.Version(),
+				runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

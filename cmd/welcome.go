@@ -12,14 +12,16 @@ import (
 	"antirobot/gateway"
 )
 
-// welcome says in five lines, for people, what the gateway does now; observe says that it was started with --observe. The log is for programs, and goes elsewhere.
+// welcome says in five lines, for people, what the gateway does now; observe says that it was started with --observe.
+// The log is for programs, and goes elsewhere.
 func welcome(w io.Writer, a *gateway.Server, observe bool) {
 	fmt.Fprintf(w, "antirobot: protects %s\n", protected(a.Config()))
 	fmt.Fprintf(w, "  %s; %s\n", arrivals(a), modes(a.Config()))
 	if a.AdminAddr() == "" {
 		fmt.Fprintln(w, "  there is no private listener (--admin ADDR): no API, no metrics")
 	} else {
-		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr(), tokenFile(a.Config()))
+		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr(),
+			tokenFile(a.Config()))
 	}
 	fmt.Fprintln(w, "  "+advice(a.Config(), observe))
 	fmt.Fprintln(w, "  SIGHUP reloads the configuration; Ctrl-C or SIGTERM lets what is under way finish, and stops")
@@ -40,8 +42,8 @@ func arrivals(a *gateway.Server) string {
 	return "visitors come to " + scheme + "://" + named(a.Config(), a.VisitorAddr())
 }
 
-// named is address by the host whose certificate the first listener obtains, as browsers know it; or address itself. Where
-// it is every address of this machine, one that can be opened is named.
+// named is address by the host whose certificate the first listener obtains, as browsers know it; or address itself.
+// Where it is every address of this machine, one that can be opened is named.
 func named(c *config.Config, address string) string {
 	if !c.Listen[0].ACME || len(c.TLS.ACME.Hosts) == 0 {
 		if at, err := netip.ParseAddrPort(address); err == nil && at.Addr().IsUnspecified() {
@@ -83,7 +85,8 @@ func protected(c *config.Config) string {
 func advice(c *config.Config, observe bool) string {
 	for i := range c.Resolved {
 		if c.Resolved[i].Stops() {
-			return "to look first without stopping anybody: --observe; why a request was stopped: antirobot why REQUEST-NUMBER"
+			return "to look first without stopping anybody: --observe; why a request was stopped: antirobot why " +
+				"REQUEST-NUMBER"
 		}
 	}
 	how := "verdict.mode enforce"
@@ -96,7 +99,8 @@ func advice(c *config.Config, observe bool) string {
 // modes says what becomes of robots.
 func modes(c *config.Config) string {
 	words := map[string]string{
-		"enforce": "robots are stopped (mode enforce)", "observe": "robots are only looked at, nobody is stopped (mode observe)",
+		"enforce": "robots are stopped (mode enforce)", "observe": "robots are only looked at, nobody is stopped " +
+			"(mode observe)",
 		"off": "nobody is looked at (mode off)",
 	}
 	var all []string

@@ -36,7 +36,8 @@ share a store are all asked.`,
 				return errors.New("which request? antirobot why REQUEST-ID")
 			}
 			if _, ok := request.ParseID(strings.TrimSpace(args[0])); !ok {
-				return fmt.Errorf("%.60q is not a request id: it has 26 letters and digits, as the captcha page and X-Request-Id show them", args[0])
+				return fmt.Errorf("%.60q is not a request id: it has 26 letters and digits, as the captcha page and "+
+					"X-Request-Id show them", args[0])
 			}
 			return nil
 		},
@@ -82,7 +83,8 @@ func (c *apiClient) present(cmd *cobra.Command, s *verdict.Story) map[string]sta
 	now := map[string]standingNow{}
 	for _, sub := range ask {
 		var is standingNow
-		if answer, err := c.get(cmd, "/api/subjects/"+url.PathEscape(sub)+everywhere); err == nil && readAnswer(answer, &is) == nil {
+		if answer, err := c.get(cmd, "/api/subjects/"+url.PathEscape(sub)+everywhere); err == nil &&
+			readAnswer(answer, &is) == nil {
 			now[sub] = is
 		}
 	}

@@ -7,10 +7,10 @@ import (
 )
 
 // Calls returns the hosts that the gateway may call, sorted: those of its services, of the store, of lists and
-// crawlers' ranges, of webhooks (of messages and of alarms) and second opinions, of the receiver of traces, of who signs people in
-// to the console, and of the certificate authority. It calls no others, but for the fleet's gateways, whose addresses are in the
-// store, and where these hosts send it: a list's redirect, an authority or a provider may name further ones.
-// Addresses are looked up by the machine's resolver.
+// crawlers' ranges, of webhooks (of messages and of alarms) and second opinions, of the receiver of traces, of who
+// signs people in to the console, and of the certificate authority. It calls no others, but for the fleet's gateways,
+// whose addresses are in the store, and where these hosts send it: a list's redirect, an authority or a provider may
+// name further ones. Addresses are looked up by the machine's resolver.
 func (c *Config) Calls() (hosts []string) {
 	urls := c.Lists.Calls()
 	for i := range c.Resolved {

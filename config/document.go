@@ -32,7 +32,8 @@ type document struct {
 // checked too; an error means that nothing can be read at all.
 func parseDocument(data []byte) (*document, error) {
 	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("the file has more than %d MiB; put long lists into files of their own (lists)", MaxBytes>>20)
+		return nil, fmt.Errorf("the file has more than %d MiB; put long lists into files of their own (lists)",
+			MaxBytes>>20)
 	}
 	d := &document{settings: map[string]any{}}
 	dec := yaml.NewDecoder(bytes.NewReader(data))
@@ -46,7 +47,8 @@ func parseDocument(data []byte) (*document, error) {
 	}
 	var second yaml.Node
 	if err := dec.Decode(&second); err == nil {
-		return nil, fmt.Errorf("line %d: a second YAML document begins (---); a configuration has only one", second.Line)
+		return nil, fmt.Errorf("line %d: a second YAML document begins (---); a configuration has only one",
+			second.Line)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, syntaxProblem(data, err)
 	}
@@ -55,7 +57,8 @@ func parseDocument(data []byte) (*document, error) {
 		return d, nil
 	}
 	if target(root).Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("line %d: a configuration consists of keys with values, such as log: {level: info}", root.Line)
+		return nil, fmt.Errorf("line %d: a configuration consists of keys with values, such as log: {level: info}",
+			root.Line)
 	}
 	if err := d.tidy(root, "", 0); err != nil {
 		return nil, err
@@ -135,8 +138,8 @@ func (d *document) note(path, format string, args ...any) {
 }
 
 // findNulls notes the keys of a section that have no value. A section without a value has its defaults; for anything
-// else it is a mistake: an unfinished line, or a list whose lines are all comments. It notes unknown sections without a value,
-// too, since nothing of them is left to be decoded.
+// else it is a mistake: an unfinished line, or a list whose lines are all comments. It notes unknown sections without a
+// value, too, since nothing of them is left to be decoded.
 func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
 	if d.visited++; n == nil || d.visited > 2*maxConfigNodes {
 		return
@@ -182,7 +185,8 @@ func isEmpty(n *yaml.Node) bool {
 	return true
 }
 
-// line returns the line of what path names, or of the nearest section around it that is in the file; 0 if there is none.
+// line returns the line of what path names, or of the nearest section around it that is in the file; 0 if there is
+// none.
 func (d *document) line(path string) int {
 	if d.root == nil {
 		return 0

@@ -113,7 +113,8 @@ func (c *Config) unknownVariables() []string {
 	var w []string
 	for _, e := range os.Environ() {
 		name, _, _ := strings.Cut(e, "=")
-		if !strings.HasPrefix(name, variablePrefix+"_") || slices.Contains(known, name) || slices.Contains(named, name) {
+		if !strings.HasPrefix(name, variablePrefix+"_") || slices.Contains(known, name) ||
+			slices.Contains(named, name) {
 			continue
 		}
 		line := fmt.Sprintf("the environment has %.60s, which belongs to no key", name)

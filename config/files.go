@@ -66,7 +66,8 @@ func (c *Config) Warnings() []string {
 		w = append(w, s.wildcards()...)
 		w = append(w, c.messageWarnings(s)...)
 		if s.Upstream.TLS.InsecureSkipVerify {
-			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.Path)
+			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read "+
+				"and change everything", s.Path)
 		}
 	}
 	return w
@@ -76,7 +77,8 @@ func (c *Config) Warnings() []string {
 func (s *Service) wildcards() (w []string) {
 	look := func(key, path string) {
 		if strings.Contains(path, "*") {
-			w = append(w, fmt.Sprintf("%s: the * in %s stands for itself; a prefix such as /static covers all below it", key, path))
+			w = append(w, fmt.Sprintf("%s: the * in %s stands for itself; a prefix such as /static covers all below it",
+				key, path))
 		}
 	}
 	for i, p := range s.Prefixes {
@@ -85,7 +87,11 @@ func (s *Service) wildcards() (w []string) {
 	for _, l := range []struct {
 		key   string
 		paths []string
-	}{{"ajax_paths", s.Requests.AJAXPaths}, {"xml_paths", s.Requests.XMLPaths}, {"health_paths", s.Requests.HealthPaths}} {
+	}{
+		{"ajax_paths", s.Requests.AJAXPaths},
+		{"xml_paths", s.Requests.XMLPaths},
+		{"health_paths", s.Requests.HealthPaths},
+	} {
 		for i, p := range l.paths {
 			look(fmt.Sprintf("%s.requests.%s[%d]", s.Path, l.key, i), p)
 		}
@@ -107,8 +113,10 @@ func (c *Config) messageWarnings(s *Service) []string {
 	look := func(s *Service) {
 		w = append(w, prefixed(s.Path+".rules: ", s.Rules.Warnings(names))...)
 		if len(s.Messages.Routes) > 0 && len(c.Check.Listen) > 0 && c.Check.Style != "full" {
-			w = append(w, s.Path+".messages.routes: a balancer that asks with check.style verdict keeps the bodies: messages of "+
-				"requests that do not pass through the gateway itself are not judged; use style full, or proxy these routes")
+			w = append(w, s.Path+".messages.routes: a balancer that asks with check.style verdict keeps the bodies: "+
+				"messages of "+
+				"requests that do not pass through the gateway itself are not judged; use style full, or proxy these "+
+				"routes")
 		}
 	}
 	look(s)
@@ -169,7 +177,8 @@ func (c *Config) CheckFiles() error {
 	errs = append(errs, problemsAt("defaults", inherited))
 	for i := range c.Resolved {
 		s := &c.Resolved[i]
-		own := without(errors.Join(problem.At("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages, names)), inherited)
+		own := without(errors.Join(problem.At("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages, names)),
+			inherited)
 		errs = append(errs, problemsAt(s.Path, own))
 		known := slices.Concat(inherited, own)
 		for k := range s.Resolved {

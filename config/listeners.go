@@ -39,7 +39,8 @@ func claim(path, address string) (c claimed, ok bool) {
 	return c, true
 }
 
-// meets reports whether two sockets can't be open at once: of one port, and of one address or one that includes the other.
+// meets reports whether two sockets can't be open at once: of one port, and of one address or one that includes the
+// other.
 func (c *claimed) meets(o *claimed) bool {
 	if c.port != o.port {
 		return false
@@ -90,22 +91,25 @@ func (c *Config) validateListeners() []error {
 		for k := range i {
 			if first := &all[k]; first.meets(&all[i]) {
 				if first.address == all[i].address {
-					errs = append(errs, fmt.Errorf("%s: %q is the address of %s already", all[i].path, all[i].address, first.path))
+					errs = append(errs, fmt.Errorf("%s: %q is the address of %s already", all[i].path, all[i].address,
+						first.path))
 				} else {
-					errs = append(errs, fmt.Errorf("%s: %q has the port of %s, %q, and one of them includes the other", all[i].path, all[i].address, first.path, first.address))
+					errs = append(errs, fmt.Errorf("%s: %q has the port of %s, %q, and one of them includes the other",
+						all[i].path, all[i].address, first.path, first.address))
 				}
 				break
 			}
 		}
 	}
-	if offers := slices.ContainsFunc(c.Listen, func(l Listener) bool { return l.ACME }); offers != (len(c.TLS.ACME.Hosts) > 0) {
+	if offers := slices.ContainsFunc(c.Listen,
+		func(l Listener) bool { return l.ACME }); offers != (len(c.TLS.ACME.Hosts) > 0) {
 		errs = append(errs, errors.New("tls.acme.hosts: goes together with acme: true of a listener"))
 	}
 	return errs
 }
 
-// validateLoops refuses a service that is the gateway itself: each request would come back to it. Only what is surely this
-// machine is recognised: an address of loopback, localhost, or the address that a listener names.
+// validateLoops refuses a service that is the gateway itself: each request would come back to it. Only what is surely
+// this machine is recognised: an address of loopback, localhost, or the address that a listener names.
 func (c *Config) validateLoops() []error {
 	var errs []error
 	all := c.claims()
@@ -113,7 +117,8 @@ func (c *Config) validateLoops() []error {
 		for i, raw := range urls {
 			for k := range all {
 				if all[k].answers(raw) {
-					errs = append(errs, fmt.Errorf("%s.upstream.urls[%d]: %s is the gateway itself (%s); name the address of the service behind it", at, i, raw, all[k].path))
+					errs = append(errs, fmt.Errorf("%s.upstream.urls[%d]: %s is the gateway itself (%s); name the "+
+						"address of the service behind it", at, i, raw, all[k].path))
 					break
 				}
 			}

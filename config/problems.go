@@ -25,7 +25,8 @@ func (e *Error) Error() string {
 	if n := len(shown) - maxProblems; n > 0 {
 		shown, more = shown[:maxProblems], fmt.Sprintf("\n  … and %d more", n)
 	}
-	return fmt.Sprintf("%s: %s\n  %s%s", e.File, words.Sprintf(words.English, "%d {problem|problems}", len(e.Problems)), strings.Join(shown, "\n  "), more)
+	return fmt.Sprintf("%s: %s\n  %s%s", e.File, words.Sprintf(words.English, "%d {problem|problems}", len(e.Problems)),
+		strings.Join(shown, "\n  "), more)
 }
 
 // Unwrap returns an error for each problem.

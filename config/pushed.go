@@ -12,8 +12,8 @@ import (
 // ownKeys are what each gateway says for itself, beside what is read at start only.
 var ownKeys = []string{"listen", "keys"}
 
-// CheckPushed returns which values of a pushed configuration can't be pushed, each with its path: what takes effect at a
-// start only, what is a gateway's own, and what is no key.
+// CheckPushed returns which values of a pushed configuration can't be pushed, each with its path: what takes effect at
+// a start only, what is a gateway's own, and what is no key.
 func CheckPushed(values map[string]any) error {
 	var errs []error
 	var look func(values map[string]any, path string)

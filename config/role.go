@@ -22,10 +22,12 @@ func (c *Config) validateRole() error {
 	}
 	var errs []error
 	if !c.Store.Shared() {
-		errs = append(errs, fmt.Errorf("role: gateways and processors meet in a shared store: set store.url (redis://HOST), or leave the role at %s", RoleAll))
+		errs = append(errs, fmt.Errorf("role: gateways and processors meet in a shared store: set store.url "+
+			"(redis://HOST), or leave the role at %s", RoleAll))
 	}
 	if !c.Processor.Enabled {
-		errs = append(errs, fmt.Errorf("role: nothing is judged, because processor.enabled is false: leave the role at %s", RoleAll))
+		errs = append(errs, fmt.Errorf("role: nothing is judged, because processor.enabled is false: leave the role "+
+			"at %s", RoleAll))
 	}
 	return errors.Join(errs...)
 }

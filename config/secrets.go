@@ -29,7 +29,8 @@ func (c *Config) secretFiles(f func(path, file string)) {
 	}
 }
 
-// unreadable says which files that are needed at start can't be read here: another user, or another machine, may be able to.
+// unreadable says which files that are needed at start can't be read here: another user, or another machine, may be
+// able to.
 func (c *Config) unreadable() []string {
 	var w []string
 	look := func(path, file string) {
@@ -52,7 +53,8 @@ func (c *Config) unreadable() []string {
 func (c *Config) readByOthers() []string {
 	own, err := os.Getgroups()
 	own = append(own, os.Getegid())
-	anyGroup := err != nil || os.Geteuid() == 0 // whoever checks a configuration as root can't know the gateway's groups
+	// whoever checks a configuration as root can't know the gateway's groups
+	anyGroup := err != nil || os.Geteuid() == 0
 	var w []string
 	c.secretFiles(func(path, file string) {
 		st, err := os.Stat(file)
@@ -64,14 +66,15 @@ func (c *Config) readByOthers() []string {
 			ours = ours || slices.Contains(own, int(sys.Gid))
 		}
 		if who := otherReaders(st.Mode(), ours); who != "" {
-			w = append(w, fmt.Sprintf("%s: %s has mode %04o: %s can read the secret: chmod 600 it", path, file, st.Mode().Perm(), who))
+			w = append(w, fmt.Sprintf("%s: %s has mode %04o: %s can read the secret: chmod 600 it", path, file,
+				st.Mode().Perm(), who))
 		}
 	})
 	return w
 }
 
-// otherReaders names who can read a file beside its owner; "": nobody. A group of the gateway's own is the usual way to let it read a file of
-// another user's.
+// otherReaders names who can read a file beside its owner; "": nobody. A group of the gateway's own is the usual way to
+// let it read a file of another user's.
 func otherReaders(mode fs.FileMode, ours bool) string {
 	switch {
 	case mode&0o007 != 0:

@@ -39,8 +39,8 @@ func (c *Config) resolveServices() error {
 	return errors.Join(errs...)
 }
 
-// Inherited is what every service begins with, once the services are resolved. Where there is only one, made of the defaults, it
-// is that.
+// Inherited is what every service begins with, once the services are resolved. Where there is only one, made of the
+// defaults, it is that.
 func (c *Config) Inherited() *Service {
 	if len(c.Services) == 0 {
 		return &c.Resolved[0]

@@ -112,7 +112,8 @@ func (s *Sources) ReadOver(pushed map[string]any) (*Config, error) {
 // assemble overlays the sources in order of precedence and decodes the result.
 func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []string) {
 	d.findNulls(d.root, reflect.TypeFor[Config](), "")
-	v := viper.NewWithOptions(viper.KeyDelimiter(keyDelimiter), viper.EnvKeyReplacer(strings.NewReplacer(keyDelimiter, "_")))
+	v := viper.NewWithOptions(viper.KeyDelimiter(keyDelimiter),
+		viper.EnvKeyReplacer(strings.NewReplacer(keyDelimiter, "_")))
 	v.SetEnvPrefix(variablePrefix)
 	if err := v.MergeConfigMap(d.settings); err != nil {
 		return nil, problem.Lines(err)

@@ -22,11 +22,18 @@ func (v *visit) act() {
 	case "unban":
 		method, target = "DELETE", "/api/bans?"+url.Values{"subject": {f("subject")}, "service": {"*"}}.Encode()
 	case "ban":
-		target, body = "/api/bans", map[string]string{"subject": subjectOf(f("subject")), "ttl": f("ttl"), "reason": f("reason")}
+		target, body = "/api/bans", map[string]string{
+			"subject": subjectOf(f("subject")), "ttl": f("ttl"),
+			"reason": f("reason"),
+		}
 	case "white", "block", "banlist":
-		target, body = "/api/lists/"+strings.TrimSuffix(what, "list"), map[string]string{"entry": f("entry"), "ttl": f("ttl"), "reason": f("reason")}
+		target, body = "/api/lists/"+strings.TrimSuffix(what, "list"),
+			map[string]string{"entry": f("entry"), "ttl": f("ttl"), "reason": f("reason")}
 	case "unlist":
-		method, target = "DELETE", "/api/lists/"+url.PathEscape(f("list"))+"?"+url.Values{"entry": {f("entry")}, "service": {f("service")}}.Encode()
+		method, target = "DELETE", "/api/lists/"+url.PathEscape(f("list"))+"?"+url.Values{
+			"entry":   {f("entry")},
+			"service": {f("service")},
+		}.Encode()
 	case "human", "robot":
 		target, body = "/api/labels", map[string]string{"subject": f("subject"), "label": what, "reason": f("reason")}
 	case "erase":

@@ -56,14 +56,18 @@ func New(d Deps) *Console {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	c := &Console{api: d.API, secure: d.Secure, now: d.Now, log: d.Log, sessions: newSessions(), linked: admin.Caller{Name: "link", Role: admin.Admin}}
+	c := &Console{
+		api: d.API, secure: d.Secure, now: d.Now, log: d.Log, sessions: newSessions(),
+		linked: admin.Caller{Name: "link", Role: admin.Admin},
+	}
 	if d.OIDC != nil && d.OIDC.Issuer != "" {
 		c.oidc = newProvider(d.OIDC, d.Secret)
 	}
 	return c
 }
 
-// Link returns the path of a page that signs in as an administrator, once, within ten minutes: for who starts the program.
+// Link returns the path of a page that signs in as an administrator, once, within ten minutes: for who starts the
+// program.
 func (c *Console) Link() string { return root + "signin?once=" + c.sessions.link(c.now()) }
 
 // SignedIn implements admin.Console.
@@ -100,7 +104,10 @@ func (c *Console) Serve(ctx *fasthttp.RequestCtx) {
 		ctx.Error("GET or POST\n", fasthttp.StatusMethodNotAllowed)
 		return
 	}
-	v := &visit{Console: c, ctx: ctx, s: c.sessions.find(ctx.Request.Header.Cookie(cookieName), c.now()), lang: languageOf(ctx)}
+	v := &visit{
+		Console: c, ctx: ctx, s: c.sessions.find(ctx.Request.Header.Cookie(cookieName), c.now()),
+		lang: languageOf(ctx),
+	}
 	if name == "signin" {
 		c.signIn(v)
 		return
@@ -120,7 +127,8 @@ func (c *Console) Serve(ctx *fasthttp.RequestCtx) {
 	v.serve(name)
 }
 
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 func (v *visit) serve(name string) {
 	if v.ctx.IsPost() {
@@ -132,7 +140,8 @@ func (v *visit) serve(name string) {
 		case name == "messages":
 			v.useMessages()
 		case name == "language":
-			v.ctx.Response.Header.SetCookie(v.cookie(languageName, string(v.ctx.PostArgs().Peek("lang")), 366*24*time.Hour))
+			v.ctx.Response.Header.SetCookie(v.cookie(languageName, string(v.ctx.PostArgs().Peek("lang")),
+				366*24*time.Hour))
 			away(v.ctx, string(v.ctx.PostArgs().Peek("back")))
 		case name == "signout":
 			v.sessions.end(v.ctx.Request.Header.Cookie(cookieName))
@@ -146,7 +155,8 @@ func (v *visit) serve(name string) {
 	name, arg, _ := strings.Cut(name, "/")
 	v.arg, _ = url.PathUnescape(arg) // an escape that is none leads nowhere
 	show, ok := map[string]func(){
-		"": v.showNow, "requests": v.showRequests, "requests.csv": v.exportCSV, "requests.json": v.exportJSON, "subjects": v.showSubject,
+		"": v.showNow, "requests": v.showRequests, "requests.csv": v.exportCSV, "requests.json": v.exportJSON,
+		"subjects":   v.showSubject,
 		"challenges": v.showChallenges, "lists": v.showLists,
 		"messages": v.showMessages,
 	}[name]
@@ -192,14 +202,15 @@ func away(ctx *fasthttp.RequestCtx, to string) {
 	ctx.SetStatusCode(fasthttp.StatusSeeOther)
 }
 
-// inside returns to if it is empty or the plain path of one of the console's pages, with or without a query, and otherwise
-// the path of the first one: what browsers and proxies may read as another place is not followed.
+// inside returns to if it is empty or the plain path of one of the console's pages, with or without a query, and
+// otherwise the path of the first one: what browsers and proxies may read as another place is not followed.
 func inside(to string) string {
 	if to == "" {
 		return ""
 	}
 	u, err := url.Parse(to)
-	if err != nil || u.Scheme+u.Host+u.Opaque != "" || u.User != nil || !strings.HasPrefix(u.Path, root) || strings.Contains(u.Path, "\\") ||
+	if err != nil || u.Scheme+u.Host+u.Opaque != "" || u.User != nil || !strings.HasPrefix(u.Path, root) ||
+		strings.Contains(u.Path, "\\") ||
 		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
 		return root
 	}

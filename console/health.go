@@ -51,7 +51,10 @@ func (s *statuses) troubles() []trouble {
 	var all []trouble
 	for _, g := range append([]status{s.status}, s.Others...) {
 		add := func(kind, about, value string) {
-			i := slices.IndexFunc(all, func(t trouble) bool { return t.Kind == kind && t.About == about && t.Value == value })
+			i := slices.IndexFunc(all, func(t trouble) bool {
+				return t.Kind == kind && t.About == about &&
+					t.Value == value
+			})
 			if i < 0 {
 				i, all = len(all), append(all, trouble{Kind: kind, About: about, Value: value})
 			}

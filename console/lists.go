@@ -36,8 +36,8 @@ var runtimeLists = []string{"white", "block", "ban"}
 // maxEntries is how many entries the page shows.
 const maxEntries = 600
 
-// showLists shows the bans, the entries of lists with how often each decided, and where the others come from. The entries are
-// those made at run time, or those of one source.
+// showLists shows the bans, the entries of lists with how often each decided, and where the others come from. The
+// entries are those made at run time, or those of one source.
 func (v *visit) showLists() {
 	search := strings.ToLower(v.query())
 	holds := func(texts ...string) bool {
@@ -78,9 +78,12 @@ func (v *visit) showLists() {
 	v.page("lists", fasthttp.StatusOK, data)
 }
 
-// entriesOf returns the entries of lists that a search holds for; if silent, those that are known not to have decided in 30 days.
-// Of the others, young have not decided, and have been counted for less than that. more says that there are entries beyond.
-func (v *visit) entriesOf(lists []string, args string, silent bool, holds func(...string) bool) (entries []entry, young int, more bool) {
+// entriesOf returns the entries of lists that a search holds for; if silent, those that are known not to have decided
+// in 30 days. Of the others, young have not decided, and have been counted for less than that. more says that there are
+// entries beyond.
+func (v *visit) entriesOf(lists []string, args string, silent bool, holds func(...string) bool) (entries []entry,
+	young int, more bool,
+) {
 	for _, list := range lists {
 		var l struct {
 			Items []entry `json:"items"`

@@ -117,7 +117,8 @@ func (v *visit) useMessages() {
 	var body map[string]any
 	switch do {
 	case "good", "bad":
-		target, body = "/api/messages/"+url.PathEscape(id)+"/mark", map[string]any{"marker": do, "partner": at.Partner, "domain": at.Domain, "log": at.Log}
+		target, body = "/api/messages/"+url.PathEscape(id)+"/mark",
+			map[string]any{"marker": do, "partner": at.Partner, "domain": at.Domain, "log": at.Log}
 		back.Set("taught", id)
 		back.Set("marker", do)
 	case "undo":
@@ -125,7 +126,8 @@ func (v *visit) useMessages() {
 		args.Set("marker", f("marker"))
 		method, target = "DELETE", "/api/messages/"+url.PathEscape(id)+"/mark?"+args.Encode()
 	case "learn-good", "learn-bad":
-		target, body = "/api/queue/"+url.PathEscape(id)+"/teach", map[string]any{"marker": strings.TrimPrefix(do, "learn-")}
+		target, body = "/api/queue/"+url.PathEscape(id)+"/teach",
+			map[string]any{"marker": strings.TrimPrefix(do, "learn-")}
 	case "approve", "refuse":
 		target, body = "/api/queue/"+url.PathEscape(id)+"/"+do, map[string]any{"teach": f("teach") == "yes"}
 	default:

@@ -73,15 +73,20 @@ func (v *visit) showNow() {
 	if !v.get("/api/status"+everywhere, &is) {
 		return
 	}
-	data["Status"], data["Troubles"], data["Gateways"], data["Lost"] = is.status, is.troubles(), is.health(), lost(is.Gateways)
+	data["Status"], data["Troubles"], data["Gateways"], data["Lost"] = is.status, is.troubles(), is.health(),
+		lost(is.Gateways)
 	to := v.now().UTC()
 	from := to.Add(-span.Long).Truncate(span.Step)
 	var f figures
-	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "top": {"6"}, "gateways": {"all"}}.Encode(), &f) {
+	if v.look("/api/journal/figures?"+url.Values{
+		"by": {span.By}, "from": {from.Format(time.RFC3339)},
+		"to": {to.Format(time.RFC3339)}, "top": {"6"}, "gateways": {"all"},
+	}.Encode(), &f) {
 		data["Plot"] = v.plot(f.Items, from, to, span.Step)
 		sum := journal.Sum(f.Items)
 		data["Sums"], data["Challenges"], data["Lost"] = sum.Requests, sum.Challenges, lost(f.Gateways)
-		data["Reasons"], data["Networks"], data["Agents"] = f.Stopped["reason"], f.Stopped["network"], f.Stopped["agent"]
+		data["Reasons"], data["Networks"], data["Agents"] = f.Stopped["reason"], f.Stopped["network"],
+			f.Stopped["agent"]
 	}
 	var watch struct {
 		Items    []admin.Alarm     `json:"items"`
@@ -89,7 +94,10 @@ func (v *visit) showNow() {
 	}
 	if v.look("/api/alarms"+everywhere, &watch) {
 		// of these the status of this moment says more
-		watch.Items = slices.DeleteFunc(watch.Items, func(a admin.Alarm) bool { return a.Name == "store-away" || a.Name == "service-away" })
+		watch.Items = slices.DeleteFunc(watch.Items, func(a admin.Alarm) bool {
+			return a.Name == "store-away" ||
+				a.Name == "service-away"
+		})
 		data["Alarms"], data["Webhooks"] = watch.Items, watch.Webhooks
 	}
 	v.page("now", fasthttp.StatusOK, data)
@@ -121,7 +129,8 @@ func (v *visit) plot(all []journal.Figures, from, to time.Time, step time.Durati
 			count := at[t.Unix()][name]
 			h := count / top * float64(height-bottom)
 			y -= h
-			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name, fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), v.said().word("verdict_", name), count))
+			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name,
+				fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), v.said().word("verdict_", name), count))
 		}
 		if i%max(n/6, 1) == 0 && i+n/12 < n { // the last one would be cut off
 			layout := "15:04"
@@ -200,7 +209,8 @@ func took(c outcomes.Count, seconds float64) string {
 	return strconv.FormatFloat(seconds, 'f', 1, 64)
 }
 
-// solvedShare is how many of a hundred that were shown were solved; unknown where they were shown before the counts begin.
+// solvedShare is how many of a hundred that were shown were solved; unknown where they were shown before the counts
+// begin.
 func solvedShare(c outcomes.Count) string {
 	if c.Shown == 0 || c.Solved > c.Shown {
 		return "–"

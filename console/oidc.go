@@ -29,7 +29,8 @@ const (
 	maxAttempts = 1000
 )
 
-// provider signs people in at a provider of OpenID Connect: the flow with a code, PKCE and a nonce. Safe for concurrent use.
+// provider signs people in at a provider of OpenID Connect: the flow with a code, PKCE and a nonce. Safe for concurrent
+// use.
 type provider struct {
 	cfg    admin.OIDCConfig
 	secret string
@@ -85,8 +86,9 @@ func describe(ctx context.Context, client *http.Client, issuer string) (*oidc.Pr
 	return found, nil
 }
 
-// Discover asks the provider at an issuer's address what it says of itself, as signing in does: by which name, which has to be that
-// address, or nobody can sign in, and the scopes that it names, if it does. It answers within ten seconds, or before the context ends.
+// Discover asks the provider at an issuer's address what it says of itself, as signing in does: by which name, which
+// has to be that address, or nobody can sign in, and the scopes that it names, if it does. It answers within ten
+// seconds, or before the context ends.
 func Discover(ctx context.Context, issuer string) (name string, scopes []string, err error) {
 	found, err := describe(ctx, newClient(), issuer)
 	if other := new(oidc.IssuerMismatchError); errors.As(err, &other) {
@@ -123,7 +125,8 @@ func (p *provider) discover() (*oidc.Provider, error) {
 func (p *provider) flow(at *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: p.cfg.ClientID, ClientSecret: p.secret, Endpoint: at.Endpoint(),
-		RedirectURL: strings.TrimRight(p.cfg.URL, "/") + oidcPath, Scopes: append([]string{oidc.ScopeOpenID}, p.cfg.Scopes...),
+		RedirectURL: strings.TrimRight(p.cfg.URL, "/") + oidcPath,
+		Scopes:      append([]string{oidc.ScopeOpenID}, p.cfg.Scopes...),
 	}
 }
 
@@ -192,9 +195,11 @@ func (p *provider) who(code string, a *attempt, now func() time.Time) (who admin
 	return who, nil
 }
 
-// addUserInfo adds what the provider says of the person beside the signed token, which many leave short (OpenID Connect Core, 5.4).
-// What the token says stays.
-func (p *provider) addUserInfo(ctx context.Context, at *oidc.Provider, token *oauth2.Token, claims map[string]any) error {
+// addUserInfo adds what the provider says of the person beside the signed token, which many leave short (OpenID Connect
+// Core, 5.4). What the token says stays.
+func (p *provider) addUserInfo(ctx context.Context, at *oidc.Provider, token *oauth2.Token,
+	claims map[string]any,
+) error {
 	info, err := at.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil {
 		return err
@@ -240,20 +245,23 @@ func (c *Console) signInAt(v *visit) {
 		k.SetPath(oidcPath)
 		k.SetSameSite(fasthttp.CookieSameSiteLaxMode) // the way back begins at the provider
 		ctx.Response.Header.SetCookie(k)
-		ctx.Response.Header.Set("Location", c.oidc.flow(at).AuthCodeURL(state, oidc.Nonce(a.nonce), oauth2.S256ChallengeOption(a.verifier)))
+		ctx.Response.Header.Set("Location", c.oidc.flow(at).AuthCodeURL(state, oidc.Nonce(a.nonce),
+			oauth2.S256ChallengeOption(a.verifier)))
 		ctx.SetStatusCode(fasthttp.StatusSeeOther)
 		return
 	}
 	state := args.Peek("state")
 	a, ok := c.oidc.end(state, now)
 	if !ok || subtle.ConstantTimeCompare(state, ctx.Request.Header.Cookie(oidcName)) != 1 {
-		fail(fasthttp.StatusForbidden, "signin_again") // no try: any page can have a browser bring a wrong state, which nobody guesses
+		// no try: any page can have a browser bring a wrong state, which nobody guesses
+		fail(fasthttp.StatusForbidden, "signin_again")
 		return
 	}
 	if !args.Has("code") { // RFC 6749, 4.1.2.1
 		c.sessions.tries.Note(from)
 		why := fmt.Sprintf("%.100s: %.500s", args.Peek("error"), args.Peek("error_description"))
-		c.log.Warn().Str("error", why).Str("address", from).Msg("console: the provider of OpenID Connect refused a sign-in")
+		c.log.Warn().Str("error", why).Str("address", from).Msg("console: the provider of OpenID Connect refused a " +
+			"sign-in")
 		fail(fasthttp.StatusForbidden, "signin_refused")
 		return
 	}
@@ -261,7 +269,8 @@ func (c *Console) signInAt(v *visit) {
 	who, err := c.oidc.who(string(args.Peek("code")), &a, c.now)
 	if err != nil {
 		c.sessions.tries.Note(from)
-		c.log.Warn().Err(err).Str("address", from).Str("by", who.Name).Msg("console: nobody was signed in by OpenID Connect")
+		c.log.Warn().Err(err).Str("address", from).Str("by",
+			who.Name).Msg("console: nobody was signed in by OpenID Connect")
 		if errors.Is(err, errNoRole) {
 			fail(fasthttp.StatusForbidden, "signin_role")
 			return
@@ -273,8 +282,8 @@ func (c *Console) signInAt(v *visit) {
 	v.goOn()
 }
 
-// goOn has a page of our own send a browser on that has just been signed in: it keeps a strict cookie from no redirect that began
-// elsewhere.
+// goOn has a page of our own send a browser on that has just been signed in: it keeps a strict cookie from no redirect
+// that began elsewhere.
 func (v *visit) goOn() {
 	to := string(v.ctx.Response.Header.Peek("Location"))
 	v.ctx.Response.Header.Del("Location")

@@ -58,7 +58,8 @@ func parsePages() (map[string]*template.Template, map[string]texts, error) {
 		if err := yaml.Unmarshal(text, all[lang]); err != nil {
 			return nil, nil, fmt.Errorf("console: locales/%s.yaml: %w", lang, err)
 		}
-		if pages[lang], err = template.New(lang).Funcs(functions(words.Language(lang), all[lang])).ParseFS(files, "pages/*.html"); err != nil {
+		if pages[lang], err = template.New(lang).Funcs(functions(words.Language(lang), all[lang])).ParseFS(files,
+			"pages/*.html"); err != nil {
 			return nil, nil, fmt.Errorf("console: %w", err)
 		}
 	}
@@ -126,7 +127,8 @@ func bar(amount float32) template.HTML {
 	return m.HTML()
 }
 
-// languageOf returns the language of a visit: the chosen one, or the first one that the browser asks for and that there is.
+// languageOf returns the language of a visit: the chosen one, or the first one that the browser asks for and that there
+// is.
 func languageOf(ctx *fasthttp.RequestCtx) string {
 	wanted := string(ctx.Request.Header.Cookie(languageName)) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
 	for tag := range strings.SplitSeq(wanted, ",") {
@@ -165,7 +167,8 @@ func (v *visit) page(name string, status int, data map[string]any) {
 		f.Provider = v.oidc.host()
 	}
 	if v.s != nil && name != "signin" {
-		f.Token, f.Name, f.Role, f.May, f.Said = v.s.token, v.s.who.Name, v.s.who.Role.String(), v.s.who.Role >= admin.Operator, v.s.hear()
+		f.Token, f.Name, f.Role, f.May, f.Said = v.s.token, v.s.who.Name, v.s.who.Role.String(),
+			v.s.who.Role >= admin.Operator, v.s.hear()
 		f.Admin = v.s.who.Role >= admin.Admin
 		f.Query = string(v.ctx.QueryArgs().Peek("q"))
 	}

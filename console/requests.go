@@ -97,7 +97,8 @@ func lost(all []admin.GatewayState) (some []admin.GatewayState) {
 func (v *visit) export(kind, ext string) (found page, ok bool) {
 	if ok = v.get(journalTarget(v.query(), "", exportedRows), &found); ok {
 		v.ctx.SetContentType(kind)
-		v.ctx.Response.Header.Set("Content-Disposition", `attachment; filename="requests-`+v.now().UTC().Format("20060102-150405")+"."+ext+`"`)
+		v.ctx.Response.Header.Set("Content-Disposition",
+			`attachment; filename="requests-`+v.now().UTC().Format("20060102-150405")+"."+ext+`"`)
 	}
 	return found, ok
 }
@@ -120,19 +121,24 @@ func (v *visit) exportCSV() {
 		return
 	}
 	w := csv.NewWriter(v.ctx.Response.BodyWriter())
-	_ = w.Write([]string{"id", "at", "kind", "service", "mode", "verdict", "cause", "method", "path", "status", "seconds", "subject", "address", "agent", "ja4", "reason", "by", "share", "gateway"})
+	_ = w.Write([]string{
+		"id", "at", "kind", "service", "mode", "verdict", "cause", "method", "path", "status",
+		"seconds", "subject", "address", "agent", "ja4", "reason", "by", "share", "gateway",
+	})
 	for i := range found.Entries {
 		e := &found.Entries[i]
 		_ = w.Write([]string{
-			e.ID, e.At.Format(time.RFC3339Nano), e.Kind, cell(e.Service), e.Mode, e.Verdict, e.Cause, cell(e.Method), cell(e.Path), strconv.Itoa(int(e.Status)),
-			fmt.Sprint(e.Seconds), cell(e.Subject), e.Address, cell(e.Agent), cell(e.JA4), cell(e.Reason), cell(e.By), fmt.Sprint(e.Share), cell(e.Gateway),
+			e.ID, e.At.Format(time.RFC3339Nano), e.Kind, cell(e.Service), e.Mode, e.Verdict, e.Cause, cell(e.Method),
+			cell(e.Path), strconv.Itoa(int(e.Status)),
+			fmt.Sprint(e.Seconds), cell(e.Subject), e.Address, cell(e.Agent), cell(e.JA4), cell(e.Reason), cell(e.By),
+			fmt.Sprint(e.Share), cell(e.Gateway),
 		})
 	}
 	w.Flush() // into memory
 }
 
-// cell keeps a spreadsheet from taking a visitor's text for a formula, also where a semicolon or a tab begins the next cell, as it does
-// in many countries.
+// cell keeps a spreadsheet from taking a visitor's text for a formula, also where a semicolon or a tab begins the next
+// cell, as it does in many countries.
 func cell(s string) string {
 	var b strings.Builder
 	begins := true
@@ -273,7 +279,10 @@ func (v *visit) around(subject string, data map[string]any) {
 		data["Now"] = now
 	}
 	var others journal.Found
-	if v.look("/api/journal?"+url.Values{"subject": {subject}, "limit": {strconv.Itoa(neighbours)}, "gateways": {"all"}}.Encode(), &others) {
+	if v.look("/api/journal?"+url.Values{
+		"subject": {subject}, "limit": {strconv.Itoa(neighbours)},
+		"gateways": {"all"},
+	}.Encode(), &others) {
 		data["Others"] = others.Entries
 	}
 }

@@ -48,7 +48,8 @@ func networkOf(address string) string {
 	return n.String()
 }
 
-// companyOf are the factors that count who else is where a subject is, or is like it, each with the group that it is of.
+// companyOf are the factors that count who else is where a subject is, or is like it, each with the group that it is
+// of.
 var companyOf = [...]struct{ group, factor string }{
 	{"itself", "clients"},
 	{"address", "address_established"},
@@ -64,8 +65,8 @@ type groupSize struct {
 	Query         string    // finds the requests of the group; empty: the journal does not know it
 }
 
-// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last ban.
-// Queries find the requests of a group.
+// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them,
+// of its last ban. Queries find the requests of a group.
 func (s *standing) company(queries map[string]string) []groupSize {
 	var all []groupSize
 	for _, of := range companyOf {
@@ -82,14 +83,16 @@ func (s *standing) company(queries map[string]string) []groupSize {
 				}
 			}
 		}
-		if line.Size = float32(math.Round(float64(line.Size))); line.Size > 1 { // they are estimates, and it counts itself
+		// they are estimates, and it counts itself
+		if line.Size = float32(math.Round(float64(line.Size))); line.Size > 1 {
 			all = append(all, line)
 		}
 	}
 	return all
 }
 
-// queriesOf returns what finds the requests of the groups of a subject: its address, if it is one, and what its last request came with.
+// queriesOf returns what finds the requests of the groups of a subject: its address, if it is one, and what its last
+// request came with.
 func queriesOf(address string, course []journal.Entry) map[string]string {
 	q := map[string]string{}
 	if address != "" {
@@ -119,7 +122,10 @@ func (v *visit) showSubject() {
 	}
 	data := map[string]any{"Subject": now.Subject, "Now": now, "Lost": lost(now.Gateways)}
 	var course journal.Found
-	if v.look("/api/journal?"+url.Values{"subject": {now.Subject}, "limit": {strconv.Itoa(courseRows)}, "gateways": {"all"}}.Encode(), &course) {
+	if v.look("/api/journal?"+url.Values{
+		"subject": {now.Subject}, "limit": {strconv.Itoa(courseRows)},
+		"gateways": {"all"},
+	}.Encode(), &course) {
 		data["Course"] = course.Entries
 		data["Plot"] = v.coursePlot(course.Entries)
 	}

@@ -83,8 +83,8 @@ func (s *site) showSearch(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "search", data)
 }
 
-// xmlSearch answers in the root element that partners parse, so that the same code reads an answer of the gateway in its
-// place.
+// xmlSearch answers in the root element that partners parse, so that the same code reads an answer of the gateway in
+// its place.
 func (s *site) xmlSearch(w http.ResponseWriter, r *http.Request) {
 	type results struct {
 		Found int     `xml:"found"`

@@ -131,7 +131,8 @@ func readForm(w http.ResponseWriter, r *http.Request) (fields []pair, file strin
 			return nil, "", err
 		}
 		if p.FileName() != "" {
-			file = fmt.Sprintf("%s, %s, %d bytes", clip(p.FileName(), 80), clip(p.Header.Get("Content-Type"), 60), len(b))
+			file = fmt.Sprintf("%s, %s, %d bytes", clip(p.FileName(), 80), clip(p.Header.Get("Content-Type"), 60),
+				len(b))
 		} else if name := p.FormName(); name == "name" || name == "words" {
 			fields = append(fields, pair{name, clip(string(b), maxWordsRunes)})
 		}
@@ -139,8 +140,8 @@ func readForm(w http.ResponseWriter, r *http.Request) (fields []pair, file strin
 	return fields, file, nil
 }
 
-// received lists the headers of a request. Cookie values are shortened: a page that prints a whole pass would reveal it to
-// every script that can read the page.
+// received lists the headers of a request. Cookie values are shortened: a page that prints a whole pass would reveal it
+// to every script that can read the page.
 func received(r *http.Request) []pair {
 	out := []pair{{"Host", r.Host}}
 	for name, values := range r.Header {

@@ -18,7 +18,8 @@ import (
 
 // pictureNames are the pictures of the gallery; the articles use some of them. Each is drawn from its name alone.
 var pictureNames = [...]string{
-	"lighthouse", "river", "bread", "dawn", "fjord", "dunes", "meadow", "harbour", "glacier", "forest", "valley", "dusk",
+	"lighthouse", "river", "bread", "dawn", "fjord", "dunes", "meadow", "harbour", "glacier", "forest", "valley",
+	"dusk",
 }
 
 // Size of a picture in pixels.

@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// Made-up visitors (package traffic) read a made-up shop of numbered pages. It is served with the types of a real one, so
-// that the gateway can tell pages from their parts; no page of the site links to it.
+// Made-up visitors (package traffic) read a made-up shop of numbered pages. It is served with the types of a real one,
+// so that the gateway can tell pages from their parts; no page of the site links to it.
 
 // shopTypes are the types of the parts of the shop's pages.
 var shopTypes = map[string]string{
-	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".woff2": "font/woff2", ".webp": "image/webp", ".ico": "image/x-icon",
+	".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".woff2": "font/woff2", ".webp": "image/webp",
+	".ico": "image/x-icon",
 }
 
 // shop serves a page, a part or a call of the made-up shop, and reports false for anything else.
@@ -25,7 +26,8 @@ func (s *site) shop(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.Method != http.MethodGet:
 		return false
-	case part != "" && (strings.HasPrefix(at, "/pictures/") || strings.HasPrefix(at, "/static/") || at == "/favicon.ico"):
+	case part != "" && (strings.HasPrefix(at, "/pictures/") || strings.HasPrefix(at, "/static/") ||
+		at == "/favicon.ico"):
 		w.Header().Set("Content-Type", part)
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(s.pictures.drawn[pictureNames[0]]().png))
 	case at == "/api/price":

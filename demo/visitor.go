@@ -38,7 +38,8 @@ type visitor struct {
 // pretend is the pretend visitor's subject.
 func (v *visitor) pretend() string { return "ip:" + v.address.String() }
 
-// maxVisitors is how many visitors are remembered: one for each address of the three networks reserved for documentation.
+// maxVisitors is how many visitors are remembered: one for each address of the three networks reserved for
+// documentation.
 const maxVisitors = 3 * 254
 
 const visitorCookie = "demo_play"
@@ -72,7 +73,10 @@ func (v *visitors) of(w http.ResponseWriter, r *http.Request, now time.Time) vis
 	_, _ = rand.Read(raw[:]) // never fails
 	p := &visitor{id: hex.EncodeToString(raw[:]), seen: now, address: v.freeAddress()}
 	v.byID[p.id], v.used[p.address] = p, p.id
-	http.SetCookie(w, &http.Cookie{Name: visitorCookie, Value: p.id, Path: "/play", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	http.SetCookie(w, &http.Cookie{
+		Name: visitorCookie, Value: p.id, Path: "/play", HttpOnly: true,
+		SameSite: http.SameSiteLaxMode,
+	})
 	return *p
 }
 
@@ -96,7 +100,8 @@ func (v *visitors) dropOldest() {
 	delete(v.used, oldest.address)
 }
 
-// freeAddress returns an address of the documentation networks that nobody uses, and that was not used for the longest time.
+// freeAddress returns an address of the documentation networks that nobody uses, and that was not used for the longest
+// time.
 func (v *visitors) freeAddress() netip.Addr {
 	nets := [...][3]byte{{203, 0, 113}, {198, 51, 100}, {192, 0, 2}}
 	for range maxVisitors {

@@ -15,7 +15,8 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// A backup is a data directory with a file that says what it is: `antirobot restore` copies it into the place of another.
+// A backup is a data directory with a file that says what it is: `antirobot restore` copies it into the place of
+// another.
 const (
 	backupName   = "BACKUP" // written last: without it a backup is not complete
 	backupFormat = "antirobot backup 1\n"
@@ -24,12 +25,12 @@ const (
 	queueName    = "counter-queue"
 )
 
-// leftOut are parts of a data directory that are not copied file by file. The store and the journal are copied as of one moment;
-// counts that wait for a shared store belong to that one's backup, and lists are fetched again.
+// leftOut are parts of a data directory that are not copied file by file. The store and the journal are copied as of
+// one moment; counts that wait for a shared store belong to that one's backup, and lists are fetched again.
 var leftOut = []string{storeName, journalName, queueName, "lists", backupName, "lost+found"}
 
-// Backup implements admin.Gateway: it writes a consistent copy of the data directory into dir while the gateway runs. With
-// a store that gateways share, the copy has no store: that has a backup of its own.
+// Backup implements admin.Gateway: it writes a consistent copy of the data directory into dir while the gateway runs.
+// With a store that gateways share, the copy has no store: that has a backup of its own.
 func (a *Server) Backup(dir string) (err error) {
 	if !filepath.IsAbs(dir) {
 		return fmt.Errorf("%q is no absolute path", dir)
@@ -44,7 +45,8 @@ func (a *Server) Backup(dir string) (err error) {
 	}()
 	if s, ok := a.storage.store.Store.(*pebblestore.Store); ok {
 		if !sameFileSystem(dir, a.Config().DataDir) {
-			return fmt.Errorf("%s is not in the file system of the data directory %s; name a directory there, and copy it away afterwards", dir, a.Config().DataDir)
+			return fmt.Errorf("%s is not in the file system of the data directory %s; name a directory there, and "+
+				"copy it away afterwards", dir, a.Config().DataDir)
 		}
 		if err := s.Checkpoint(filepath.Join(dir, storeName)); err != nil {
 			return err
@@ -55,10 +57,12 @@ func (a *Server) Backup(dir string) (err error) {
 			return err
 		}
 	}
-	if err := copyTree(dir, a.Config().DataDir, append([]string{relativeTo(a.Config().DataDir, dir)}, leftOut...)); err != nil {
+	if err := copyTree(dir, a.Config().DataDir, append([]string{relativeTo(a.Config().DataDir, dir)},
+		leftOut...)); err != nil {
 		return err
 	}
-	if file := a.Config().KeyFile(); !a.Config().Store.Shared() && filepath.Dir(file) != filepath.Clean(a.Config().DataDir) {
+	if file := a.Config().KeyFile(); !a.Config().Store.Shared() &&
+		filepath.Dir(file) != filepath.Clean(a.Config().DataDir) {
 		if err := copyFile(filepath.Join(dir, "keys.json"), file); err != nil {
 			return err
 		}
@@ -90,12 +94,14 @@ func Restore(backup, dir string) error {
 	said, err := os.ReadFile(filepath.Join(backup, backupName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is no backup, or is not complete: it has no file %s; `antirobot backup DIR` makes one", backup, backupName)
+		return fmt.Errorf("%s is no backup, or is not complete: it has no file %s; `antirobot backup DIR` makes one",
+			backup, backupName)
 	case err != nil:
 		return err
 	case !strings.HasPrefix(string(said), backupFormat):
 		first, _, _ := strings.Cut(string(said), "\n")
-		return fmt.Errorf("%s has the format %q and this program knows %q; restore it with the version that made it", backup, first, strings.TrimSpace(backupFormat))
+		return fmt.Errorf("%s has the format %q and this program knows %q; restore it with the version that made it",
+			backup, first, strings.TrimSpace(backupFormat))
 	}
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +109,8 @@ func Restore(backup, dir string) error {
 	}
 	for _, e := range list {
 		if e.Name() != "lost+found" {
-			return fmt.Errorf("%s is not empty (%s); stop the gateway and move the directory away first: nothing of it is overwritten", dir, e.Name())
+			return fmt.Errorf("%s is not empty (%s); stop the gateway and move the directory away first: nothing of "+
+				"it is overwritten", dir, e.Name())
 		}
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -131,7 +138,8 @@ func copyTree(to, from string, without []string) error {
 				return err
 			}
 		case e.Type().IsRegular():
-			if err := copyFile(target, source); err != nil && !errors.Is(err, fs.ErrNotExist) { // it was a temporary one
+			// it was a temporary one
+			if err := copyFile(target, source); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}

@@ -44,7 +44,8 @@ func (c *certs) filesOf(listener int, next *config.Config) (key string, files []
 		return "admin", []hello.CertificateFiles{{CertFile: c.Config().Admin.TLSCert, KeyFile: c.Config().Admin.TLSKey}}
 	}
 	l := c.Config().Listen[listener]
-	if listener < len(next.Listen) && next.Listen[listener].Address == l.Address && next.Listen[listener].TLSCert != "" {
+	if listener < len(next.Listen) && next.Listen[listener].Address == l.Address &&
+		next.Listen[listener].TLSCert != "" {
 		l = next.Listen[listener]
 	}
 	return fmt.Sprintf("listen[%d]", listener), l.Files()

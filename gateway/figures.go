@@ -21,8 +21,9 @@ type figures struct {
 	journal   *journal.Journal // nil: off
 	decisions *verdict.Recent
 
-	mu   sync.Mutex
-	gone []counted          // services and addresses that are gone and keep their counters, in the order in which they went
+	mu sync.Mutex
+	// services and addresses that are gone and keep their counters, in the order in which they went
+	gone []counted
 	sums map[string]float64 // of those whose counters were released
 }
 
@@ -45,10 +46,12 @@ func (a *Server) openJournal() error {
 		return nil
 	}
 	j, err := journal.New(a.Config().Journal, journal.Deps{
-		Dir: a.inDataDir(journalName), Stories: &a.figures, Counts: a.figures.counts, Log: a.Logger("journal"), Metrics: a.set,
+		Dir: a.inDataDir(journalName), Stories: &a.figures, Counts: a.figures.counts, Log: a.Logger("journal"),
+		Metrics: a.set,
 	})
 	if err != nil {
-		a.log.Error().Err(err).Msg("there is no journal: what is decided is forgotten with the memory of verdict.decisions")
+		a.log.Error().Err(err).Msg("there is no journal: what is decided is forgotten with the memory of " +
+			"verdict.decisions")
 		return nil
 	}
 	a.figures.journal = j
@@ -74,8 +77,10 @@ func (f *figures) banned(b *bans.Ban) {
 
 // figureNames are the metrics in the journal, with their names there.
 var figureNames = map[string]string{
-	"antirobot_requests_total": "requests", "antirobot_captcha_shown_total": "shown", "antirobot_captcha_answers_total": "answers",
-	"antirobot_bans_made_total": "bans", "antirobot_events_shed_total": "shed", "antirobot_request_seconds_bucket": "seconds",
+	"antirobot_requests_total": "requests", "antirobot_captcha_shown_total": "shown",
+	"antirobot_captcha_answers_total": "answers",
+	"antirobot_bans_made_total":       "bans", "antirobot_events_shed_total": "shed",
+	"antirobot_request_seconds_bucket":  "seconds",
 	"antirobot_upstream_failures_total": "failures", "antirobot_journal_shed_total": "journal-shed",
 }
 

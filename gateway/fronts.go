@@ -42,7 +42,10 @@ type fronts struct {
 // open builds the servers for visitors.
 func (f *fronts) open(gateway *proxy.Gateway, trusted *identity.Resolver, keys *spravka.Keys) (err error) {
 	f.proxy, f.trusted = gateway, trusted
-	f.server, err = h1.NewServer(f.Config().HTTP, h1.Deps{Handler: gateway, Refuser: gateway, Log: f.Logger("http"), Metrics: f.set})
+	f.server, err = h1.NewServer(f.Config().HTTP, h1.Deps{
+		Handler: gateway, Refuser: gateway, Log: f.Logger("http"),
+		Metrics: f.set,
+	})
 	if err != nil {
 		return err
 	}
@@ -155,7 +158,8 @@ func (f *fronts) listen(serveAdmin func(net.Listener) error) error {
 		if l.udp != nil {
 			f.serve(l.udp.LocalAddr(), func() error { return l.packets(l.udp) })
 		}
-		f.log.Info().Str("for", l.whose).Stringer("address", l.Addr()).Bool("tls", l.tls).Bool("http3", l.udp != nil).Msg("listening")
+		f.log.Info().Str("for", l.whose).Stringer("address", l.Addr()).Bool("tls", l.tls).Bool("http3",
+			l.udp != nil).Msg("listening")
 	}
 	return nil
 }
@@ -185,13 +189,19 @@ func (f *fronts) openAll(all *listeners, serveAdmin func(net.Listener) error) er
 	if cfg.Admin.Listen == "" {
 		return nil
 	}
-	return all.open("admin.listen", cfg.Admin.Listen, listener{whose: "admin", tls: cfg.Admin.TLSCert != "", serve: serveAdmin})
+	return all.open("admin.listen", cfg.Admin.Listen, listener{
+		whose: "admin", tls: cfg.Admin.TLSCert != "",
+		serve: serveAdmin,
+	})
 }
 
 // openVisitor opens the sockets of a listener for visitors.
 func (f *fronts) openVisitor(all *listeners, i int) error {
 	l := &f.Config().Listen[i]
-	o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: f.trusted, TLS: f.certs.tlsOf(i), Handler: f.plainHandler(l)}
+	o := h1.ListenerOptions{
+		ProxyProtocol: l.ProxyProtocol, Trusted: f.trusted, TLS: f.certs.tlsOf(i),
+		Handler: f.plainHandler(l),
+	}
 	if f.http2 != nil {
 		o.HTTP2, o.H2C = f.http2, l.H2C
 	}

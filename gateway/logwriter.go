@@ -11,8 +11,9 @@ import (
 	"antirobot/terminal"
 )
 
-// Bounds of the log's buffers: a line waits at most logFlushEvery, and a shard is written sooner when it has logShardBytes. While nobody takes what
-// is written, as behind a pipe that is not read, a shard keeps logShardMost, and further lines are left out: no request waits for the log.
+// Bounds of the log's buffers: a line waits at most logFlushEvery, and a shard is written sooner when it has
+// logShardBytes. While nobody takes what is written, as behind a pipe that is not read, a shard keeps logShardMost, and
+// further lines are left out: no request waits for the log.
 const (
 	logShardBytes = 64 << 10
 	logShardMost  = 1 << 20

@@ -86,7 +86,10 @@ func (m *messages) Messages() (admin.Messages, error) {
 		return nil, err
 	}
 	m.once.Do(func() {
-		m.rpc, m.err = rpc.New(m.Config().Message, rpc.Deps{System: s, Log: m.Logger("message"), Metrics: m.set, Version: m.version})
+		m.rpc, m.err = rpc.New(m.Config().Message, rpc.Deps{
+			System: s, Log: m.Logger("message"), Metrics: m.set,
+			Version: m.version,
+		})
 	})
 	return messageSystem{s, m.rpc}, m.err
 }

@@ -21,8 +21,8 @@ import (
 	"antirobot/store"
 )
 
-// How often a gateway looks which version is in force, tells what it runs, and tries again what it could not take; and how
-// long it waits for the store.
+// How often a gateway looks which version is in force, tells what it runs, and tries again what it could not take; and
+// how long it waits for the store.
 const (
 	pushEvery   = 2 * time.Second
 	pushTell    = time.Minute
@@ -54,7 +54,8 @@ func (a *Server) openPush() error {
 		return nil // with a ring from a file there is no secret: nothing can be pushed
 	}
 	p := &pushes{
-		a: a, versions: &pushed.Versions{KV: a.storage.store, Secret: secret}, dir: a.inDataDir("pushed"), log: a.Logger("push"),
+		a: a, versions: &pushed.Versions{KV: a.storage.store, Secret: secret}, dir: a.inDataDir("pushed"),
+		log:  a.Logger("push"),
 		node: pushed.Node{Name: a.name()},
 	}
 	if a.reread == nil {
@@ -145,7 +146,8 @@ func (p *pushes) ran(number uint64, err error) {
 		return
 	}
 	p.tried, p.node.Error = time.Now(), err.Error()
-	p.log.Error().Err(err).Uint64("version", number).Uint64("runs", p.node.Version).Msg("the configuration that was pushed is not taken; the last good one goes on")
+	p.log.Error().Err(err).Uint64("version", number).Uint64("runs",
+		p.node.Version).Msg("the configuration that was pushed is not taken; the last good one goes on")
 }
 
 // take puts a version into use, or none; on an error nothing has changed.
@@ -245,8 +247,8 @@ func (a *Server) pushedValues() map[string]any {
 	return nil
 }
 
-// usePushed reads the configuration with other pushed values, and puts it into use if commit is set. On an error nothing has
-// changed.
+// usePushed reads the configuration with other pushed values, and puts it into use if commit is set. On an error
+// nothing has changed.
 func (a *Server) usePushed(values map[string]any, commit bool) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()

@@ -11,8 +11,8 @@ import (
 	"antirobot/problem"
 )
 
-// Run serves until ctx ends or a listener fails. SIGHUP from signals reloads, SIGUSR1 turns the switch "under attack" on
-// and SIGUSR2 turns it off. ready, if not nil, is called when all listeners are open.
+// Run serves until ctx ends or a listener fails. SIGHUP from signals reloads, SIGUSR1 turns the switch "under attack"
+// on and SIGUSR2 turns it off. ready, if not nil, is called when all listeners are open.
 func (a *Server) Run(ctx context.Context, signals <-chan os.Signal, ready func()) error {
 	defer a.Close()
 	if err := a.fronts.listen(a.admin.Serve); err != nil {

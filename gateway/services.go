@@ -74,7 +74,10 @@ func (b *builder) service(s *config.Service) *proxy.Service {
 	p := b.settings(s, s, "", group)
 	for i := range s.Resolved {
 		path := &s.Resolved[i]
-		p.Paths = append(p.Paths, proxy.PathRule{Prefix: path.Prefix, Service: b.settings(s, &path.Service, path.Prefix, group)})
+		p.Paths = append(p.Paths, proxy.PathRule{
+			Prefix:  path.Prefix,
+			Service: b.settings(s, &path.Service, path.Prefix, group),
+		})
 	}
 	return p
 }
@@ -108,8 +111,9 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 	}
 	b.judged = append(b.judged, v)
 	return &proxy.Service{
-		Name: whole.Name, Hosts: whole.Hosts, Prefixes: whole.Prefixes, Upstream: group, Verdict: v, Identity: who, Captcha: c,
-		Config: s.Requests, Messages: s.Messages,
+		Name: whole.Name, Hosts: whole.Hosts, Prefixes: whole.Prefixes, Upstream: group, Verdict: v, Identity: who,
+		Captcha: c,
+		Config:  s.Requests, Messages: s.Messages,
 	}
 }
 
@@ -144,7 +148,8 @@ func (b *builder) group(s *config.Service) *upstream.Group {
 // retireAfter is how long requests that began with the old configuration keep its connection pools.
 const retireAfter = time.Minute
 
-// useGroups puts connection pools into use, and closes those that they replace once requests in progress should be over.
+// useGroups puts connection pools into use, and closes those that they replace once requests in progress should be
+// over.
 func (j *Judge) useGroups(groups map[string]*upstream.Group) {
 	for name, g := range groups {
 		if j.groups[name] != g {
@@ -181,8 +186,9 @@ func (j *Judge) addresses() map[string][]upstream.AddrState {
 	return all
 }
 
-// indexes number the settings of services and their paths. A number keeps its meaning over reloads, because queued events
-// are judged by it; that of a service or path that is gone is reused when all others have been. The zero value is ready.
+// indexes number the settings of services and their paths. A number keeps its meaning over reloads, because queued
+// events are judged by it; that of a service or path that is gone is reused when all others have been. The zero value
+// is ready.
 type indexes struct {
 	numbers map[string]uint16
 	used    map[uint16]bool

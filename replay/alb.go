@@ -11,7 +11,8 @@ var albTypes = []string{"http", "https", "h2", "grpcs", "ws", "wss"}
 
 // albNames are the columns before the request, but for the type.
 var albNames = [...]string{
-	"time", "elb", "client:port", "target:port", "request_processing_time", "target_processing_time", "response_processing_time",
+	"time", "elb", "client:port", "target:port", "request_processing_time", "target_processing_time",
+	"response_processing_time",
 	"elb_status_code", "target_status_code", "received_bytes", "sent_bytes",
 }
 

@@ -7,17 +7,19 @@ import (
 	"antirobot/verdict"
 )
 
-// A line of a common log does not say whether a visitor opened a page or a page's script asked for data. The log as a whole
-// does: what scripts ask for is requested within moments of the page that its Referer names, or again and again from there, nearly each
-// time, and no request ever names it as its Referer, as the one for the next page does. Where scripts wait, until somebody has scrolled, it takes more:
-// several visitors who load parts of pages, and come from a page that they have opened, or ask once more, and no part that names it, as those of pages do. Whoever
-// loads none may be a robot that names a page where it has never been. An application that is loaded once gives its pages their addresses by script: they are
-// named as Referers far more often than anybody opens them.
+// A line of a common log does not say whether a visitor opened a page or a page's script asked for data. The log as a
+// whole does: what scripts ask for is requested within moments of the page that its Referer names, or again and again
+// from there, nearly each time, and no request ever names it as its Referer, as the one for the next page does. Where
+// scripts wait, until somebody has scrolled, it takes more: several visitors who load parts of pages, and come from a
+// page that they have opened, or ask once more, and no part that names it, as those of pages do. Whoever loads none may
+// be a robot that names a page where it has never been. An application that is loaded once gives its pages their
+// addresses by script: they are named as Referers far more often than anybody opens them.
 //
-// One path may show all pages of a site, by its query. So it is looked at twice: by paths, and, where that is so, by targets, which are alike if the
-// parameters of their queries have the same names.
+// One path may show all pages of a site, by its query. So it is looked at twice: by paths, and, where that is so, by
+// targets, which are alike if the parameters of their queries have the same names.
 //
-// Requests without a Referer say nothing of that: a page's script sends one, and a program that asks for the same often doesn't.
+// Requests without a Referer say nothing of that: a page's script sends one, and a program that asks for the same often
+// doesn't.
 
 const (
 	callsLeast  = 16 // requests that show what a path is
@@ -47,8 +49,8 @@ type usage struct {
 	last   [callsWho]reader
 }
 
-// shapeUse is how paths of one shape are used: how often at all, with a Referer, by a page's script at once, as far as can be seen, from a page that its
-// visitor has opened, or again, and as a Referer, of parts or of what is none.
+// shapeUse is how paths of one shape are used: how often at all, with a Referer, by a page's script at once, as far as
+// can be seen, from a page that its visitor has opened, or again, and as a Referer, of parts or of what is none.
 type shapeUse struct {
 	opened, requests, asked, later, leads, ways uint32
 	parts                                       uint32 // answers that were parts of pages, though it is named like none
@@ -56,8 +58,8 @@ type shapeUse struct {
 	gets                                        bool   // some are no POST
 }
 
-// route reports whether such a path is mostly one that a script of a page has given it, as an application does that is loaded once: much more comes from it than
-// from a page that somebody opens.
+// route reports whether such a path is mostly one that a script of a page has given it, as an application does that is
+// loaded once: much more comes from it than from a page that somebody opens.
 func (s *shapeUse) route() bool { return s.opened >= callsOpened && s.ways >= callsRoute*s.opened }
 
 // end reports whether hardly any request names such a path as its Referer, but for parts: a style sheet has some, too.
@@ -69,10 +71,12 @@ func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*call
 // soon reports whether scripts ask for such a path at once.
 func (s *shapeUse) soon() bool { return s.end() && s.asked*5 >= s.requests*callsShare }
 
-// call reports whether scripts ask for such a path. Who posts a form gets a page, which has parts, or is sent to one: so one visitor is enough.
+// call reports whether scripts ask for such a path. Who posts a form gets a page, which has parts, or is sent to one:
+// so one visitor is enough.
 func (s *shapeUse) call() bool {
 	return s.soon() ||
-		s.leaf() && s.requests >= callsSure && s.later*5 >= s.requests*callsShare && (!s.gets || bits.OnesCount64(s.readers) >= callsReaders)
+		s.leaf() && s.requests >= callsSure && s.later*5 >= s.requests*callsShare &&
+			(!s.gets || bits.OnesCount64(s.readers) >= callsReaders)
 }
 
 // reader is what a visitor has requested of late: what may be a page, and what may be a script's call.
@@ -113,8 +117,9 @@ func (r *recently) note(x opened) {
 	*place = x
 }
 
-// asked reports whether a page's script seems to have asked for x: at once after its page was opened, or as it did before, for what is like x; and whether it
-// may have done so later: from a page that was opened, or is a route of an application, or once more.
+// asked reports whether a page's script seems to have asked for x: at once after its page was opened, or as it did
+// before, for what is like x; and whether it may have done so later: from a page that was opened, or is a route of an
+// application, or once more.
 func (o *reader) asked(x *opened, like uint64, route bool) (soon, later bool) {
 	if x.from == 0 || x.from == x.key {
 		return false, false
@@ -186,7 +191,8 @@ func (c *calls) see(r *Record, named bool) use {
 	return useUnsaid
 }
 
-// see counts a request, and returns how such a path, or target, is used, nil for a part, and if there are too many; and whether its visitor loads parts.
+// see counts a request, and returns how such a path, or target, is used, nil for a part, and if there are too many; and
+// whether its visitor loads parts.
 func (u *usage) see(r *Record, target, from []byte, part bool) (_ *shapeUse, parts bool) {
 	route := false
 	if len(from) > 0 {
@@ -242,7 +248,8 @@ func (u *usage) part(target []byte) {
 	}
 }
 
-// isPart reports whether such a path has shown parts of pages rather than pages: so it does where it has not changed, or is missing.
+// isPart reports whether such a path has shown parts of pages rather than pages: so it does where it has not changed,
+// or is missing.
 func (u *usage) isPart(target []byte) bool {
 	_, s := u.shape(pathOf(target))
 	return s != nil && s.parts > s.opened
@@ -258,8 +265,8 @@ func (r *Record) says() bool {
 	return false
 }
 
-// shape is how targets are used that differ in numbers, and in what the parameters of their query are set to; nil: there are too many. like is the
-// same for those that differ in the latter alone.
+// shape is how targets are used that differ in numbers, and in what the parameters of their query are set to; nil:
+// there are too many. like is the same for those that differ in the latter alone.
 func (u *usage) shape(target []byte) (like uint64, s *shapeUse) {
 	const basis, prime = 0xcbf29ce484222325, 0x100000001b3
 	like, h := uint64(basis), uint64(basis)
@@ -301,9 +308,11 @@ func (u *usage) shape(target []byte) (like uint64, s *shapeUse) {
 func (u use) tell(v *request.View) {
 	switch u {
 	case usePart:
-		v.Fields = append(v.Fields, request.Field{Name: nameDest, Value: []byte("image")}, request.Field{Name: nameMode, Value: []byte("no-cors")})
+		v.Fields = append(v.Fields, request.Field{Name: nameDest, Value: []byte("image")},
+			request.Field{Name: nameMode, Value: []byte("no-cors")})
 	case useCall:
-		v.Fields = append(v.Fields, request.Field{Name: nameDest, Value: []byte("empty")}, request.Field{Name: nameMode, Value: []byte("cors")})
+		v.Fields = append(v.Fields, request.Field{Name: nameDest, Value: []byte("empty")},
+			request.Field{Name: nameMode, Value: []byte("cors")})
 	}
 }
 

@@ -82,7 +82,8 @@ func parseCLF(r *Record, line []byte) error {
 	return r.request(request)
 }
 
-// clfTimeIn returns where the time in brackets begins, -1 if nowhere. A user's name before it may have brackets, but no colons.
+// clfTimeIn returns where the time in brackets begins, -1 if nowhere. A user's name before it may have brackets, but no
+// colons.
 func clfTimeIn(b []byte) int {
 	for i, c := range b {
 		switch {
@@ -150,8 +151,9 @@ func (r *Record) answerCLF(rest *[]byte) error {
 	return nil
 }
 
-// tailCLF reads Referer and User-Agent if they are present: the first columns in quotes, but for the one that names the visitor and
-// that the last own bytes of the line follow. What others write between them has no quotes: times, keys of sessions.
+// tailCLF reads Referer and User-Agent if they are present: the first columns in quotes, but for the one that names the
+// visitor and that the last own bytes of the line follow. What others write between them has no quotes: times, keys of
+// sessions.
 func (r *Record) tailCLF(rest []byte, own int) error {
 	wanted := [...][]byte{nameReferer, nameAgent}
 	for k := 0; k < len(wanted) && len(rest) > 0; {
@@ -300,8 +302,9 @@ func parseAddr(b []byte) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// forwarded takes the visitor's address from a list as in X-Forwarded-For if the line has none else, or one that is not reachable from
-// everywhere: a balancer's, in front of the server. It is the last one that is; what stands before it the visitor may have made up.
+// forwarded takes the visitor's address from a list as in X-Forwarded-For if the line has none else, or one that is not
+// reachable from everywhere: a balancer's, in front of the server. It is the last one that is; what stands before it
+// the visitor may have made up.
 func (r *Record) forwarded(list []byte) {
 	for len(list) > 0 && !public(r.Addr) {
 		one := list

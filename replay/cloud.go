@@ -10,8 +10,10 @@ func (l *jsonLine) cloudflare(r *Record) error {
 	if source := l.get("ClientRequestSource"); source != nil && string(source) != "eyeball" {
 		return errNoRequest // a Worker's own
 	}
-	r.Method, r.Target, r.Host = l.get("ClientRequestMethod"), l.get("ClientRequestURI", "ClientRequestPath"), l.get("ClientRequestHost")
-	r.TLS = string(l.get("ClientRequestScheme")) == "https" || bytes.HasPrefix(l.get("ClientSSLProtocol"), []byte("TLS"))
+	r.Method, r.Target, r.Host = l.get("ClientRequestMethod"), l.get("ClientRequestURI", "ClientRequestPath"),
+		l.get("ClientRequestHost")
+	r.TLS = string(l.get("ClientRequestScheme")) == "https" ||
+		bytes.HasPrefix(l.get("ClientSSLProtocol"), []byte("TLS"))
 	r.HTTP10 = string(l.get("ClientRequestProtocol")) == "HTTP/1.0"
 	r.JA4 = l.get("JA4")
 	r.Answer.Bytes = parseCount(l.get("EdgeResponseBytes"))

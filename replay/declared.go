@@ -8,8 +8,10 @@ import (
 
 // robotWords are parts of the User-Agents of programs that identify themselves, in lower case.
 var robotWords = [...]string{
-	"bot", "crawl", "spider", "slurp", "curl/", "wget", "python", "java/", "go-http-client", "libwww", "scrapy", "httpclient",
-	"okhttp", "headless", "phantom", "feed", "rss", "fetch", "monitor", "scan", "http://", "https://", "@", "perl", "ruby", "axios",
+	"bot", "crawl", "spider", "slurp", "curl/", "wget", "python", "java/", "go-http-client", "libwww", "scrapy",
+	"httpclient",
+	"okhttp", "headless", "phantom", "feed", "rss", "fetch", "monitor", "scan", "http://", "https://", "@", "perl",
+	"ruby", "axios",
 }
 
 // declaresRobot reports whether a User-Agent says that it is a program, or is empty.

@@ -13,8 +13,8 @@ func isEnvoy(line []byte) bool { return len(line) > 0 && line[0] == '[' && shape
 //
 //	[2026-03-02T07:15:30.250Z] "GET /a?b HTTP/1.1" 200 - 0 5120 250 249 "203.0.113.7" "curl/8.5.0" "request id" "shop.example" "10.0.0.1:80"
 //
-// and Istio's (https://istio.io/latest/docs/tasks/observability/logs/access-log/), which says why between the flags and the bytes, and
-// adds addresses:
+// and Istio's (https://istio.io/latest/docs/tasks/observability/logs/access-log/), which says why between the flags and
+// the bytes, and adds addresses:
 //
 //	… 200 - via_upstream - "-" 0 5120 250 249 "203.0.113.7" … "10.0.0.1:80" cluster 10.0.0.2:50000 10.0.0.2:8080 203.0.113.7:40000 - default
 func parseEnvoy(r *Record, line []byte) error {
@@ -61,8 +61,9 @@ var envoyTexts = [...]string{"X-FORWARDED-FOR", "USER-AGENT", "X-REQUEST-ID", ":
 
 var errQuotesWithin = errors.New("has a quote within what the visitor sent, so that its address is not known")
 
-// envoyClient reads the columns in quotes behind the numbers, and Istio's addresses behind them, which say who asked. Quotes within the
-// first three are not marked, and what they hold may look like any columns: where there are more than five, only what stands at the end is believed.
+// envoyClient reads the columns in quotes behind the numbers, and Istio's addresses behind them, which say who asked.
+// Quotes within the first three are not marked, and what they hold may look like any columns: where there are more than
+// five, only what stands at the end is believed.
 func (r *Record) envoyClient(rest, line []byte) error {
 	end := bytes.LastIndexByte(rest, '"')
 	if end <= 0 || rest[0] != '"' {
@@ -131,7 +132,8 @@ func isNumber(b []byte) bool {
 func (l *jsonLine) envoy(r *Record) error {
 	r.Method, r.Target = l.get("method"), l.get("path", "x-envoy-origin-path")
 	r.Host = l.get("authority", ":authority")
-	r.TLS = l.has("requested_server_name") && !bytes.HasPrefix(l.get("requested_server_name"), []byte("outbound")) || l.has("downstream_tls_version")
+	r.TLS = l.has("requested_server_name") && !bytes.HasPrefix(l.get("requested_server_name"), []byte("outbound")) ||
+		l.has("downstream_tls_version")
 	r.HTTP10 = string(l.get("protocol")) == "HTTP/1.0"
 	r.Answer.Bytes = parseCount(l.get("bytes_sent"))
 	r.Answer.Took = clampTook(parseFloat(l.get("duration")) / 1000)

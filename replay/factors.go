@@ -45,7 +45,8 @@ func (f *Factors) Observe(sub identity.Subject, _ uint16, at time.Time, factors 
 	if f.err != nil {
 		return
 	}
-	row := append(f.row[:0], f.Label.column(), f.Source, sub.String(), at.UTC().Format("2006-01-02T15:04:05.000Z"), number32(score))
+	row := append(f.row[:0], f.Label.column(), f.Source, sub.String(), at.UTC().Format("2006-01-02T15:04:05.000Z"),
+		number32(score))
 	for _, x := range factors {
 		row = append(row, number32(x))
 	}
@@ -66,8 +67,9 @@ func (f *Factors) Flush() error {
 	return errors.Join(f.err, f.csv.Error())
 }
 
-// label sets what is known of who made a record: what own labels say; or else one that declares itself a robot is a robot,
-// and of the others nothing is known. Without agents the log has no User-Agents, and nobody can declare anything.
+// label sets what is known of who made a record: what own labels say; or else one that declares itself a robot is a
+// robot, and of the others nothing is known. Without agents the log has no User-Agents, and nobody can declare
+// anything.
 func (f *Factors) label(r *Record, g *Gateway, own Labels, agents bool) {
 	if k, ok := own[r.visitor()]; ok {
 		f.Label, f.Source = k.Label, k.Source

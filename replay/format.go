@@ -26,7 +26,10 @@ const (
 	HAProxy                  // option httplog and httpslog
 )
 
-var formatNames = [...]string{"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c", "alb", "cloudflare", "google", "envoy", "haproxy"}
+var formatNames = [...]string{
+	"auto", "common", "combined", "nginx", "caddy", "traefik", "w3c", "alb", "cloudflare",
+	"google", "envoy", "haproxy",
+}
 
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
@@ -71,12 +74,14 @@ func badField(name string, value []byte) error {
 // maxShown bounds how much of a field a problem shows, in bytes.
 const maxShown = 40
 
-// parser reads the lines of one input, in their order: some lines say what the columns of the following ones are. Make it with newParser.
+// parser reads the lines of one input, in their order: some lines say what the columns of the following ones are. Make
+// it with newParser.
 type parser struct {
 	format   Format
 	captures [][]byte // Options.Captures
 	columns  columns  // of a W3C log
-	other    bool     // a line of another format was read: what looks like a directive from now on is a name that a visitor has sent
+	// a line of another format was read: what looks like a directive from now on is a name that a visitor has sent
+	other bool
 }
 
 func newParser(o *Options) parser {
@@ -93,8 +98,8 @@ func (f Format) Parse(r *Record, line []byte) error {
 	return p.parse(r, line)
 }
 
-// parse reads one line, without its line end, into r. The line may be changed afterwards. An error says what is wrong with the line, to
-// follow the words "line 7".
+// parse reads one line, without its line end, into r. The line may be changed afterwards. An error says what is wrong
+// with the line, to follow the words "line 7".
 func (p *parser) parse(r *Record, line []byte) error {
 	line = bytes.TrimRight(line, "\r\n")
 	f := p.format

@@ -8,8 +8,8 @@ import (
 	"antirobot/request"
 )
 
-// A line is judged after all before it, by one goroutine. What it says by itself, and what follows from the order of lines alone, is worked out
-// before, in a goroutine of its own: on two cores a log takes as long as its judgement.
+// A line is judged after all before it, by one goroutine. What it says by itself, and what follows from the order of
+// lines alone, is worked out before, in a goroutine of its own: on two cores a log takes as long as its judgement.
 
 // asked is a record ready to be judged.
 type asked struct {

@@ -15,9 +15,13 @@ var errNotHTTPLog = errors.New("is HAProxy's, and neither of option httplog nor 
 const haproxyTime = "[00/AAA/0000:00:00:00.000] "
 
 // haproxyFields are the fields between the time and the captured headers, with the names that HAProxy gives them.
-var haproxyFields = [...]string{"%ft", "%b/%s", "%TR/%Tw/%Tc/%Tr/%Ta", "%ST", "%B", "%CC", "%CS", "%tsc", "%ac/%fc/%bc/%sc/%rc", "%sq/%bq"}
+var haproxyFields = [...]string{
+	"%ft", "%b/%s", "%TR/%Tw/%Tc/%Tr/%Ta", "%ST", "%B", "%CC", "%CS", "%tsc",
+	"%ac/%fc/%bc/%sc/%rc", "%sq/%bq",
+}
 
-// isHAProxy reports whether a line is HAProxy's, by syslog or without it, perhaps about something other than a connection.
+// isHAProxy reports whether a line is HAProxy's, by syslog or without it, perhaps about something other than a
+// connection.
 func isHAProxy(line []byte) bool {
 	if haproxyTimeIn(line) >= 0 {
 		return true
@@ -118,7 +122,8 @@ func (r *Record) captured(list []byte, captures [][]byte) error {
 	}
 	values := bytes.Split(list, []byte{'|'})
 	if len(values) != len(captures) {
-		return errors.New(words.Sprintf(words.English, "has %d captured {header|headers}, and --captures names %d", len(values), len(captures)))
+		return errors.New(words.Sprintf(words.English, "has %d captured {header|headers}, and --captures names %d",
+			len(values), len(captures)))
 	}
 	for i, name := range captures {
 		value := unhash(values[i])
@@ -149,7 +154,8 @@ func parseHAProxyTime(b []byte, zone time.Duration) (time.Time, bool) {
 	return at.Add(time.Duration(ms)*time.Millisecond - zone), ok
 }
 
-// zoneIn returns how far east of Greenwich the machine is, if syslog writes its time with a zone: HAProxy's own has none.
+// zoneIn returns how far east of Greenwich the machine is, if syslog writes its time with a zone: HAProxy's own has
+// none.
 func zoneIn(syslog []byte) time.Duration {
 	for w := range bytes.FieldsSeq(syslog) {
 		w = w[bytes.LastIndexByte(w, '>')+1:] // behind <134>

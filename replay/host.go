@@ -43,8 +43,8 @@ func (a *ahead) next() (*Record, error) {
 	return r, err
 }
 
-// From so many visitors, nine in ten of whose requests have one address, on, the address is a balancer's, or was put there
-// so that the log may be passed on.
+// From so many visitors, nine in ten of whose requests have one address, on, the address is a balancer's, or was put
+// there so that the log may be passed on.
 const oneOf = 10
 
 // hidden finds an address that stands for everybody.

@@ -22,7 +22,8 @@ const maxRows = 200
 // light and dark.
 func (res *Result) HTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"thousands": thousands, "percent": percent, "printable": printable, "traffic": trafficPlot, "reasons": reasonsPlot, "spans": spansPlot,
+		"thousands": thousands, "percent": percent, "printable": printable, "traffic": trafficPlot,
+		"reasons": reasonsPlot, "spans": spansPlot,
 		"first":      func(l []Person) []Person { return l[:min(len(l), maxRows)] },
 		"firstStops": func(l []Stop) []Stop { return l[:min(len(l), maxRows)] },
 	}).Parse(reportHTML)
@@ -34,7 +35,8 @@ func (res *Result) HTML(w io.Writer) error {
 		*Result
 		CSS  template.CSS
 		Hash string
-	}{res, template.CSS(reportCSS), "sha256-" + base64.StdEncoding.EncodeToString(sum[:])} //nolint:gosec // our own file
+	}{res, template.CSS(reportCSS), "sha256-" +
+		base64.StdEncoding.EncodeToString(sum[:])} //nolint:gosec // our own file
 	if err := t.Execute(w, page); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}

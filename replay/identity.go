@@ -90,8 +90,8 @@ func (l *jsonLine) identify(r *Record) {
 	}
 }
 
-// identifyCLF finds the visitor in a common or combined line: a cookie in any quoted column that contains it. It returns how many
-// bytes of the line follow a column that is the visitor's name and nothing else, -1 if there is none.
+// identifyCLF finds the visitor in a common or combined line: a cookie in any quoted column that contains it. It
+// returns how many bytes of the line follow a column that is the visitor's name and nothing else, -1 if there is none.
 func (r *Record) identifyCLF(line []byte) (after int) {
 	i := r.from
 	switch {
@@ -148,8 +148,8 @@ func bracketed(line []byte) (text, rest []byte) {
 	return line[:end], line[end:]
 }
 
-// columnOf returns the first wanted column of a line, without its quotes or brackets, and what follows it. n counts all columns up to
-// this one, quoted those in quotes.
+// columnOf returns the first wanted column of a line, without its quotes or brackets, and what follows it. n counts all
+// columns up to this one, quoted those in quotes.
 func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) (text, rest []byte) {
 	quoted := 0
 	for n := 1; len(line) > 0; n++ {

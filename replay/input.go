@@ -25,11 +25,15 @@ type Input struct {
 	is fs.FileInfo // nil: no file
 }
 
-// Files returns the Inputs of a file, or of all files in a directory and those below it, but for hidden ones: clouds store logs so, as
-// many small files. What can't be read there is an Input that can't be opened. "-" is standard input, which is read from stdin.
+// Files returns the Inputs of a file, or of all files in a directory and those below it, but for hidden ones: clouds
+// store logs so, as many small files. What can't be read there is an Input that can't be opened. "-" is standard input,
+// which is read from stdin.
 func Files(name string, stdin io.Reader) ([]Input, error) {
 	if name == "-" {
-		return []Input{{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}}, nil
+		return []Input{{Name: "standard input", Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(stdin),
+				nil
+		}}}, nil
 	}
 	info, err := os.Stat(name)
 	if err != nil {
@@ -78,7 +82,8 @@ func unreadable(name string, err error) Input {
 	return Input{Name: name, Again: true, Open: func() (io.ReadCloser, error) { return nil, err }}
 }
 
-// Distinct leaves out each Input that is the file of an earlier one, as a link to it is: nobody asks for everything twice.
+// Distinct leaves out each Input that is the file of an earlier one, as a link to it is: nobody asks for everything
+// twice.
 func Distinct(inputs []Input) []Input {
 	type file struct{ dev, ino any } // their types differ from system to system
 	seen := map[file]bool{}

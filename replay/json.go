@@ -64,8 +64,8 @@ func (l *jsonLine) detect() Format {
 	return Nginx
 }
 
-// maxJSONValues bounds how many values within others are examined, such as headers, which a visitor sends as many of as it likes; names of two
-// levels are joined by a dot.
+// maxJSONValues bounds how many values within others are examined, such as headers, which a visitor sends as many of as
+// it likes; names of two levels are joined by a dot.
 const maxJSONValues = 256
 
 type jsonValue struct{ key, text []byte }
@@ -257,7 +257,8 @@ func (l *jsonLine) traefik(r *Record) error {
 	r.Answer.Took = clampTook(parseFloat(l.get("Duration")) / float64(time.Second))
 	r.Answer.ContentType = l.get("downstream_Content-Type", "origin_Content-Type")
 	l.headers(r, "request_", '-')
-	err := r.finish(l.get("ClientHost", "ClientAddr"), l.get("StartUTC", "StartLocal", "time"), l.get("DownstreamStatus", "OriginStatus"))
+	err := r.finish(l.get("ClientHost", "ClientAddr"), l.get("StartUTC", "StartLocal", "time"),
+		l.get("DownstreamStatus", "OriginStatus"))
 	if err == nil && !l.has("StartUTC") && !l.has("StartLocal") {
 		r.began()
 	}
@@ -273,7 +274,8 @@ func (l *jsonLine) caddy(r *Record) error {
 	r.Answer.Took = clampTook(parseDuration(l.get("duration")))
 	r.Answer.ContentType = l.get("resp_headers.Content-Type")
 	l.headers(r, "request.headers.", '-')
-	err := r.finish(l.get("request.client_ip", "request.remote_ip", "request.remote_addr"), l.get("ts", "time"), l.get("status"))
+	err := r.finish(l.get("request.client_ip", "request.remote_ip", "request.remote_addr"), l.get("ts", "time"),
+		l.get("status"))
 	if err == nil {
 		r.began()
 	}
@@ -352,10 +354,13 @@ func clampTook(seconds float64) time.Duration {
 	return time.Duration(min(max(seconds, 0), 86400) * float64(time.Second))
 }
 
-var timeLayouts = [...]string{time.RFC3339Nano, "2006/01/02 15:04:05.000", "2006/01/02 15:04:05", "2006-01-02 15:04:05.000", "2006-01-02 15:04:05"}
+var timeLayouts = [...]string{
+	time.RFC3339Nano, "2006/01/02 15:04:05.000", "2006/01/02 15:04:05",
+	"2006-01-02 15:04:05.000", "2006-01-02 15:04:05",
+}
 
-// parseAnyTime reads unix seconds with or without a fraction, unix milliseconds and nanoseconds, ISO times and those of common logs.
-// Times without a zone are UTC.
+// parseAnyTime reads unix seconds with or without a fraction, unix milliseconds and nanoseconds, ISO times and those of
+// common logs. Times without a zone are UTC.
 func parseAnyTime(b []byte) (time.Time, bool) {
 	if t, ok := parseCLFTime(b); ok {
 		return t, true

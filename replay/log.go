@@ -91,7 +91,8 @@ type Log struct {
 }
 
 // Open prepares to read inputs. Those that overlap in time are merged, the others are read one after another, the
-// earliest first, in whatever order they are given. What can't be read is left out, unless nothing else is there. Close must be called.
+// earliest first, in whatever order they are given. What can't be read is left out, unless nothing else is there. Close
+// must be called.
 func Open(ctx context.Context, inputs []Input, opts Options) (*Log, error) {
 	if opts.Window <= 0 {
 		opts.Window = DefaultWindow
@@ -256,7 +257,10 @@ func (l *Log) problem(in string, line int, err error, text []byte) {
 	}
 	l.counts.Bad++
 	if len(l.counts.Problems) < maxProblems {
-		l.counts.Problems = append(l.counts.Problems, Problem{Input: in, Line: line, What: err.Error(), Text: clip(text, problemBytes)})
+		l.counts.Problems = append(l.counts.Problems, Problem{
+			Input: in, Line: line, What: err.Error(),
+			Text: clip(text, problemBytes),
+		})
 	}
 }
 

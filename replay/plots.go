@@ -101,7 +101,8 @@ func trafficPlot(r *Report) template.HTML {
 		left := x(at)
 		width := x(at+s.Seconds) - left
 		y := float64(bottom)
-		title := fmt.Sprintf("%s UTC, %s: %d passed, %d captcha, %d blocked", time.Unix(at, 0).UTC().Format("2006-01-02 15:04:05"),
+		title := fmt.Sprintf("%s UTC, %s: %d passed, %d captcha, %d blocked",
+			time.Unix(at, 0).UTC().Format("2006-01-02 15:04:05"),
 			span(time.Duration(s.Seconds)*time.Second), b.Human, b.Robot, b.Blocked)
 		for _, part := range [...]struct {
 			n     uint64
@@ -117,7 +118,11 @@ func trafficPlot(r *Report) template.HTML {
 }
 
 func (p plot) legend(x, y float64) {
-	for _, l := range [...]struct{ class, text string }{{"human", "passed"}, {"robot", "captcha"}, {"blocked", "blocked"}} {
+	for _, l := range [...]struct{ class, text string }{
+		{"human", "passed"},
+		{"robot", "captcha"},
+		{"blocked", "blocked"},
+	} {
 		p.rect(x, y, 12, 12, l.class, l.text)
 		p.text(x+18, y+10, "start", "", l.text)
 		x += 90
@@ -151,7 +156,8 @@ func reasonsPlot(r *Report) template.HTML {
 		p.rect(0, y+19, w, 12, class, title)
 		n := thousands(x.Requests)
 		if x.Subjects > 0 {
-			n += words.Sprintf(words.English, " (first for %s {subject|subjects})", thousands(uint64(x.Subjects))) //nolint:gosec // a count
+			n += words.Sprintf(words.English, " (first for %s {subject|subjects})",
+				thousands(uint64(x.Subjects))) //nolint:gosec // a count
 		}
 		p.text(w+8, y+30, "start", "", n)
 	}
@@ -177,8 +183,9 @@ func spansPlot(r *Report) template.HTML {
 		if answerOf(s.Verdict) == "blocked" {
 			class = "span b"
 		}
-		p.Line(x(s.First.Unix()), y, x(s.Last.Unix())+0.1, y, class, printable(fmt.Sprintf("%s: %s stopped of %s, after %s; %s",
-			s.Subject, thousands(s.Requests), thousands(s.Total), thousands(s.Before), s.Reason)))
+		p.Line(x(s.First.Unix()), y, x(s.Last.Unix())+0.1, y, class,
+			printable(fmt.Sprintf("%s: %s stopped of %s, after %s; %s",
+				s.Subject, thousands(s.Requests), thousands(s.Total), thousands(s.Before), s.Reason)))
 		p.Dot(x(s.First.Unix()), y, 3.5, "dot")
 	}
 	return p.HTML()

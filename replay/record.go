@@ -104,7 +104,10 @@ func (r *Record) get(name []byte) []byte {
 // view fills v from the record, and borrows from it. host is for records that name none.
 func (r *Record) view(v *request.View, host []byte) {
 	fields := v.Fields[:0]
-	*v = request.View{At: r.At, Method: r.Method, HostPort: r.Host, Peer: r.Addr, TLS: r.TLS, HTTP10: r.HTTP10, JA4: r.JA4, Frames: r.Frames, Behind: r.Behind, Partial: true}
+	*v = request.View{
+		At: r.At, Method: r.Method, HostPort: r.Host, Peer: r.Addr, TLS: r.TLS, HTTP10: r.HTTP10,
+		JA4: r.JA4, Frames: r.Frames, Behind: r.Behind, Partial: true,
+	}
 	if len(v.HostPort) == 0 {
 		v.HostPort = host
 	}

@@ -44,10 +44,11 @@ type Report struct {
 	Reasons  []Reason  `json:"reasons,omitempty"`
 	Who      []Stop    `json:"who,omitempty"` // the most stopped first
 	Crawlers []Crawler `json:"crawlers,omitempty"`
-	People   []Person  `json:"people,omitempty"` // who was signed in and would have been stopped, the most stopped first
-	SignedIn int       `json:"signed_in"`        // people who were signed in
-	Series   Series    `json:"series"`
-	Notes    []string  `json:"notes,omitempty"`
+	// who was signed in and would have been stopped, the most stopped first
+	People   []Person `json:"people,omitempty"`
+	SignedIn int      `json:"signed_in"` // people who were signed in
+	Series   Series   `json:"series"`
+	Notes    []string `json:"notes,omitempty"`
 }
 
 // Reason is why requests would have been stopped.
@@ -264,8 +265,10 @@ func (t *tally) stop(a *asked, s *Served, winner identity.Subject, n uint64, per
 		}
 		name, _ := t.gateway.crawler(a.agent, s.Identity.Addr)
 		st = &Stop{
-			of: winner, Subject: nameOf(winner, r), First: r.At, Before: max(n, 1) - 1, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
-			Reason: why, Score: d.Score, Model: d.Ban.Model, Service: s.Service.Verdict.Name, Agent: clip(a.agent, maxAgent),
+			of: winner, Subject: nameOf(winner, r), First: r.At, Before: max(n, 1) - 1, Verdict: d.Verdict.String(),
+			Cause:  d.Cause.String(),
+			Reason: why, Score: d.Score, Model: d.Ban.Model, Service: s.Service.Verdict.Name,
+			Agent:    clip(a.agent, maxAgent),
 			Declared: declaresRobot(a.agent), Crawler: name, User: clip(r.User, maxAgent),
 			Request: clip(a.view.Method, 16) + " " + clip(a.view.Path, maxAgent),
 		}

@@ -154,28 +154,37 @@ func (t *tally) notes() {
 			t.busy, percent(t.busiest, p.Requests)+" of all requests"))
 	}
 	if t.apart > 0 {
-		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request has|requests have} no address, or that of nearly all the others: each visitor that --identity names got one of its own, of fd00::/8", t.apart))
+		p.Notes = append(p.Notes, words.Sprintf(words.English,
+			"%d {request has|requests have} no address, or that of nearly all the others: each visitor that "+
+				"--identity names got one of its own, of fd00::/8", t.apart))
 	}
 	if t.named > 0 {
-		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request has|requests have} the name of a machine, or nothing, instead of an address: each name, or else each User-Agent, "+
-			"got an address of fd00::/8", t.named))
+		p.Notes = append(p.Notes, words.Sprintf(words.English,
+			"%d {request has|requests have} the name of a machine, or nothing, instead of an address: each name, or "+
+				"else each User-Agent, "+
+				"got an address of fd00::/8", t.named))
 	}
 	if p.Unrouted > 0 {
-		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request was|requests were} to hosts that no service of the configuration has; --host names the one to be taken", p.Unrouted))
+		p.Notes = append(p.Notes, words.Sprintf(words.English,
+			"%d {request was|requests were} to hosts that no service of the configuration has; --host names the one "+
+				"to be taken", p.Unrouted))
 	}
 	if len(t.subjects) >= maxSubjects {
-		p.Notes = append(p.Notes, fmt.Sprintf("more than %d subjects: the others are counted in the totals alone", maxSubjects))
+		p.Notes = append(p.Notes, fmt.Sprintf("more than %d subjects: the others are counted in the totals alone",
+			maxSubjects))
 	}
 	if len(t.stops) >= maxStops {
-		p.Notes = append(p.Notes, fmt.Sprintf("more than %d subjects would have been stopped: the others are counted in the totals alone", maxStops))
+		p.Notes = append(p.Notes, fmt.Sprintf("more than %d subjects would have been stopped: the others are counted "+
+			"in the totals alone", maxStops))
 	}
 	var unknown uint64
 	for _, c := range t.crawlers {
 		unknown += c.UnknownStopped
 	}
 	if unknown > 0 {
-		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d of the stopped requests {declares|declare} crawlers whose published ranges are not at hand; "+
-			"live, the DNS is asked, and verified ones pass. --ranges NAME=FILE gives the ranges", unknown))
+		p.Notes = append(p.Notes, words.Sprintf(words.English,
+			"%d of the stopped requests {declares|declare} crawlers whose published ranges are not at hand; "+
+				"live, the DNS is asked, and verified ones pass. --ranges NAME=FILE gives the ranges", unknown))
 	}
 }
 
@@ -195,19 +204,23 @@ func (t *tally) unknown() {
 		return
 	}
 	if t.unread > 0 {
-		note("%d {request has|requests have} headers that HAProxy captured: --captures says which they are, as Host,Referer,User-Agent", t.unread)
+		note("%d {request has|requests have} headers that HAProxy captured: --captures says which they are, as "+
+			"Host,Referer,User-Agent", t.unread)
 	}
 	if t.agents == 0 {
 		note("no line has a User-Agent: only the pace and the course of clients can be judged, so a low figure means " +
 			"little. Log the combined format, or JSON with user agent and referer")
 	}
 	if t.agents > 0 && t.referers == 0 {
-		note("no line has a Referer: how visitors go from page to page, and what scripts ask for, can't be told, so people are taken for robots more often, " +
+		note("no line has a Referer: how visitors go from page to page, and what scripts ask for, can't be told, so " +
+			"people are taken for robots more often, " +
 			"and robots for people. Live, and with a log that has it, the same visitors may be judged otherwise")
 	}
 	if span := p.To.Sub(p.From); span < shortLog || p.Requests < shortLogRequests {
-		note("the log is short (%d {request|requests} in %v): who is established, what the site's people read, and budgets by the day are learned over days. "+
-			"Live, and over a longer log, the same visitors may be judged otherwise", p.Requests, span.Round(time.Second))
+		note("the log is short (%d {request|requests} in %v): who is established, what the site's people read, and "+
+			"budgets by the day are learned over days. "+
+			"Live, and over a longer log, the same visitors may be judged otherwise", p.Requests,
+			span.Round(time.Second))
 	}
 	if t.typed == 0 {
 		note("no line has the type of the answer: what is a page and what a part of one is guessed from paths")

@@ -12,7 +12,8 @@ const maxBuckets = 240
 // widths of buckets, each a multiple of the previous one.
 var widths = [...]time.Duration{
 	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute,
-	30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour,
+	30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
+	28 * 24 * time.Hour,
 	364 * 24 * time.Hour, 3640 * 24 * time.Hour,
 }
 

@@ -41,7 +41,8 @@ const minute = "2006-01-02 15:04"
 func (p *printer) log(res *Result) {
 	c, r := &res.Log, res.Report
 	if r.Requests > 0 {
-		p.line("%s {request|requests} of %s {subject|subjects}, %s to %s UTC (%s)", thousands(r.Requests), thousands(uint64(r.Subjects)), //nolint:gosec // a count
+		p.line("%s {request|requests} of %s {subject|subjects}, %s to %s UTC (%s)", thousands(r.Requests),
+			thousands(uint64(r.Subjects)), //nolint:gosec // a count
 			r.From.Format(minute), r.To.Format(minute), span(r.To.Sub(r.From)))
 	}
 	if c.Lines == 0 {
@@ -52,7 +53,8 @@ func (p *printer) log(res *Result) {
 		rest += fmt.Sprintf(", %s without a request", thousands(c.Other))
 	}
 	if c.Late > 0 {
-		rest += words.Sprintf(words.English, ", %s left out because {it|they} came too late (--window)", thousands(c.Late))
+		rest += words.Sprintf(words.English, ", %s left out because {it|they} came too late (--window)",
+			thousands(c.Late))
 	}
 	if c.Bad > 0 || rest != "" {
 		p.line("%s {line|lines}: %s could not be read%s", thousands(c.Lines), thousands(c.Bad), rest)
@@ -67,10 +69,14 @@ func (p *printer) log(res *Result) {
 }
 
 func (p *printer) report(r *Report) {
-	p.line("With %s, %s of %s {request|requests} would have been stopped (%s): %s by a captcha (programs: 403 or 429), %s blocked.", r.Config,
-		thousands(r.Stopped), thousands(r.Requests), percent(r.Stopped, r.Requests), thousands(r.Captcha), thousands(r.Blocked))
-	p.line("That is %s of %s {subject|subjects}, %s of the pages, %s of the bytes; %s of these subjects {says that it is a robot|say that they are robots}.",
-		thousands(uint64(r.StoppedSubjects)), thousands(uint64(r.Subjects)), percent(r.StoppedPages, r.Pages), //nolint:gosec // counts
+	p.line("With %s, %s of %s {request|requests} would have been stopped (%s): %s by a captcha (programs: 403 or "+
+		"429), %s blocked.", r.Config,
+		thousands(r.Stopped), thousands(r.Requests), percent(r.Stopped, r.Requests), thousands(r.Captcha),
+		thousands(r.Blocked))
+	p.line("That is %s of %s {subject|subjects}, %s of the pages, %s of the bytes; %s of these subjects {says that "+
+		"it is a robot|say that they are robots}.",
+		thousands(uint64(r.StoppedSubjects)), thousands(uint64(r.Subjects)), percent(r.StoppedPages, r.Pages),
+		//nolint:gosec // counts
 		percent(r.StoppedBytes, r.Bytes), thousands(uint64(r.DeclaredRobots))) //nolint:gosec // a count
 	for _, n := range r.Notes {
 		p.line("Note: %s.", n)
@@ -104,7 +110,10 @@ func (p *printer) table(title string, head []string, n int, row func(i int) []st
 func (p *printer) reasons(r *Report) {
 	p.table("Why", []string{"requests", "subjects", "answer", "cause", "reason"}, len(r.Reasons), func(i int) []string {
 		x := &r.Reasons[i]
-		return []string{thousands(x.Requests), strconv.Itoa(x.Subjects), answerOf(x.Verdict), x.Cause, printable(x.Reason)}
+		return []string{
+			thousands(x.Requests), strconv.Itoa(x.Subjects), answerOf(x.Verdict), x.Cause,
+			printable(x.Reason),
+		}
 	})
 }
 
@@ -116,17 +125,18 @@ func answerOf(v string) string {
 }
 
 func (p *printer) who(title string, list []Stop) {
-	p.table(title, []string{"subject", "first stopped", "after", "stopped", "of", "top factors", "user agent"}, len(list), func(i int) []string {
-		s := &list[i]
-		who := s.Subject
-		if s.User != "" {
-			who += " (" + printable(s.User) + ")"
-		}
-		return []string{
-			who, s.First.Format("2006-01-02 15:04:05"), thousands(s.Before), thousands(s.Requests), thousands(s.Total),
-			s.FactorsText(), shorten(printable(s.Agent), 60),
-		}
-	})
+	p.table(title, []string{"subject", "first stopped", "after", "stopped", "of", "top factors", "user agent"},
+		len(list), func(i int) []string {
+			s := &list[i]
+			who := s.Subject
+			if s.User != "" {
+				who += " (" + printable(s.User) + ")"
+			}
+			return []string{
+				who, s.First.Format("2006-01-02 15:04:05"), thousands(s.Before), thousands(s.Requests), thousands(s.Total),
+				s.FactorsText(), shorten(printable(s.Agent), 60),
+			}
+		})
 }
 
 // FactorsText returns the strongest factors, or the reason if there are none.
@@ -142,7 +152,10 @@ func (s *Stop) FactorsText() string {
 }
 
 func (p *printer) crawlers(r *Report) {
-	p.table("Declared crawlers (stopped / requests)", []string{"crawler", "verified by ranges", "not verifiable here", "outside its ranges"},
+	p.table("Declared crawlers (stopped / requests)", []string{
+		"crawler", "verified by ranges", "not verifiable here",
+		"outside its ranges",
+	},
 		len(r.Crawlers), func(i int) []string {
 			c := &r.Crawlers[i]
 			of := func(stopped, all uint64) string {
@@ -152,7 +165,8 @@ func (p *printer) crawlers(r *Report) {
 				return thousands(stopped) + " / " + thousands(all)
 			}
 			return []string{
-				c.Name, of(c.VerifiedStopped, c.Verified), of(c.UnknownStopped, c.Unknown), of(c.OutsideStopped, c.Outside),
+				c.Name, of(c.VerifiedStopped, c.Verified), of(c.UnknownStopped, c.Unknown),
+				of(c.OutsideStopped, c.Outside),
 			}
 		})
 }
@@ -161,13 +175,16 @@ func (p *printer) people(r *Report) {
 	if r.SignedIn == 0 {
 		return
 	}
-	p.line("\nOf %s {person|people} who {was|were} signed in, %s would have been stopped.", thousands(uint64(r.SignedIn)), thousands(uint64(len(r.People)))) //nolint:gosec // counts
-	p.table("Signed-in people", []string{"user", "first stopped", "stopped", "of", "reason"}, len(r.People), func(i int) []string {
-		u := &r.People[i]
-		return []string{
-			printable(u.User), u.First.Format("2006-01-02 15:04:05"), thousands(u.Stopped), thousands(u.Requests), printable(u.Reason),
-		}
-	})
+	p.line("\nOf %s {person|people} who {was|were} signed in, %s would have been stopped.",
+		thousands(uint64(r.SignedIn)), thousands(uint64(len(r.People)))) //nolint:gosec // counts
+	p.table("Signed-in people", []string{"user", "first stopped", "stopped", "of", "reason"}, len(r.People),
+		func(i int) []string {
+			u := &r.People[i]
+			return []string{
+				printable(u.User), u.First.Format("2006-01-02 15:04:05"), thousands(u.Stopped), thousands(u.Requests),
+				printable(u.Reason),
+			}
+		})
 }
 
 func (p *printer) difference(res *Result) {
@@ -192,7 +209,8 @@ func thousands(n uint64) string {
 func span(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
-		return words.Sprintf(words.English, "%d {day|days} %d {hour|hours}", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+		return words.Sprintf(words.English, "%d {day|days} %d {hour|hours}", d/(24*time.Hour),
+			d%(24*time.Hour)/time.Hour)
 	case d >= 2*time.Hour:
 		return words.Sprintf(words.English, "%d {hour|hours} %d {minute|minutes}", d/time.Hour, d%time.Hour/time.Minute)
 	case d >= 2*time.Minute:

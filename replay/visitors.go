@@ -60,7 +60,10 @@ func (v *Visitors) Observe(sub identity.Subject, _ uint16, _ time.Time, factors 
 // scores (formula.Mean), the highest, and by what it was judged at the most and at last.
 func (v *Visitors) Write(w io.Writer) error {
 	out := csv.NewWriter(w)
-	errs := []error{out.Write([]string{"visitor", "subject", "label", "moments", "score", "highest", "judged_most", "judged_last"})}
+	errs := []error{out.Write([]string{
+		"visitor", "subject", "label", "moments", "score", "highest", "judged_most",
+		"judged_last",
+	})}
 	subjects := slices.SortedFunc(maps.Keys(v.of), func(a, b identity.Subject) int {
 		x, y := v.of[a], v.of[b]
 		return cmp.Or(cmp.Compare(y.mean.LogOdds(), x.mean.LogOdds()), cmp.Compare(a.String(), b.String()))
@@ -69,7 +72,8 @@ func (v *Visitors) Write(w io.Writer) error {
 		s := v.of[sub]
 		errs = append(errs, out.Write([]string{
 			s.who, sub.String(), v.Labels[s.who].Label.column(), strconv.Itoa(s.mean.N),
-			number32(v.Model.Share(float32(s.mean.LogOdds()))), number32(v.Model.Share(float32(s.most))), number32(s.highest), number32(s.last),
+			number32(v.Model.Share(float32(s.mean.LogOdds()))), number32(v.Model.Share(float32(s.most))),
+			number32(s.highest), number32(s.last),
 		}))
 	}
 	out.Flush()
@@ -87,8 +91,8 @@ func (l Label) column() string {
 	return ""
 }
 
-// visitor is by what name a file of labels calls whoever made the request: what the log has where --identity looks, or else
-// the address, as ip:203.0.113.7.
+// visitor is by what name a file of labels calls whoever made the request: what the log has where --identity looks, or
+// else the address, as ip:203.0.113.7.
 func (r *Record) visitor() string {
 	if len(r.Who) > 0 {
 		return string(r.Who)
@@ -115,7 +119,8 @@ func (l Labels) notMet(met int) []string {
 	case len(l):
 		return nil
 	case 0:
-		return []string{words.Sprintf(words.English, "none of the %d {visitor|visitors} of --labels is in the log: name them as the log has them where --identity looks, or as ip:ADDRESS", len(l))}
+		return []string{words.Sprintf(words.English, "none of the %d {visitor|visitors} of --labels is in the log: "+
+			"name them as the log has them where --identity looks, or as ip:ADDRESS", len(l))}
 	}
 	return []string{fmt.Sprintf("%d of the %d visitors of --labels are in the log", met, len(l))}
 }
@@ -126,8 +131,9 @@ type Known struct {
 	Source string
 }
 
-// ReadLabels reads labels as training.ReadLabels does: a visitor is what the log has where Identity looks, or an address as
-// ip:203.0.113.7, in the column visitor. Of several lines about one the last one holds. There may be a million.
+// ReadLabels reads labels as training.ReadLabels does: a visitor is what the log has where Identity looks, or an
+// address as ip:203.0.113.7, in the column visitor. Of several lines about one the last one holds. There may be a
+// million.
 func ReadLabels(r io.Reader) (Labels, error) {
 	labels := Labels{}
 	err := training.ReadLabels(r, "visitor", func(name string, l training.OwnLabel) error {

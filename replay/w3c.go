@@ -16,8 +16,9 @@ import (
 //	2026-03-02 07:15:30 203.0.113.7 GET /cart id=1 200 Mozilla/5.0+(X11;+Linux+x86_64) 250
 //
 // https://www.w3.org/TR/WD-logfile. IIS writes spaces as "+" and time-taken in milliseconds
-// (https://learn.microsoft.com/windows/win32/http/w3c-logging). CloudFront parts columns by tabs, encodes values as in URLs, and writes
-// time-taken in seconds (https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html). All times are UTC.
+// (https://learn.microsoft.com/windows/win32/http/w3c-logging). CloudFront parts columns by tabs, encodes values as in
+// URLs, and writes time-taken in seconds
+// (https://docs.aws.amazon.com/AmazonCloudFront/latest/DeveloperGuide/standard-logs-reference.html). All times are UTC.
 
 var errNoColumns = errors.New("has no #Fields line before it, which says what its columns are")
 
@@ -91,7 +92,8 @@ func (c *columns) directive(line string) error {
 	return errNoRequest
 }
 
-// split parts a line into its values, by tabs or by spaces, whichever comes first: the other may stand in what a visitor has sent.
+// split parts a line into its values, by tabs or by spaces, whichever comes first: the other may stand in what a
+// visitor has sent.
 func (c *columns) split(line []byte) error {
 	c.values = c.values[:0]
 	by, n := byte(' '), 0
@@ -107,7 +109,8 @@ func (c *columns) split(line []byte) error {
 		}
 	}
 	if n != len(c.names) {
-		return errors.New(words.Sprintf(words.English, "has %d {column|columns}, and #Fields names %d", n, len(c.names)))
+		return errors.New(words.Sprintf(words.English, "has %d {column|columns}, and #Fields names %d", n,
+			len(c.names)))
 	}
 	return nil
 }
@@ -142,7 +145,8 @@ func (c *columns) text(names ...string) []byte {
 	return v
 }
 
-// spacesForPluses undoes what IIS writes for spaces, in place. Of two, as in "compatible;++http://", the second was a plus.
+// spacesForPluses undoes what IIS writes for spaces, in place. Of two, as in "compatible;++http://", the second was a
+// plus.
 func spacesForPluses(b []byte) []byte {
 	for i := 0; i < len(b); i++ {
 		if b[i] == '+' {

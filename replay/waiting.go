@@ -2,9 +2,10 @@ package replay
 
 import "time"
 
-// waiting is the records that are held back: the earliest comes first, and of those of one time the one that arrived first. Nearly all lines
-// of a log are in order, and need no sorting: a record that is no earlier than those before it stands in line, and only the others are in
-// a heap. What orders them stands beside them, as records are seldom in the processor's cache. The zero value is empty.
+// waiting is the records that are held back: the earliest comes first, and of those of one time the one that arrived
+// first. Nearly all lines of a log are in order, and need no sorting: a record that is no earlier than those before it
+// stands in line, and only the others are in a heap. What orders them stands beside them, as records are seldom in the
+// processor's cache. The zero value is empty.
 type waiting struct {
 	inLine []held // from begin on
 	begin  int

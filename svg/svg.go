@@ -1,6 +1,6 @@
-// Package svg writes the plots of reports: pictures that stand in an HTML page and load nothing. Their looks are classes
-// of the page's style sheet. Every text is escaped here, so that what New and the methods are given may come from
-// anybody; classes and anchors are constants of the caller.
+// Package svg writes the plots of reports: pictures that stand in an HTML page and load nothing. Their looks are
+// classes of the page's style sheet. Every text is escaped here, so that what New and the methods are given may come
+// from anybody; classes and anchors are constants of the caller.
 package svg
 
 import (
@@ -19,7 +19,8 @@ type Image struct {
 // New returns an empty picture of the given size, with a description for people who can't see it.
 func New(width, height int, label string) *Image {
 	m := &Image{}
-	fmt.Fprintf(&m.b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(label))
+	fmt.Fprintf(&m.b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height,
+		template.HTMLEscapeString(label))
 	return m
 }
 
@@ -30,25 +31,30 @@ func (m *Image) HTML() template.HTML {
 
 // Text writes s at a point; anchor says which end of it stands there: start, middle or end.
 func (m *Image) Text(x, y float64, anchor, class, s string) {
-	fmt.Fprintf(&m.b, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class, template.HTMLEscapeString(s))
+	fmt.Fprintf(&m.b, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class,
+		template.HTMLEscapeString(s))
 }
 
 // Upwards writes s from below to above, its middle at the point.
 func (m *Image) Upwards(x, y float64, class, s string) {
-	fmt.Fprintf(&m.b, `<text transform="translate(%.1f %.1f) rotate(-90)" text-anchor="middle" class="%s">%s</text>`, x, y, class, template.HTMLEscapeString(s))
+	fmt.Fprintf(&m.b, `<text transform="translate(%.1f %.1f) rotate(-90)" text-anchor="middle" class="%s">%s</text>`, x,
+		y, class, template.HTMLEscapeString(s))
 }
 
-// Rect draws a rectangle with its upper left corner at a point, if there is any of it; title is shown to who points at it.
+// Rect draws a rectangle with its upper left corner at a point, if there is any of it; title is shown to who points at
+// it.
 func (m *Image) Rect(x, y, w, h float64, class, title string) {
 	if h <= 0 || w <= 0 {
 		return
 	}
-	fmt.Fprintf(&m.b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" class="%s">%s</rect>`, x, y, w, h, class, titled(title))
+	fmt.Fprintf(&m.b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" class="%s">%s</rect>`, x, y, w, h, class,
+		titled(title))
 }
 
 // Line draws a straight line.
 func (m *Image) Line(x1, y1, x2, y2 float64, class, title string) {
-	fmt.Fprintf(&m.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="%s">%s</line>`, x1, y1, x2, y2, class, titled(title))
+	fmt.Fprintf(&m.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="%s">%s</line>`, x1, y1, x2, y2, class,
+		titled(title))
 }
 
 // Path draws straight lines from point to point; points that are no numbers are left out.

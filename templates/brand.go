@@ -25,8 +25,8 @@ type Branding struct {
 	OnAccent     string `mapstructure:"on_accent"`
 	AccentDark   string `mapstructure:"accent_dark"`
 	OnAccentDark string `mapstructure:"on_accent_dark"`
-	// Contact is how a blocked visitor reaches the site's owner: a mail address, or the URL of a page that the gateway does
-	// not protect; empty: no link.
+	// Contact is how a blocked visitor reaches the site's owner: a mail address, or the URL of a page that the gateway
+	// does not protect; empty: no link.
 	Contact string `mapstructure:"contact"`
 	// Texts replace texts of the catalogues, such as the heading or the help.
 	Texts []Text `mapstructure:"texts"`
@@ -102,15 +102,16 @@ type Brand struct {
 	Head    template.HTML // the styles
 	Script  template.HTML
 	Moving  template.HTML // the script that makes a page with digits one with a moving picture; it comes before Script
-	Over    template.HTML // the script with which a page notices that its question is over; it comes before Script and Steps
-	Steps   template.HTML // the script of a page that checks the browser
-	Wait    template.HTML // the script of a page that says how long to wait
+	// the script with which a page notices that its question is over; it comes before Script and Steps
+	Over  template.HTML
+	Steps template.HTML // the script of a page that checks the browser
+	Wait  template.HTML // the script of a page that says how long to wait
 
 	csp, checkCSP, waitCSP, framedCSP string
 }
 
-// Brand prepares a branding; it reads the logo's file. frames are the origins whose pages may show the pages in a frame, besides
-// that of the pages.
+// Brand prepares a branding; it reads the logo's file. frames are the origins whose pages may show the pages in a
+// frame, besides that of the pages.
 func (s *Set) Brand(cfg Branding, frames ...string) (*Brand, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -140,11 +141,12 @@ func (s *Set) Brand(cfg Branding, frames ...string) (*Brand, error) {
 		b.Logo = template.URL("data:" + logoTypes[strings.ToLower(path.Ext(cfg.Logo))] + ";base64," +
 			base64.StdEncoding.EncodeToString(raw))
 	}
-	// No form-action: browsers also apply it to every redirect after the form, and the page that the visitor returns to may
-	// redirect to a login on another host.
+	// No form-action: browsers also apply it to every redirect after the form, and the page that the visitor returns to
+	// may redirect to a login on another host.
 	common := "default-src 'none'; img-src 'self' data:; style-src " + styles + "; base-uri 'none'; frame-ancestors "
 	policy := func(scripts string) string {
-		return common + strings.Join(append([]string{"'self'"}, frames...), " ") + "; media-src 'self'; connect-src 'self'; script-src " + scripts
+		return common + strings.Join(append([]string{"'self'"}, frames...), " ") +
+			"; media-src 'self'; connect-src 'self'; script-src " + scripts
 	}
 	b.framedCSP = common + "*"
 	b.Steps = safe("<script>" + s.steps + "</script>")

@@ -31,9 +31,11 @@ var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
 
 // scriptTexts are the texts of the dialog that antirobot.js shows; they have no placeholders.
 var scriptTexts = [...]string{
-	"challenge_heading", "reason_network", "reason_pace", "reason_message", "reason_load", "reason_service", "dialog_todo", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
+	"challenge_heading", "reason_network", "reason_pace", "reason_message", "reason_load", "reason_service",
+	"dialog_todo", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
 	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
-	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed", "press_todo", "press_button", "digits_instead",
+	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed", "press_todo", "press_button",
+	"digits_instead",
 	"moving_todo", "moving_label", "moving_hint",
 }
 
@@ -76,9 +78,9 @@ func parseCatalogue(tag string, b []byte) (*catalogue, error) {
 	return c, errors.Join(errs...)
 }
 
-// heads returns the embedded catalogues, English first, without their texts, which are read when the language is needed: a
-// gateway starts in two thirds of the time, and seldom meets them all. What says the language's name, dir and voice stands
-// before the first empty line.
+// heads returns the embedded catalogues, English first, without their texts, which are read when the language is
+// needed: a gateway starts in two thirds of the time, and seldom meets them all. What says the language's name, dir and
+// voice stands before the first empty line.
 func heads() ([]*catalogue, error) {
 	names, err := fs.Glob(embedded, "locales/*.yaml")
 	if err != nil {
@@ -114,8 +116,8 @@ func (c *catalogue) whole() (*catalogue, error) {
 	return parseCatalogue(c.tag, b)
 }
 
-// complete takes what an operator's catalogue lacks from the shipped one of that name, or else of English: a catalogue that was
-// written for an earlier version goes on to work. Waits have plural forms of their own, and are not taken.
+// complete takes what an operator's catalogue lacks from the shipped one of that name, or else of English: a catalogue
+// that was written for an earlier version goes on to work. Waits have plural forms of their own, and are not taken.
 func (c *catalogue) complete(name string, own []byte) error {
 	b, err := embedded.ReadFile(name)
 	if err != nil {
@@ -128,7 +130,8 @@ func (c *catalogue) complete(name string, own []byte) error {
 		err = yaml.Unmarshal(b, &shipped)
 	}
 	for key, text := range shipped {
-		if _, there := c.texts[key]; !there && !strings.HasPrefix(key, waitKey) && !slices.Contains([]string{"name", "dir", "voice"}, key) {
+		if _, there := c.texts[key]; !there && !strings.HasPrefix(key, waitKey) &&
+			!slices.Contains([]string{"name", "dir", "voice"}, key) {
 			c.texts[key] = text
 		}
 	}
@@ -187,8 +190,8 @@ type pageError struct{ error }
 
 func (e pageError) Unwrap() error { return e.error }
 
-// compile puts the texts into the pages and parses them. An unused text is an error just as a missing one is: it is most
-// likely a typo.
+// compile puts the texts into the pages and parses them. An unused text is an error just as a missing one is: it is
+// most likely a typo.
 func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*prints, error) {
 	c, err := c.whole()
 	if err != nil {
@@ -264,21 +267,30 @@ func (f *filler) script(w *waits) ([]byte, error) {
 	return json.Marshal(texts)
 }
 
-// try renders every page. Templates are escaped at their first use; this happens here, so that a page that can't be escaped
-// is refused at once. Each page is rendered twice, so that the contents of each {{if}} are tried too.
+// try renders every page. Templates are escaped at their first use; this happens here, so that a page that can't be
+// escaped is refused at once. Each page is rendered twice, so that the contents of each {{if}} are tried too.
 func (l *Language) try() error {
 	for _, p := range [...]*ChallengePage{{Brand: &Brand{}}, sampleChallenge()} {
 		if _, err := l.AppendChallenge(nil, p); err != nil {
 			return err
 		}
 	}
-	for _, p := range [...]*CheckPage{{Brand: &Brand{}}, {Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", Hidden: []HiddenField{{"x", "x"}}, Press: true, FormKept: true, DigitsURL: "/"}} {
+	for _, p := range [...]*CheckPage{{Brand: &Brand{}}, {
+		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x",
+		Hidden: []HiddenField{{"x", "x"}}, Press: true, FormKept: true, DigitsURL: "/",
+	}} {
 		if _, err := l.AppendCheck(nil, p); err != nil {
 			return err
 		}
 	}
 	for m := range messageCount {
-		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x", Contact: "/"}, RequestID: "x", Retry: "/", Limit: "x", SwitchURL: "/", SendURL: "/", Hidden: []HiddenField{{"x", "x"}}, Wait: time.Second}} {
+		for _, p := range [...]*MessagePage{
+			{Message: m, Brand: &Brand{}},
+			{
+				Message: m, Brand: &Brand{Name: "x", Logo: "x", Contact: "/"}, RequestID: "x", Retry: "/", Limit: "x",
+				SwitchURL: "/", SendURL: "/", Hidden: []HiddenField{{"x", "x"}}, Wait: time.Second,
+			},
+		} {
 			if _, err := l.AppendMessage(nil, p); err != nil {
 				return err
 			}
@@ -291,8 +303,9 @@ func (l *Language) try() error {
 func sampleChallenge() *ChallengePage {
 	return &ChallengePage{
 		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", CheckURL: "/", Key: "x", Hidden: []HiddenField{{"x", "x"}},
-		ImageURL: "/", AudioURL: "/", NewURL: "/", WorkURL: "/", Problem: ProblemFailed, CookiesOff: true, FormKept: true,
-		Moving: true, Still: &ChallengePage{}, FormTooLarge: true, Limit: "x", Test: true,
+		ImageURL: "/", AudioURL: "/", NewURL: "/", WorkURL: "/", Problem: ProblemFailed, CookiesOff: true,
+		FormKept: true,
+		Moving:   true, Still: &ChallengePage{}, FormTooLarge: true, Limit: "x", Test: true,
 	}
 }
 
@@ -306,7 +319,10 @@ func known(key string) bool {
 			return true
 		}
 	}
-	for _, name := range [...]string{"pages/layout.html", "pages/challenge.html", "pages/check.html", "pages/message.html"} {
+	for _, name := range [...]string{
+		"pages/layout.html", "pages/challenge.html", "pages/check.html",
+		"pages/message.html",
+	} {
 		b, err := embedded.ReadFile(name)
 		if err == nil && strings.Contains(string(b), "[["+key+"]]") {
 			return true
@@ -322,8 +338,8 @@ type filler struct {
 	missing, used map[string]bool
 }
 
-// languages is the language switch: a button of the challenge's form for every language. They are buttons because a page
-// that carries a request has no URL to which a link could lead.
+// languages is the language switch: a button of the challenge's form for every language. They are buttons because a
+// page that carries a request has no URL to which a link could lead.
 func (f *filler) languages() string {
 	var b strings.Builder
 	for _, c := range f.all {
@@ -337,8 +353,8 @@ func (f *filler) languages() string {
 	return b.String()
 }
 
-// fill replaces the tokens of a page: [[key]] with the text, [[@tag]] and [[@dir]] with the language's own, [[@languages]]
-// with the switch, and [[@message_part]] with that part of the message.
+// fill replaces the tokens of a page: [[key]] with the text, [[@tag]] and [[@dir]] with the language's own,
+// [[@languages]] with the switch, and [[@message_part]] with that part of the message.
 func (f *filler) fill(page, message string) string {
 	return token.ReplaceAllStringFunc(page, func(tok string) string {
 		key := tok[2 : len(tok)-2]

@@ -52,7 +52,8 @@ type ChallengePage struct {
 	NewURL string
 	// WorkURL is the script with which the browser can work instead of the visitor; empty: not offered.
 	WorkURL string
-	// OverURL leads on whoever has passed; with format=json the page asks there whether that is so. Empty: it does not ask.
+	// OverURL leads on whoever has passed; with format=json the page asks there whether that is so. Empty: it does not
+	// ask.
 	OverURL string
 	Problem Problem
 	Moving  bool // the picture moves, and directions are the answer

@@ -90,9 +90,9 @@ func newAsset(contentType string, body []byte) Asset {
 	})}
 }
 
-// New loads the embedded pages and catalogues. Files of override, which may be nil, replace embedded ones of the same name
-// (pages/challenge.html, static/page.css, …) and add languages (locales/*.yaml). All problems are returned at once, those
-// of a page with its name and line.
+// New loads the embedded pages and catalogues. Files of override, which may be nil, replace embedded ones of the same
+// name (pages/challenge.html, static/page.css, …) and add languages (locales/*.yaml). All problems are returned at
+// once, those of a page with its name and line.
 func New(override fs.FS) (*Set, error) {
 	var src source
 	if override != nil {
@@ -222,7 +222,10 @@ func (l *Language) prints() *prints {
 // scripts returns the files that are never an operator's: pages rely on them.
 var scripts = sync.OnceValue(func() map[string]Asset {
 	out := map[string]Asset{}
-	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js", "evidence.js", "keys.js", "wait.js", "moving.js", "over.js"} {
+	for _, name := range [...]string{
+		"antirobot.js", "antirobot.mjs", "work.js", "steps.js", "evidence.js", "keys.js",
+		"wait.js", "moving.js", "over.js",
+	} {
 		b, err := embedded.ReadFile("static/" + name)
 		if err != nil {
 			panic("BUG: " + err.Error())

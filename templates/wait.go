@@ -11,7 +11,8 @@ import (
 	"golang.org/x/text/language"
 )
 
-// A wait is told in whole seconds or, from two minutes on, in whole minutes, in the plural forms of the language (CLDR).
+// A wait is told in whole seconds or, from two minutes on, in whole minutes, in the plural forms of the language
+// (CLDR).
 
 // waitKey is the start of the keys of these texts: limited_wait_seconds_one, limited_wait_minutes_other.
 const waitKey = "limited_wait_"
@@ -23,7 +24,8 @@ const (
 
 // formNames are the names that CLDR gives to the forms.
 var formNames = map[plural.Form]string{
-	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many", plural.Other: "other",
+	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many",
+	plural.Other: "other",
 }
 
 // longestWait bounds the numbers that pages tell; a longer wait is told as this one.
@@ -35,8 +37,8 @@ type waits struct {
 	texts map[string]string
 }
 
-// waits takes the texts of waits. A form that the language needs and that is not there is the one called other; if that is
-// not there either, it is missing.
+// waits takes the texts of waits. A form that the language needs and that is not there is the one called other; if that
+// is not there either, it is missing.
 func (f *filler) waits() waits {
 	w := waits{tag: language.Make(f.c.tag), texts: map[string]string{}}
 	var forms []string

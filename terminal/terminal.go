@@ -1,6 +1,7 @@
-// Package terminal keeps what strangers have written from being obeyed by the terminals that show it. A path or a User-Agent may hold
-// any character of Unicode; some of them a terminal, or a program that reads lines, takes for a command or for the end of a line: U+009B
-// begins what changes colours and titles as ESC [ does, U+0085 and U+2028 end lines, U+202E has what follows written backwards.
+// Package terminal keeps what strangers have written from being obeyed by the terminals that show it. A path or a
+// User-Agent may hold any character of Unicode; some of them a terminal, or a program that reads lines, takes for a
+// command or for the end of a line: U+009B begins what changes colours and titles as ESC [ does, U+0085 and U+2028 end
+// lines, U+202E has what follows written backwards.
 package terminal
 
 import (
@@ -11,8 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// Escape returns text in which such characters are written as in JSON (\u009b): in a string of JSON they mean the same as before. Tabs,
-// ends of lines and the colours that Escape finds as ESC [ 31 m stay. It returns text itself where nothing is to be escaped.
+// Escape returns text in which such characters are written as in JSON (\u009b): in a string of JSON they mean the same
+// as before. Tabs, ends of lines and the colours that Escape finds as ESC [ 31 m stay. It returns text itself where
+// nothing is to be escaped.
 func Escape(text []byte) []byte {
 	at := next(text, 0)
 	if at == len(text) {
@@ -62,9 +64,11 @@ func next(text []byte, at int) int {
 // obeyed reports whether a character of so many bytes is more than shown.
 func obeyed(r rune, n int) bool {
 	switch {
-	case r < 0xa0, r == utf8.RuneError && n == 1: // controls, the others of ASCII have been left out; a lone byte may be one elsewhere
+	case r < 0xa0, r == utf8.RuneError && n == 1:
+		// controls, the others of ASCII have been left out; a lone byte may be one elsewhere
 		return true
-	case r == 0x61c, r == 0x200e, r == 0x200f, 0x2028 <= r && r <= 0x202e, 0x2066 <= r && r <= 0x2069: // lines, and directions of writing
+	case r == 0x61c, r == 0x200e, r == 0x200f, 0x2028 <= r && r <= 0x202e, 0x2066 <= r && r <= 0x2069:
+		// lines, and directions of writing
 		return true
 	}
 	return false

@@ -36,8 +36,8 @@ var (
 	errPin       = errors.New("its certificate is not the one that it told")
 )
 
-// Ask puts a question to every other gateway at once: GET target, which begins with a slash. The answers come in the order of
-// names, none later than the time limit.
+// Ask puts a question to every other gateway at once: GET target, which begins with a slash. The answers come in the
+// order of names, none later than the time limit.
 func (p *Peers) Ask(ctx context.Context, target string) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
@@ -68,7 +68,8 @@ func (p *Peers) ask(ctx context.Context, o *Peer, target string) (status int, bo
 	if err != nil {
 		return 0, nil, err
 	}
-	seal := p.Ring().Seal(nil, spravka.PurposeGateway, question(o.Name, req.URL.RequestURI()), []byte(p.Self().Name), p.Now().Add(asksFor))
+	seal := p.Ring().Seal(nil, spravka.PurposeGateway, question(o.Name, req.URL.RequestURI()), []byte(p.Self().Name),
+		p.Now().Add(asksFor))
 	req.Header.Set("Authorization", scheme+string(seal))
 	res, err := client.Do(req)
 	if err != nil {
@@ -108,11 +109,13 @@ func question(to, target string) []byte { return spravka.AppendContext(nil, "que
 // stay follows no redirect: whom a gateway asks is what it was told, and nothing else.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// transport speaks to private listeners, without a proxy on the way. With a pin it speaks TLS, to whoever has that certificate.
+// transport speaks to private listeners, without a proxy on the way. With a pin it speaks TLS, to whoever has that
+// certificate.
 func transport(pin []byte) *http.Transport {
 	t := &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: asksFor}).DialContext, // the question has its own limit
-		IdleConnTimeout: 10 * time.Second, MaxIdleConnsPerHost: 4, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true,
+		IdleConnTimeout: 10 * time.Second, MaxIdleConnsPerHost: 4, MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression: true,
 	}
 	if pin == nil {
 		return t

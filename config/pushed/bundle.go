@@ -1,5 +1,5 @@
-// Package pushed keeps the configuration that several gateways take from the store which they share: its versions, which of
-// them is in force, and which gateway runs what.
+// Package pushed keeps the configuration that several gateways take from the store which they share: its versions,
+// which of them is in force, and which gateway runs what.
 //
 // A bundle is a configuration file, and the files that it names. Every value of the store carries a code made with the
 // secret that the gateways share: who can write to the store alone can't give them a configuration.
@@ -74,14 +74,15 @@ func (b *Bundle) pack(dir fs.FS, name string, size *int) error {
 		}
 		b.Files[path] = text
 		if *size += len(text); *size > MaxBytes || len(b.Files) > maxFiles {
-			return fmt.Errorf("the configuration and its files are more than %d MiB, or %d files", MaxBytes>>20, maxFiles)
+			return fmt.Errorf("the configuration and its files are more than %d MiB, or %d files", MaxBytes>>20,
+				maxFiles)
 		}
 		return nil
 	})
 }
 
-// Unpack writes the bundle's files into dir, which it makes, and returns the configuration's values, in which the names of
-// these files and of their directories lead there.
+// Unpack writes the bundle's files into dir, which it makes, and returns the configuration's values, in which the names
+// of these files and of their directories lead there.
 func (b *Bundle) Unpack(dir string) (map[string]any, error) {
 	known := map[string]bool{}
 	for name, text := range b.Files {
