@@ -17,7 +17,7 @@ import (
 type problem struct {
 	status int
 	Code   string `json:"code"`
-	// Message says what is wrong and what to do.
+	// Message names the problem and the remedy.
 	Message string   `json:"message"`
 	Field   string   `json:"field,omitempty"`
 	Errors  []string `json:"errors,omitempty"`

@@ -12,7 +12,7 @@ import (
 // API knows none. *console.Console is it.
 type Console interface {
 	Serve(ctx *fasthttp.RequestCtx)
-	// SignedIn reports whether a request comes from somebody who has signed in.
+	// SignedIn reports whether a request belongs to a session.
 	SignedIn(h *fasthttp.RequestHeader) bool
 }
 

@@ -43,7 +43,7 @@ func (s *subjectCalls) eraseSubject(c *call) (any, error) {
 	return out, nil
 }
 
-// eraseRemembered erases what is remembered of requests and messages.
+// eraseRemembered erases entries of the journal and messages of the queue.
 func (s *subjectCalls) eraseRemembered(c *call, sub identity.Subject, out *erased) (err error) {
 	if s.deps.Journal != nil {
 		if out.Entries, err = s.deps.Journal.Erase(c.work, sub.String()); err != nil {
@@ -61,7 +61,7 @@ func (s *subjectCalls) eraseRemembered(c *call, sub identity.Subject, out *erase
 	return err
 }
 
-// eraseKept erases what is kept to judge by.
+// eraseKept erases bans and the label.
 func (s *subjectCalls) eraseKept(c *call, sub identity.Subject, out *erased) (err error) {
 	if s.deps.Bans != nil {
 		if out.Bans, err = s.deps.Bans.Unban(c.work, sub, "*"); err != nil {

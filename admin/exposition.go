@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// metricTable says of each metric its name, its type and what it is, a line for each.
+// metricTable has the name, the type and a description of each metric, one a line.
 //
 //go:embed metrics.txt
 var metricTable string

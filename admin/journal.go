@@ -81,7 +81,7 @@ func (s *journalCalls) searchJournal(c *call) (any, error) {
 	return s.deps.Journal.Find(c.work, &q, limit, before, after)
 }
 
-// told returns what is known of one ID.
+// told returns the entries and the story of one ID.
 func (s *journalCalls) told(c *call) (any, error) {
 	id, ok := request.ParseID(c.arg)
 	if !ok {
@@ -140,7 +140,7 @@ type topItems struct {
 	Items []journal.Count `json:"items"`
 }
 
-// figures returns what was counted per minute, hour or day.
+// figures returns counts per minute, hour or day.
 func (s *journalCalls) figures(c *call) (any, error) {
 	to := s.now()
 	from := to.Add(-usualSpan)

@@ -49,7 +49,7 @@ func mergeJournal(c *call, g *gathered) (any, error) {
 	return page, nil
 }
 
-// toldBody is what is known of one ID.
+// toldBody has the entries and the story of one ID.
 type toldBody struct {
 	Items    []journal.Entry `json:"items"`
 	Story    *verdict.Story  `json:"story,omitempty"`
@@ -71,7 +71,7 @@ func mergeTold(_ *call, g *gathered) (any, error) {
 	return t, nil
 }
 
-// mergeDecision takes the story of whoever remembers it.
+// mergeDecision takes the story of the gateway that remembers it.
 func mergeDecision(_ *call, g *gathered) (any, error) {
 	i := slices.IndexFunc(g.bodies, func(b []byte) bool { return b != nil })
 	return json.RawMessage(g.bodies[i]), nil // everywhere calls this where there is one
@@ -121,11 +121,11 @@ func mostOf(all []journal.Count, limit int) []journal.Count {
 	return append([]journal.Count{}, all[:min(len(all), limit)]...)
 }
 
-// figuresBody is what was counted in steps of time.
+// figuresBody has counts in steps of time.
 type figuresBody struct {
 	By    string            `json:"by"`
 	Items []journal.Figures `json:"items"`
-	// who or what occurred most among what was not simply human, if it is asked for
+	// the most frequent values among requests that were not simply human, if requested
 	Stopped  journal.Stopped `json:"stopped,omitempty"`
 	Gateways []GatewayState  `json:"gateways,omitempty"`
 }
@@ -155,7 +155,7 @@ func mergeFigures(_ *call, g *gathered) (any, error) {
 	return sum, nil
 }
 
-// subjectBody is what is known of a subject, as far as putting it together needs to know.
+// subjectBody has the parts of a subject that merging needs.
 type subjectBody struct {
 	Subject   string          `json:"subject"`
 	Bans      json.RawMessage `json:"bans"`

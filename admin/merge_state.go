@@ -37,7 +37,7 @@ func (g *gathered) told() []GatewayState {
 	return g.states
 }
 
-// alarmsBody is what somebody should look at, and who is told of it.
+// alarmsBody has the active alarms and the webhooks.
 type alarmsBody struct {
 	Items    []Alarm           `json:"items"`
 	Webhooks []alarm.HookState `json:"webhooks"`
@@ -63,7 +63,7 @@ func mergeAlarms(_ *call, g *gathered) (any, error) {
 		for _, a := range r.v.Items {
 			all.add(a.Alarm, r.from)
 		}
-		if r.own { // what is tested is told by this one
+		if r.own { // a test uses the webhooks of this gateway
 			all.Webhooks = r.v.Webhooks
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"antirobot/verdict"
 )
 
-// Bounds of what is shown of a log and of the recent messages.
+// Bounds of the entries of a log and of the recent messages in one answer.
 const (
 	shownEntries = 100
 	maxEntries   = 1000
@@ -148,7 +148,7 @@ func (s *messageCalls) markMessage(c *call) (any, error) {
 	}{learnt}, nil
 }
 
-// marking reads what is marked, and how.
+// marking reads the entry and the marker.
 func (s *messageCalls) marking(c *call, partner, domain, marker string, k message.Marking) (Messages, *message.Domain,
 	message.Marking, error,
 ) {

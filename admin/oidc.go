@@ -19,7 +19,7 @@ type OIDCConfig struct {
 	// URL is the console's, as browsers see it, without a path: the provider must allow URL + /console/oidc to be come
 	// back to.
 	URL    string   `mapstructure:"url"`
-	Scopes []string `mapstructure:"scopes"` // beside openid
+	Scopes []string `mapstructure:"scopes"` // in addition to openid
 	// NameClaim names the person, as the journal says it; RoleClaim has what Roles maps. Dots lead into claims of
 	// claims.
 	NameClaim string    `mapstructure:"name_claim"`
@@ -80,9 +80,9 @@ const (
 	claimVerified = "email_verified"
 )
 
-// CallerOf returns who a provider says that somebody is; false: they have no role here. An address that the provider
-// says is not verified gives neither a name nor a role: anybody may have written it there. Providers that say nothing
-// of it are believed.
+// CallerOf returns the caller that the claims of a provider describe; false: they give no role. An address that the
+// provider says is not verified gives neither a name nor a role: anybody may have written it there. Providers that say
+// nothing of it are believed.
 func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 	if v := claims[claimVerified]; v == false || v == "false" { // some say it in a text
 		claims = maps.Clone(claims)
@@ -105,7 +105,7 @@ func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 	return who, who.Role >= Viewer
 }
 
-// WhyNoRole says for the log why claims give no role: what the provider left out, or what it said instead.
+// WhyNoRole explains for the log why claims give no role.
 func (c *OIDCConfig) WhyNoRole(claims map[string]any) string {
 	v := claimOf(claims, c.RoleClaim)
 	if v == nil {
@@ -134,7 +134,7 @@ func textsOf(claim any) (texts []string) {
 	return texts
 }
 
-// Complete says that claims have what names somebody, and what gives a role: of an address also whether it is verified.
+// Complete reports whether claims have a name and a role claim, and for an address whether it is verified.
 func (c *OIDCConfig) Complete(claims map[string]any) bool {
 	if c.RoleClaim == claimEmail && claims[claimVerified] == nil {
 		return false

@@ -22,7 +22,7 @@ type Pushes interface {
 	Pushed(ctx context.Context) (PushState, error)
 }
 
-// PushState is what was pushed, and who runs what.
+// PushState lists the pushed versions, and which gateway runs which.
 type PushState struct {
 	InForce  uint64           `json:"in_force"`
 	Runs     uint64           `json:"runs"` // this gateway
@@ -36,10 +36,10 @@ type RefusedConfig struct{ Err error }
 
 func (e *RefusedConfig) Error() string { return e.Err.Error() }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the problem.
 func (e *RefusedConfig) Unwrap() error { return e.Err }
 
-// maxNote bounds what is said of a version, in bytes.
+// maxNote bounds the note of a version, in bytes.
 const maxNote = 500
 
 func (s *gatewayCalls) pushState(c *call) (any, error) {

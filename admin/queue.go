@@ -33,7 +33,7 @@ type QueueItem struct {
 // queueCalls are calls about the queue of messages that wait for a person.
 type queueCalls struct{ *api }
 
-// queueProblem tells what is wrong with a call about a message of the queue.
+// queueProblem turns an error of the queue into an answer.
 func queueProblem(err error) error {
 	switch {
 	case errors.Is(err, queue.ErrNotFound):

@@ -14,12 +14,12 @@ import (
 // minTokenLen is the shortest token that an operator may put into the file: 128 bits in hex.
 const minTokenLen = 32
 
-// maxTokenFile bounds what is read of a token file.
+// maxTokenFile bounds the size of a token file.
 const maxTokenFile = 4 << 10
 
 // LoadOrMakeToken returns the bearer token in the file path. An absent file is made with a fresh token of 256 bits and
 // mode 0600, its directory must exist; of several processes that start at once all get the same token. A file that
-// everybody on the machine may read, or a token shorter than 32 characters, is refused.
+// other users may read, or a token shorter than 32 characters, is refused.
 func LoadOrMakeToken(path string) (string, error) {
 	tok, err := loadToken(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,7 @@ func loadToken(path string) (string, error) {
 	return tok, nil
 }
 
-// makeToken writes a fresh token next to path and links it into place, so that nobody ever reads half a token.
+// makeToken writes a fresh token next to path and links it into place, so that no process reads half a token.
 func makeToken(path string) error {
 	var raw [32]byte
 	if _, err := rand.Read(raw[:]); err != nil {

@@ -186,14 +186,14 @@ func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte,
 		}
 		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
 			message := e.Error.Message
-			// some begin with what they are about
+			// some begin with the field
 			if e.Error.Field != "" && !strings.HasPrefix(message, e.Error.Field+" ") {
 				message = e.Error.Field + ": " + message
 			}
 			// some are in it
 			more := slices.DeleteFunc(e.Error.Errors, func(s string) bool { return strings.Contains(message, s) })
 			err := errors.New(strings.Join(append([]string{"the gateway refuses: " + message}, more...), "\n  "))
-			if e.Error.Code == "invalid_field" { // what was typed can't be understood
+			if e.Error.Code == "invalid_field" { // the command line is wrong
 				return &usageError{err}
 			}
 			return err

@@ -47,7 +47,7 @@ type crowd struct {
 	nets  map[netip.Prefix]uint16 // the networks that were seen, numbered
 }
 
-// from returns the address that stands for one of package traffic, whose addresses may be somebody's: of the ranges for
+// from returns the address that stands for one of package traffic, whose addresses may be in use: of the ranges for
 // benchmarks (RFC 2544, 198.18.0.0/15) and documentation (RFC 3849, 2001:db8::/32). Who was in one network still is.
 func (c *crowd) from(a netip.Addr) netip.Addr {
 	bits := 24
@@ -73,7 +73,7 @@ func (c *crowd) from(a netip.Addr) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-// played is what was played of made-up traffic.
+// played counts the requests of simulated traffic.
 type played struct{ requests, stopped atomic.Int64 }
 
 // playTraffic plays made-up traffic through the gateway at addr, and returns once it is over or ctx ends, which is
@@ -120,7 +120,7 @@ func (c *crowd) Serve(v *request.View, _ *replay.Response) *replay.Served {
 // Show implements traffic.Server.
 func (c *crowd) Show(v *request.View) { c.ask(v) }
 
-// Answer implements traffic.Server; nobody in this crowd solves anything.
+// Answer implements traffic.Server; these visitors solve nothing.
 func (c *crowd) Answer(*request.View, []byte) replay.OwnAnswer { return replay.OwnAnswer{} }
 
 // ask waits for the request's time, sends it, and returns the header of the answer; nil if there is none.

@@ -53,7 +53,7 @@ const (
 
 // filesFor says whether a process that may open so many files can serve the connections that come: each takes two, one
 // to the visitor and one to the service. What the configuration allows is the most that can be needed; what a busy site
-// has is what is asked for.
+// has is the requested limit.
 func filesFor(have uint64, maxConns int) finding {
 	need := func(conns uint64) uint64 { return 2*conns + filesOfItsOwn }
 	enough, busy, limit := (max(have, filesOfItsOwn)-filesOfItsOwn)/2, uint64(busyConns), "http.max_conns sets no limit"
@@ -109,7 +109,7 @@ func (d *doctor) stores(ctx context.Context) {
 	}
 }
 
-// setUp says whether a server keeps what it is told.
+// setUp checks whether a server persists its data.
 func setUp(s *gateway.StoreServer) finding {
 	f := finding{State: look, What: "store"}
 	switch {

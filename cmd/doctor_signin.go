@@ -10,7 +10,7 @@ import (
 	"antirobot/console"
 )
 
-// signIn asks the provider at which people sign in to the console what it says of itself.
+// signIn reads the metadata of the console's OpenID Connect provider.
 func (d *doctor) signIn(ctx context.Context) {
 	c := &d.cfg.Admin.OIDC
 	if c.Issuer == "" {

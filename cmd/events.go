@@ -32,7 +32,7 @@ func eventsCommand() *cobra.Command {
 	return cmd
 }
 
-// exportFlags say what is exported, and from where.
+// exportFlags are the flags of events export.
 type exportFlags struct {
 	api        apiClient
 	out        string

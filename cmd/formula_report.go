@@ -40,7 +40,7 @@ func writeReport(name string, r *formulaReport) (err error) {
 	return page.Execute(f, r)
 }
 
-// plot is a square of 0…1 by 0…1 drawn into a picture.
+// plot is the unit square, drawn into a picture.
 type plot struct {
 	*svg.Image
 	most float64 // value at the right end

@@ -22,7 +22,7 @@ func growFirst() {
 	}
 	debug.SetGCPercent(startedGOGC)
 	runtime.AddCleanup(new([16]byte), func(struct{}) {
-		if is := debug.SetGCPercent(usualGOGC); is != startedGOGC { // somebody has chosen meanwhile
+		if is := debug.SetGCPercent(usualGOGC); is != startedGOGC { // it was changed meanwhile
 			debug.SetGCPercent(is)
 		}
 	}, struct{}{})

@@ -16,7 +16,7 @@ import (
 	"antirobot/verdict/words"
 )
 
-// keepKeys is how long a key that no longer seals must stay, so that no pass in somebody's browser is lost.
+// keepKeys is how long a key that no longer seals must stay, so that no pass in use is lost.
 const keepKeys = 31 * 24 * time.Hour
 
 func keysCommand() *cobra.Command {

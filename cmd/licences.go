@@ -28,7 +28,7 @@ Libraries with the same text stand together.`,
 			if err != nil {
 				return fmt.Errorf("licences: %w", err)
 			}
-			_, err = io.Copy(cmd.OutOrStdout(), text) //nolint:gosec // what was compressed is in the program
+			_, err = io.Copy(cmd.OutOrStdout(), text) //nolint:gosec // the archive is part of the program
 			return err
 		},
 	}

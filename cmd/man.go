@@ -22,7 +22,7 @@ and so on. Packages have them in /usr/share/man/man1. Completions for shells are
   antirobot completion bash > /etc/bash_completion.d/antirobot`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody
+			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are public
 				return err
 			}
 			root := cmd.Root()

@@ -55,7 +55,7 @@ func (o *operator) call(cmd *cobra.Command, method, path string, body, out any) 
 	return false, readAnswer(answer, out)
 }
 
-// whom takes a bare address for a subject.
+// whom turns a bare address into a subject.
 func whom(s string) string {
 	s = strings.TrimSpace(s)
 	if _, err := netip.ParseAddr(s); err == nil {

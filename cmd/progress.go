@@ -33,7 +33,7 @@ func startProgress(w io.Writer, quiet bool, read func() (n, of int64)) *progress
 	return showProgress(w, read, progressLines, "", "\n", "")
 }
 
-// showProgress writes what is done between before and after, and in the end what removes it.
+// showProgress writes the progress between before and after, and finally erases it.
 func showProgress(w io.Writer, read func() (n, of int64), every time.Duration, before, after, last string) *progress {
 	p := &progress{end: make(chan struct{})}
 	p.done.Go(func() {

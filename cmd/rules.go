@@ -159,7 +159,7 @@ func placesOf(files []string) (rules.Places, error) {
 	}
 	cfg := geo.DefaultConfig()
 	cfg.Files = files
-	var said strings.Builder // what is wrong with a file, which a gateway logs and goes on
+	var said strings.Builder // problems of a file, which a gateway logs and ignores
 	p, err := geo.New(cfg, geo.Deps{Log: zerolog.New(&said).Level(zerolog.WarnLevel)})
 	if err != nil {
 		return nil, fmt.Errorf("--geo: %w", err)
@@ -186,7 +186,7 @@ func formulaFiles(files []string) (*sources.Formulas, error) {
 	return sources.LoadFormulas(named)
 }
 
-// maxRulesFile bounds what is read; far more than rules may have.
+// maxRulesFile bounds the size of a file, far above the bound of rules.
 const maxRulesFile = 4 << 20
 
 // readRules reads and compiles a text of rules.

@@ -52,7 +52,7 @@ type knownSubject struct {
 // toldFactors bounds how many factors are told.
 const toldFactors = 8
 
-// tellSubject prints what is known for people to read.
+// tellSubject prints a subject as text.
 func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	on := coloured(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -64,7 +64,7 @@ status, reason, by, trace, since and until, each with : and a value; - before on
 	return cmd
 }
 
-// next prints what has come since the last time.
+// next prints new entries.
 func (t *tail) next(cmd *cobra.Command, limit int) error {
 	q := url.Values{"q": {t.query}, "limit": {fmt.Sprint(limit)}, "gateways": {"all"}}
 	if !t.last.IsZero() {

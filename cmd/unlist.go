@@ -57,7 +57,7 @@ func unblockCommand() *cobra.Command {
 		"  antirobot unblock 203.0.113.0/24")
 }
 
-// wider names the entries of a list that hold for somebody who is no entry.
+// wider names the entries of a list that cover a client without an entry of its own.
 func (o *operator) wider(cmd *cobra.Command, list, entry string) string {
 	have, err := o.covering(cmd, list, entry)
 	if err != nil || len(have) == 0 {

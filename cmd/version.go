@@ -11,7 +11,7 @@ import (
 // stamp is set by `make build` for trees in which Go finds no version, such as a linked worktree of git.
 var stamp string
 
-// version says what was built: the tag, or the time and the revision of a commit after it, with +dirty where files
+// version describes the build: the tag, or the time and the revision of a commit after it, with +dirty where files
 // differ from it.
 func version() string {
 	info, ok := debug.ReadBuildInfo()

@@ -81,7 +81,7 @@ func protected(c *config.Config) string {
 	return strings.Join(names, ", ")
 }
 
-// advice says how to stop nobody, or if that is so already, how to stop robots, and how to ask why.
+// advice says how to switch to observing, or from it to enforcing, and how to ask for reasons.
 func advice(c *config.Config, observe bool) string {
 	for i := range c.Resolved {
 		if c.Resolved[i].Stops() {

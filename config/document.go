@@ -227,7 +227,7 @@ var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\n\s*)?(?:lin
 // yamlValue is how the parser quotes a value.
 var yamlValue = regexp.MustCompile("`[^`]*`")
 
-// syntaxProblem says what is wrong with the YAML itself.
+// syntaxProblem describes an error of the YAML itself.
 func syntaxProblem(data []byte, err error) error {
 	text := err.Error()
 	m := yamlLine.FindStringSubmatch(text)

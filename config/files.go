@@ -24,7 +24,7 @@ import (
 	"antirobot/templates"
 )
 
-// Warnings returns what is allowed but deserves a second look.
+// Warnings returns valid settings that deserve a second look.
 func (c *Config) Warnings() []string {
 	w := append(c.unknownVariables(), prefixed("admin.", c.Admin.Warnings())...)
 	w = append(w, prefixed("check.", c.Check.Warnings())...)

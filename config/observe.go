@@ -3,7 +3,7 @@ package config
 import "slices"
 
 // Observe makes every service that would stop visitors only look, whatever the file says: decisions are made, logged
-// and counted, and everybody passes. c is valid, and not yet in use.
+// and counted, and all requests pass. c is valid, and not yet in use.
 func (c *Config) Observe() {
 	for i := range c.Resolved {
 		c.Resolved[i].observe()

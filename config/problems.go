@@ -75,7 +75,7 @@ func pathOf(problem string) string {
 	return path
 }
 
-// oneOfEach removes what is said twice.
+// oneOfEach removes duplicates.
 func oneOfEach(problems []string) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -113,7 +113,7 @@ func (d *document) inOrder(problems []string, origins []Origin) []string {
 	return out
 }
 
-// originOf returns what sets the key of a path, or what it is a part of; "" if it is the file.
+// originOf returns the origin of the key at a path or of a section around it; "" for the file.
 func originOf(path string, origins []Origin) string {
 	for _, o := range origins {
 		if rest, below := strings.CutPrefix(path, o.Key); below && (rest == "" || rest[0] == '.' || rest[0] == '[') {

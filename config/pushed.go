@@ -9,11 +9,11 @@ import (
 	"antirobot/problem"
 )
 
-// ownKeys are what each gateway says for itself, beside what is read at start only.
+// ownKeys are the keys that each gateway sets for itself, in addition to those that need a restart.
 var ownKeys = []string{"listen", "keys"}
 
 // CheckPushed returns which values of a pushed configuration can't be pushed, each with its path: what takes effect at
-// a start only, what is a gateway's own, and what is no key.
+// start only, a gateway's own keys, and unknown ones.
 func CheckPushed(values map[string]any) error {
 	var errs []error
 	var look func(values map[string]any, path string)
@@ -28,7 +28,7 @@ func CheckPushed(values map[string]any) error {
 		}
 	}
 	look(values, "")
-	if len(errs) == 0 { // before it lies over a file: what is empty there is gone then, a misspelt section too
+	if len(errs) == 0 { // before merging: a merge drops empty sections, misspelt ones too
 		cfg := Default()
 		return overlay(values, &cfg, "")
 	}

@@ -8,7 +8,7 @@ import (
 // The roles of a process.
 const (
 	RoleAll       = "all"       // decides and judges: one process does everything
-	RoleGateway   = "gateway"   // decides; processors judge what it sees
+	RoleGateway   = "gateway"   // decides; processors judge its events
 	RoleProcessor = "processor" // judges what gateways see, and serves no visitors
 )
 

@@ -53,7 +53,7 @@ func (c *Config) unreadable() []string {
 func (c *Config) readByOthers() []string {
 	own, err := os.Getgroups()
 	own = append(own, os.Getegid())
-	// whoever checks a configuration as root can't know the gateway's groups
+	// as root, the gateway's groups are unknown
 	anyGroup := err != nil || os.Geteuid() == 0
 	var w []string
 	c.secretFiles(func(path, file string) {
@@ -73,8 +73,8 @@ func (c *Config) readByOthers() []string {
 	return w
 }
 
-// otherReaders names who can read a file beside its owner; "": nobody. A group of the gateway's own is the usual way to
-// let it read a file of another user's.
+// otherReaders names the users other than the owner who can read a file; "": none. A group of the gateway's own is the
+// usual way to let it read a file of another user's.
 func otherReaders(mode fs.FileMode, ours bool) string {
 	switch {
 	case mode&0o007 != 0:

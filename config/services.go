@@ -125,7 +125,7 @@ func replaceRules(layer map[string]any, rules *requestrules.ServiceConfig) {
 }
 
 // OwnsHost reports whether the configuration names host, lower case and without port, as one of the service's: where
-// visitors may be sent to beside the host that they asked for. A service for every host names none, or it would send
+// visitors may be sent to in addition to the requested host. A service for every host names none, or it would send
 // them anywhere.
 func (s *Service) OwnsHost(host string) bool {
 	for _, h := range s.Hosts {

@@ -102,7 +102,7 @@ func (s *Sources) Read() (*Config, error) {
 	return nil, &Error{File: s.File, Problems: problems}
 }
 
-// ReadOver is Read with what was pushed over the file.
+// ReadOver is Read with pushed values over the file.
 func (s *Sources) ReadOver(pushed map[string]any) (*Config, error) {
 	with := *s
 	with.Pushed = pushed

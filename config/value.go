@@ -41,7 +41,7 @@ func readValue(from, to reflect.Value) (any, error) {
 	return data, nil
 }
 
-// wrongKind says what is wanted and what is there. The hint is given where a single value stands.
+// wrongKind names the expected kind and the actual one. The hint is given where a single value stands.
 func wrongKind(want string, got reflect.Value, hint string) error {
 	is := "text"
 	switch got.Kind() {

@@ -38,15 +38,15 @@ type statuses struct {
 	Others   []status             `json:"others"`
 }
 
-// trouble is a line about what is amiss, or not in force, on some gateways.
+// trouble is a line about a problem on some gateways.
 type trouble struct {
 	Kind  string   // not-ready, store, mode or upstream
 	About string   // the service
-	Value string   // what is wrong, the mode, or the address
+	Value string   // the problem, the mode, or the address
 	On    []string // the gateways; empty: there is one only
 }
 
-// troubles says of all gateways what is amiss: one line for what is the same on several.
+// troubles lists the problems of all gateways, one line for the same problem of several.
 func (s *statuses) troubles() []trouble {
 	var all []trouble
 	for _, g := range append([]status{s.status}, s.Others...) {

@@ -25,7 +25,7 @@ type logged struct {
 	Reasons []string  `json:"reasons"`
 }
 
-// content is what somebody wrote. Its numbers are as they were sent: a sender's has more digits than a float.
+// content is a message. Its numbers are kept as text: a sender's has more digits than a float.
 type content map[string]any
 
 // UnmarshalJSON reads the attributes of a message.

@@ -41,7 +41,7 @@ type provider struct {
 	attempts map[[sha256.Size]byte]attempt
 }
 
-// attempt is somebody who has been sent to the provider.
+// attempt is a pending sign-in at the provider.
 type attempt struct {
 	nonce, verifier, back string
 	until                 time.Time
@@ -77,7 +77,7 @@ func (bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// describe asks a provider what it says of itself (OpenID Connect Discovery, 4).
+// describe reads a provider's metadata (OpenID Connect Discovery, 4).
 func describe(ctx context.Context, client *http.Client, issuer string) (*oidc.Provider, error) {
 	found, err := oidc.NewProvider(oidc.ClientContext(ctx, client), issuer)
 	if err != nil {
@@ -86,8 +86,8 @@ func describe(ctx context.Context, client *http.Client, issuer string) (*oidc.Pr
 	return found, nil
 }
 
-// Discover asks the provider at an issuer's address what it says of itself, as signing in does: by which name, which
-// has to be that address, or nobody can sign in, and the scopes that it names, if it does. It answers within ten
+// Discover reads the metadata of the provider at an issuer's address, as signing in does: its name, which
+// must be that address, or sign-ins fail, and the scopes that it names, if it does. It answers within ten
 // seconds, or before the context ends.
 func Discover(ctx context.Context, issuer string) (name string, scopes []string, err error) {
 	found, err := describe(ctx, newClient(), issuer)
@@ -136,7 +136,7 @@ func (p *provider) begin(a attempt, now time.Time) (state string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for k, o := range p.attempts {
-		if now.After(o.until) || len(p.attempts) >= maxAttempts { // any: whoever it was can begin again
+		if now.After(o.until) || len(p.attempts) >= maxAttempts { // any: its user can begin again
 			delete(p.attempts, k)
 		}
 	}
@@ -156,7 +156,7 @@ func (p *provider) end(state []byte, now time.Time) (attempt, bool) {
 
 var errNoRole = errors.New("no role")
 
-// who exchanges a code for who somebody is.
+// who exchanges a code for claims.
 func (p *provider) who(code string, a *attempt, now func() time.Time) (who admin.Caller, err error) {
 	at, err := p.discover()
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *provider) addUserInfo(ctx context.Context, at *oidc.Provider, token *oa
 	if err != nil {
 		return err
 	}
-	if info.Subject != claims["sub"] { // 5.3.2: it is then somebody else's
+	if info.Subject != claims["sub"] { // 5.3.2: it then belongs to another user
 		return errors.New("the provider tells of another person than its token")
 	}
 	more := map[string]any{}
@@ -253,7 +253,7 @@ func (c *Console) signInAt(v *visit) {
 	state := args.Peek("state")
 	a, ok := c.oidc.end(state, now)
 	if !ok || subtle.ConstantTimeCompare(state, ctx.Request.Header.Cookie(oidcName)) != 1 {
-		// no try: any page can have a browser bring a wrong state, which nobody guesses
+		// not counted as a try: any page can send a wrong state, and a right one can't be guessed
 		fail(fasthttp.StatusForbidden, "signin_again")
 		return
 	}

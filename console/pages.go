@@ -17,7 +17,7 @@ import (
 	"antirobot/verdict/words"
 )
 
-// languages are those of the console, the first one for everybody else.
+// languages are those of the console; the first one is the default.
 var languages = []string{"en", "ru"}
 
 // texts are those of a language, by key.
@@ -184,7 +184,7 @@ func (v *visit) page(name string, status int, data map[string]any) {
 	v.ctx.SetBody(b.Bytes())
 }
 
-// problem answers with a page that says what is wrong.
+// problem answers with an error page.
 func (v *visit) problem(status int, key, details string) {
 	v.page("problem", status, map[string]any{"Problem": key, "Details": details})
 }

@@ -246,7 +246,7 @@ func (v *visit) showRequest() {
 	v.page("request", fasthttp.StatusOK, data)
 }
 
-// tell adds what a story says of its factors, and whom the buttons are about.
+// tell adds the factors of a story, and the subject of the buttons.
 func (v *visit) tell(s *verdict.Story, data map[string]any) {
 	switch {
 	case s.Ban != nil:
@@ -269,7 +269,7 @@ func (v *visit) tell(s *verdict.Story, data map[string]any) {
 	data["LetThrough"] = s.Verdict == verdict.Human.String() || s.Mode != verdict.Enforce.String()
 }
 
-// around adds what is known of the subject now, and what it did before and after.
+// around adds the current state of the subject, and its requests before and after.
 func (v *visit) around(subject string, data map[string]any) {
 	if subject == "" {
 		return

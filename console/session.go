@@ -23,7 +23,7 @@ const (
 	longestField = 1 << 10 // bytes of a field of a form
 )
 
-// session is somebody who has signed in.
+// session is a signed-in user.
 type session struct {
 	who   admin.Caller
 	token string // that the forms carry

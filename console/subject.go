@@ -107,7 +107,7 @@ func queriesOf(address string, course []journal.Entry) map[string]string {
 	return q
 }
 
-// showSubject shows what is known of a subject, and its course.
+// showSubject shows a subject and its requests.
 func (v *visit) showSubject() {
 	subject := v.arg
 	if subject == "" {

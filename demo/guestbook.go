@@ -55,7 +55,7 @@ func (g *guestbook) latest(at time.Time) []signature {
 	return out
 }
 
-// pair is one line of a table that shows what was received.
+// pair is one line of a table.
 type pair struct{ Name, Value string }
 
 // receipt is what the page of the guest-book shows.

@@ -100,7 +100,7 @@ func (v *visitors) dropOldest() {
 	delete(v.used, oldest.address)
 }
 
-// freeAddress returns an address of the documentation networks that nobody uses, and that was not used for the longest
+// freeAddress returns an unused address of the documentation networks, the one that was not used for the longest
 // time.
 func (v *visitors) freeAddress() netip.Addr {
 	nets := [...][3]byte{{203, 0, 113}, {198, 51, 100}, {192, 0, 2}}
@@ -116,7 +116,7 @@ func (v *visitors) freeAddress() netip.Addr {
 	panic("BUG: more visitors than addresses")
 }
 
-// renew gives the visitor called id another pretend visitor, of whom the gateway knows nothing.
+// renew gives the visitor called id a pretend visitor that is new to the gateway.
 func (v *visitors) renew(id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

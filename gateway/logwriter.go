@@ -22,7 +22,7 @@ const (
 
 // logWriter buffers log lines in shards, so that requests on different cores do not meet at one lock, and writes them
 // out several times a second. Lines from different shards may be out of order within that time; each has its own
-// timestamp. It is safe for concurrent use. Close writes what is left.
+// timestamp. It is safe for concurrent use. Close flushes it.
 type logWriter struct {
 	out    io.Writer
 	outMu  sync.Mutex
@@ -83,12 +83,12 @@ func (w *logWriter) flush(s *logShard) {
 		lines = fmt.Appendf(lines, `{"level":"warn","left_out":%d,"message":"nobody took log lines"}`+"\n", out)
 	}
 	if len(lines) > 0 {
-		_, _ = w.out.Write(terminal.Escape(lines)) // where logs can't be written there is nobody to tell
+		_, _ = w.out.Write(terminal.Escape(lines)) // a failing log has no other outlet
 	}
 	w.spare = lines
 }
 
-// Flush writes out what is buffered.
+// Flush writes the buffers.
 func (w *logWriter) Flush() {
 	for i := range w.shards {
 		w.flush(&w.shards[i])

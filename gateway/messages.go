@@ -67,7 +67,7 @@ func (m *messages) prepare(next *config.Config) (commit func(), err error) {
 	return m.keeper.Prepare(names.Formulas)
 }
 
-// startDeliveries begins to deliver what was approved.
+// startDeliveries begins to deliver approved messages.
 func (a *Server) startDeliveries() error {
 	a.messages.queue.Start(a.proxy.NewDelivery(a.Config().Message.Queue.WebhookSecret).Deliver)
 	return nil

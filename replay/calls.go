@@ -43,7 +43,7 @@ type calls struct {
 	opened         uint32 // requests for no part
 }
 
-// usage is what a log shows of how paths, or targets, are used, and by whom of late.
+// usage is how the visitors of a log use paths, or targets.
 type usage struct {
 	shapes map[uint64]*shapeUse
 	last   [callsWho]reader
@@ -59,13 +59,14 @@ type shapeUse struct {
 }
 
 // route reports whether such a path is mostly one that a script of a page has given it, as an application does that is
-// loaded once: much more comes from it than from a page that somebody opens.
+// loaded once: many more requests name it than name an ordinary page.
 func (s *shapeUse) route() bool { return s.opened >= callsOpened && s.ways >= callsRoute*s.opened }
 
-// end reports whether hardly any request names such a path as its Referer, but for parts: a style sheet has some, too.
+// end reports whether almost no request names such a path as its Referer, subresources aside: a style sheet has some,
+// too.
 func (s *shapeUse) end() bool { return s.requests >= callsLeast && s.ways*callsLeads <= s.requests }
 
-// leaf reports whether hardly any request does.
+// leaf reports whether almost no request does.
 func (s *shapeUse) leaf() bool { return s.requests >= callsLeast && s.leads*callsLeads <= s.requests }
 
 // soon reports whether scripts ask for such a path at once.
@@ -150,7 +151,7 @@ func useOf(asks request.Kind) use {
 	}
 }
 
-// see counts a request, and finds out what it is for. named: its path is named like a part of a page.
+// see counts a request, and finds its purpose. named: its path is named like a subresource.
 func (c *calls) see(r *Record, named bool) use {
 	if r.said {
 		return useOf(r.asks)
@@ -159,7 +160,7 @@ func (c *calls) see(r *Record, named bool) use {
 		return useUnsaid
 	}
 	var kind []byte
-	if r.Answer.Status/100 == 2 { // the page of an error says nothing of what was asked for
+	if r.Answer.Status/100 == 2 { // an error page does not show the kind of the requested resource
 		kind = r.Answer.ContentType
 	}
 	target := upTo(originForm(r.Target), hash)
@@ -255,7 +256,7 @@ func (u *usage) isPart(target []byte) bool {
 	return s != nil && s.parts > s.opened
 }
 
-// says reports whether the line has a field that says what was asked for.
+// says reports whether the line has a field with the request's purpose.
 func (r *Record) says() bool {
 	for i := range r.Fields {
 		if request.EqualFold(r.Fields[i].Name, nameMode) || request.EqualFold(r.Fields[i].Name, nameAccept) {
@@ -304,7 +305,7 @@ func (u *usage) shape(target []byte) (like uint64, s *shapeUse) {
 	return like, s
 }
 
-// tell has v say what it is for, as a browser's own fields would.
+// tell sets the fields of v by which a browser states the purpose.
 func (u use) tell(v *request.View) {
 	switch u {
 	case usePart:

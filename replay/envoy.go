@@ -102,7 +102,7 @@ func (r *Record) envoyClient(rest, line []byte) error {
 	case r.Addr.IsValid():
 	case len(r.Who) > 0:
 		r.setApart()
-	default: // the line names nobody
+	default: // the line names no client
 		r.Addr, r.named = standIn(nil, nil, r.Agent()), true
 	}
 	return nil

@@ -11,7 +11,7 @@ import (
 	"antirobot/identity"
 )
 
-// Label is what is known about who made a request.
+// Label is the known kind of a client.
 type Label int8
 
 // The labels.
@@ -61,7 +61,7 @@ func number32(x float32) string {
 	return strconv.FormatFloat(float64(x), 'g', -1, 32)
 }
 
-// Flush writes what is buffered, and returns the first error of any row.
+// Flush writes the buffer, and returns the first error of any row.
 func (f *Factors) Flush() error {
 	f.csv.Flush()
 	return errors.Join(f.err, f.csv.Error())

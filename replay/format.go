@@ -63,7 +63,7 @@ var (
 	errNoAddress = errors.New("names no client address")
 )
 
-// badField says which field of a line can't be read, and what it holds.
+// badField names the field of a line that can't be read, and its value.
 func badField(name string, value []byte) error {
 	if isDash(value) {
 		return fmt.Errorf("has no %s", name)

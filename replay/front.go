@@ -36,7 +36,7 @@ type front struct {
 	err         error // why there are no more, set before ready is closed
 }
 
-// start begins with the next record of the log, which nobody else may use until stop has returned.
+// start begins with the next record of the log, which must not be used elsewhere until stop has returned.
 func (f *front) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	f.ready, f.done = make(chan []asked, frontAhead), make(chan []asked, frontAhead)

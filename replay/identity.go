@@ -11,8 +11,8 @@ import (
 	"antirobot/request"
 )
 
-// Identity says where a log names the visitor, beside the address, so that people behind one address are kept apart.
-// The zero value means nowhere.
+// Identity says where a log names the visitor in addition to the address, so that people behind one address are kept
+// apart. The zero value means nowhere.
 type Identity struct {
 	kind   identity.Kind // of the subject that it makes; KindNone: nowhere
 	cookie string        // that contains it

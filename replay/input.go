@@ -43,7 +43,7 @@ func Files(name string, stdin io.Reader) ([]Input, error) {
 		return []Input{file(name, info)}, nil
 	}
 	var inputs []Input
-	top := strings.TrimRight(name, "/") + "/" // of a link, what it leads to
+	top := strings.TrimRight(name, "/") + "/" // the target of a link
 	err = filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		switch hidden := path != top && strings.HasPrefix(d.Name(), "."); {
 		case err != nil && path == top:

@@ -52,7 +52,7 @@ type Counts struct {
 	Other    uint64    `json:"other"`              // lines about something other than an HTTP request
 	Late     uint64    `json:"late"`               // left out, because they came later than the window allows
 	Problems []Problem `json:"problems,omitempty"` // of the first bad lines
-	Unread   []Unread  `json:"unread,omitempty"`   // what is missing of the log
+	Unread   []Unread  `json:"unread,omitempty"`   // missing parts of the log
 }
 
 // Unread is an input that could not be read, or not to its end. It is an error.
@@ -83,7 +83,7 @@ type Log struct {
 	order   uint64
 	last    time.Time // of the last record returned
 	newest  time.Time
-	due     moment // what was made by then waits no longer
+	due     moment // records up to this time wait no longer
 	cancel  context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of the readers, which live as long as the Log
 	readers sync.WaitGroup
@@ -106,7 +106,7 @@ func Open(ctx context.Context, inputs []Input, opts Options) (*Log, error) {
 		} else if l.size >= 0 {
 			l.size += in.Size
 		}
-		s := &stream{log: l, in: in, index: uint16(i)} //nolint:gosec // nobody names so many
+		s := &stream{log: l, in: in, index: uint16(i)} //nolint:gosec // far fewer inputs
 		if in.Again {
 			if err := s.peek(); err != nil {
 				l.unread(&Unread{in.Name, 0, reason(err)})

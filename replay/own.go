@@ -22,7 +22,7 @@ type OwnAnswer struct {
 	After   time.Duration // when to come again; 0: it does not say
 }
 
-// Answer answers a request for one of the gateway's own pages as a live gateway does; body is what was posted.
+// Answer answers a request for one of the gateway's own pages as a live gateway does; body is the request's.
 func (g *Gateway) Answer(v *request.View, body []byte) OwnAnswer {
 	if !g.begin(v, v.Kind()) || g.one.Own() == captcha.EndpointNone {
 		return OwnAnswer{Status: 404}

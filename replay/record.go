@@ -13,7 +13,7 @@ import (
 type Record struct {
 	At     time.Time
 	Addr   netip.Addr
-	User   []byte // who was signed in, according to the log; empty: nobody, or unknown
+	User   []byte // the signed-in user, according to the log; empty: none, or unknown
 	Who    []byte // the visitor, as found by Options.Identity; empty: only the address is known
 	Method []byte
 	Target []byte // path and query, raw
@@ -27,17 +27,17 @@ type Record struct {
 	Answer Response
 	Line   int          // within its input, from 1
 	Input  uint16       // index of the input
-	asks   request.Kind // what a gateway that wrote the line took it to ask for …
-	said   bool         // … if it says so
+	asks   request.Kind // the purpose, if a gateway wrote the line
+	said   bool         // asks is known
 	from   *Identity
-	apart  bool // the log has no address, or one for everybody, and Addr is a stand-in for this visitor's
-	unread bool // headers that HAProxy captured, and whose names nobody has said
+	apart  bool // Addr is made up for this visitor, because the log has no address, or one for all
+	unread bool // HAProxy captured headers whose names are unknown
 	named  bool // the log has a name instead of an address, and Addr is a stand-in for it
 
 	buf []byte // the line; most of the above points into it
 }
 
-// Response is what is known about the answer to a request.
+// Response is the answer to a request, as far as it is known.
 type Response struct {
 	Status      uint16 // 0: unknown
 	Bytes       uint64

@@ -89,7 +89,7 @@ type Stop struct {
 type Factor struct {
 	Name   string  `json:"name"`
 	Value  float32 `json:"value"`
-	Amount float32 `json:"amount,omitempty"` // what it added to the score, in log-odds
+	Amount float32 `json:"amount,omitempty"` // its part of the score, in log-odds
 }
 
 // Crawler is what would have happened to clients that declare one of the configuration's crawlers.
@@ -103,7 +103,7 @@ type Crawler struct {
 	OutsideStopped  uint64 `json:"outside_stopped"`
 }
 
-// Person is somebody who was signed in.
+// Person is a signed-in user.
 type Person struct {
 	User     string    `json:"user"`
 	Requests uint64    `json:"requests"`
@@ -122,9 +122,9 @@ type tally struct {
 	reasons  map[Reason]*Reason
 	crawlers map[string]*Crawler
 	people   map[string]*Person
-	apart    uint64 // requests whose address stood for everybody
+	apart    uint64 // requests whose address stood for all clients
 	referers uint64 // requests with a Referer
-	unread   uint64 // requests with captured headers whose names nobody has said
+	unread   uint64 // requests with captured headers of unknown names
 	named    uint64 // requests of clients with a name instead of an address
 	agents   uint64 // requests with a User-Agent
 	typed    uint64 // requests for which the type of the answer is known

@@ -39,10 +39,11 @@ type Runner struct {
 	Factors *Factors // nil: none are written; otherwise the Observer of Gateway's Processor tells it
 
 	Visitors *Visitors // nil: their scores are not collected; otherwise the same
-	Labels   Labels    // what is known of visitors, for Factors; may be nil
+	Labels   Labels    // of visitors, for Factors; may be nil
 }
 
-// Run reads the log to its end. If ctx ends earlier, the error is that of ctx and the Result is what was found by then.
+// Run reads the log to its end. If ctx ends earlier, the error is that of ctx and the Result covers the lines until
+// then.
 func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	first := newTally(u.Gateway)
 	first.asks = log.opts.Identity.kind != identity.KindNone

@@ -173,7 +173,7 @@ func (s *stream) readAll() (read int, err error) {
 
 var errFuture = errors.New("has a time in the future")
 
-// send hands over a batch; false if nobody takes it any more.
+// send hands over a batch; false if it is no longer wanted.
 func (s *stream) send(batch []*Record) bool {
 	if len(batch) == 0 {
 		return true

@@ -133,7 +133,8 @@ func (p *printer) who(title string, list []Stop) {
 				who += " (" + printable(s.User) + ")"
 			}
 			return []string{
-				who, s.First.Format("2006-01-02 15:04:05"), thousands(s.Before), thousands(s.Requests), thousands(s.Total),
+				who, s.First.Format("2006-01-02 15:04:05"), thousands(s.Before), thousands(s.Requests),
+				thousands(s.Total),
 				s.FactorsText(), shorten(printable(s.Agent), 60),
 			}
 		})

@@ -103,7 +103,7 @@ func (r *Record) visitor() string {
 // Labels are what a file says of visitors, by name.
 type Labels map[string]Known
 
-// meet notes that the log has a visitor of whom something is known.
+// meet notes that the log has a labelled visitor.
 func (l Labels) meet(r *Record, met map[string]bool) {
 	if len(met) == len(l) {
 		return

@@ -115,7 +115,7 @@ func (c *columns) split(line []byte) error {
 	return nil
 }
 
-// bad says what is wrong with the value of a column that every line must have.
+// bad describes an invalid value of a column that every line must have.
 func (c *columns) bad(name string) error {
 	if !c.has(name) {
 		return fmt.Errorf("has no %s, since #Fields does not name it", name)

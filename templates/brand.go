@@ -42,7 +42,7 @@ var logoTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// Limits on what is embedded in every page.
+// Limits on the content that is embedded in every page.
 const (
 	maxBrandName = 80
 	maxLogoBytes = 16 << 10
@@ -111,7 +111,7 @@ type Brand struct {
 }
 
 // Brand prepares a branding; it reads the logo's file. frames are the origins whose pages may show the pages in a
-// frame, besides that of the pages.
+// frame, in addition to that of the pages.
 func (s *Set) Brand(cfg Branding, frames ...string) (*Brand, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (s *Set) Brand(cfg Branding, frames ...string) (*Brand, error) {
 	return b, nil
 }
 
-// Check reports what is wrong with a branding and the files that it names, each with its path below the section.
+// Check reports all problems of a branding and of its files, each with its path below the section.
 func (s *Set) Check(b *Branding) error {
 	own, err := s.For(b)
 	if err != nil {

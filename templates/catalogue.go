@@ -212,7 +212,7 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*prints,
 			t, err = t.Parse(shipped)
 		}
 		if err == nil && layout != shipped {
-			t, err = t.Parse(layout) // replaces what it defines
+			t, err = t.Parse(layout) // replaces its definitions
 		}
 		if err != nil {
 			bad = append(bad, fmt.Errorf("pages: %w", err))

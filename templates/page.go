@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Problem is what was wrong with the previous answer; it determines the error on the challenge page.
+// Problem is the problem with the previous answer; it determines the error on the challenge page.
 type Problem string
 
 // The problems. Any other value is treated as ProblemFailed.
@@ -18,16 +18,16 @@ const (
 	ProblemUsed    Problem = "used"
 )
 
-// Reason is why somebody is asked, as far as the page tells.
+// Reason is the reason for a challenge, as far as the page shows it.
 type Reason uint8
 
 // The reasons.
 const (
 	ReasonNetwork Reason = iota // others in the network, or the kind of program
 	ReasonPace                  // the visitor's own pace
-	ReasonMessage               // what was written
+	ReasonMessage               // the text of a message
 	ReasonLoad                  // the service is slow, or under attack
-	ReasonService               // the service asks everybody here
+	ReasonService               // the service challenges all visitors here
 	reasonCount
 )
 

@@ -6,7 +6,7 @@
 //  2. Texts are escaped and put into a page when it is parsed; request data goes through html/template's contextual
 //     escaping. Nothing is concatenated into HTML by hand.
 //  3. A page is self-contained: styles and script are inside, named by their hashes in its policy (Brand.CSP).
-//  4. A Set and what it hands out are immutable after New and safe for concurrent use.
+//  4. A Set and its pages are immutable after New and safe for concurrent use.
 package templates
 
 import (
@@ -44,7 +44,7 @@ type Set struct {
 	wait      string // the script of a page that says how long to wait
 	moving    string // the script of a page with a moving picture
 	over      string // the script of a page with a question, which notices that it is over
-	keys      string // the script that signs what is answered on the other pages
+	keys      string // the script that signs the answers of the other pages
 	static    map[string]Asset
 	source    source
 }

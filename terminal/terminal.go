@@ -61,7 +61,7 @@ func next(text []byte, at int) int {
 	return len(text)
 }
 
-// obeyed reports whether a character of so many bytes is more than shown.
+// obeyed reports whether a character of a number of bytes is more than shown.
 func obeyed(r rune, n int) bool {
 	switch {
 	case r < 0xa0, r == utf8.RuneError && n == 1:
@@ -90,7 +90,7 @@ func colour(text []byte) int {
 	return 0
 }
 
-// writer escapes what is written to it. Each Write is taken for whole characters.
+// writer escapes its output. Each Write holds whole characters.
 type writer struct{ to io.Writer }
 
 // Writer returns a writer to w that escapes. It is as safe for concurrent use as w.

@@ -106,7 +106,7 @@ func (p *Peers) Asked(field []byte, target string) (name string, ok bool) {
 // question is what a question's seal is bound to.
 func question(to, target string) []byte { return spravka.AppendContext(nil, "question", to, target) }
 
-// stay follows no redirect: whom a gateway asks is what it was told, and nothing else.
+// stay follows no redirect: a gateway asks the registered address only.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // transport speaks to private listeners, without a proxy on the way. With a pin it speaks TLS, to whoever has that

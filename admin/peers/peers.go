@@ -26,7 +26,7 @@ type Peer struct {
 	Config  uint64 `json:"config"`            // the pushed configuration that it runs; 0: its own file
 }
 
-// key is what is overwritten by the same gateway after a restart: its name may have the number of a process.
+// key identifies the same gateway after a restart: its name may contain a process ID.
 func (p *Peer) key() string {
 	if p.Address != "" {
 		return p.Address
@@ -62,7 +62,7 @@ const (
 const (
 	maxPeers = 64   // gateways; more are not asked
 	maxTold  = 4096 // bytes of what one tells
-	maxTries = 16   // at writing beside others
+	maxTries = 16   // of a concurrent write
 )
 
 // directory is the key under which the store keeps what all have told.
@@ -96,7 +96,7 @@ func (p *Peers) Start() {
 	})
 }
 
-// Close says that this gateway is gone, and closes what is open.
+// Close unregisters this gateway and closes its connections.
 func (p *Peers) Close() error {
 	defer p.plain.CloseIdleConnections()
 	if p.stop == nil {
@@ -161,9 +161,9 @@ func (p *Peers) read(ctx context.Context) (raw []byte, all []told, err error) {
 		return nil, nil, err
 	}
 	if len(raw) > maxPeers*maxTold {
-		return raw, nil, nil // somebody else's; the next that tells overwrites it
+		return raw, nil, nil // not ours; the next registration overwrites it
 	}
-	_ = json.Unmarshal(raw, &all) // of what somebody else wrote, nothing has a seal that opens
+	_ = json.Unmarshal(raw, &all) // nothing that others wrote has a valid seal
 	now := p.Now()
 	return raw, slices.DeleteFunc(all, func(t told) bool { return now.After(t.Until) || len(t.Seal) > maxTold }), nil
 }

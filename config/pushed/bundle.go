@@ -59,7 +59,7 @@ func Pack(file string) (*Bundle, error) {
 	return b, err
 }
 
-// pack adds what has a name, if there is something.
+// pack adds a named file, if the name is not empty.
 func (b *Bundle) pack(dir fs.FS, name string, size *int) error {
 	return fs.WalkDir(dir, name, func(path string, e fs.DirEntry, err error) error {
 		if err != nil && path == name {

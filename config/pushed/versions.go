@@ -127,7 +127,7 @@ func (s *Versions) index(ctx context.Context) (x *Index, raw []byte, err error) 
 	return x, raw, nil
 }
 
-// change replaces the index by what f makes of it, again if somebody else was quicker.
+// change replaces the index by the result of f, and retries after a concurrent change.
 func (s *Versions) change(ctx context.Context, f func(x *Index) error) (*Index, error) {
 	for {
 		x, raw, err := s.index(ctx)
@@ -215,7 +215,7 @@ func (s *Versions) Report(ctx context.Context, n *Node) error {
 func (s *Versions) Nodes(ctx context.Context) (nodes []Node, err error) {
 	err = s.KV.Scan(ctx, []byte(nodePrefix), func(_, v []byte, _ time.Duration) error {
 		var n Node
-		if json.Unmarshal(v, &n) == nil { // what somebody else wrote is left out
+		if json.Unmarshal(v, &n) == nil { // foreign values are ignored
 			nodes = append(nodes, n)
 		}
 		return nil
