@@ -1,6 +1,7 @@
 package cbb
 
 import (
+	"cmp"
 	"encoding/binary"
 	"net/netip"
 )
@@ -12,10 +13,63 @@ import (
 
 const fanout = 16
 
+// key is an address as a number: a key4 or a key6.
+type key[K any] interface {
+	comparable
+	compare(K) int
+	last(bits uint8) K // the last address of the network
+	next() K
+	addr() netip.Addr
+}
+
+type key4 uint32
+
+func key4Of(a netip.Addr) key4 {
+	b := a.As4()
+	return key4(binary.BigEndian.Uint32(b[:]))
+}
+
+func (k key4) compare(o key4) int   { return cmp.Compare(k, o) }
+func (k key4) last(bits uint8) key4 { return k | key4(uint64(1)<<(32-bits)-1) }
+func (k key4) next() key4           { return k + 1 }
+
+func (k key4) addr() netip.Addr {
+	return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, uint32(k))))
+}
+
+type key6 struct{ hi, lo uint64 }
+
+func key6Of(a netip.Addr) key6 {
+	b := a.As16()
+	return key6{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])}
+}
+
+func (k key6) compare(o key6) int { return cmp.Or(cmp.Compare(k.hi, o.hi), cmp.Compare(k.lo, o.lo)) }
+func (k key6) after(o key6) bool  { return k.hi > o.hi || k.hi == o.hi && k.lo > o.lo }
+
+func (k key6) last(bits uint8) key6 {
+	if bits <= 64 {
+		return key6{k.hi | (1<<(64-uint(bits)) - 1), ^uint64(0)}
+	}
+	return key6{k.hi, k.lo | (1<<(128-uint(bits)) - 1)}
+}
+
+func (k key6) next() key6 {
+	if k.lo++; k.lo == 0 {
+		k.hi++
+	}
+	return k
+}
+
+func (k key6) addr() netip.Addr {
+	b := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, k.hi), k.lo)
+	return netip.AddrFrom16([16]byte(b))
+}
+
 // cuts4 are the cuts of IPv4. The first is at 0.
 type cuts4 struct {
-	levels [][]uint32 // levels[0] has the start of every piece
-	sets   []uint32   // of the pieces
+	levels [][]key4 // levels[0] has the start of every piece
+	sets   []uint32 // of the pieces
 }
 
 // cuts6 are the cuts of IPv6.
@@ -24,12 +78,8 @@ type cuts6 struct {
 	sets   []uint32
 }
 
-type key6 struct{ hi, lo uint64 }
-
-func (k key6) after(o key6) bool { return k.hi > o.hi || k.hi == o.hi && k.lo > o.lo }
-
 // find returns the set at an address.
-func (c *cuts4) find(a uint32) uint32 {
+func (c *cuts4) find(a key4) uint32 {
 	i := 0
 	for l := len(c.levels) - 1; l >= 0; l-- {
 		keys := c.levels[l]
@@ -61,11 +111,9 @@ func (c *cuts6) find(a key6) uint32 {
 func (t *table) find(a netip.Addr) uint32 {
 	switch {
 	case a.Is4():
-		b := a.As4()
-		return t.v4.find(binary.BigEndian.Uint32(b[:]))
+		return t.v4.find(key4Of(a))
 	case a.Is6():
-		b := a.As16()
-		return t.v6.find(key6{binary.BigEndian.Uint64(b[:8]), binary.BigEndian.Uint64(b[8:])})
+		return t.v6.find(key6Of(a))
 	default:
 		return 0
 	}

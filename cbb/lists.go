@@ -48,8 +48,6 @@ type Deps struct {
 
 // Lists answers which entries apply to a request. Make it with New; safe for concurrent use.
 type Lists struct {
-	kv     store.KV
-	feed   store.Feed
 	disk   *disk
 	client *http.Client
 	res    Resolver
@@ -61,18 +59,8 @@ type Lists struct {
 
 	snap  atomic.Pointer[snapshot]
 	plan  atomic.Pointer[plan] // changed under mu
-	over  *overlay
+	live  *runtimeEntries
 	tally *tally
-
-	shared  bool
-	logFile string
-	local   atomic.Pointer[store.LocalLog]
-	losses  *store.Losses
-
-	runMu    sync.Mutex           // orders changes of run-time entries: the store first, then memory
-	skewed   time.Duration        // guarded by runMu: how far the store's clock is ahead of ours, as applied to the entries
-	gone     map[string]goneEntry // guarded by runMu; with a shared store: entries that were removed
-	storeErr atomic.Pointer[error]
 
 	mu      sync.Mutex          // orders Start, Close and configuration changes; guards the fields below
 	sources map[string]*running // by identity of their configuration
@@ -112,18 +100,21 @@ func New(cfg Config, d Deps) (*Lists, error) {
 		return nil, err
 	}
 	l := &Lists{
-		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
-		gate: make(chan struct{}, fetchers), bounds: b, over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
-		tally:  newTally(),
-		shared: d.Shared, logFile: d.LocalLog, losses: d.Losses, gone: map[string]goneEntry{},
+		disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
+		gate: make(chan struct{}, fetchers), bounds: b, sources: map[string]*running{}, dirty: make(chan struct{}, 1),
+	}
+	l.tally = newTally(l)
+	l.live = &runtimeEntries{
+		kv: d.KV, feed: d.Feed, now: d.Now, log: d.Log, bounds: b, over: newOverlay(), shared: d.Shared, logFile: d.LocalLog,
+		losses: d.Losses, gone: map[string]goneEntry{}, wide: func() bool { return l.config().AllowWide },
 	}
 	commit, err := l.Prepare(cfg)
 	if err != nil {
 		return nil, err
 	}
 	commit()
-	l.loadCounts()
-	l.settleLists(d.Now())
+	l.tally.loadCounts()
+	l.tally.settleLists(d.Now())
 	if d.Metrics != nil {
 		d.Metrics.RegisterMetricsWriter(l.writeMetrics)
 	}
@@ -139,21 +130,21 @@ func (l *Lists) Start(ctx context.Context) error {
 		return errors.New("start lists: already started")
 	}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
-	l.openLog()
-	if err := l.scan(ctx); err != nil {
-		l.storeFailed(err)
+	l.live.openLog()
+	if err := l.live.scan(ctx); err != nil {
+		l.live.storeFailed(err)
 		l.log.Error().Err(err).Msg("run-time list entries are not known yet")
 	}
 	for _, r := range l.sources {
 		l.run(r)
 	}
 	l.plan.Load().verifier.begin(l.ctx)
-	l.tasks.Go(func() { l.follow(l.ctx) })
+	l.tasks.Go(func() { l.live.follow(l.ctx) })
 	l.tasks.Go(func() { l.rebuildLoop(l.ctx) })
-	l.tasks.Go(func() { l.count(l.ctx) })
+	l.tasks.Go(func() { l.tally.count(l.ctx) })
 	l.tasks.Go(func() {
 		for store.Pause(l.ctx, sweepEvery) {
-			l.sweep()
+			l.live.sweep()
 		}
 	})
 	return nil
@@ -172,9 +163,9 @@ func (l *Lists) Close() error {
 	}
 	l.plan.Load().verifier.stop()
 	l.tasks.Wait()
-	l.saveCounts()
+	l.tally.saveCounts()
 	l.client.CloseIdleConnections()
-	return l.local.Load().Close()
+	return l.live.local.Load().Close()
 }
 
 // Lookup fills m with the entries that apply to a request of a service. It does not wait; m may be reused, and the
@@ -182,7 +173,7 @@ func (l *Lists) Close() error {
 func (l *Lists) Lookup(m *Match, v *request.View, id *identity.Identity, service string) {
 	*m = Match{}
 	s := l.snap.Load()
-	l.over.lookup(m, id, service, v.At)
+	l.live.over.lookup(m, id, service, v.At)
 	s.table.lookup(m, id, service)
 	if len(s.rules.patterns) > 0 {
 		p, ok := l.probes.Get().(*probe)
@@ -209,7 +200,7 @@ func (l *Lists) Naming(sub identity.Subject, services []string, at time.Time) []
 	s := l.snap.Load()
 	for _, service := range append([]string{""}, services...) {
 		var m Match
-		l.over.lookup(&m, &id, service, at)
+		l.live.over.lookup(&m, &id, service, at)
 		s.table.lookup(&m, &id, service)
 		for _, e := range []*Entry{m.OwnBlock, m.White, m.Block, m.Ban} {
 			if e != nil && !slices.Contains(list, e) {
@@ -373,10 +364,10 @@ func (s *snapshot) add(base *Entry, d *parsed) {
 	}
 }
 
-func (l *Lists) storeFailed(err error) {
+func (r *runtimeEntries) storeFailed(err error) {
 	if err == nil {
-		l.storeErr.Store(nil)
+		r.storeErr.Store(nil)
 		return
 	}
-	l.storeErr.Store(&err)
+	r.storeErr.Store(&err)
 }

@@ -18,7 +18,7 @@ func (l *Lists) Listed(name string, addr netip.Addr, sub identity.Subject, servi
 	q := namedQuery{name: name, service: service, at: at}
 	q.flag, q.byFlag = flagOf(name)
 	addr = addr.Unmap().WithZone("")
-	if l.over.has(addr, sub, &q) {
+	if l.live.over.has(addr, sub, &q) {
 		return true
 	}
 	s := l.snap.Load()

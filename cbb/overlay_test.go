@@ -74,8 +74,8 @@ func TestOverlayAgreesWithASlowOne(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := l.over.nets.Load().Size(); n != 0 || l.over.nsubj.Load() != 0 {
-		t.Errorf("%d prefixes and %d subjects are left", n, l.over.nsubj.Load())
+	if n := l.live.over.nets.Load().Size(); n != 0 || l.live.over.nsubj.Load() != 0 {
+		t.Errorf("%d prefixes and %d subjects are left", n, l.live.over.nsubj.Load())
 	}
 }
 

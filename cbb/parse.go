@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -45,8 +44,8 @@ type BadLine struct {
 
 // parsed is the content of one list in a compact, sorted form. It is immutable once finished.
 type parsed struct {
-	v4       []net4
-	v6       []net6
+	v4       []listed[key4]
+	v6       []listed[key6]
 	subjects []labelledSubject
 	lengths  lengths    // of v4 and v6
 	texts    *texts.Set // of a list of texts, which has nothing else
@@ -59,17 +58,18 @@ type parsed struct {
 // label is what distinguishes some entries of a list from its other entries.
 type label struct{ text, reason string }
 
-type net4 struct {
-	addr  uint32
+// listed is a network of a list.
+type listed[K key[K]] struct {
+	addr  K
 	label uint16
 	bits  uint8
 }
 
-type net6 struct {
-	hi, lo uint64
-	label  uint16
-	bits   uint8
+func compareListed[K key[K]](a, b listed[K]) int {
+	return cmp.Or(a.addr.compare(b.addr), cmp.Compare(a.bits, b.bits))
 }
+
+func (n *listed[K]) prefix() netip.Prefix { return netip.PrefixFrom(n.addr.addr(), int(n.bits)) }
 
 type labelledSubject struct {
 	s     identity.Subject
@@ -297,12 +297,10 @@ func (p *parser) entry(text, reason string) error {
 
 func (p *parser) add(pfx netip.Prefix, lab uint16) {
 	if pfx.Addr().Is4() {
-		a := pfx.Addr().As4()
-		p.out.v4 = append(p.out.v4, net4{binary.BigEndian.Uint32(a[:]), lab, uint8(pfx.Bits())})
+		p.out.v4 = append(p.out.v4, listed[key4]{key4Of(pfx.Addr()), lab, uint8(pfx.Bits())})
 		return
 	}
-	a := pfx.Addr().As16()
-	p.out.v6 = append(p.out.v6, net6{binary.BigEndian.Uint64(a[:8]), binary.BigEndian.Uint64(a[8:]), lab, uint8(pfx.Bits())})
+	p.out.v6 = append(p.out.v6, listed[key6]{key6Of(pfx.Addr()), lab, uint8(pfx.Bits())})
 }
 
 // label returns the number of a (text, reason). If a list has more distinct ones than there are numbers, the rest have
@@ -333,14 +331,7 @@ func (p *parser) finish(prev int) (*parsed, error) {
 	if o.entries == 0 && prev >= emptiedFrom && !p.allowEmpty {
 		return nil, fmt.Errorf("%w: it had %d entries", errEmptied, prev)
 	}
-	slices.SortFunc(o.v4, func(a, b net4) int {
-		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.bits, b.bits), cmp.Compare(a.label, b.label))
-	})
-	o.v4 = slices.Clip(slices.CompactFunc(o.v4, func(a, b net4) bool { return a.addr == b.addr && a.bits == b.bits }))
-	slices.SortFunc(o.v6, func(a, b net6) int {
-		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.bits, b.bits), cmp.Compare(a.label, b.label))
-	})
-	o.v6 = slices.Clip(slices.CompactFunc(o.v6, func(a, b net6) bool { return a.hi == b.hi && a.lo == b.lo && a.bits == b.bits }))
+	o.v4, o.v6 = sorted(o.v4), sorted(o.v6)
 	slices.SortStableFunc(o.subjects, func(a, b labelledSubject) int { return compareSubjects(a.s, b.s) })
 	for i := range o.v4 {
 		o.lengths.v4[o.v4[i].bits] = true
@@ -349,4 +340,10 @@ func (p *parser) finish(prev int) (*parsed, error) {
 		o.lengths.v6[o.v6[i].bits] = true
 	}
 	return o, nil
+}
+
+// sorted sorts networks and drops repetitions, of which the one with the lowest label stays.
+func sorted[K key[K]](nets []listed[K]) []listed[K] {
+	slices.SortFunc(nets, func(a, b listed[K]) int { return cmp.Or(compareListed(a, b), cmp.Compare(a.label, b.label)) })
+	return slices.Clip(slices.CompactFunc(nets, func(a, b listed[K]) bool { return compareListed(a, b) == 0 }))
 }

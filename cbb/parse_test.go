@@ -24,15 +24,10 @@ func parse(t testing.TB, text string, lim limits) (*parsed, error) {
 func (d *parsed) show() string {
 	var b strings.Builder
 	for _, n := range d.v4 {
-		a := netip.AddrFrom4([4]byte{byte(n.addr >> 24), byte(n.addr >> 16), byte(n.addr >> 8), byte(n.addr)})
-		fmt.Fprintf(&b, "%v(%s) ", netip.PrefixFrom(a, int(n.bits)), d.labels[n.label].reason)
+		fmt.Fprintf(&b, "%v(%s) ", n.prefix(), d.labels[n.label].reason)
 	}
 	for _, n := range d.v6 {
-		var x [16]byte
-		for i := range 8 {
-			x[i], x[8+i] = byte(n.hi>>(56-8*i)), byte(n.lo>>(56-8*i))
-		}
-		fmt.Fprintf(&b, "%v(%s) ", netip.PrefixFrom(netip.AddrFrom16(x), int(n.bits)), d.labels[n.label].reason)
+		fmt.Fprintf(&b, "%v(%s) ", n.prefix(), d.labels[n.label].reason)
 	}
 	for _, s := range d.subjects {
 		fmt.Fprintf(&b, "%v(%s) ", s.s, d.labels[s.label].reason)

@@ -7,7 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
 
 	"antirobot/identity"
 	"antirobot/store"
@@ -40,10 +44,44 @@ type stored struct {
 	Made    int64  `json:"made,omitempty"`  // likewise: of two with one key the later holds
 }
 
-// Add makes a run-time entry on a list: an address, a CIDR, a range or kind:id, for all services or one. A ttl of 0
-// means forever. The entry is durable and in force when Add returns nil, and other nodes follow. An existing entry is
-// replaced. Errors: ErrBadEntry, ErrTooWide (block and ban), ErrFull, or the store's.
+// runtimeEntries keeps the entries made over the API, in memory and in the store.
+type runtimeEntries struct {
+	kv     store.KV
+	feed   store.Feed
+	now    func() time.Time
+	log    zerolog.Logger
+	bounds bounds
+	wide   func() bool // blocks and bans of any width are allowed
+	over   *overlay
+
+	shared  bool
+	logFile string
+	local   atomic.Pointer[store.LocalLog]
+	losses  *store.Losses
+
+	runMu    sync.Mutex           // orders changes of entries: the store first, then memory
+	skewed   time.Duration        // how far the store's clock is ahead of ours, as applied to the entries
+	gone     map[string]goneEntry // with a shared store: entries that were removed
+	storeErr atomic.Pointer[error]
+}
+
+// Add makes a run-time entry on a list: an address, a CIDR, a range or kind:id, for all services or one. A ttl of 0 means
+// forever. The entry is durable and in force when Add returns nil, and other nodes follow. An existing entry is replaced.
+// Errors: ErrBadEntry, ErrTooWide (block and ban), ErrFull, or the store's.
 func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Duration, reason, service string) error {
+	return l.live.add(ctx, list, entry, ttl, reason, service)
+}
+
+// Remove removes a run-time entry from a list. It returns ErrNoEntry if there is none; entries of files, URLs and the
+// configuration can't be removed.
+func (l *Lists) Remove(ctx context.Context, list Flag, entry, service string) error {
+	return l.live.remove(ctx, list, entry, service)
+}
+
+// List returns the run-time entries of a list that are in force, in a stable order.
+func (l *Lists) List(list Flag) []Entry { return l.live.over.list(list, l.now()) }
+
+func (rt *runtimeEntries) add(ctx context.Context, list Flag, entry string, ttl time.Duration, reason, service string) error {
 	it, key, err := runtimeKey(list, entry, service)
 	if err != nil {
 		return err
@@ -51,10 +89,10 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 	if ttl < 0 {
 		return fmt.Errorf("%w: negative ttl", ErrBadEntry)
 	}
-	if list != White && !l.config().AllowWide && it.wide() {
+	if list != White && !rt.wide() && it.wide() {
 		return fmt.Errorf("%q: %w", entry, ErrTooWide)
 	}
-	now := l.now()
+	now := rt.now()
 	e := &Entry{List: listAPI, Text: it.String(), Reason: cleanReason(reason), Flag: list, Service: service, Own: true}
 	if it.subject.Kind != identity.KindNone {
 		e.Text = entry
@@ -62,64 +100,59 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 	if ttl > 0 {
 		e.Until = time.Unix(0, now.Add(ttl).UnixNano())
 	}
-	l.runMu.Lock()
-	defer l.runMu.Unlock()
-	l.skew()
-	item := &runtimeItem{entry: e, what: it, made: l.madeAfter(string(key), now)}
-	val, err := l.encode(item)
+	rt.runMu.Lock()
+	defer rt.runMu.Unlock()
+	rt.skew()
+	item := &runtimeItem{entry: e, what: it, made: rt.madeAfter(string(key), now)}
+	val, err := rt.encode(item)
 	if err != nil {
 		return fmt.Errorf("add entry: %w", err)
 	}
-	if n := l.over.size(); n >= l.bounds.runtime {
-		l.over.sweep(now)
-		if n = l.over.size(); n >= l.bounds.runtime && !l.over.holds(string(key)) {
+	if n := rt.over.size(); n >= rt.bounds.runtime {
+		rt.over.sweep(now)
+		if n = rt.over.size(); n >= rt.bounds.runtime && !rt.over.holds(string(key)) {
 			return fmt.Errorf("%w: %d", ErrFull, n)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := l.kv.Put(ctx, key, val, ttl); err != nil {
+	if err := rt.kv.Put(ctx, key, val, ttl); err != nil {
 		return fmt.Errorf("add entry: %w", err)
 	}
-	l.over.set(string(key), item)
-	delete(l.gone, string(key))
-	l.note(string(key))
-	l.announce(ctx, key)
+	rt.over.set(string(key), item)
+	delete(rt.gone, string(key))
+	rt.note(string(key))
+	rt.announce(ctx, key)
 	return nil
 }
 
-// Remove removes a run-time entry from a list. It returns ErrNoEntry if there is none; entries of files, URLs and the
-// configuration can't be removed.
-func (l *Lists) Remove(ctx context.Context, list Flag, entry, service string) error {
+func (rt *runtimeEntries) remove(ctx context.Context, list Flag, entry, service string) error {
 	_, key, err := runtimeKey(list, entry, service)
 	if err != nil {
 		return err
 	}
-	l.runMu.Lock()
-	defer l.runMu.Unlock()
-	if !l.over.holds(string(key)) {
+	rt.runMu.Lock()
+	defer rt.runMu.Unlock()
+	if !rt.over.holds(string(key)) {
 		return fmt.Errorf("%q: %w", entry, ErrNoEntry)
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := l.takeOut(ctx, string(key)); err != nil {
+	if err := rt.takeOut(ctx, string(key)); err != nil {
 		return fmt.Errorf("remove entry: %w", err)
 	}
-	l.over.remove(string(key))
-	l.note(string(key))
-	l.announce(ctx, key)
+	rt.over.remove(string(key))
+	rt.note(string(key))
+	rt.announce(ctx, key)
 	return nil
 }
 
-// List returns the run-time entries of a list that are in force, in a stable order.
-func (l *Lists) List(list Flag) []Entry { return l.over.list(list, l.now()) }
-
 // announce tells the other nodes that a key changed. The change is already durable and they scan every five minutes, so
 // a failing feed only delays it.
-func (l *Lists) announce(ctx context.Context, key []byte) {
-	if err := l.feed.Append(ctx, feedTopic, key); err != nil {
-		l.storeFailed(fmt.Errorf("announce entry: %w", err))
-		l.log.Warn().Err(err).Msg("other nodes learn of a list entry only at their next scan")
+func (rt *runtimeEntries) announce(ctx context.Context, key []byte) {
+	if err := rt.feed.Append(ctx, feedTopic, key); err != nil {
+		rt.storeFailed(fmt.Errorf("announce entry: %w", err))
+		rt.log.Warn().Err(err).Msg("other nodes learn of a list entry only at their next scan")
 	}
 }
 
@@ -161,8 +194,8 @@ func (s *stored) entry(f Flag, skew time.Duration) *Entry {
 }
 
 // encode returns what the store keeps for an item.
-func (l *Lists) encode(it *runtimeItem) ([]byte, error) {
-	e, skew := it.entry, int64(l.skew())
+func (rt *runtimeEntries) encode(it *runtimeItem) ([]byte, error) {
+	e, skew := it.entry, int64(rt.skew())
 	s := stored{Flag: e.Flag.String(), Text: e.Text, Service: e.Service, Reason: e.Reason, Made: it.made + skew}
 	if !e.Until.IsZero() {
 		s.Until = e.Until.UnixNano() + skew
@@ -206,10 +239,10 @@ func decodeStored(key, val []byte, skew time.Duration) (*runtimeItem, error) {
 }
 
 // follow keeps the run-time entries in sync with the store until ctx ends: it notes the feed's end, scans, and follows.
-func (l *Lists) follow(ctx context.Context) {
+func (rt *runtimeEntries) follow(ctx context.Context) {
 	wait := time.Second
 	for ctx.Err() == nil {
-		err := l.followOnce(ctx)
+		err := rt.followOnce(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -222,8 +255,8 @@ func (l *Lists) follow(ctx context.Context) {
 		case errors.Is(err, store.ErrGap):
 			// A feed too short for its writers must not make us spin: wait, then scan.
 		default:
-			l.storeFailed(err)
-			l.log.Warn().Err(err).Msg("following list entries")
+			rt.storeFailed(err)
+			rt.log.Warn().Err(err).Msg("following list entries")
 		}
 		if !store.Pause(ctx, wait) {
 			return
@@ -236,22 +269,22 @@ func (l *Lists) follow(ctx context.Context) {
 var errRescan = errors.New("time to scan")
 
 // followOnce scans and then follows until it is time for the next scan.
-func (l *Lists) followOnce(ctx context.Context) error {
-	pos, err := l.feed.Position(ctx, feedTopic)
+func (rt *runtimeEntries) followOnce(ctx context.Context) error {
+	pos, err := rt.feed.Position(ctx, feedTopic)
 	if err != nil {
 		return fmt.Errorf("feed position: %w", err)
 	}
 	if pos == "" {
 		pos = "0" // "" would skip what comes between here and Follow
 	}
-	if err := l.scan(ctx); err != nil {
+	if err := rt.scan(ctx); err != nil {
 		return err
 	}
-	l.storeFailed(nil)
-	l.local.Load().Stamp()
+	rt.storeFailed(nil)
+	rt.local.Load().Stamp()
 	fctx, cancel := context.WithTimeout(ctx, rescanEvery)
 	defer cancel()
-	err = l.feed.Follow(fctx, feedTopic, pos, func(_ string, msg []byte) error { return l.changed(fctx, msg) })
+	err = rt.feed.Follow(fctx, feedTopic, pos, func(_ string, msg []byte) error { return rt.changed(fctx, msg) })
 	if fctx.Err() != nil {
 		return errRescan
 	}
@@ -260,18 +293,18 @@ func (l *Lists) followOnce(ctx context.Context) error {
 
 // scan replaces the run-time entries by what the store has. What a shared store has in an older version, or lacks
 // although nobody removed it, is written back.
-func (l *Lists) scan(ctx context.Context) error {
-	l.runMu.Lock()
-	defer l.runMu.Unlock()
+func (rt *runtimeEntries) scan(ctx context.Context) error {
+	rt.runMu.Lock()
+	defer rt.runMu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	live := map[string]struct{}{}
-	limit, over, skew := l.bounds.runtime, 0, l.skew()
+	limit, over, skew := rt.bounds.runtime, 0, rt.skew()
 	var older []string
-	err := store.ScanKept(ctx, l.kv, []byte(runtimePrefix), func(k, v []byte, _ time.Duration) error {
+	err := store.ScanKept(ctx, rt.kv, []byte(runtimePrefix), func(k, v []byte, _ time.Duration) error {
 		it, err := decodeStored(k, v, skew)
 		if err != nil {
-			l.log.Warn().Err(err).Msg("passing over a list entry")
+			rt.log.Warn().Err(err).Msg("passing over a list entry")
 			return nil
 		}
 		if len(live) >= limit {
@@ -279,7 +312,7 @@ func (l *Lists) scan(ctx context.Context) error {
 			return nil
 		}
 		live[string(k)] = struct{}{}
-		if l.hear(string(k), it) {
+		if rt.hear(string(k), it) {
 			older = append(older, string(k))
 		}
 		return nil
@@ -288,12 +321,12 @@ func (l *Lists) scan(ctx context.Context) error {
 		return fmt.Errorf("scan list entries: %w", err)
 	}
 	if over > 0 {
-		l.log.Error().Int("ignored", over).Int("max_runtime", limit).Msg("the store has more list entries than max_runtime")
+		rt.log.Error().Int("ignored", over).Int("max_runtime", limit).Msg("the store has more list entries than max_runtime")
 	}
-	if l.shared {
-		return l.restore(ctx, live, older)
+	if rt.shared {
+		return rt.restore(ctx, live, older)
 	}
-	l.over.keep(live, l.horizon())
+	rt.over.keep(live, rt.horizon())
 	return nil
 }
 
@@ -306,34 +339,34 @@ func (o *overlay) same(key string, e *Entry) bool {
 
 // changed brings one key up to date. The message is only a hint: the store is read, so that late and repeated messages
 // do no harm.
-func (l *Lists) changed(ctx context.Context, key []byte) error {
+func (rt *runtimeEntries) changed(ctx context.Context, key []byte) error {
 	switch {
 	case string(key) == messageScan:
 		return errRescan
 	case !bytes.HasPrefix(key, []byte(runtimePrefix)):
 		return nil
 	}
-	l.runMu.Lock()
-	defer l.runMu.Unlock()
+	rt.runMu.Lock()
+	defer rt.runMu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	val, err := l.kv.Get(ctx, nil, key)
+	val, err := rt.kv.Get(ctx, nil, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		l.over.remove(string(key))
+		rt.over.remove(string(key))
 		return nil
 	case err != nil:
 		return fmt.Errorf("read list entry: %w", err)
 	}
-	it, err := decodeStored(key, val, l.skew())
+	it, err := decodeStored(key, val, rt.skew())
 	if err != nil {
-		l.log.Warn().Err(err).Msg("passing over a list entry")
+		rt.log.Warn().Err(err).Msg("passing over a list entry")
 		return nil
 	}
-	if it.entry != nil && l.over.size() >= l.bounds.runtime && !l.over.holds(string(key)) {
-		l.log.Error().Int("max_runtime", l.bounds.runtime).Msg("no room for a list entry of another node")
+	if it.entry != nil && rt.over.size() >= rt.bounds.runtime && !rt.over.holds(string(key)) {
+		rt.log.Error().Int("max_runtime", rt.bounds.runtime).Msg("no room for a list entry of another node")
 		return nil
 	}
-	l.hear(string(key), it)
+	rt.hear(string(key), it)
 	return nil
 }

@@ -74,7 +74,7 @@ func TestAddTakesEffectAtOnceAndEndsExactly(t *testing.T) {
 		f("10.1.2.3", "", "- api - -")
 		time.Sleep(sweepEvery)
 		synctest.Wait()
-		if n := l.over.size(); n != 1 {
+		if n := l.live.over.size(); n != 1 {
 			t.Errorf("%d entries in memory", n)
 		}
 	})
@@ -262,7 +262,7 @@ func TestOtherNodesFollow(t *testing.T) {
 		fs.gap = true
 		delete(fs.vals, runtimePrefix+"ban//10.0.0.2")
 		fs.mu.Unlock()
-		if err := a.feed.Append(t.Context(), feedTopic, []byte("something else")); err != nil {
+		if err := a.live.feed.Append(t.Context(), feedTopic, []byte("something else")); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)

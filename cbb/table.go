@@ -2,7 +2,6 @@ package cbb
 
 import (
 	"cmp"
-	"encoding/binary"
 	"net/netip"
 	"slices"
 
@@ -50,16 +49,18 @@ type tableBuilder struct {
 	lastSet uint32
 }
 
-type rec4 struct {
-	addr  uint32
+// rec is a network and the index of its entry.
+type rec[K key[K]] struct {
+	addr  K
 	entry uint32
 	bits  uint8
 }
 
-type rec6 struct {
-	hi, lo uint64
-	entry  uint32
-	bits   uint8
+func appendRecs[K key[K]](dst []rec[K], first uint32, nets []listed[K]) []rec[K] {
+	for _, n := range nets {
+		dst = append(dst, rec[K]{n.addr, first + uint32(n.label), n.bits})
+	}
+	return dst
 }
 
 // buildTable builds the table over all layers. It takes about a second for a million networks.
@@ -70,7 +71,7 @@ func buildTable(layers []layer) *table {
 		n4, n6, ns = n4+len(l.data.v4), n6+len(l.data.v6), ns+len(l.data.subjects)
 	}
 	b.t.networks = n4 + n6
-	v4, v6 := make([]rec4, 0, n4), make([]rec6, 0, n6)
+	v4, v6 := make([]rec[key4], 0, n4), make([]rec[key6], 0, n6)
 	b.t.subjects = make(map[identity.Subject]uint32, ns)
 	// From the last layer to the first, so that in one place the earlier layer is applied later and wins.
 	for _, l := range slices.Backward(layers) {
@@ -85,18 +86,13 @@ func buildTable(layers []layer) *table {
 			}
 			b.entries = append(b.entries, &e)
 		}
-		for _, n := range l.data.v4 {
-			v4 = append(v4, rec4{n.addr, first + uint32(n.label), n.bits})
-		}
-		for _, n := range l.data.v6 {
-			v6 = append(v6, rec6{n.hi, n.lo, first + uint32(n.label), n.bits})
-		}
+		v4, v6 = appendRecs(v4, first, l.data.v4), appendRecs(v6, first, l.data.v6)
 		for _, s := range l.data.subjects {
 			b.t.subjects[s.s] = b.step(b.t.subjects[s.s], first+uint32(s.label))
 		}
 	}
-	b.insert4(v4)
-	b.insert6(v6)
+	b.t.v4.levels, b.t.v4.sets = cuts(b, v4)
+	b.t.v6.levels, b.t.v6.sets = cuts(b, v6)
 	return b.t
 }
 
@@ -141,26 +137,23 @@ type cover[K any] struct {
 	set  uint32
 }
 
-// insert4 sweeps the networks in order, with a stack of those around the current one, and cuts where the set changes.
-func (b *tableBuilder) insert4(recs []rec4) {
-	slices.SortStableFunc(recs, func(x, y rec4) int {
-		if x.addr != y.addr {
-			return cmp.Compare(x.addr, y.addr)
-		}
-		return cmp.Compare(x.bits, y.bits)
-	})
-	c := newCutter[uint32](2 * len(recs))
-	stack := []cover[uint32]{{last: ^uint32(0)}}
+// cuts sweeps the networks in order, with a stack of those around the current one, and cuts where the set changes.
+func cuts[K key[K]](b *tableBuilder, recs []rec[K]) (levels [][]K, sets []uint32) {
+	slices.SortStableFunc(recs, func(x, y rec[K]) int { return cmp.Or(x.addr.compare(y.addr), cmp.Compare(x.bits, y.bits)) })
+	c := newCutter[K](2 * len(recs))
+	var zero K
+	end := zero.last(0)
+	stack := []cover[K]{{last: end}}
 	pop := func() {
 		top := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		if top.last != ^uint32(0) {
-			c.cut(top.last+1, stack[len(stack)-1].set)
+		if top.last != end {
+			c.cut(top.last.next(), stack[len(stack)-1].set)
 		}
 	}
 	for i := 0; i < len(recs); {
 		r := recs[i]
-		for stack[len(stack)-1].last < r.addr {
+		for stack[len(stack)-1].last.compare(r.addr) < 0 {
 			pop()
 		}
 		n := stack[len(stack)-1].set
@@ -168,58 +161,12 @@ func (b *tableBuilder) insert4(recs []rec4) {
 			n = b.step(n, recs[i].entry)
 		}
 		c.cut(r.addr, n)
-		stack = append(stack, cover[uint32]{last: r.addr | uint32(1<<(32-uint(r.bits))-1), set: n})
+		stack = append(stack, cover[K]{last: r.addr.last(r.bits), set: n})
 	}
 	for len(stack) > 1 {
 		pop()
 	}
-	b.t.v4 = cuts4{levels: upper(slices.Clip(slices.Clone(c.keys))), sets: slices.Clip(slices.Clone(c.sets))}
-}
-
-func (b *tableBuilder) insert6(recs []rec6) {
-	slices.SortStableFunc(recs, func(x, y rec6) int {
-		return cmp.Or(cmp.Compare(x.hi, y.hi), cmp.Compare(x.lo, y.lo), cmp.Compare(x.bits, y.bits))
-	})
-	c := newCutter[key6](2 * len(recs))
-	end := key6{^uint64(0), ^uint64(0)}
-	stack := []cover[key6]{{last: end}}
-	pop := func() {
-		top := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if top.last == end {
-			return
-		}
-		next := key6{top.last.hi, top.last.lo + 1}
-		if next.lo == 0 {
-			next.hi++
-		}
-		c.cut(next, stack[len(stack)-1].set)
-	}
-	for i := 0; i < len(recs); {
-		r := recs[i]
-		at := key6{r.hi, r.lo}
-		for at.after(stack[len(stack)-1].last) {
-			pop()
-		}
-		n := stack[len(stack)-1].set
-		for ; i < len(recs) && recs[i].hi == r.hi && recs[i].lo == r.lo && recs[i].bits == r.bits; i++ {
-			n = b.step(n, recs[i].entry)
-		}
-		c.cut(at, n)
-		stack = append(stack, cover[key6]{last: lastOf6(at, r.bits), set: n})
-	}
-	for len(stack) > 1 {
-		pop()
-	}
-	b.t.v6 = cuts6{levels: upper(slices.Clip(slices.Clone(c.keys))), sets: slices.Clip(slices.Clone(c.sets))}
-}
-
-// lastOf6 returns the last address of a network.
-func lastOf6(k key6, bits uint8) key6 {
-	if bits <= 64 {
-		return key6{k.hi | (1<<(64-uint(bits)) - 1), ^uint64(0)}
-	}
-	return key6{k.hi, k.lo | (1<<(128-uint(bits)) - 1)}
+	return upper(slices.Clip(slices.Clone(c.keys))), slices.Clip(slices.Clone(c.sets))
 }
 
 // describe returns the longest network around addr that a list has with the label of e. It searches; not for the hot
@@ -242,41 +189,28 @@ func (l *layer) describe(e *Entry, addr netip.Addr) (netip.Prefix, bool) {
 // find returns the label of a network if the list contains exactly that network.
 func (d *parsed) find(p netip.Prefix) (uint16, bool) {
 	if p.Addr().Is4() {
-		a := p.Addr().As4()
-		n := net4{addr: binary.BigEndian.Uint32(a[:]), bits: uint8(p.Bits())}
-		i, ok := slices.BinarySearchFunc(d.v4, n, func(x, y net4) int {
-			return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.bits, y.bits))
-		})
-		if !ok {
-			return 0, false
-		}
-		return d.v4[i].label, true
+		return labelOf(d.v4, listed[key4]{addr: key4Of(p.Addr()), bits: uint8(p.Bits())})
 	}
-	a := p.Addr().As16()
-	n := net6{hi: binary.BigEndian.Uint64(a[:8]), lo: binary.BigEndian.Uint64(a[8:]), bits: uint8(p.Bits())}
-	i, ok := slices.BinarySearchFunc(d.v6, n, func(x, y net6) int {
-		return cmp.Or(cmp.Compare(x.hi, y.hi), cmp.Compare(x.lo, y.lo), cmp.Compare(x.bits, y.bits))
-	})
+	return labelOf(d.v6, listed[key6]{addr: key6Of(p.Addr()), bits: uint8(p.Bits())})
+}
+
+func labelOf[K key[K]](nets []listed[K], n listed[K]) (uint16, bool) {
+	i, ok := slices.BinarySearchFunc(nets, n, compareListed)
 	if !ok {
 		return 0, false
 	}
-	return d.v6[i].label, true
+	return nets[i].label, true
 }
 
 // buildRanges makes a table of networks that have no meaning of their own.
 func buildRanges(ds []*parsed) *bart.Lite {
 	t := new(bart.Lite)
 	for _, d := range ds {
-		for _, n := range d.v4 {
-			var a [4]byte
-			binary.BigEndian.PutUint32(a[:], n.addr)
-			t.Insert(netip.PrefixFrom(netip.AddrFrom4(a), int(n.bits)))
+		for i := range d.v4 {
+			t.Insert(d.v4[i].prefix())
 		}
-		for _, n := range d.v6 {
-			var a [16]byte
-			binary.BigEndian.PutUint64(a[:8], n.hi)
-			binary.BigEndian.PutUint64(a[8:], n.lo)
-			t.Insert(netip.PrefixFrom(netip.AddrFrom16(a), int(n.bits)))
+		for i := range d.v6 {
+			t.Insert(d.v6[i].prefix())
 		}
 	}
 	return t

@@ -1,7 +1,6 @@
 package cbb
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -216,13 +215,10 @@ func TestDescribeNamesTheNetwork(t *testing.T) {
 // each calls f for all networks of a list.
 func (d *parsed) each(f func(netip.Prefix)) {
 	for _, n := range d.v4 {
-		f(netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(n.addr >> 24), byte(n.addr >> 16), byte(n.addr >> 8), byte(n.addr)}), int(n.bits)))
+		f(n.prefix())
 	}
 	for _, n := range d.v6 {
-		var b [16]byte
-		binary.BigEndian.PutUint64(b[:8], n.hi)
-		binary.BigEndian.PutUint64(b[8:], n.lo)
-		f(netip.PrefixFrom(netip.AddrFrom16(b), int(n.bits)))
+		f(n.prefix())
 	}
 }
 

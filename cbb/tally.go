@@ -23,6 +23,7 @@ const (
 // tally counts how often each entry decided. A decision leaves its entry and, for one without a text, the address in one
 // of a few small maps; a goroutine finds the line of the list and adds it up. Reads do the same.
 type tally struct {
+	owner  *Lists
 	seed   maphash.Seed
 	shards [tallyShards]tallyShard
 	filled chan struct{} // a shard is half full
@@ -59,8 +60,8 @@ type counted struct {
 	since int64 // of a list: the second from which on no decision of any of its entries was missed
 }
 
-func newTally() *tally {
-	t := &tally{seed: maphash.MakeSeed(), filled: make(chan struct{}, 1), lines: map[lineKey]*counted{}, lists: map[string]*counted{}}
+func newTally(l *Lists) *tally {
+	t := &tally{owner: l, seed: maphash.MakeSeed(), filled: make(chan struct{}, 1), lines: map[lineKey]*counted{}, lists: map[string]*counted{}}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.heard, s.spare, s.missed = map[heard]uint32{}, map[heard]uint32{}, map[string]uint32{}
@@ -68,9 +69,11 @@ func newTally() *tally {
 	return t
 }
 
-// Decided counts a decision by an entry about a request from an address. It does not wait, and takes a lock that one
-// request in sixteen shares. Verified crawlers are not counted.
-func (l *Lists) Decided(e *Entry, addr netip.Addr) {
+// Decided counts a decision by an entry about a request from an address. It does not wait, and takes a lock that one request
+// in sixteen shares. Verified crawlers are not counted.
+func (l *Lists) Decided(e *Entry, addr netip.Addr) { l.tally.decided(e, addr) }
+
+func (t *tally) decided(e *Entry, addr netip.Addr) {
 	if e.List == ListCrawlers {
 		return
 	}
@@ -78,7 +81,7 @@ func (l *Lists) Decided(e *Entry, addr netip.Addr) {
 	if e.Text == "" {
 		k.addr = addr
 	}
-	s := &l.tally.shards[maphash.Comparable(l.tally.seed, addr)%tallyShards]
+	s := &t.shards[maphash.Comparable(t.seed, addr)%tallyShards]
 	s.mu.Lock()
 	n, known := s.heard[k]
 	if known || len(s.heard) < maxHeard {
@@ -90,38 +93,38 @@ func (l *Lists) Decided(e *Entry, addr netip.Addr) {
 	s.mu.Unlock()
 	if half {
 		select {
-		case l.tally.filled <- struct{}{}:
+		case t.filled <- struct{}{}:
 		default:
 		}
 	}
 }
 
 // count adds up what was decided until ctx ends, and keeps it on disk.
-func (l *Lists) count(ctx context.Context) {
+func (t *tally) count(ctx context.Context) {
 	tick := time.NewTicker(tallyEvery)
 	defer tick.Stop()
-	saved := l.now()
+	saved := t.owner.now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-l.tally.filled:
+		case <-t.filled:
 		}
-		l.tally.mu.Lock()
-		l.settle()
-		l.tally.mu.Unlock()
-		if now := l.now(); now.Sub(saved) >= saveEvery {
+		t.mu.Lock()
+		t.settle()
+		t.mu.Unlock()
+		if now := t.owner.now(); now.Sub(saved) >= saveEvery {
 			saved = now
-			l.saveCounts()
+			t.saveCounts()
 		}
 	}
 }
 
 // settle adds up what the shards have, under the tally's lock.
-func (l *Lists) settle() {
-	t, now := l.tally, l.now()
-	l.settleLists(now)
+func (t *tally) settle() {
+	now := t.owner.now()
+	t.settleLists(now)
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
@@ -136,15 +139,15 @@ func (l *Lists) settle() {
 		clear(s.missed)
 		s.mu.Unlock()
 		for k, n := range fresh {
-			l.enter(k, n, now)
+			t.enter(k, n, now)
 		}
 		clear(fresh)
 	}
 }
 
 // settleLists begins to count for lists that are new, and forgets what is known of those that are no more.
-func (l *Lists) settleLists(now time.Time) {
-	t, known := l.tally, l.counting()
+func (t *tally) settleLists(now time.Time) {
+	known := t.counting()
 	for name := range known {
 		if t.lists[name] == nil {
 			t.lists[name] = &counted{since: now.Unix()}
@@ -168,8 +171,8 @@ func (l *Lists) settleLists(now time.Time) {
 }
 
 // counting returns the names of the lists whose entries decide.
-func (l *Lists) counting() map[string]bool {
-	p := l.plan.Load()
+func (t *tally) counting() map[string]bool {
+	p := t.owner.plan.Load()
 	names := map[string]bool{listAPI: true}
 	if len(p.rules.patterns) > 0 {
 		names[listPatterns] = true
@@ -185,8 +188,8 @@ func (l *Lists) counting() map[string]bool {
 func (p *planned) decides() bool { return p.base.Flag != ForRules && p.of == "" }
 
 // enter adds n decisions to the line of a list. A line that the list has no longer counts for the list alone.
-func (l *Lists) enter(k heard, n uint32, now time.Time) {
-	t, e := l.tally, k.entry
+func (t *tally) enter(k heard, n uint32, now time.Time) {
+	e := k.entry
 	whole := t.lists[e.List]
 	if whole == nil {
 		return
@@ -195,7 +198,7 @@ func (l *Lists) enter(k heard, n uint32, now time.Time) {
 	whole.add(n, now)
 	key := lineKey{list: e.List, service: e.Service, text: e.Text, flag: e.Flag}
 	if key.text == "" {
-		if key.text = l.Describe(e, k.addr); key.text == "" {
+		if key.text = t.owner.Describe(e, k.addr); key.text == "" {
 			return
 		}
 	}
@@ -229,20 +232,20 @@ func (t *tally) prune(now time.Time) {
 }
 
 // saveCounts writes the counts to the directory of the lists. What is not written yet is lost if the process is killed.
-func (l *Lists) saveCounts() {
-	if l.disk == nil || l.disk.readOnly {
+func (t *tally) saveCounts() {
+	if t.owner.disk == nil || t.owner.disk.readOnly {
 		return
 	}
-	t, now := l.tally, l.now()
+	now := t.owner.now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l.settle()
+	t.settle()
 	t.prune(now)
 	if !t.dirty {
 		return
 	}
-	if err := store.WriteLog(l.disk.countsPath(), now, t.write); err != nil {
-		l.log.Warn().Err(err).Msg("how often list entries decided is not kept over a restart")
+	if err := store.WriteLog(t.owner.disk.countsPath(), now, t.write); err != nil {
+		t.owner.log.Warn().Err(err).Msg("how often list entries decided is not kept over a restart")
 		return
 	}
 	t.dirty = false

@@ -1,7 +1,6 @@
 package cbb
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,16 +39,17 @@ type Line struct {
 }
 
 // Counts returns how often each list decided, by its name.
-func (l *Lists) Counts() map[string]ListCount {
-	t := l.tally
+func (l *Lists) Counts() map[string]ListCount { return l.tally.counts() }
+
+func (t *tally) counts() map[string]ListCount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l.settle()
+	t.settle()
 	out := map[string]ListCount{}
 	for name, c := range t.lists {
 		out[name] = ListCount{Count: c.view(c.since)}
 	}
-	first := dayOf(l.now()) - silentDays
+	first := dayOf(t.owner.now()) - silentDays
 	for k, c := range t.lines {
 		if n, ok := out[k.list]; ok && c.day >= first {
 			n.Lately++
@@ -62,20 +62,21 @@ func (l *Lists) Counts() map[string]ListCount {
 // Lines calls f with the entries of a list: the run-time ones of block, ban or white, or those of a list from a file, a
 // URL or the configuration by its name. It returns false if there is no such list. Names of subjects in fetched lists
 // are not kept, and left out. f must not call Lists.
-func (l *Lists) Lines(list string, f func(*Line)) bool {
-	t := l.tally
+func (l *Lists) Lines(list string, f func(*Line)) bool { return l.tally.linesOf(list, f) }
+
+func (t *tally) linesOf(list string, f func(*Line)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	l.settle()
+	t.settle()
 	if flag, err := ParseFlag(list); err == nil {
-		l.runtimeLines(flag, f)
+		t.runtimeLines(flag, f)
 		return true
 	}
 	whole := t.lists[list]
 	if whole == nil || list == listAPI {
 		return false
 	}
-	p := l.plan.Load()
+	p := t.owner.plan.Load()
 	if list == listPatterns {
 		for i := range p.rules.patterns {
 			f(t.line(p.rules.patterns[i].entry, whole.since))
@@ -94,14 +95,14 @@ func (l *Lists) Lines(list string, f func(*Line)) bool {
 }
 
 // runtimeLines calls f with the live run-time entries of a flag: each is counted since it was made.
-func (l *Lists) runtimeLines(flag Flag, f func(*Line)) {
-	since := l.tally.lists[listAPI].since
-	l.over.mu.Lock()
-	defer l.over.mu.Unlock()
-	now := l.now()
-	for _, it := range l.over.items {
+func (t *tally) runtimeLines(flag Flag, f func(*Line)) {
+	since := t.lists[listAPI].since
+	t.owner.live.over.mu.Lock()
+	defer t.owner.live.over.mu.Unlock()
+	now := t.owner.now()
+	for _, it := range t.owner.live.over.items {
 		if it.entry.Flag == flag && it.entry.live(now) {
-			f(l.tally.line(it.entry, max(since, time.Unix(0, it.made).Unix())))
+			f(t.line(it.entry, max(since, time.Unix(0, it.made).Unix())))
 		}
 	}
 }
@@ -144,16 +145,11 @@ func (d *parsed) lines(base *Entry, f func(*Entry)) {
 		}
 		f(&e)
 	}
-	for _, n := range d.v4 {
-		var a [4]byte
-		binary.BigEndian.PutUint32(a[:], n.addr)
-		one(n.label, netip.PrefixFrom(netip.AddrFrom4(a), int(n.bits)))
+	for i := range d.v4 {
+		one(d.v4[i].label, d.v4[i].prefix())
 	}
-	for _, n := range d.v6 {
-		var a [16]byte
-		binary.BigEndian.PutUint64(a[:8], n.hi)
-		binary.BigEndian.PutUint64(a[8:], n.lo)
-		one(n.label, netip.PrefixFrom(netip.AddrFrom16(a), int(n.bits)))
+	for i := range d.v6 {
+		one(d.v6[i].label, d.v6[i].prefix())
 	}
 	for _, s := range d.subjects {
 		one(s.label, netip.Prefix{})
@@ -203,13 +199,14 @@ func (t *tally) write(put func(store.Logged) error) error {
 }
 
 // loadCounts takes up the counts of the previous run; without them the counting begins now.
-func (l *Lists) loadCounts() {
-	if l.disk == nil {
+func (t *tally) loadCounts() {
+	if t.owner.disk == nil {
 		return
 	}
-	if _, err := store.ReadLog(l.disk.countsPath(), l.tally.read); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		l.tally = newTally()
-		l.log.Warn().Err(err).Msg("how often list entries decided was not kept: the counting begins anew")
+	if _, err := store.ReadLog(t.owner.disk.countsPath(), t.read); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		clear(t.lines)
+		clear(t.lists)
+		t.owner.log.Warn().Err(err).Msg("how often list entries decided was not kept: the counting begins anew")
 	}
 }
 

@@ -138,7 +138,7 @@ func TestCountingBeginsAnew(t *testing.T) {
 		t.Errorf("a list that came back: %+v", c)
 	}
 	decide(t, l, "203.0.113.1", 1)
-	l.saveCounts()
+	l.tally.saveCounts()
 	if c := begin().Counts()["inline"]; c.Times != 1 {
 		t.Errorf("after a restart: %+v", c)
 	}
