@@ -51,12 +51,33 @@ func clients(l *Lists) ([]netip.Addr, []*request.View) {
 	r.Shuffle(n, func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
 	var vs []*request.View
 	for i := range 200 {
-		v, _ := newRequest("192.0.2.1", fmt.Sprintf("/catalog/item-%d", i),
-			"Host", "shop.example",
-			"User-Agent", fmt.Sprintf("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36", 100+i%40, i),
-			"Accept", "text/html,application/xhtml+xml", "Accept-Language", "ru,en;q=0.8",
-			"Accept-Encoding", "gzip, deflate, br", "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Site", "none",
-			"Upgrade-Insecure-Requests", "1", "Cookie", "i=0123456789abcdef; session=0123456789abcdef0123456789abcdef")
+		v, _ := newRequest(
+			"192.0.2.1",
+			fmt.Sprintf("/catalog/item-%d", i),
+			"Host",
+			"shop.example",
+			"User-Agent",
+			fmt.Sprintf(
+				"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36",
+				100+i%40, i,
+			),
+			"Accept",
+			"text/html,application/xhtml+xml",
+			"Accept-Language",
+			"ru,en;q=0.8",
+			"Accept-Encoding",
+			"gzip, deflate, br",
+			"Sec-Fetch-Dest",
+			"document",
+			"Sec-Fetch-Mode",
+			"navigate",
+			"Sec-Fetch-Site",
+			"none",
+			"Upgrade-Insecure-Requests",
+			"1",
+			"Cookie",
+			"i=0123456789abcdef; session=0123456789abcdef0123456789abcdef",
+		)
 		vs = append(vs, v)
 	}
 	return addrs, vs
@@ -66,19 +87,30 @@ func clients(l *Lists) ([]netip.Addr, []*request.View) {
 func hundredPatterns() []PatternConfig {
 	var ps []PatternConfig
 	for i := range 25 {
-		ps = append(ps,
+		ps = append(
+			ps,
 			PatternConfig{Name: fmt.Sprintf("prefix%d", i), Flag: "block", PathPrefix: fmt.Sprintf("/probe-%d/", i)},
-			PatternConfig{Name: fmt.Sprintf("regex%d", i), Flag: "ban", PathRegex: fmt.Sprintf(`(?i)/scan%d[a-z]+\.(php|asp|jsp)$`, i)},
-			PatternConfig{Name: fmt.Sprintf("agent%d", i), Flag: "ban", UserAgentRegex: fmt.Sprintf(`(?i)tool%d/[0-9.]+`, i)},
+			PatternConfig{
+				Name: fmt.Sprintf("regex%d", i), Flag: "ban",
+				PathRegex: fmt.Sprintf(`(?i)/scan%d[a-z]+\.(php|asp|jsp)$`, i),
+			},
+			PatternConfig{
+				Name: fmt.Sprintf("agent%d", i), Flag: "ban", UserAgentRegex: fmt.Sprintf(`(?i)tool%d/[0-9.]+`, i),
+			},
 		)
 	}
 	for i := range 15 {
-		ps = append(ps, PatternConfig{Name: fmt.Sprintf("glob%d", i), Flag: "ban", PathGlob: fmt.Sprintf("/**/backup%d/*.zip", i)})
+		ps = append(
+			ps,
+			PatternConfig{Name: fmt.Sprintf("glob%d", i), Flag: "ban", PathGlob: fmt.Sprintf("/**/backup%d/*.zip", i)},
+		)
 	}
 	for i := range 10 {
 		ps = append(ps, PatternConfig{
 			Name: fmt.Sprintf("header%d", i), Flag: "ban", Methods: []string{"GET", "POST"},
-			Headers: []HeaderConfig{{Name: "Accept-Language", Contains: fmt.Sprintf("zz%d", i)}, {Name: "Referer", Absent: true}},
+			Headers: []HeaderConfig{
+				{Name: "Accept-Language", Contains: fmt.Sprintf("zz%d", i)}, {Name: "Referer", Absent: true},
+			},
 		})
 	}
 	return ps

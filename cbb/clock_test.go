@@ -24,7 +24,9 @@ func (s *setStore) now() time.Time { return time.Now().Add(time.Duration(s.by.Lo
 func newSetStore(fs *fakeStore) *setStore {
 	begin := time.Now()
 	s := &setStore{fakeStore: fs, by: new(atomic.Int64)}
-	s.clock = store.NewClock(s.now, func() time.Duration { return time.Since(begin) }, time.Time{}, 0, 24*time.Hour, zerolog.Nop())
+	s.clock = store.NewClock(
+		s.now, func() time.Duration { return time.Since(begin) }, time.Time{}, 0, 24*time.Hour, zerolog.Nop(),
+	)
 	return s
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"antirobot/rules/texts"
 )
 
 // Config says which lists there are.
@@ -23,6 +25,30 @@ type Config struct {
 	Refresh      time.Duration `mapstructure:"refresh"`       // of block and ban lists from URLs
 	RefreshWhite time.Duration `mapstructure:"refresh_white"` // of white lists and crawlers' ranges from URLs
 	AllowWide    bool          `mapstructure:"allow_wide"`    // own entries wider than /8, /16 that block or ban
+}
+
+// ListConfig is one list. Exactly one of File, URL and Entries is set.
+type ListConfig struct {
+	Name    string   `mapstructure:"name"`
+	Enabled *bool    `mapstructure:"enabled"` // unset: true
+	Flag    string   `mapstructure:"flag"`    // block, ban, white, or rules: looked up by name alone
+	Of      string   `mapstructure:"of"`      // networks, if empty; or texts for rules: words, domains or keys
+	File    string   `mapstructure:"file"`
+	URL     string   `mapstructure:"url"`
+	Entries []string `mapstructure:"entries"`
+	Format  string   `mapstructure:"format"`   // auto, lines, json or crowdsec
+	KeyFile string   `mapstructure:"key_file"` // of a bouncer's key, sent as X-Api-Key to a URL
+	Service string   `mapstructure:"service"`  // empty: all
+	Reason  string   `mapstructure:"reason"`   // of entries without a reason of their own
+	// Own makes a file the operator's own: its blocks take precedence over white lists. Entries in the configuration
+	// always do.
+	Own         bool          `mapstructure:"own"`
+	Refresh     time.Duration `mapstructure:"refresh"`       // 0: as for all
+	MaxEntries  int           `mapstructure:"max_entries"`   // 0: as for all
+	MaxBadShare float64       `mapstructure:"max_bad_share"` // 0: as for all
+	MinCount    int           `mapstructure:"min_count"`     // for lists "address TAB count": lower counts are left out
+	AllowWide   bool          `mapstructure:"allow_wide"`    // networks wider than /8 (IPv6: /16)
+	AllowEmpty  bool          `mapstructure:"allow_empty"`   // may become empty after it had ten or more entries
 }
 
 // PatternConfig is a request pattern: all conditions that are set must hold.
@@ -121,17 +147,16 @@ const (
 	maxCrawlers = 200
 )
 
-// listName is the form of names that become part of file names and metrics.
+// listName is the form of names in file names and metrics.
 var listName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// problems collects what is wrong with a configuration.
 type problems []error
 
 func (p *problems) add(path, format string, args ...any) {
 	*p = append(*p, fmt.Errorf("%s: "+format, append([]any{path}, args...)...))
 }
 
-// Validate returns all problems at once, each beginning with the path of its key. It uses neither disk nor network.
+// Validate returns all problems, each with the path of its key. It uses neither disk nor network.
 func (c *Config) Validate() error {
 	var p problems
 	if c.Refresh < minRefresh {
@@ -163,34 +188,6 @@ func (c *Config) Validate() error {
 	}
 	c.validateRules(&p)
 	return errors.Join(p...)
-}
-
-// validateEntries checks entries from the configuration: there, a bad one is an error.
-func validateEntries(path string, entries []string, wide bool, p *problems) {
-	for i, e := range entries {
-		text, _, _ := splitLine([]byte(strings.TrimSpace(e)))
-		it, err := parseItem(text)
-		switch {
-		case err != nil:
-			p.add(fmt.Sprintf("%s[%d]", path, i), "%q: %w", e, err)
-		case len(e) > maxLine:
-			p.add(fmt.Sprintf("%s[%d]", path, i), "longer than %d bytes", maxLine)
-		case !wide && it.wide():
-			p.add(fmt.Sprintf("%s[%d]", path, i), "%q: %w", e, ErrTooWide)
-		}
-	}
-}
-
-func validateURL(path, s string, p *problems) {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil:
-		p.add(path, "no URL") // the error would print it, and it may carry a token
-	case u.Scheme != "http" && u.Scheme != "https":
-		p.add(path, "scheme %q: http or https", u.Scheme)
-	case u.Host == "":
-		p.add(path, "no host")
-	}
 }
 
 func (c *Config) validateRules(p *problems) {
@@ -260,7 +257,110 @@ func (c *CrawlerConfig) validate(path string, p *problems) {
 	}
 }
 
-// inlineList is the list of the configuration's entries with one flag.
+// ofNetworks is the default of ListConfig.Of.
+const ofNetworks = "networks"
+
+// textKind returns the kind of texts of the list; false for networks.
+func (l *ListConfig) textKind() (texts.Kind, bool) { return texts.ParseKind(l.Of) }
+
+// flag returns what the list says about its entries.
+func (l *ListConfig) flag() (Flag, error) {
+	_, isTexts := l.textKind()
+	switch {
+	case l.Flag == ForRules.String(), l.Flag == "" && isTexts:
+		return ForRules, nil
+	case isTexts:
+		return ForRules, fmt.Errorf("%q: a list of texts is for rules alone", l.Flag)
+	}
+	flag, err := ParseFlag(l.Flag)
+	if err != nil {
+		err = fmt.Errorf("%w, or rules for a list that is looked up by its name alone", err)
+	}
+	return flag, err
+}
+
+func (l *ListConfig) validate(path string, c *Config, p *problems) {
+	flag, err := l.flag()
+	if err != nil {
+		p.add(path+".flag", "%w", err)
+	}
+	if _, isTexts := l.textKind(); !isTexts && l.Of != "" && l.Of != ofNetworks {
+		p.add(path+".of", "%q: networks, words, domains or keys", l.Of)
+	}
+	n := 0
+	for _, set := range []bool{l.File != "", l.URL != "", l.Entries != nil} {
+		if set {
+			n++
+		}
+	}
+	if n != 1 {
+		p.add(path, "exactly one of file, url and entries must be set")
+	}
+	if l.URL != "" {
+		validateURL(path+".url", l.URL, p)
+		if l.Own {
+			p.add(path+".own", "a fetched list can't be the operator's own")
+		}
+	}
+	if !slices.Contains([]string{"", formatAuto, formatLines, formatJSON, formatCrowdSec}, l.Format) {
+		p.add(path+".format", "%q: auto, lines, json or crowdsec", l.Format)
+	}
+	if l.KeyFile != "" && l.URL == "" {
+		p.add(path+".key_file", "is for a list from a url")
+	}
+	if l.Refresh != 0 && l.Refresh < minRefresh {
+		p.add(path+".refresh", "must be at least %v", minRefresh)
+	}
+	if l.MaxEntries < 0 {
+		p.add(path+".max_entries", "must not be negative")
+	}
+	if l.MinCount < 0 {
+		p.add(path+".min_count", "must not be negative")
+	}
+	if l.MaxBadShare < 0 || l.MaxBadShare > 1 {
+		p.add(path+".max_bad_share", "must be between 0 and 1")
+	}
+	if kind, ok := l.textKind(); ok {
+		set := texts.New(kind)
+		for i, e := range l.Entries {
+			if err := set.Add(e); err != nil {
+				p.add(fmt.Sprintf("%s.entries[%d]", path, i), "%q: %w", e, err)
+			}
+		}
+		return
+	}
+	validateEntries(path+".entries", l.Entries, l.AllowWide || c.AllowWide || flag >= White, p)
+}
+
+// validateEntries checks entries from the configuration.
+func validateEntries(path string, entries []string, wide bool, p *problems) {
+	for i, e := range entries {
+		text, _, _ := splitLine([]byte(strings.TrimSpace(e)))
+		it, err := parseItem(text)
+		switch {
+		case err != nil:
+			p.add(fmt.Sprintf("%s[%d]", path, i), "%q: %w", e, err)
+		case len(e) > maxLine:
+			p.add(fmt.Sprintf("%s[%d]", path, i), "longer than %d bytes", maxLine)
+		case !wide && it.wide():
+			p.add(fmt.Sprintf("%s[%d]", path, i), "%q: %w", e, ErrTooWide)
+		}
+	}
+}
+
+func validateURL(path, s string, p *problems) {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil:
+		p.add(path, "no URL") // the error would print it, and it may carry a token
+	case u.Scheme != "http" && u.Scheme != "https":
+		p.add(path, "scheme %q: http or https", u.Scheme)
+	case u.Host == "":
+		p.add(path, "no host")
+	}
+}
+
+// inlineList is the configuration's entries with one flag.
 type inlineList struct {
 	flag    Flag
 	entries []string
@@ -268,4 +368,194 @@ type inlineList struct {
 
 func (c *Config) inline() []inlineList {
 	return []inlineList{{Block, c.Block}, {Ban, c.Ban}, {White, c.White}}
+}
+
+// chosen returns the crawlers in use.
+func (c *CrawlersConfig) chosen() []CrawlerConfig {
+	var out []CrawlerConfig
+	for _, b := range builtinCrawlers() {
+		for _, name := range c.Builtin {
+			if b.Name == name {
+				if !c.FetchRanges {
+					b.RangeURLs = nil
+				}
+				out = append(out, b)
+				break
+			}
+		}
+	}
+	return append(out, c.Own...)
+}
+
+// Calls returns the URLs of lists and of crawlers' ranges.
+func (c *Config) Calls() (urls []string) {
+	for i := range c.Lists {
+		if u := c.Lists[i].URL; u != "" {
+			urls = append(urls, u)
+		}
+	}
+	if c.Crawlers.Enabled {
+		for _, crawler := range c.Crawlers.chosen() {
+			urls = append(urls, crawler.RangeURLs...)
+		}
+	}
+	return urls
+}
+
+// Names returns the names that Listed and Texts accept, and the kind of each list: words, domains, keys, or networks.
+func (c *Config) Names() (names, of []string) {
+	for _, own := range [...]string{listAPI, listInline, Block.String(), Ban.String(), White.String()} {
+		names, of = append(names, own), append(of, ofNetworks)
+	}
+	for i := range c.Lists {
+		names, of = append(names, c.Lists[i].Name), append(of, or(c.Lists[i].Of, ofNetworks))
+	}
+	return names, of
+}
+
+// Networks returns the names of the enabled lists of networks.
+func (c *Config) Networks() (names []string) {
+	all, of := c.Names()
+	for i, name := range all {
+		off := slices.ContainsFunc(
+			c.Lists, func(l ListConfig) bool { return l.Name == name && l.Enabled != nil && !*l.Enabled },
+		)
+		if of[i] == ofNetworks && !off {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Warnings returns suspicious settings, each with its key: white entries for whole parts of the Internet, and
+// patterns whose path can't be meant as written.
+func (c *Config) Warnings() (w []string) {
+	wide := func(key string, entries []string) {
+		for i, e := range entries {
+			text, _, _ := splitLine([]byte(strings.TrimSpace(e)))
+			if it, err := parseItem(text); err == nil && it.wide() {
+				w = append(
+					w,
+					fmt.Sprintf(
+						"%s[%d]: %s is wider than /8 (IPv6: /16): no client in it is ever challenged", key, i, text,
+					),
+				)
+			}
+		}
+	}
+	wide("white", c.White)
+	for i := range c.Lists {
+		if l := &c.Lists[i]; l.Flag == White.String() {
+			wide(fmt.Sprintf("lists[%d].entries", i), l.Entries)
+		}
+	}
+	for i := range c.Patterns {
+		for key, path := range map[string]string{"path": c.Patterns[i].Path, "path_prefix": c.Patterns[i].PathPrefix} {
+			if strings.Contains(path, "*") {
+				w = append(
+					w,
+					fmt.Sprintf(
+						"patterns[%d].%s: the * in %s stands for itself; path_glob has wildcards", i, key, path,
+					),
+				)
+			}
+		}
+	}
+	return w
+}
+
+// builtinCrawlers returns the search engines that publish how to verify them, and link-preview fetchers that can be
+// verified, by the publishers' own pages (testdata/SOURCE.md). Other robots are the operator's choice.
+func builtinCrawlers() []CrawlerConfig {
+	const google = "https://developers.google.com/static/search/apis/ipranges/"
+	return []CrawlerConfig{
+		{
+			Name: "googlebot",
+			UserAgent: []string{
+				"Googlebot", "GoogleOther", "Google-InspectionTool", "Storebot-Google", "Google-CloudVertexBot",
+			},
+			RangeURLs:  []string{google + "googlebot.json"},
+			ReverseDNS: []string{"googlebot.com"},
+		},
+		{
+			Name:       "google-special",
+			UserAgent:  []string{"AdsBot-Google", "Mediapartners-Google", "APIs-Google", "Google-Safety"},
+			RangeURLs:  []string{google + "special-crawlers.json"},
+			ReverseDNS: []string{"google.com"},
+		},
+		{
+			Name:       "bingbot",
+			UserAgent:  []string{"bingbot", "adidxbot", "BingPreview", "MicrosoftPreview"},
+			RangeURLs:  []string{"https://www.bing.com/toolbox/bingbot.json"},
+			ReverseDNS: []string{"search.msn.com"},
+		},
+		{
+			Name:       "yandex",
+			UserAgent:  []string{"yandex.com/bots"},
+			ReverseDNS: []string{"yandex.ru", "yandex.net", "yandex.com"},
+		},
+		{
+			Name:      "duckduckbot",
+			UserAgent: []string{"DuckDuckBot", "DuckAssistBot"},
+			RangeURLs: []string{"https://duckduckgo.com/duckduckbot.json", "https://duckduckgo.com/duckassistbot.json"},
+		},
+		{
+			Name:       "applebot",
+			UserAgent:  []string{"Applebot"},
+			RangeURLs:  []string{"https://search.developer.apple.com/applebot.json"},
+			ReverseDNS: []string{"applebot.apple.com"},
+		},
+		{Name: "baiduspider", UserAgent: []string{"Baiduspider"}, ReverseDNS: []string{"baidu.com", "baidu.jp"}},
+		{Name: "yahoo-slurp", UserAgent: []string{"Yahoo! Slurp"}, ReverseDNS: []string{"crawl.yahoo.net"}},
+		{Name: "seznambot", UserAgent: []string{"SeznamBot"}, ReverseDNS: []string{"seznam.cz"}},
+		{Name: "petalbot", UserAgent: []string{"PetalBot"}, ReverseDNS: []string{"petalsearch.com"}},
+
+		// Link-preview fetchers. Phones that preview links by themselves (iMessage) and other messengers (KakaoTalk)
+		// send parts of these names, so the names are matched as a whole.
+		{
+			Name: "facebook-preview", UserAgentRegex: []string{`^facebookexternalhit/1\.[01](?: \(\+http|$)`},
+			ReverseDNS: []string{"fbsv.net", "facebook.com"},
+		},
+		{Name: "linkedin-preview", UserAgentRegex: []string{`^LinkedInBot/`}, ReverseDNS: []string{"fwd.linkedin.com"}},
+		{
+			Name: "twitter-preview", UserAgentRegex: []string{`^Twitterbot/`},
+			ReverseDNS: []string{"twttr.com", "twitter.com"},
+		},
+		{
+			Name: "telegram-preview", UserAgentRegex: []string{`^TelegramBot \(`},
+			RangeURLs: []string{"https://core.telegram.org/resources/cidr.txt"},
+			Ranges: []string{
+				"91.105.192.0/23", "91.108.4.0/22", "91.108.8.0/22", "91.108.12.0/22", "91.108.16.0/22", "91.108.20.0/22", "91.108.56.0/22",
+				"149.154.160.0/20", "185.76.151.0/24", "2001:67c:4e8::/48", "2001:b28:f23c::/48", "2001:b28:f23d::/48", "2001:b28:f23f::/48", "2a0a:f280::/32",
+			},
+		},
+	}
+}
+
+// Amend changes one crawler, built-in or own, before New, and puts it into use. The error names the available
+// crawlers.
+func (c *CrawlersConfig) Amend(name string, change func(*CrawlerConfig)) error {
+	c.Own = slices.Clone(c.Own)
+	var names []string
+	for i := range c.Own {
+		if c.Own[i].Name == name {
+			change(&c.Own[i])
+			return nil
+		}
+		names = append(names, c.Own[i].Name)
+	}
+	for _, b := range builtinCrawlers() {
+		names = append(names, b.Name)
+		if b.Name != name {
+			continue
+		}
+		if !c.FetchRanges {
+			b.RangeURLs = nil
+		}
+		change(&b)
+		c.Builtin = slices.DeleteFunc(slices.Clone(c.Builtin), func(n string) bool { return n == name })
+		c.Own = append(c.Own, b)
+		return nil
+	}
+	return fmt.Errorf("there is no crawler %q; there are %s", name, strings.Join(names, ", "))
 }

@@ -12,7 +12,8 @@ func TestDefaultConfigIsValid(t *testing.T) {
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}
-	if !slices.Contains(c.Crawlers.Builtin, "googlebot") || c.Refresh != 5*time.Minute || c.RefreshWhite != 24*time.Hour {
+	if !slices.Contains(c.Crawlers.Builtin, "googlebot") || c.Refresh != 5*time.Minute ||
+		c.RefreshWhite != 24*time.Hour {
 		t.Errorf("%+v", c)
 	}
 }
@@ -27,7 +28,10 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		{Name: "api", Flag: "white", URL: "https:///x"},
 		{Name: "own", Flag: "block", URL: "http://u:p@x.example/\x00secret", Own: true},
 		{Name: "e", Flag: "block", Entries: []string{"10.0.0.0/8", "10.0.0.0/7", "x"}},
-		{Name: "f", Flag: "block", File: "f", Format: "xml", Refresh: time.Second, MaxEntries: -1, MinCount: -1, MaxBadShare: -1},
+		{
+			Name: "f", Flag: "block", File: "f", Format: "xml", Refresh: time.Second, MaxEntries: -1, MinCount: -1,
+			MaxBadShare: -1,
+		},
 		{Name: "n", Flag: "block"},
 	}
 	c.Block = []string{"10.0.0.1", "nonsense why", "0.0.0.0/0"}
@@ -38,7 +42,13 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	c.Crawlers.Own = []CrawlerConfig{
 		{Name: "googlebot", UserAgent: []string{"Googlebot"}, ReverseDNS: []string{"com", "*.x.example"}},
 		{Name: "b", UserAgent: []string{" "}, UserAgentRegex: []string{"("}},
-		{Name: "c", ReverseDNS: []string{"c.example"}, RangeURLs: []string{"ftp://x"}, RangeFiles: []string{""}, Ranges: []string{"0.0.0.0/0"}},
+		{
+			Name:       "c",
+			ReverseDNS: []string{"c.example"},
+			RangeURLs:  []string{"ftp://x"},
+			RangeFiles: []string{""},
+			Ranges:     []string{"0.0.0.0/0"},
+		},
 	}
 	c.Crawlers.ProvisionalRequests = -1
 	err := c.Validate()

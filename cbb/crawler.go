@@ -11,7 +11,7 @@ import (
 	"antirobot/request"
 )
 
-// crawler is one search engine: how it is recognised and verified.
+// crawler is one search engine.
 type crawler struct {
 	name     string
 	agent    condition
@@ -57,7 +57,6 @@ func newCrawler(c *CrawlerConfig) (*crawler, []error) {
 	return cr, errs
 }
 
-// rebuild rebuilds the table of ranges from what the sources have.
 func (c *crawler) rebuild() {
 	var ds []*parsed
 	if c.static != nil {
@@ -73,7 +72,7 @@ func (c *crawler) rebuild() {
 	}
 }
 
-// owns reports whether a name equals the suffix or lies below it.
+// owns reports whether a name equals a suffix or lies below it.
 func (c *crawler) owns(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	for _, s := range c.suffixes {
@@ -84,10 +83,9 @@ func (c *crawler) owns(name string) bool {
 	return false
 }
 
-// crawlerEntry returns the white entry of a request that declares a crawler and comes from the crawler's address; nil
-// if either is not so. One verified crawler among those declared is enough; a refuted one rules out the benefit of the
-// doubt. false means a lie: DNS has refuted the crawler, or its address is outside the known ranges and DNS does not
-// confirm it.
+// crawlerEntry returns the white entry of a request that declares a crawler and comes from its address; nil
+// otherwise. One verified crawler among those declared is enough; a refuted one rules out a provisional pass. honest
+// is false if DNS has refuted the crawler, or its address is outside the known ranges and DNS does not confirm it.
 func (s *snapshot) crawlerEntry(v *request.View, addr netip.Addr, ver *verifier) (white *Entry, honest bool) {
 	if s.rules.agent < 0 {
 		return nil, true
@@ -137,7 +135,7 @@ func (s *snapshot) crawlerEntry(v *request.View, addr netip.Addr, ver *verifier)
 	return white, white != nil || !refuted && !outside
 }
 
-// CrawlerClaim is what the lists know about a client that declares a crawler, without asking DNS.
+// CrawlerClaim is the lists' knowledge of a client that declares a crawler, without DNS.
 type CrawlerClaim uint8
 
 // The claims.
@@ -148,8 +146,7 @@ const (
 	ClaimOutside                      // ranges are available, and its address is in none of them
 )
 
-// Crawler returns the crawler that a User-Agent declares, and whether the address is known to belong to it. If there
-// are several crawlers, a verified one counts, otherwise the first. Not for the hot path.
+// Crawler returns the crawler that a User-Agent declares, a verified one if there are several. Not for the hot path.
 func (l *Lists) Crawler(agent []byte, addr netip.Addr) (name string, is CrawlerClaim) {
 	s := l.snap.Load()
 	if s.rules.agent < 0 || len(agent) == 0 {

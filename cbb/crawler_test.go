@@ -51,7 +51,10 @@ func TestCrawlerByPublishedRanges(t *testing.T) {
 	srv := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(b) })
 	c := config(func(c *Config) {
 		c.Crawlers.Own = []CrawlerConfig{
-			{Name: "g", UserAgent: []string{"googlebot"}, RangeURLs: []string{srv.URL}, RangeFiles: []string{"testdata/googlebot_ipv6.txt"}},
+			{
+				Name: "g", UserAgent: []string{"googlebot"}, RangeURLs: []string{srv.URL},
+				RangeFiles: []string{"testdata/googlebot_ipv6.txt"},
+			},
 			{Name: "mine", UserAgentRegex: []string{`^MyBot/\d`}, Ranges: []string{"203.0.113.0/24"}},
 		}
 	})
@@ -219,7 +222,9 @@ func TestConfirmationAndRefutationEnd(t *testing.T) {
 func TestCrawlersOff(t *testing.T) {
 	l := open(t, config(func(c *Config) {
 		c.Crawlers.Enabled = false
-		c.Crawlers.Own = []CrawlerConfig{{Name: "mine", UserAgent: []string{"MyBot"}, Ranges: []string{"203.0.113.0/24"}}}
+		c.Crawlers.Own = []CrawlerConfig{
+			{Name: "mine", UserAgent: []string{"MyBot"}, Ranges: []string{"203.0.113.0/24"}},
+		}
 	}), nil)
 	if got := come(l, "203.0.113.9", "MyBot"); got != "-" {
 		t.Errorf("%s", got)
@@ -241,7 +246,9 @@ func TestLiars(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		l := crawling(t, dns, nil, func(c *Config) {
-			c.Crawlers.Own = []CrawlerConfig{{Name: "mine", UserAgentRegex: []string{`^MyBot/\d`}, Ranges: []string{"203.0.113.0/24"}}}
+			c.Crawlers.Own = []CrawlerConfig{
+				{Name: "mine", UserAgentRegex: []string{`^MyBot/\d`}, Ranges: []string{"203.0.113.0/24"}},
+			}
 		})
 		defer closeLists(t, l)
 		f := func(addr, agent string, want bool) {
@@ -270,8 +277,8 @@ func TestLiars(t *testing.T) {
 	})
 }
 
-// TestLinkPreviews: what fetches links to preview them passes once it is verified; a telephone that previews a link by itself, under parts of
-// the same names, and another messenger are judged like anybody and lie about nothing.
+// TestLinkPreviews: what fetches links to preview them passes once it is verified; a telephone that previews a link by
+// itself, under parts of the same names, and another messenger are judged like anybody and lie about nothing.
 func TestLinkPreviews(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()

@@ -15,8 +15,8 @@ const decisions = `[
  {"duration":"1h","id":4,"origin":"lists","scenario":"x","scope":"Ip","type":"ban","value":"192.0.2.9","simulated":true},
  {"duration":"1h","id":5,"origin":"CAPI","scenario":"ssh:bruteforce","scope":"ip","type":"captcha","value":"2001:db8::7"}]`
 
-// TestCrowdSec asks a local API as a bouncer: the key is sent and read anew, what no decision names any more is let go, and an answer
-// that is broken or refused leaves the last good one.
+// TestCrowdSec asks a local API as a bouncer: the key is sent and read anew, what no decision names any more is let
+// go, and an answer that is broken or refused leaves the last good one.
 func TestCrowdSec(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("first\n"), 0o600); err != nil {
@@ -31,7 +31,9 @@ func TestCrowdSec(t *testing.T) {
 		_, _ = w.Write([]byte(answer))
 	})
 	l := open(t, config(func(c *Config) {
-		c.Lists = []ListConfig{{Name: "f", Flag: "block", URL: srv.URL + "/v1/decisions", Format: "crowdsec", KeyFile: key}}
+		c.Lists = []ListConfig{
+			{Name: "f", Flag: "block", URL: srv.URL + "/v1/decisions", Format: "crowdsec", KeyFile: key},
+		}
 	}), nil)
 	expect := func(when string, want map[string]string) {
 		t.Helper()
@@ -44,7 +46,10 @@ func TestCrowdSec(t *testing.T) {
 	if err := refresh(t, l, "f"); err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]string{"192.0.2.1": "- - f -", "198.51.100.77": "- - f -", "2001:db8::7": "- - f -", "192.0.2.9": "- - - -"}
+	all := map[string]string{
+		"192.0.2.1": "- - f -", "198.51.100.77": "- - f -", "2001:db8::7": "- - f -",
+		"192.0.2.9": "- - - -",
+	}
 	expect("decisions", all)
 	for _, broken := range []string{decisions[:200], `{"message":"access forbidden"}`, "", "<html>"} {
 		answer = broken

@@ -72,7 +72,7 @@ func (d *disk) open(id string) (io.ReadCloser, copyMeta, error) {
 	return f, meta, nil
 }
 
-// checkCopy verifies the checksum and leaves the file positioned at the first byte of the list.
+// checkCopy verifies the checksum and leaves the file at the first byte of the list.
 func checkCopy(f *os.File) (copyMeta, error) {
 	var meta copyMeta
 	head := make([]byte, headerSize)

@@ -1,8 +1,14 @@
 package cbb
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
+	"strings"
 	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
 )
 
 // Flag is what a list says about its entries.
@@ -41,7 +47,16 @@ func ParseFlag(s string) (Flag, error) {
 	return 0, fmt.Errorf("unknown flag %q: block, ban or white", s)
 }
 
-// Entry is one line of a list, or what several lines of a list share. It is immutable and may be kept.
+func flagOf(name string) (Flag, bool) {
+	for _, f := range [...]Flag{Block, Ban, White} {
+		if name == f.String() {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+// Entry is one line of a list, or the common part of several lines. It is immutable and may be kept.
 type Entry struct {
 	List   string // name of the list; "api", "inline", "patterns" and "crawlers" are the gateway's
 	Text   string // the entry as written; empty for networks and subjects of fetched lists, see Lists.Describe
@@ -57,11 +72,10 @@ type Entry struct {
 	Provisional bool
 }
 
-// live reports whether the entry applies at a given time.
 func (e *Entry) live(at time.Time) bool { return e.Until.IsZero() || at.Before(e.Until) }
 
-// Match is what Lookup found: one entry for each flag, nil if there is none. An entry made at run time is preferred to
-// one of a list, a service's own to one for all services, a longer prefix to a shorter one.
+// Match holds one entry for each flag, nil if there is none. A run-time entry is preferred to one of a list, a
+// service's own to one for all services, a longer prefix to a shorter one.
 type Match struct {
 	OwnBlock *Entry // a block that the operator wrote
 	White    *Entry
@@ -79,7 +93,6 @@ const (
 	slots
 )
 
-// slot is the field of a Match that the entry fills.
 func (e *Entry) slot() int {
 	switch e.Flag {
 	case White:
@@ -94,7 +107,6 @@ func (e *Entry) slot() int {
 	}
 }
 
-// at returns the field that a slot stands for.
 func (m *Match) at(slot int) **Entry {
 	switch slot {
 	case slotOwnBlock:
@@ -108,14 +120,14 @@ func (m *Match) at(slot int) **Entry {
 	}
 }
 
-// fill puts e into its field unless something better is already there.
+// fill puts e into its field unless that is taken.
 func (m *Match) fill(e *Entry) {
 	if p := m.at(e.slot()); *p == nil {
 		*p = e
 	}
 }
 
-// set holds all entries that cover one prefix, or name one subject.
+// set holds the entries of one prefix or subject.
 type set struct {
 	all [slots]*Entry // entries for all services
 	own []serviceSet  // entries of single services; almost always empty
@@ -170,4 +182,150 @@ func (s *set) with(e *Entry) set {
 	ss.e[e.slot()] = e
 	t.own = append(t.own, ss)
 	return t
+}
+
+// item is the address range or the subject of an entry.
+type item struct {
+	lo, hi  netip.Addr
+	prefix  netip.Prefix // valid unless the range was written with a dash
+	subject identity.Subject
+}
+
+// parseItem reads an address, a CIDR, a range a-b or a subject kind:id.
+func parseItem(s string) (item, error) {
+	if s == "" {
+		return item{}, fmt.Errorf("empty entry")
+	}
+	if i := strings.IndexByte(s, '/'); i > 0 {
+		if p, err := request.ParseNetwork(s); err == nil {
+			return item{lo: p.Addr(), hi: lastOf(p), prefix: p}, nil
+		} else if !strings.Contains(s[:i], ":") || looksNumeric(s[:i]) {
+			return item{}, reason(err)
+		}
+	}
+	a, aerr := request.ParseAddr(s)
+	if aerr == nil {
+		return item{lo: a, hi: a, prefix: netip.PrefixFrom(a, a.BitLen())}, nil
+	}
+	if from, to, ok := strings.Cut(s, "-"); ok {
+		lo, err1 := request.ParseAddr(strings.TrimSpace(from))
+		hi, err2 := request.ParseAddr(strings.TrimSpace(to))
+		switch {
+		case err1 == nil && err2 == nil && lo.BitLen() != hi.BitLen():
+			return item{}, fmt.Errorf("a range from IPv4 to IPv6")
+		case err1 == nil && err2 == nil && hi.Less(lo):
+			return item{}, fmt.Errorf("a range that ends before it begins")
+		case err1 == nil && err2 == nil:
+			return item{lo: lo, hi: hi}, nil
+		case err1 == nil:
+			return item{}, fmt.Errorf("no end of a range: %w", reason(err2))
+		}
+	}
+	if strings.Contains(s, ":") && !looksNumeric(s) {
+		sub, err := identity.ParseSubject(s)
+		if err != nil {
+			return item{}, err
+		}
+		return item{subject: sub}, nil
+	}
+	return item{}, reason(aerr)
+}
+
+// reason says what is wrong with a malformed entry, which the caller adds.
+func reason(err error) error {
+	for _, known := range []error{request.ErrZone, request.ErrMapped} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return errors.New("no address, network, range or subject")
+}
+
+// looksNumeric reports whether s can only be meant as an IPv6 address: hex digits, colons and dots, with a second
+// colon.
+func looksNumeric(s string) bool {
+	return strings.Count(s, ":") > 1 && strings.Trim(s, "0123456789abcdefABCDEF:.") == ""
+}
+
+// prefixes calls f for the networks of the item, in order; at most 254.
+func (it *item) prefixes(f func(netip.Prefix)) {
+	if it.prefix.IsValid() {
+		f(it.prefix)
+		return
+	}
+	if !it.lo.IsValid() {
+		return
+	}
+	for lo := it.lo; ; {
+		p := netip.PrefixFrom(lo, lo.BitLen())
+		for p.Bits() > 0 {
+			q := netip.PrefixFrom(lo, p.Bits()-1)
+			if q.Masked().Addr() != lo || it.hi.Less(lastOf(q)) {
+				break
+			}
+			p = q
+		}
+		f(p)
+		last := lastOf(p)
+		if last == it.hi {
+			return
+		}
+		lo = last.Next()
+	}
+}
+
+// wide reports whether the item contains a network too wide for any list of robots.
+func (it *item) wide() bool {
+	w := false
+	it.prefixes(func(p netip.Prefix) { w = w || tooWide(p) })
+	return w
+}
+
+func tooWide(p netip.Prefix) bool {
+	return p.Bits() < 8 || p.Addr().Is6() && p.Bits() < 16
+}
+
+// String returns the canonical spelling.
+func (it *item) String() string {
+	switch {
+	case it.subject.Kind != identity.KindNone:
+		return it.subject.String()
+	case it.prefix.IsValid() && it.prefix.IsSingleIP():
+		return it.lo.String()
+	case it.prefix.IsValid():
+		return it.prefix.String()
+	default:
+		return it.lo.String() + "-" + it.hi.String()
+	}
+}
+
+// lastOf returns the highest address of a network.
+func lastOf(p netip.Prefix) netip.Addr {
+	if p.Addr().Is4() {
+		a := p.Addr().As4()
+		setHostBits(a[:], p.Bits())
+		return netip.AddrFrom4(a)
+	}
+	a := p.Addr().As16()
+	setHostBits(a[:], p.Bits())
+	return netip.AddrFrom16(a)
+}
+
+func setHostBits(a []byte, bits int) {
+	for i := range a {
+		switch {
+		case bits >= 8:
+			bits -= 8
+		default:
+			a[i] |= 0xFF >> bits
+			bits = 0
+		}
+	}
+}
+
+func textOf(p netip.Prefix) string {
+	if p.IsSingleIP() {
+		return p.Addr().String()
+	}
+	return p.String()
 }

@@ -167,7 +167,9 @@ func answer(status int, body string, header ...string) *http.Response {
 	for i := 0; i < len(header); i += 2 {
 		h.Set(header[i], header[i+1])
 	}
-	return &http.Response{StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body))}
+	return &http.Response{
+		StatusCode: status, Header: h, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+	}
 }
 
 // config is the defaults without built-in crawlers, changed by f.

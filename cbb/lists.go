@@ -1,8 +1,27 @@
+// Package cbb is the block base: it keeps lists of networks, subjects and request patterns, refreshes them from files
+// and URLs, and answers for every request which of them apply.
+//
+// Each entry has a flag (block: 403, ban: captcha, white: never challenged), a reason, and sometimes an end. Lookup
+// fills a Match; package verdict orders its entries.
+//
+// Invariants:
+//  1. Lookup never waits, never allocates once warm, and takes no lock that all requests share. It reads an immutable
+//     snapshot, built in the background and swapped by one pointer, and the run-time entries.
+//  2. All networks of all lists and flags are in one table, whose pieces carry the entries of all networks around
+//     them, so one search yields a white /32 and the blocked /8 around it.
+//  3. An error never empties a list: the last good copy stays, in memory and on disk, until a better one has been
+//     parsed completely. A list that looks wrong (garbage, suddenly empty, too wide) is an error.
+//  4. A user agent alone never makes a request white: a crawler is verified by its published ranges, or by reverse
+//     DNS with the forward check. Meanwhile a bounded number of requests may pass, marked Provisional.
+//  5. Paths are matched as received and in their normal form: a block or ban matches if either does, a white pattern
+//     only if both do.
+//  6. A run-time entry is durable before it takes effect, and its end is exact.
 package cbb
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -25,7 +44,7 @@ const (
 	ListCrawlers = "crawlers" // of the entries for verified crawlers
 )
 
-// fetchers is how many sources are fetched and parsed at the same time.
+// fetchers is how many sources are fetched and parsed at once.
 const fetchers = 2
 
 // Deps is what Lists works with.
@@ -33,7 +52,7 @@ type Deps struct {
 	KV        store.KV
 	Feed      store.Feed
 	Dir       string            // for the last good copies; empty: none are kept
-	ReadOnly  bool              // Dir belongs to a gateway that may be running: its copies are read, nothing is changed; don't Start
+	ReadOnly  bool              // Dir may belong to a running gateway: nothing is written; don't Start
 	Resolver  Resolver          // nil: the system's
 	Transport http.RoundTripper // nil: our own
 	Now       func() time.Time  // nil: time.Now
@@ -72,7 +91,7 @@ type Lists struct {
 	dirty   chan struct{}
 }
 
-// snapshot is what Lookup reads. It is immutable, except for the ranges of crawlers and the remembered values.
+// snapshot is immutable, except for the ranges of crawlers and the remembered values.
 type snapshot struct {
 	table    *table
 	layers   []layer // from which the table was built
@@ -85,8 +104,8 @@ type snapshot struct {
 	took     time.Duration
 }
 
-// New makes Lists from a valid configuration. It reads the last good copies and the files, so that Lookup can answer at
-// once; URLs are fetched, and run-time entries are loaded, by Start.
+// New makes Lists from a valid configuration. It reads the last good copies and the files, so that Lookup can answer
+// at once; Start fetches URLs and loads run-time entries.
 func New(cfg Config, d Deps) (*Lists, error) {
 	if d.Now == nil {
 		d.Now = time.Now
@@ -121,8 +140,8 @@ func New(cfg Config, d Deps) (*Lists, error) {
 	return l, nil
 }
 
-// Start begins to refresh, to follow run-time entries and to verify crawlers, until Close. ctx is for the start only.
-// It loads the run-time entries first; if the store fails then, that is reported in Stats and retried. Call it once.
+// Start refreshes sources, follows run-time entries and verifies crawlers until Close. ctx is for the start only. If
+// the store fails, that is reported in Stats and retried. Call it once.
 func (l *Lists) Start(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,8 +210,8 @@ func (l *Lists) Lookup(m *Match, v *request.View, id *identity.Identity, service
 	}
 }
 
-// Naming returns the entries that name a subject, or a network around it, for all services and for each of those given. What patterns say, and
-// whether it is a crawler, depends on the request. Not for the hot path.
+// Naming returns the entries for a subject, or a network around it, for all services and for each of those given,
+// without patterns and crawlers. Not for the hot path.
 func (l *Lists) Naming(sub identity.Subject, services []string, at time.Time) []*Entry {
 	id := identity.Identity{Subjects: [identity.MaxSubjects]identity.Subject{sub}, N: 1}
 	id.Addr, _ = sub.Addr()
@@ -211,8 +230,8 @@ func (l *Lists) Naming(sub identity.Subject, services []string, at time.Time) []
 	return list
 }
 
-// Describe returns the entry as a person would write it. Lists of networks from files and URLs do not keep the text of
-// each line: for these it is the list's network around addr; empty if the list has changed since. Not for the hot path.
+// Describe returns the entry as a person would write it. Fetched lists do not keep the text of each line: for these
+// it is the list's network around addr, empty if the list has changed since. Not for the hot path.
 func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 	if e.Text != "" {
 		return e.Text
@@ -228,8 +247,8 @@ func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 
 func (l *Lists) config() *Config { return &l.plan.Load().cfg }
 
-// Prepare reads what a new configuration names, and returns a func that puts it into use. Sources that stay keep their
-// copies. What was prepared must be put into use, or discarded, before Prepare is called again.
+// Prepare reads the sources of a new configuration, and returns a func that puts it into use. Sources that stay keep
+// their copies. The func must be called or dropped before the next Prepare.
 func (l *Lists) Prepare(cfg Config) (commit func(), err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -244,7 +263,6 @@ func (l *Lists) Prepare(cfg Config) (commit func(), err error) {
 	return func() { l.take(p, next) }, nil
 }
 
-// take puts a plan and its sources into use.
 func (l *Lists) take(p *plan, next map[string]*running) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -295,7 +313,12 @@ func (l *Lists) report(s *source, err error) {
 	n, kept := s.status.failures, s.data.Load() != nil
 	s.mu.Unlock()
 	if n&(n-1) == 0 {
-		l.log.Warn().Err(err).Str("list", s.name).Int("failures", n).Bool("last_good_copy", kept).Msg("a list was not refreshed")
+		l.log.Warn().
+			Err(err).
+			Str("list", s.name).
+			Int("failures", n).
+			Bool("last_good_copy", kept).
+			Msg("a list was not refreshed")
 	}
 }
 
@@ -325,7 +348,7 @@ func (l *Lists) rebuildLoop(ctx context.Context) {
 	}
 }
 
-// build makes the snapshot of the current plan from what its sources have, and puts it into use.
+// build puts a snapshot of the current plan and its sources into use.
 func (l *Lists) build() {
 	l.buildMu.Lock()
 	defer l.buildMu.Unlock()
@@ -351,7 +374,7 @@ func (l *Lists) build() {
 	l.snap.Store(s)
 }
 
-// add puts the content of a list where it is looked for; nil: it is not there yet.
+// add places the content of a list; nil: there is none yet.
 func (s *snapshot) add(base *Entry, d *parsed) {
 	switch {
 	case d == nil:
@@ -364,10 +387,155 @@ func (s *snapshot) add(base *Entry, d *parsed) {
 	}
 }
 
-func (r *runtimeEntries) storeFailed(err error) {
-	if err == nil {
-		r.storeErr.Store(nil)
-		return
+// plan is a prepared configuration. It is immutable.
+type plan struct {
+	cfg      Config
+	lists    []planned
+	rules    *ruleset
+	crawlers []*crawler
+	verifier *verifier
+}
+
+// planned is one list: with a source, or with fixed entries.
+type planned struct {
+	base   Entry
+	of     string // kind of texts; empty: networks
+	source *source
+	fixed  *parsed
+}
+
+// running is a source and its goroutine.
+type running struct {
+	s      *source
+	cancel context.CancelFunc // nil: not started
+	done   chan struct{}
+}
+
+// prepare makes a plan and collects its sources, reusing old ones that fit.
+func (l *Lists) prepare(cfg Config, next map[string]*running) (*plan, error) {
+	p := &plan{cfg: cfg}
+	for _, in := range cfg.inline() {
+		lc := ListConfig{Name: listInline, Flag: in.flag.String(), Entries: in.entries, AllowWide: true}
+		if len(in.entries) > 0 {
+			p.lists = append(p.lists, l.planList(&cfg, &lc, next))
+		}
 	}
-	r.storeErr.Store(&err)
+	for i := range cfg.Lists {
+		if e := cfg.Lists[i].Enabled; e == nil || *e {
+			p.lists = append(p.lists, l.planList(&cfg, &cfg.Lists[i], next))
+		}
+	}
+	if cfg.Crawlers.Enabled {
+		for _, c := range cfg.Crawlers.chosen() {
+			p.crawlers = append(p.crawlers, l.planCrawler(&cfg, &c, next))
+		}
+	}
+	var err error
+	if p.rules, err = compileRules(cfg.Patterns, p.crawlers); err != nil {
+		return nil, err
+	}
+	if old := l.plan.Load(); old != nil && old.cfg.Crawlers.ProvisionalRequests == cfg.Crawlers.ProvisionalRequests {
+		p.verifier = old.verifier
+	} else {
+		p.verifier = newVerifier(l.bounds, cfg.Crawlers.ProvisionalRequests, l.res, l.now, l.log)
+	}
+	return p, nil
+}
+
+func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) planned {
+	flag, _ := c.flag() // Validate has read it
+	own := c.Own || c.Entries != nil
+	p := planned{base: Entry{List: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: own}}
+	lim := limits{
+		maxEntries: or(
+			c.MaxEntries, l.bounds.maxEntries,
+		), maxBadShare: or(c.MaxBadShare, l.bounds.badShare), minCount: c.MinCount,
+		allowWide: c.AllowWide ||
+			own && (cfg.AllowWide || flag >= White), allowEmpty: c.AllowEmpty || c.Format == formatCrowdSec, named: own,
+	}
+	if lim.of, lim.texts = c.textKind(); lim.texts {
+		p.of = c.Of
+	}
+	if c.Entries != nil {
+		p.fixed = parseFixed(c.Entries, lim)
+		return p
+	}
+	refresh := cfg.Refresh
+	if flag == White {
+		refresh = cfg.RefreshWhite
+	}
+	p.source = l.source(&source{
+		name: c.Name, url: c.URL, file: c.File, format: c.Format, keyFile: c.KeyFile, refresh: or(c.Refresh, refresh), limits: lim,
+	}, next)
+	return p
+}
+
+func (l *Lists) planCrawler(cfg *Config, c *CrawlerConfig, next map[string]*running) *crawler {
+	cr, _ := newCrawler(c) // Validate has already compiled it
+	lim := limits{maxEntries: l.bounds.maxEntries, maxBadShare: l.bounds.badShare}
+	if len(c.Ranges) > 0 {
+		cr.static = parseFixed(c.Ranges, lim)
+	}
+	for _, u := range c.RangeURLs {
+		cr.sources = append(
+			cr.sources, l.source(&source{name: c.Name, url: u, refresh: cfg.RefreshWhite, limits: lim}, next),
+		)
+	}
+	for _, f := range c.RangeFiles {
+		cr.sources = append(
+			cr.sources, l.source(&source{name: c.Name, file: f, refresh: cfg.RefreshWhite, limits: lim}, next),
+		)
+	}
+	return cr
+}
+
+// source returns the running source of this configuration, or a new one with the present file or kept copy.
+func (l *Lists) source(s *source, next map[string]*running) *source {
+	s.poll, s.timeout, s.bytes = l.bounds.poll, l.bounds.fetch, l.bounds.bytes
+	id := fmt.Sprintf("%q %q %q %q %q %v %+v", s.name, s.url, s.file, s.format, s.keyFile, s.refresh, s.limits)
+	if r := next[id]; r != nil {
+		return r.s // a crawler that names the same file twice
+	}
+	if r := l.sources[id]; r != nil {
+		next[id] = r
+		return r.s
+	}
+	s.client, s.disk, s.gate, s.now = l.client, l.disk, l.gate, l.now
+	if err := s.restore(); err != nil {
+		l.log.Warn().Err(err).Str("list", s.name).Msg("the kept copy of a list is not used")
+	}
+	if s.file != "" {
+		if _, _, err := s.update(context.Background()); err != nil {
+			l.report(s, err)
+		}
+	}
+	next[id] = &running{s: s}
+	return s
+}
+
+// parseFixed parses entries that Validate has accepted.
+func parseFixed(entries []string, lim limits) *parsed {
+	lim.maxEntries = len(entries)
+	lim.allowWide = true
+	p := newParser(lim)
+	for i, e := range entries {
+		if lim.texts {
+			_ = p.text(e) // Validate has accepted it
+			continue
+		}
+		p.line(i+1, []byte(e))
+	}
+	d, err := p.finish(0)
+	if err != nil {
+		panic("BUG: configured entries passed Validate and do not parse: " + err.Error())
+	}
+	return d
+}
+
+func or[T comparable](v, w T) T {
+	var zero T
+	if v == zero {
+		return w
+	}
+	return v
 }

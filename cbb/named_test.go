@@ -67,7 +67,8 @@ func TestListedAgreesWithASlowOne(t *testing.T) {
 	var entries []string
 	var nets []netip.Prefix
 	for range 300 {
-		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), byte(r.IntN(4)), byte(r.IntN(256))}), 12+r.IntN(21)).Masked()
+		p := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(r.IntN(4)), byte(r.IntN(4)), byte(r.IntN(256))}), 12+r.IntN(21)).
+			Masked()
 		nets, entries = append(nets, p), append(entries, p.String())
 	}
 	l := node(t, newFakeStore(), func(c *Config) { c.Lists = []ListConfig{{Name: "a", Flag: "ban", Entries: entries}} })

@@ -15,10 +15,8 @@ import (
 )
 
 // overlay holds the run-time entries. Readers take no lock: networks are in a table of which only the changed path is
-// copied, subjects in small maps that are copied whole. Writers take turns.
-//
-// Unlike in the lists' table, a prefix carries only its own entries, because they end one by one; a look-up walks from
-// the longest prefix to the shorter ones around it.
+// copied, subjects in small maps that are copied whole. Unlike in the lists' table, a prefix carries only its own
+// entries, because they end one by one; a look-up walks from the longest prefix to the shorter ones around it.
 type overlay struct {
 	mu    sync.Mutex
 	items map[string]*runtimeItem // by key
@@ -31,7 +29,7 @@ type overlay struct {
 
 const overlayShards = 256
 
-// cell holds the entries of one prefix or subject: a service's own first. It is immutable.
+// cell holds the entries of one prefix or subject, a service's own first. It is immutable.
 type cell struct{ entries []*Entry }
 
 type runtimeItem struct {
@@ -76,6 +74,33 @@ func (o *overlay) lookup(m *Match, id *identity.Identity, service string, at tim
 	}
 }
 
+func (o *overlay) has(addr netip.Addr, sub identity.Subject, q *namedQuery) bool {
+	if sub.Kind != identity.KindNone && o.nsubj.Load() > 0 {
+		if sh := o.shard(sub).Load(); sh != nil {
+			if c, ok := (*sh)[sub]; ok && q.any(c) {
+				return true
+			}
+		}
+	}
+	t := o.nets.Load()
+	if !addr.IsValid() || t.Size() == 0 {
+		return false
+	}
+	for p := netip.PrefixFrom(addr, addr.BitLen()); ; {
+		around, c, ok := t.LookupPrefixLPM(p)
+		if !ok {
+			return false
+		}
+		if q.any(c) {
+			return true
+		}
+		if around.Bits() == 0 {
+			return false
+		}
+		p = netip.PrefixFrom(around.Addr(), around.Bits()-1)
+	}
+}
+
 func (c *cell) fill(m *Match, service string, at time.Time) {
 	for _, e := range c.entries {
 		if (e.Service == "" || e.Service == service) && e.live(at) {
@@ -84,18 +109,46 @@ func (c *cell) fill(m *Match, service string, at time.Time) {
 	}
 }
 
+// replaced returns the cell with one entry removed and one added; nil if it is then empty.
+func (c *cell) replaced(gone, come *Entry) *cell {
+	d := &cell{}
+	if come != nil {
+		d.entries = append(d.entries, come)
+	}
+	if c != nil {
+		for _, e := range c.entries {
+			if e != gone {
+				d.entries = append(d.entries, e)
+			}
+		}
+	}
+	if len(d.entries) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(d.entries, func(a, b *Entry) int {
+		switch {
+		case a.Service != "" && b.Service == "":
+			return -1
+		case a.Service == "" && b.Service != "":
+			return 1
+		default:
+			return 0
+		}
+	})
+	return d
+}
+
 func (o *overlay) shard(s identity.Subject) *atomic.Pointer[map[identity.Subject]*cell] {
 	return &o.subjects[maphash.Comparable(o.seed, s)%overlayShards]
 }
 
-// set puts an entry under its key, replacing what was there.
+// set puts an entry under its key, replacing the present one.
 func (o *overlay) set(key string, it *runtimeItem) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.place(key, it)
 }
 
-// remove removes the entry with a key and reports whether there was one.
 func (o *overlay) remove(key string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -152,40 +205,24 @@ func (o *overlay) placeSubject(s identity.Subject, gone, come *Entry) {
 	o.nsubj.Add(int64(len(m) - before))
 }
 
-// replaced returns the cell with one entry removed and one added; nil if it is then empty.
-func (c *cell) replaced(gone, come *Entry) *cell {
-	d := &cell{}
-	if come != nil {
-		d.entries = append(d.entries, come)
-	}
-	if c != nil {
-		for _, e := range c.entries {
-			if e != gone {
-				d.entries = append(d.entries, e)
-			}
-		}
-	}
-	if len(d.entries) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(d.entries, func(a, b *Entry) int {
-		switch {
-		case a.Service != "" && b.Service == "":
-			return -1
-		case a.Service == "" && b.Service != "":
-			return 1
-		default:
-			return 0
-		}
-	})
-	return d
-}
-
-// item returns the item of a key, or nil.
 func (o *overlay) item(key string) *runtimeItem {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.items[key]
+}
+
+func (o *overlay) holds(key string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.items[key]
+	return ok
+}
+
+func (o *overlay) same(key string, e *Entry) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	it, ok := o.items[key]
+	return ok && e != nil && it.entry.Text == e.Text && it.entry.Reason == e.Reason && it.entry.Until.Equal(e.Until)
 }
 
 // keys returns the keys of all items, in any order.
@@ -223,7 +260,7 @@ func (o *overlay) move(d time.Duration) {
 	}
 }
 
-// sweep drops what has expired; look-ups ignore that in any case.
+// sweep drops ended entries, which look-ups ignore in any case.
 func (o *overlay) sweep(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +18,7 @@ import (
 	"antirobot/rules/texts"
 )
 
-// Errors of a list as a whole; each leaves the last good copy in place.
+// Errors of a list as a whole; each keeps the last good copy.
 var (
 	errTooLarge = errors.New("list is too large")
 	errTooMany  = errors.New("list has more than max_entries entries")
@@ -35,14 +37,14 @@ const (
 	emptiedFrom = 10      // a list that had this many entries may not become empty
 )
 
-// BadLine is a line that is not an entry.
+// BadLine is a line that is no entry.
 type BadLine struct {
 	Line int    `json:"line"` // from 1; in JSON the ordinal of the string
 	Text string `json:"text"` // its beginning, made printable
 	Err  string `json:"err"`
 }
 
-// parsed is the content of one list in a compact, sorted form. It is immutable once finished.
+// parsed is the sorted content of one list. It is immutable once finished.
 type parsed struct {
 	v4       []listed[key4]
 	v6       []listed[key6]
@@ -55,7 +57,7 @@ type parsed struct {
 	badLines []BadLine
 }
 
-// label is what distinguishes some entries of a list from its other entries.
+// label distinguishes some entries of a list from its other entries.
 type label struct{ text, reason string }
 
 // listed is a network of a list.
@@ -76,7 +78,14 @@ type labelledSubject struct {
 	label uint16
 }
 
-// limits say what a list may contain.
+func compareSubjects(a, b identity.Subject) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// lengths are the prefix lengths in a list: few, so that a search need not try them all.
+type lengths struct{ v4, v6 [129]bool }
+
+// limits bound the content of a list.
 type limits struct {
 	maxEntries  int
 	maxBadShare float64
@@ -87,6 +96,15 @@ type limits struct {
 	texts       bool // a list of texts
 	of          texts.Kind
 }
+
+// Formats of a list.
+const (
+	formatAuto  = "auto"
+	formatLines = "lines"
+	formatJSON  = "json"
+
+	formatCrowdSec = "crowdsec" // decisions of its local API
+)
 
 // parser collects the entries of one list.
 type parser struct {
@@ -104,15 +122,6 @@ func newParser(l limits) *parser {
 	}
 	return p
 }
-
-// Formats of a list.
-const (
-	formatAuto  = "auto"
-	formatLines = "lines"
-	formatJSON  = "json"
-
-	formatCrowdSec = "crowdsec" // decisions of its local API
-)
 
 // read parses a whole list. prev is the number of entries in the last good copy.
 func (p *parser) read(r io.Reader, format string, prev int) (*parsed, error) {
@@ -177,7 +186,7 @@ func (p *parser) readLines(br *bufio.Reader) error {
 	}
 }
 
-// line parses one line: an entry, and after white space, a comma, '#' or ';' its reason.
+// line parses an entry, and after white space, a comma, '#' or ';' its reason.
 func (p *parser) line(n int, b []byte) {
 	b = bytes.TrimSpace(b)
 	if p.texts {
@@ -201,8 +210,7 @@ func (p *parser) line(n int, b []byte) {
 	}
 }
 
-// splitLine splits a line into its entry and its reason. count is the number in a line of the form "address TAB
-// number", or -1.
+// splitLine splits a line into its entry and its reason. count is the number in "address TAB number", or -1.
 func splitLine(b []byte) (entry, reason string, count int) {
 	if rest, ok := bytes.CutPrefix(b, []byte("add ")); ok { // ipset save: add NAME ENTRY
 		if _, after, ok := bytes.Cut(rest, []byte{' '}); ok {
@@ -240,7 +248,7 @@ func splitLine(b []byte) (entry, reason string, count int) {
 	return entry, cleanReason(string(bytes.TrimLeft(rest, " \t,#;"))), -1
 }
 
-// cleanReason bounds a reason and makes it printable: it goes to logs and pages.
+// cleanReason bounds a reason and makes it printable, for logs and pages.
 func cleanReason(s string) string {
 	s = printable(strings.TrimSpace(s))
 	if len(s) > maxReason {
@@ -268,7 +276,7 @@ func (p *parser) reject(n int, text string, err error) {
 	}
 }
 
-// entry adds one entry. The error concerns this entry; what is wrong with the list as a whole is left in p.err.
+// entry adds one entry. The error concerns this entry; errors of the whole list are left in p.err.
 func (p *parser) entry(text, reason string) error {
 	if p.texts {
 		return p.text(text)
@@ -303,8 +311,7 @@ func (p *parser) add(pfx netip.Prefix, lab uint16) {
 	p.out.v6 = append(p.out.v6, listed[key6]{key6Of(pfx.Addr()), lab, uint8(pfx.Bits())})
 }
 
-// label returns the number of a (text, reason). If a list has more distinct ones than there are numbers, the rest have
-// none.
+// label returns the number of a (text, reason), 0 if there are more than numbers.
 func (p *parser) label(text, reason string) uint16 {
 	l := label{reason: reason}
 	if p.named {
@@ -326,7 +333,9 @@ func (p *parser) label(text, reason string) uint16 {
 func (p *parser) finish(prev int) (*parsed, error) {
 	o := p.out
 	if o.bad > 0 && o.entries == 0 || o.bad > toleratedBL && float64(o.bad) > p.maxBadShare*float64(o.bad+o.entries) {
-		return nil, fmt.Errorf("%w: %d of %d; line %d: %s", errGarbage, o.bad, o.bad+o.entries, o.badLines[0].Line, o.badLines[0].Err)
+		return nil, fmt.Errorf(
+			"%w: %d of %d; line %d: %s", errGarbage, o.bad, o.bad+o.entries, o.badLines[0].Line, o.badLines[0].Err,
+		)
 	}
 	if o.entries == 0 && prev >= emptiedFrom && !p.allowEmpty {
 		return nil, fmt.Errorf("%w: it had %d entries", errEmptied, prev)
@@ -344,6 +353,281 @@ func (p *parser) finish(prev int) (*parsed, error) {
 
 // sorted sorts networks and drops repetitions, of which the one with the lowest label stays.
 func sorted[K key[K]](nets []listed[K]) []listed[K] {
-	slices.SortFunc(nets, func(a, b listed[K]) int { return cmp.Or(compareListed(a, b), cmp.Compare(a.label, b.label)) })
+	slices.SortFunc(
+		nets, func(a, b listed[K]) int { return cmp.Or(compareListed(a, b), cmp.Compare(a.label, b.label)) },
+	)
 	return slices.Clip(slices.CompactFunc(nets, func(a, b listed[K]) bool { return compareListed(a, b) == 0 }))
+}
+
+// textLine parses an entry of a list of texts, and after a # with blanks around it a comment.
+func (p *parser) textLine(n int, b []byte) {
+	if n == 1 && len(b) > 0 && b[0] == '<' {
+		p.err = errPage
+		return
+	}
+	if i := bytes.Index(b, []byte(" # ")); i >= 0 {
+		b = bytes.TrimSpace(b[:i])
+	}
+	if len(b) == 0 || b[0] == '#' {
+		return
+	}
+	p.lines++
+	if len(b) > maxLine {
+		p.reject(n, string(b[:64]), fmt.Errorf("line of %d bytes, the limit is %d", len(b), maxLine))
+		return
+	}
+	if err := p.text(string(b)); err != nil {
+		p.reject(n, string(b), err)
+	}
+}
+
+// errPage is the most common mistake.
+var errPage = errors.New("it begins with <, as pages do and texts do not")
+
+// text adds one entry of a list of texts.
+func (p *parser) text(entry string) error {
+	if p.out.entries >= p.maxEntries {
+		p.err = errTooMany
+		return nil
+	}
+	if err := p.out.texts.Add(entry); err != nil {
+		return err
+	}
+	p.out.entries++
+	return nil
+}
+
+// readJSON collects entries from any JSON document: strings in arrays, and the members that publishers of crawler
+// ranges use.
+func (p *parser) readJSON(r io.Reader) error {
+	type frame struct {
+		object bool
+		key    string
+		onKey  bool // the next token is a key
+	}
+	dec := json.NewDecoder(r)
+	var stack []frame
+	n := 0
+	for {
+		tok, err := dec.Token()
+		if err == io.EOF {
+			if len(stack) > 0 || dec.InputOffset() == 0 {
+				return fmt.Errorf("json: %w", io.ErrUnexpectedEOF)
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("json: %w", err)
+		}
+		var top *frame
+		if len(stack) > 0 {
+			top = &stack[len(stack)-1]
+		}
+		if s, ok := tok.(string); ok && top != nil && top.object && top.onKey {
+			top.key, top.onKey = s, false
+			continue
+		}
+		if d, ok := tok.(json.Delim); ok && (d == '}' || d == ']') {
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		if top != nil {
+			top.onKey = top.object // a value, or the beginning of one: a key follows
+		}
+		switch t := tok.(type) {
+		case json.Delim:
+			if len(stack) == maxDepth {
+				return fmt.Errorf("json: nested deeper than %d", maxDepth)
+			}
+			stack = append(stack, frame{object: t == '{', onKey: t == '{'})
+		case string:
+			if top == nil || top.object && !namesNetwork(top.key) {
+				continue
+			}
+			n++
+			p.lines++
+			if err := p.jsonEntry(t); err != nil {
+				p.reject(n, t, err)
+			}
+			if p.err != nil {
+				return p.err
+			}
+		}
+	}
+}
+
+func (p *parser) jsonEntry(s string) error {
+	if s = strings.TrimSpace(s); len(s) > maxLine {
+		return fmt.Errorf("string of %d bytes, the limit is %d", len(s), maxLine)
+	}
+	return p.entry(s, "")
+}
+
+// namesNetwork reports whether a JSON member of this name holds a network.
+func namesNetwork(key string) bool {
+	switch strings.ToLower(key) {
+	case "ipv4prefix",
+		"ipv6prefix",
+		"ip_prefix",
+		"ipv6_prefix",
+		"prefix",
+		"cidr",
+		"network",
+		"ip",
+		"ipv4",
+		"ipv6",
+		"address":
+		return true
+	}
+	return false
+}
+
+// readDecisions collects decisions of CrowdSec's local API (GET /v1/decisions), an array or null, about addresses and
+// networks. The scenario is the reason; simulated ones are ignored.
+func (p *parser) readDecisions(r io.Reader) error {
+	dec := json.NewDecoder(r)
+	tok, err := dec.Token()
+	if err != nil {
+		return fmt.Errorf("crowdsec: %w", unexpected(err))
+	}
+	if tok == nil {
+		return nil
+	}
+	if tok != json.Delim('[') {
+		return errors.New("crowdsec: no array of decisions")
+	}
+	for n := 1; dec.More(); n++ {
+		var d struct {
+			Scope     string `json:"scope"`
+			Value     string `json:"value"`
+			Scenario  string `json:"scenario"`
+			Simulated bool   `json:"simulated"`
+		}
+		if err := dec.Decode(&d); err != nil {
+			return fmt.Errorf("crowdsec: %w", unexpected(err))
+		}
+		if scope := strings.ToLower(d.Scope); d.Simulated || scope != "ip" && scope != "range" {
+			continue
+		}
+		p.lines++
+		err := fmt.Errorf("value of %d bytes, the limit is %d", len(d.Value), maxLine)
+		if len(d.Value) <= maxLine {
+			err = p.entry(d.Value, cleanReason(d.Scenario))
+		}
+		if err != nil {
+			p.reject(n, d.Value[:min(len(d.Value), 64)], err)
+		}
+		if p.err != nil {
+			return p.err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return fmt.Errorf("crowdsec: %w", unexpected(err))
+	}
+	return nil
+}
+
+// unexpected says that an end of the data is too early.
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// maxKey bounds a bouncer's key, in bytes.
+const maxKey = 4 << 10
+
+// readKey reads a bouncer's key, each time it is sent, so that it can be changed.
+func readKey(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("key_file: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKey+1))
+	if err != nil {
+		return "", fmt.Errorf("key_file: %w", err)
+	}
+	key := strings.TrimSpace(string(b))
+	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", fmt.Errorf("key_file: %s holds no key of printable characters", file)
+	}
+	return key, nil
+}
+
+// has reports whether sub, or a network around addr, is in the list.
+func (d *parsed) has(addr netip.Addr, sub identity.Subject) bool {
+	if sub.Kind != identity.KindNone {
+		_, ok := slices.BinarySearchFunc(
+			d.subjects, sub, func(l labelledSubject, s identity.Subject) int { return compareSubjects(l.s, s) },
+		)
+		if ok {
+			return true
+		}
+	}
+	if !addr.IsValid() || addr.Is4() && len(d.v4) == 0 || addr.Is6() && len(d.v6) == 0 {
+		return false
+	}
+	seen := &d.lengths.v6
+	if addr.Is4() {
+		seen = &d.lengths.v4
+	}
+	for bits := range addr.BitLen() + 1 {
+		if !seen[bits] {
+			continue
+		}
+		if _, ok := d.find(netip.PrefixFrom(addr, bits).Masked()); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the label of a network if the list contains exactly that network.
+func (d *parsed) find(p netip.Prefix) (uint16, bool) {
+	if p.Addr().Is4() {
+		return labelOf(d.v4, listed[key4]{addr: key4Of(p.Addr()), bits: uint8(p.Bits())})
+	}
+	return labelOf(d.v6, listed[key6]{addr: key6Of(p.Addr()), bits: uint8(p.Bits())})
+}
+
+func labelOf[K key[K]](nets []listed[K], n listed[K]) (uint16, bool) {
+	i, ok := slices.BinarySearchFunc(nets, n, compareListed)
+	if !ok {
+		return 0, false
+	}
+	return nets[i].label, true
+}
+
+// lines calls f with each entry that has a name: its text if that is kept, otherwise its network.
+func (d *parsed) lines(base *Entry, f func(*Entry)) {
+	named := make([]bool, len(d.labels)) // a range is many networks with one name
+	one := func(n uint16, p netip.Prefix) {
+		e := *base
+		lab := d.labels[n]
+		if lab.reason != "" {
+			e.Reason = lab.reason
+		}
+		switch e.Text = lab.text; {
+		case e.Text != "" && named[n]:
+			return
+		case e.Text != "":
+			named[n] = true
+		case !p.IsValid():
+			return
+		default:
+			e.Text = textOf(p)
+		}
+		f(&e)
+	}
+	for i := range d.v4 {
+		one(d.v4[i].label, d.v4[i].prefix())
+	}
+	for i := range d.v6 {
+		one(d.v6[i].label, d.v6[i].prefix())
+	}
+	for _, s := range d.subjects {
+		one(s.label, netip.Prefix{})
+	}
 }

@@ -70,7 +70,10 @@ func TestLines(t *testing.T) {
 	f("ip:203.0.113.7 gone", "ip:203.0.113.7(gone)")
 	f("i:00112233445566778899aabbccddeeff", "i:00112233445566778899aabbccddeeff()")
 	f("L:#00112233445566778899aabbccddeeff # who", "L:#00112233445566778899aabbccddeeff(who)")
-	f("create blocklist hash:net family inet\nadd blocklist 203.0.113.0/24\nadd blocklist 198.51.100.1\n", "198.51.100.1/32() 203.0.113.0/24()")
+	f(
+		"create blocklist hash:net family inet\nadd blocklist 203.0.113.0/24\nadd blocklist 198.51.100.1\n",
+		"198.51.100.1/32() 203.0.113.0/24()",
+	)
 	f("203.0.113.7 one\n203.0.113.7 two\n", "203.0.113.7/32(one)")
 	f("203.0.113.7 a\x00b\x1b[31m", "203.0.113.7/32(a\uFFFDb\uFFFD[31m)")
 }
@@ -125,7 +128,9 @@ func TestListsThatAreRefused(t *testing.T) {
 	f("many", lines(1001), nil, errTooMany)
 	f("not too many", lines(1000), nil, nil)
 
-	if _, err := newParser(testLimits()).read(strings.NewReader("# nothing today\n"), "", 10); !errors.Is(err, errEmptied) {
+	if _, err := newParser(testLimits()).read(strings.NewReader("# nothing today\n"), "", 10); !errors.Is(
+		err, errEmptied,
+	) {
 		t.Errorf("emptied: %v", err)
 	}
 	if _, err := newParser(testLimits()).read(strings.NewReader("# nothing today\n"), "", 9); err != nil {
@@ -154,8 +159,10 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%q: %q and %d bad, want %q and %d", text, got, d.bad, want, bad)
 		}
 	}
-	f(`{"creationTime":"2026-08-22T10:00:00","prefixes":[{"ipv6Prefix":"2001:4860:4801:10::/64"},{"ipv4Prefix":"66.249.64.0/27"}]}`,
-		"66.249.64.0/27() 2001:4860:4801:10::/64()", 0)
+	f(
+		`{"creationTime":"2026-08-22T10:00:00","prefixes":[{"ipv6Prefix":"2001:4860:4801:10::/64"},{"ipv4Prefix":"66.249.64.0/27"}]}`,
+		"66.249.64.0/27() 2001:4860:4801:10::/64()", 0,
+	)
 	f(` ["203.0.113.1", "203.0.113.2/31"]`, "203.0.113.1/32() 203.0.113.2/31()", 0)
 	f(`{"synthetics":{"prefixes_ipv4":["203.0.113.0/28"],"n":[1,2,null,true]},"version":"7"}`, "203.0.113.0/28()", 0)
 	f(`{"prefixes":[{"ip_prefix":"203.0.113.0/28","region":"x","service":"y"}]}`, "203.0.113.0/28()", 0)

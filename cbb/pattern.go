@@ -16,7 +16,7 @@ const (
 	maxExpr     = 1024 // bytes of an expression, a prefix, a value
 )
 
-// pattern is a compiled request pattern. All its conditions must hold.
+// pattern is a compiled request pattern.
 type pattern struct {
 	entry   *Entry
 	slot    uint8 // of the entry; slot, white and service are here so that a miss does not touch the entry
@@ -35,8 +35,7 @@ type fieldCond struct {
 	absent bool // the field must not be present
 }
 
-// ruleset holds the compiled patterns, and the user agents of the crawlers. It is immutable except for its remembered
-// values.
+// ruleset holds the compiled patterns, and the user agents of the crawlers. It is immutable except for its memos.
 type ruleset struct {
 	patterns     []pattern
 	fields       []*fieldMatcher
@@ -44,7 +43,6 @@ type ruleset struct {
 	firstCrawler int // the agent's conditions from here on are the crawlers', in order
 }
 
-// lookup fills m with the patterns that match.
 func (rs *ruleset) lookup(m *Match, p *probe, service string) {
 	var filled [slots]bool
 	for i := range filled {
@@ -81,8 +79,7 @@ func oneOf(b []byte, list []string) bool {
 	return false
 }
 
-// constantEqual compares in a time that does not reveal how much matches: an exact header value may be a secret by
-// which a monitor is recognised.
+// constantEqual compares in constant time: an exact header value may be a monitor's secret.
 func constantEqual(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 
 // compileRules compiles patterns and the crawlers' user agents. The error names every problem.
@@ -142,7 +139,10 @@ func (rs *ruleset) compile(c *PatternConfig) (pattern, []error) {
 	flag, err := ParseFlag(c.Flag)
 	bad("flag", err)
 	p := pattern{
-		entry:   &Entry{List: listPatterns, Text: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: true},
+		entry: &Entry{
+			List: listPatterns, Text: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service,
+			Own: true,
+		},
 		methods: c.Methods,
 	}
 	for i, m := range c.Methods {
@@ -223,7 +223,6 @@ func compileRegexp(expr string) (filteredRegexp, error) {
 	return filteredRegexp{re: re, needs: needs}, nil
 }
 
-// addField compiles a condition on a header field.
 func (rs *ruleset) addField(p *pattern, c *HeaderConfig) error {
 	if c.Name == "" || strings.ContainsAny(c.Name, " \t:\r\n") {
 		return fmt.Errorf("name: %q is not a header name", c.Name)
@@ -264,4 +263,105 @@ func (rs *ruleset) addField(p *pattern, c *HeaderConfig) error {
 	f.conds = append(f.conds, cond)
 	p.fields = append(p.fields, fieldCond{field: i, cond: len(f.conds) - 1})
 	return nil
+}
+
+// probe is the state of one request while patterns are tried.
+type probe struct {
+	v      *request.View
+	rs     *ruleset
+	loaded uint32 // fields that were looked up
+	multi  uint32 // fields that occur more than once
+	bits   [maxFields]*bitset
+	paths  request.Paths
+	forms  [request.MaxReadings]pathForm
+	shaped bool // the paths have been computed
+	cut    bool // the path is longer than the part that is matched
+}
+
+// begin prepares a probe, which may be used again, for a request; end drops the request's bytes.
+func (p *probe) begin(v *request.View, rs *ruleset) {
+	p.v, p.rs = v, rs
+	p.loaded, p.multi = 0, 0
+	clear(p.bits[:len(rs.fields)])
+	p.shaped, p.cut = false, false
+}
+
+func (p *probe) end() {
+	p.v = nil
+	for i := range p.paths.All() {
+		p.forms[i].path = nil
+	}
+	p.paths.Forget()
+}
+
+// load evaluates the first field with a name; nil if there is none.
+func (p *probe) load(i int) *bitset {
+	bit := uint32(1) << i
+	p.loaded |= bit
+	f := p.rs.fields[i]
+	n := 0
+	for j := range p.v.Fields {
+		if h := &p.v.Fields[j]; request.EqualCGI(h.Name, f.name) {
+			if n++; n == 1 {
+				p.bits[i] = f.match(h.Value)
+			} else {
+				p.multi |= bit
+				break
+			}
+		}
+	}
+	return p.bits[i]
+}
+
+// holds tests a condition on a field. If several fields have the name, one match is enough to block or ban, but for
+// white all must match: adding a field neither evades a block nor gains admission.
+func (p *probe) holds(c *fieldCond, white bool) bool {
+	b := p.bits[c.field]
+	if p.loaded&(1<<c.field) == 0 {
+		b = p.load(c.field)
+	}
+	if c.absent {
+		return b == nil
+	}
+	if b == nil {
+		return false
+	}
+	if p.multi&(1<<c.field) == 0 {
+		return b.has(c.cond)
+	}
+	f := p.rs.fields[c.field]
+	for j := range p.v.Fields {
+		if h := &p.v.Fields[j]; request.EqualCGI(h.Name, f.name) {
+			if f.match(h.Value).has(c.cond) != white {
+				return !white
+			}
+		}
+	}
+	return white
+}
+
+func (p *probe) shape() {
+	p.shaped = true
+	path := p.v.Path
+	if len(path) > maxValue {
+		path, p.cut = path[:maxValue], true
+	}
+	p.paths.Read(path)
+	for i, form := range p.paths.All() {
+		p.forms[i] = pathForm{path: form}
+	}
+}
+
+// pathHolds tests a condition on the path. To block or ban, one reading that satisfies it is enough; for white all
+// must, and the end of the path must be certain.
+func (p *probe) pathHolds(c *pathCond, white bool) bool {
+	if !p.shaped {
+		p.shape()
+	}
+	for i := range p.paths.All() {
+		if c.match(&p.forms[i]) != white {
+			return !white
+		}
+	}
+	return white && !p.cut && !p.paths.HasNUL()
 }

@@ -82,7 +82,10 @@ func TestPatternConditions(t *testing.T) {
 	f(h(HeaderConfig{Name: "X-A", Contains: "nE"}), true, "GET", "/", "x-a", "xxOne")
 	f(h(HeaderConfig{Name: "X-A", Regex: "^O.e$"}), true, "GET", "/", "x-a", "One")
 
-	all := PatternConfig{Methods: []string{"POST"}, PathPrefix: "/api", UserAgent: "bot", Headers: []HeaderConfig{{Name: "Referer", Absent: true}}}
+	all := PatternConfig{
+		Methods: []string{"POST"}, PathPrefix: "/api", UserAgent: "bot",
+		Headers: []HeaderConfig{{Name: "Referer", Absent: true}},
+	}
 	f(all, true, "POST", "/api/x", "User-Agent", "a Bot")
 	f(all, false, "GET", "/api/x", "User-Agent", "a Bot")
 	f(all, false, "POST", "/x", "User-Agent", "a Bot")
@@ -127,7 +130,8 @@ func TestPathDifferencesAreJudgedByTheStricter(t *testing.T) {
 	}
 }
 
-// Repeating a header, also by a name that services take for it, neither evades a block nor gains admission by a white list.
+// Repeating a header, also by a name that services take for it, neither evades a block nor gains admission by a white
+// list.
 func TestRepeatedHeaders(t *testing.T) {
 	l := withPatterns(t,
 		PatternConfig{Name: "bad", Flag: "block", UserAgent: "evil"},
@@ -289,7 +293,9 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v := &request.View{Path: []byte(path), Fields: []request.Field{{Name: []byte("user-agent"), Value: []byte(agent)}}}
+		v := &request.View{
+			Path: []byte(path), Fields: []request.Field{{Name: []byte("user-agent"), Value: []byte(agent)}},
+		}
 		var m Match
 		p := new(probe)
 		p.begin(v, rs)
@@ -301,7 +307,8 @@ func FuzzPattern(f *testing.F) {
 				t.Fatalf("%q is white by %q, its normal form is %q", path, glob, n)
 			}
 		}
-		if m.OwnBlock != nil && prefix != "" && !strings.HasPrefix(path, prefix) && !bytes.HasPrefix(request.NormalPath(nil, []byte(path)), []byte(prefix)) {
+		if m.OwnBlock != nil && prefix != "" && !strings.HasPrefix(path, prefix) &&
+			!bytes.HasPrefix(request.NormalPath(nil, []byte(path)), []byte(prefix)) {
 			t.Fatalf("%q is blocked by %q", path, prefix)
 		}
 	})

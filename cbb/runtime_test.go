@@ -168,7 +168,8 @@ func TestAddRefuses(t *testing.T) {
 	broken := errors.New("disk on fire")
 	fs.broken(broken)
 	f(Block, "10.0.0.3", time.Hour, "", broken)
-	if err := l.Remove(t.Context(), Block, "10.0.0.3", ""); !errors.Is(err, broken) || said(l, "10.0.0.3", "") != "api - - -" {
+	if err := l.Remove(t.Context(), Block, "10.0.0.3", ""); !errors.Is(err, broken) ||
+		said(l, "10.0.0.3", "") != "api - - -" {
 		t.Errorf("removed though the store kept it: %v", err)
 	}
 }
@@ -200,7 +201,9 @@ func TestEntriesSurviveRestart(t *testing.T) {
 		}
 	}
 	fs.vals[runtimePrefix+"block//10.0.0.1"] = fakeVal{val: []byte("{garbage")}
-	fs.vals[runtimePrefix+"block//10.0.0.2"] = fakeVal{val: []byte(`{"flag":"block","text":"10.0.0.0/8"}`)} // under another's key
+	fs.vals[runtimePrefix+"block//10.0.0.2"] = fakeVal{
+		val: []byte(`{"flag":"block","text":"10.0.0.0/8"}`),
+	} // under another's key
 	l2 := node(t, fs, nil)
 	if err := l2.Start(t.Context()); err != nil {
 		t.Fatal(err)
@@ -215,7 +218,8 @@ func TestEntriesSurviveRestart(t *testing.T) {
 		t.Fatalf("%d and %d", len(a), len(b))
 	}
 	for i := range a {
-		if a[i].Text != b[i].Text || a[i].Reason != b[i].Reason || a[i].Service != b[i].Service || !a[i].Until.Equal(b[i].Until) {
+		if a[i].Text != b[i].Text || a[i].Reason != b[i].Reason || a[i].Service != b[i].Service ||
+			!a[i].Until.Equal(b[i].Until) {
 			t.Errorf("%+v became %+v", a[i], b[i])
 		}
 	}
@@ -296,7 +300,8 @@ func TestStoreThatComesBack(t *testing.T) {
 	})
 }
 
-// TestNaming: the entries that name a subject or a network around it are told, each once, for all services and for those that are asked about, until they end.
+// TestNaming: the entries that name a subject or a network around it are told, each once, for all services and for
+// those that are asked about, until they end.
 func TestNaming(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := node(t, newFakeStore(), func(c *Config) { c.Block = []string{"10.0.0.0/8 the whole net"} })

@@ -1,6 +1,8 @@
 package cbb
 
 import (
+	"bufio"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -8,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"sync"
@@ -23,7 +27,7 @@ const (
 	retryMost  = time.Hour
 )
 
-// source is where one list, or the ranges of one crawler, come from: a file or a URL, plus the last good copy.
+// source is the origin of one list, or of a crawler's ranges: a file or a URL, plus the last good copy.
 type source struct {
 	name    string // of the list or crawler
 	url     string // one of url and file is set
@@ -49,7 +53,6 @@ type source struct {
 	stat   fileStat // of the file when it was last read, successfully or not
 }
 
-// sourceStatus is what the operator is shown.
 type sourceStatus struct {
 	fetched  time.Time // when the current copy was made
 	checked  time.Time // when it was last found up to date
@@ -66,13 +69,13 @@ type fileStat struct {
 	mtime time.Time
 }
 
-// id names the source for the disk: what is fetched, not how it is judged.
+// id names the source on disk by its origin, however it is judged.
 func (s *source) id() string {
 	sum := sha256.Sum256([]byte(s.url + "\x00" + s.file + "\x00" + s.format))
 	return s.name + "-" + hex.EncodeToString(sum[:8])
 }
 
-// restore loads the last good copy from disk, if there is one. A copy that fails the checks is removed.
+// restore loads the last good copy from disk, if there is one.
 func (s *source) restore() error {
 	if s.disk == nil {
 		return nil
@@ -135,8 +138,8 @@ func (s *source) firstWait() time.Duration {
 	return min(max(s.refresh-s.now().Sub(s.status.checked), 0), s.refresh)
 }
 
-// nextWait is the time to the next attempt: the refresh interval, or after failures 15 s, 30 s, 1 min … up to an hour,
-// never earlier than the server asked for. Both vary by a tenth, so that many gateways do not ask at once.
+// nextWait is the refresh interval, or after failures 15 s, doubled each time up to an hour, never earlier than the
+// server asked for. Both vary by a tenth, so that gateways do not ask at once.
 func (s *source) nextWait(after time.Duration) time.Duration {
 	s.mu.Lock()
 	n := s.status.failures
@@ -151,7 +154,7 @@ func (s *source) nextWait(after time.Duration) time.Duration {
 	return d - d/10 + time.Duration(rand.Int64N(int64(d/5)+1))
 }
 
-// update requests the list once. fresh says that there is a new copy; after is how long the server asks us to wait.
+// update requests the list once. fresh says that there is a new copy; after is the server's Retry-After.
 func (s *source) update(ctx context.Context) (fresh bool, after time.Duration, err error) {
 	select {
 	case s.gate <- struct{}{}:
@@ -247,7 +250,9 @@ func (s *source) updateURL(ctx context.Context) (bool, time.Duration, error) {
 		return false, 0, nil
 	case resp.StatusCode != http.StatusOK:
 		secs, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return false, time.Duration(min(max(secs, 0), 24*3600)) * time.Second, fmt.Errorf("the server answers %d", resp.StatusCode)
+		return false, time.Duration(
+			min(max(secs, 0), 24*3600),
+		) * time.Second, fmt.Errorf("the server answers %d", resp.StatusCode)
 	case resp.ContentLength > s.bytes:
 		return false, 0, errTooLarge
 	}
@@ -259,10 +264,10 @@ func (s *source) updateURL(ctx context.Context) (bool, time.Duration, error) {
 	return fresh, 0, hideURL(err)
 }
 
-// take parses a copy while it is written to disk, and makes it the current one if it is good. fresh is false if it says
-// the same as the current one.
+// take parses a copy while it is written to disk, and makes it the current one if it is good. fresh is false if it
+// equals the current one.
 func (s *source) take(r io.Reader, meta copyMeta) (fresh bool, err error) {
-	plain, err := gunzip(&bounded{r: r, left: s.bytes}, s.bytes)
+	plain, err := gunzip(&boundedReader{r: r, left: s.bytes}, s.bytes)
 	if err != nil {
 		return false, err
 	}
@@ -304,4 +309,115 @@ func (s *source) take(r io.Reader, meta copyMeta) (fresh bool, err error) {
 		s.data.Store(d)
 	}
 	return !same, keepErr
+}
+
+func (s *source) describe(ls *ListStats, now time.Time) {
+	if ls.Kind = "url"; s.file != "" {
+		ls.Kind = "file"
+	}
+	if d := s.data.Load(); d != nil {
+		ls.Loaded, ls.Entries = true, d.entries
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &s.status
+	ls.FromDisk, ls.Fetched, ls.Checked, ls.Next = t.fromDisk, t.fetched, t.checked, t.next
+	ls.Failures, ls.Bad, ls.BadLines = t.failures, t.bad, t.badLines
+	if !t.checked.IsZero() {
+		ls.Age = now.Sub(t.checked)
+	}
+	if t.err != nil {
+		ls.LastError = t.err.Error()
+	}
+}
+
+const maxRedirects = 5
+
+// newClient makes the client for lists. It uses http and https only, and never goes from https back to http.
+func newClient(rt http.RoundTripper) *http.Client {
+	if rt == nil {
+		rt = &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout:    10 * time.Second,
+			ResponseHeaderTimeout:  30 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+			MaxIdleConnsPerHost:    1,
+			IdleConnTimeout:        10 * time.Second,
+			ForceAttemptHTTP2:      true,
+			DisableCompression:     true, // decompressed here, within a bound
+		}
+	}
+	return &http.Client{Transport: rt, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		switch {
+		case len(via) > maxRedirects:
+			return fmt.Errorf("more than %d redirects", maxRedirects)
+		case req.URL.Scheme != "http" && req.URL.Scheme != "https":
+			return fmt.Errorf("redirect to scheme %q", req.URL.Scheme)
+		case req.URL.Scheme == "http" && via[0].URL.Scheme == "https":
+			return errors.New("redirect from https to http")
+		case via[0].Header.Get("X-Api-Key") != "" && req.URL.Host != via[0].URL.Host:
+			return errors.New("redirect of a request with a key to another host")
+		}
+		return nil
+	}}
+}
+
+// hideURL removes the URL from an error: it may carry a token.
+func hideURL(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
+// decoded undoes a Content-Encoding; limit bounds the compressed bytes.
+func decoded(resp *http.Response, limit int64) (io.Reader, error) {
+	body := &boundedReader{r: resp.Body, left: limit}
+	switch enc := resp.Header.Get("Content-Encoding"); enc {
+	case "", "identity":
+		return body, nil
+	case "gzip":
+		z, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, fmt.Errorf("gzip: %w", err)
+		}
+		return z, nil
+	default:
+		return nil, fmt.Errorf("content encoding %q", enc)
+	}
+}
+
+// gunzip decompresses a compressed file, whatever its name; limit bounds the plain bytes.
+func gunzip(r io.Reader, limit int64) (io.Reader, error) {
+	br := bufio.NewReader(r)
+	if b, _ := br.Peek(2); len(b) < 2 || b[0] != 0x1F || b[1] != 0x8B {
+		return br, nil
+	}
+	z, err := gzip.NewReader(br)
+	if err != nil {
+		return nil, fmt.Errorf("gzip: %w", err)
+	}
+	return &boundedReader{r: z, left: limit}, nil
+}
+
+// boundedReader is a reader that fails with errTooLarge instead of ending early.
+type boundedReader struct {
+	r    io.Reader
+	left int64
+}
+
+func (b *boundedReader) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, errTooLarge
+	}
+	if int64(len(p)) > b.left+1 {
+		p = p[:b.left+1]
+	}
+	n, err := b.r.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
 }

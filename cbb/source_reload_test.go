@@ -25,7 +25,8 @@ func TestReconfigure(t *testing.T) {
 	bad.Block = []string{"198.51.100.2", "nonsense"}
 	bad.Patterns = []PatternConfig{{Name: "x", Flag: "block", PathRegex: "("}}
 	err := reconfigure(l, bad)
-	if err == nil || !strings.Contains(err.Error(), "block[1]: ") || !strings.Contains(err.Error(), "patterns[0].path_regex: ") {
+	if err == nil || !strings.Contains(err.Error(), "block[1]: ") ||
+		!strings.Contains(err.Error(), "patterns[0].path_regex: ") {
 		t.Errorf("not all is said: %v", err)
 	}
 	if l.snap.Load() != before {

@@ -168,7 +168,8 @@ func TestBadLinesAreCountedAndNamed(t *testing.T) {
 		t.Errorf("the same bytes make a new table: %v", err)
 	}
 	st := l.Stats().Lists[0]
-	if st.Entries != 2 || st.Bad != 1 || len(st.BadLines) != 1 || st.BadLines[0].Line != 2 || st.BadLines[0].Text != "nonsense" {
+	if st.Entries != 2 || st.Bad != 1 || len(st.BadLines) != 1 || st.BadLines[0].Line != 2 ||
+		st.BadLines[0].Text != "nonsense" {
 		t.Errorf("%+v", st)
 	}
 }
@@ -245,9 +246,13 @@ func TestRefreshTimes(t *testing.T) {
 func TestWhiteListsDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
-		cfg := config(func(c *Config) { c.Lists = []ListConfig{{Name: "w", Flag: "white", URL: "http://lists.example/x"}} })
+		cfg := config(
+			func(c *Config) { c.Lists = []ListConfig{{Name: "w", Flag: "white", URL: "http://lists.example/x"}} },
+		)
 		l := open(t, cfg, func(d *Deps) {
-			d.Transport = roundTrip(func(*http.Request) (*http.Response, error) { n.Add(1); return answer(200, "192.0.2.1\n"), nil })
+			d.Transport = roundTrip(
+				func(*http.Request) (*http.Response, error) { n.Add(1); return answer(200, "192.0.2.1\n"), nil },
+			)
 		})
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -280,7 +285,8 @@ func TestRealServerThroughTheLoop(t *testing.T) {
 	}
 	var b bytes.Buffer
 	l.writeMetrics(&b)
-	if !strings.Contains(b.String(), `antirobot_cbb_list_entries{list="f",flag="block",kind="url"} 1`) || strings.Contains(b.String(), "secret") {
+	if !strings.Contains(b.String(), `antirobot_cbb_list_entries{list="f",flag="block",kind="url"} 1`) ||
+		strings.Contains(b.String(), "secret") {
 		t.Errorf("metrics:\n%s", b.String())
 	}
 }

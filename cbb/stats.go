@@ -8,7 +8,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Stats is the state of the lists as shown to operators.
+// Stats is the state of the lists for operators.
 type Stats struct {
 	Networks int           `json:"networks"` // of all lists
 	Pieces   int           `json:"pieces"`   // of the address space in the table: where the answer changes
@@ -43,7 +43,7 @@ type ListStats struct {
 	BadLines  []BadLine     `json:"bad_lines,omitempty"`
 }
 
-// CrawlerStats counts the verification of crawlers since the start or the last change of its settings.
+// CrawlerStats counts verifications since the start or the last change of the settings.
 type CrawlerStats struct {
 	Confirmed   uint64 `json:"confirmed"`
 	Refuted     uint64 `json:"refuted"`
@@ -87,37 +87,6 @@ func (l *Lists) Stats() Stats {
 	return st
 }
 
-func (s *source) describe(ls *ListStats, now time.Time) {
-	if ls.Kind = "url"; s.file != "" {
-		ls.Kind = "file"
-	}
-	if d := s.data.Load(); d != nil {
-		ls.Loaded, ls.Entries = true, d.entries
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := &s.status
-	ls.FromDisk, ls.Fetched, ls.Checked, ls.Next = t.fromDisk, t.fetched, t.checked, t.next
-	ls.Failures, ls.Bad, ls.BadLines = t.failures, t.bad, t.badLines
-	if !t.checked.IsZero() {
-		ls.Age = now.Sub(t.checked)
-	}
-	if t.err != nil {
-		ls.LastError = t.err.Error()
-	}
-}
-
-func (v *verifier) snapshot() CrawlerStats {
-	v.mu.Lock()
-	n := len(v.pending)
-	v.mu.Unlock()
-	return CrawlerStats{
-		Confirmed: v.stats.confirmed.Load(), Refuted: v.stats.refuted.Load(), Failed: v.stats.failed.Load(),
-		Shed: v.stats.shed.Load(), Provisional: v.stats.provisional.Load(), Denied: v.stats.provisionalOut.Load(), Pending: n,
-	}
-}
-
-// writeMetrics writes the state in the Prometheus format.
 func (l *Lists) writeMetrics(w io.Writer) {
 	st := l.Stats()
 	gauge := func(name string, v int) { metrics.WriteGaugeUint64(w, name, uint64(max(v, 0))) }

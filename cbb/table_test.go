@@ -94,7 +94,9 @@ func TestTableAgreesWithASlowOne(t *testing.T) {
 		for i := range rapid.IntRange(1, 6).Draw(rt, "lists") {
 			var lines []string
 			e := Entry{
-				List: fmt.Sprint(i), Flag: Flag(rapid.IntRange(0, 2).Draw(rt, "flag")), Own: rapid.Bool().Draw(rt, "own"),
+				List: fmt.Sprint(
+					i,
+				), Flag: Flag(rapid.IntRange(0, 2).Draw(rt, "flag")), Own: rapid.Bool().Draw(rt, "own"),
 				Service: rapid.SampledFrom([]string{"", "", "a", "b"}).Draw(rt, "service"),
 			}
 			for range rapid.IntRange(0, 20).Draw(rt, "n") {
@@ -163,7 +165,9 @@ func TestSubjectsMatchAnyVerifiedIdentity(t *testing.T) {
 		}
 		return x
 	}
-	id.Subjects, id.N = [identity.MaxSubjects]identity.Subject{sub("spravka:000102030405060708090a0b0c0d0e0f"), sub("L:alice"), id.Subjects[0]}, 3
+	id.Subjects, id.N = [identity.MaxSubjects]identity.Subject{
+		sub("spravka:000102030405060708090a0b0c0d0e0f"), sub("L:alice"), id.Subjects[0],
+	}, 3
 	var m Match
 	l.Lookup(&m, v, id, "")
 	if m.Ban == nil || m.Ban.Reason != "she knows why" || m.Ban.Text != "L:alice" {
@@ -234,7 +238,10 @@ func million(n int) layer {
 			p.add(netip.PrefixFrom(a, bits4).Masked(), 0)
 			continue
 		}
-		b := [16]byte{0x20, byte(r.IntN(4)), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32())}
+		b := [16]byte{
+			0x20, byte(r.IntN(4)), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()), byte(r.Uint32()),
+			byte(r.Uint32()), byte(r.Uint32()),
+		}
 		p.add(netip.PrefixFrom(netip.AddrFrom16(b), []int{64, 64, 48}[r.IntN(3)]).Masked(), 0)
 	}
 	if _, err := p.finish(0); err != nil {

@@ -47,8 +47,8 @@ func decide(t *testing.T, l *Lists, addr string, times int) {
 	}
 }
 
-// Which entry decided how often is known for each way in which a list is written, over a restart, and an entry is silent only
-// once it has been watched for 30 days.
+// Which entry decided how often is known for each way in which a list is written, over a restart, and an entry is
+// silent only once it has been watched for 30 days.
 func TestEntriesThatDecide(t *testing.T) {
 	dir, begun := t.TempDir(), time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
 	var later atomic.Int64 // days
@@ -114,8 +114,8 @@ func TestEntriesThatDecide(t *testing.T) {
 	check(l, "block", []string{"10.1.0.0/16 4 2026-01-02"}, []string{"10.1.0.0/16"}) // the other is two days old
 }
 
-// A list that is not used is not watched: its counting begins anew with its next use. So does everything if what is on disk is no
-// whole copy.
+// A list that is not used is not watched: its counting begins anew with its next use. So does everything if what is on
+// disk is no whole copy.
 func TestCountingBeginsAnew(t *testing.T) {
 	dir, now := t.TempDir(), time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
 	with, without := config(func(c *Config) { c.Block = []string{"203.0.113.1"} }), config(nil)

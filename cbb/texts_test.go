@@ -24,8 +24,8 @@ func found(l *Lists, list, service, text string) bool {
 	return ok
 }
 
-// TestListsOfTexts: words, domains and keys, from the configuration and from files, of one service; and networks that are for
-// rules alone.
+// TestListsOfTexts: words, domains and keys, from the configuration and from files, of one service; and networks that
+// are for rules alone.
 func TestListsOfTexts(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -35,7 +35,9 @@ func TestListsOfTexts(t *testing.T) {
 		}
 		return name
 	}
-	hosts := file("hosts", "# disposable mail\nmailinator.com\n0.0.0.0 ads.example # adverts\n\nyopmail.com\nnot a host\n")
+	hosts := file(
+		"hosts", "# disposable mail\nmailinator.com\n0.0.0.0 ads.example # adverts\n\nyopmail.com\nnot a host\n",
+	)
 	page := file("page", "<html>\ncasino\n</html>\n")
 	l := node(t, newFakeStore(), func(c *Config) {
 		c.Lists = []ListConfig{
@@ -65,7 +67,8 @@ func TestListsOfTexts(t *testing.T) {
 	f("few", "", "a", false)
 	f("nothing", "", "a", false)
 	quiet := netip.MustParseAddr("198.51.100.7")
-	if !l.Listed("quiet", quiet, identity.Subject{}, "", time.Now()) || l.Listed("block", quiet, identity.Subject{}, "", time.Now()) {
+	if !l.Listed("quiet", quiet, identity.Subject{}, "", time.Now()) ||
+		l.Listed("block", quiet, identity.Subject{}, "", time.Now()) {
 		t.Error("a list for rules alone is found by its name, and blocks nothing")
 	}
 	if got := said(l, "198.51.100.7", ""); got != "- - - -" {
@@ -85,7 +88,9 @@ func TestListsOfTexts(t *testing.T) {
 	}
 	defer closeLists(t, l)
 	file("hosts", "mailinator.com\nguerrillamail.com\n")
-	servertest.Eventually(t, "a changed file is read", func() bool { return found(l, "hosts", "", "x@guerrillamail.com") })
+	servertest.Eventually(
+		t, "a changed file is read", func() bool { return found(l, "hosts", "", "x@guerrillamail.com") },
+	)
 	f("hosts", "", "x@yopmail.com", false)
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/bounded"
+
 	"github.com/coocood/freecache"
 	"github.com/rs/zerolog"
 )
@@ -22,21 +24,20 @@ type Resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
-// dnsAnswer is what is known about an address that claims to be a crawler's.
+// dnsAnswer is the knowledge of an address that claims to be a crawler's.
 type dnsAnswer uint8
 
 const (
-	dnsUnknown   dnsAnswer = iota // nothing, and no benefit of the doubt
+	dnsUnknown   dnsAnswer = iota // unknown, and not provisional
 	dnsConfirmed                  // the name is the crawler's and leads back to the address
-	dnsRefuted                    // it is not
+	dnsRefuted                    // refuted
 	dnsMaybe                      // being looked up: this request may pass
 	dnsFailed                     // DNS did not answer; only in the cache
 )
 
 const maxNames = 8 // how many names of one address are checked
 
-// verifier looks crawlers up in the background and remembers the answers. Requests that declare no crawler never get
-// here.
+// verifier looks crawlers up in the background and remembers the answers.
 type verifier struct {
 	bounds      bounds
 	provisional int // requests of one address in a window
@@ -47,8 +48,8 @@ type verifier struct {
 
 	mu      sync.Mutex
 	pending map[pendingKey]*pendingCheck
-	lookups bucket
-	passes  bucket
+	lookups *bounded.Rate
+	passes  *bounded.Rate
 	queue   chan checkJob
 
 	cancel  context.CancelFunc // nil until begin
@@ -59,8 +60,8 @@ type verifier struct {
 
 type verifierStats struct {
 	confirmed, refuted, failed  atomic.Uint64 // look-ups by outcome
-	shed                        atomic.Uint64 // look-ups that did not start: queue or rate
-	provisional, provisionalOut atomic.Uint64 // requests that passed during a look-up, and those that had no pass left
+	shed                        atomic.Uint64 // look-ups that did not start
+	provisional, provisionalOut atomic.Uint64 // requests that passed during a look-up, and those without a pass left
 }
 
 type pendingKey struct {
@@ -83,8 +84,8 @@ func newVerifier(b bounds, provisional int, r Resolver, now func() time.Time, lo
 		bounds: b, provisional: provisional, resolver: r, now: now, log: log,
 		cache:   freecache.NewCacheCustomTimer(int(b.dnsCache), cacheTimer(now)),
 		pending: map[pendingKey]*pendingCheck{},
-		lookups: bucket{rate: float64(b.lookupsPerSecond)},
-		passes:  bucket{rate: float64(b.gracePerSecond)},
+		lookups: perSecond(b.lookupsPerSecond),
+		passes:  perSecond(b.gracePerSecond),
 		queue:   make(chan checkJob, b.queue),
 	}
 }
@@ -102,14 +103,13 @@ const (
 	keyFailed  = 'f' // address or its /64 → consecutive look-ups without an answer from DNS
 )
 
-// cacheKey appends the key of an address.
 func cacheKey(dst []byte, kind byte, addr netip.Addr, crawler uint64) []byte {
 	a := addr.As16()
 	dst = append(append(dst, kind), a[:]...)
 	return binary.BigEndian.AppendUint64(dst, crawler)
 }
 
-// ask returns what is known about an address and starts a look-up if nothing is. It does not wait.
+// ask returns what is known about an address, and starts a look-up if nothing is. It does not wait.
 func (v *verifier) ask(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	var kb [32]byte
 	var vb [16]byte
@@ -128,7 +128,7 @@ func (v *verifier) ask(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	return v.doubt(c, addr, at)
 }
 
-// doubt starts a look-up, or finds it running, and decides whether the request may pass in the meantime.
+// doubt starts a look-up, or finds it running, and decides whether the request may pass meanwhile.
 func (v *verifier) doubt(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	p := v.start(c, addr, at)
 	if p == nil || at.Sub(p.since) >= v.bounds.grace {
@@ -161,14 +161,14 @@ func (v *verifier) pass(addr netip.Addr, at time.Time) bool {
 	if val, end, err := v.cache.GetWithExpiration(key); err == nil && len(val) == 1 {
 		used, left = val[0], max(1, int(int64(end)-v.now().Unix()))
 	}
-	if int(used) >= v.provisional || !v.passes.take(at) {
+	if int(used) >= v.provisional || v.passes.Take(0, at) > 0 {
 		return false
 	}
 	return v.cache.Set(key, []byte{used + 1}, left) == nil
 }
 
-// unproven reports whether DNS has failed for an address so often that requests no longer wait for it: whoever runs the
-// zone of an address can leave queries unanswered for ever. Look-ups continue, and a proof ends this state.
+// unproven reports whether DNS has failed for an address so often that requests no longer pass: the owner of its zone
+// can leave queries unanswered for ever. Look-ups continue, and a proof ends this state.
 func (v *verifier) unproven(addr netip.Addr) bool {
 	var kb [32]byte
 	n, err := v.cache.Get(cacheKey(kb[:0], keyFailed, network64(addr), 0))
@@ -187,7 +187,7 @@ func (v *verifier) countFailure(addr netip.Addr) {
 	_ = v.cache.Set(key, []byte{min(n, 254) + 1}, seconds(v.bounds.negativeTTL))
 }
 
-// start queues a look-up unless one is running; nil when there is no room or it is too soon for another.
+// start queues a look-up unless one is running; nil when there is no room or the rate is exceeded.
 func (v *verifier) start(c *crawler, addr netip.Addr, at time.Time) *pendingCheck {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -195,7 +195,7 @@ func (v *verifier) start(c *crawler, addr netip.Addr, at time.Time) *pendingChec
 	if p := v.pending[k]; p != nil {
 		return p
 	}
-	if len(v.queue) == cap(v.queue) || !v.lookups.take(at) {
+	if len(v.queue) == cap(v.queue) || v.lookups.Take(0, at) > 0 {
 		v.stats.shed.Add(1)
 		return nil
 	}
@@ -245,8 +245,8 @@ func (v *verifier) check(ctx context.Context, j checkJob) {
 	v.mu.Unlock()
 }
 
-// remember keeps an answer. A DNS failure says nothing about the client: it does not replace a confirmation that is not
-// yet too old, and is soon forgotten.
+// remember keeps an answer. A DNS failure says nothing about the client: it does not replace a confirmation that is
+// not yet too old, and is soon forgotten.
 func (v *verifier) remember(j checkJob, got dnsAnswer) {
 	var kb, nb [32]byte
 	key := cacheKey(kb[:0], keyAnswer, j.addr, j.crawler.key)
@@ -268,7 +268,8 @@ func (v *verifier) remember(j checkJob, got dnsAnswer) {
 		v.stats.failed.Add(1)
 		v.countFailure(j.addr)
 		old, exp, err := v.cache.GetWithExpiration(key)
-		if left := int64(exp) - now.Unix(); err == nil && len(old) == 9 && dnsAnswer(old[0]) == dnsConfirmed && left > 0 {
+		if left := int64(exp) - now.Unix(); err == nil && len(old) == 9 && dnsAnswer(old[0]) == dnsConfirmed &&
+			left > 0 {
 			binary.BigEndian.PutUint64(old[1:], uint64(now.Add(v.bounds.failureTTL).Unix()))
 			_ = v.cache.Set(key, old, int(left))
 			return
@@ -277,7 +278,7 @@ func (v *verifier) remember(j checkJob, got dnsAnswer) {
 	}
 }
 
-// resolve queries the names of an address, and the addresses of those names that are the crawler's.
+// resolve queries the names of an address, and the addresses of the crawler's names.
 func (v *verifier) resolve(ctx context.Context, c *crawler, addr netip.Addr) dnsAnswer {
 	names, err := v.resolver.LookupAddr(ctx, addr.String())
 	failed := err != nil && !notFound(err)
@@ -302,34 +303,23 @@ func (v *verifier) resolve(ctx context.Context, c *crawler, addr netip.Addr) dns
 	return dnsRefuted
 }
 
-// notFound reports whether DNS said that there is no such name, as opposed to not answering.
+// notFound reports whether DNS said that there is no such name.
 func notFound(err error) bool {
 	var d *net.DNSError
 	return errors.As(err, &d) && d.IsNotFound && !d.IsTimeout && !d.IsTemporary
 }
 
-// bucket limits a rate; it holds one second's worth.
-type bucket struct {
-	rate  float64
-	level float64
-	last  time.Time
+func (v *verifier) snapshot() CrawlerStats {
+	v.mu.Lock()
+	n := len(v.pending)
+	v.mu.Unlock()
+	return CrawlerStats{
+		Confirmed: v.stats.confirmed.Load(), Refuted: v.stats.refuted.Load(), Failed: v.stats.failed.Load(),
+		Shed: v.stats.shed.Load(), Provisional: v.stats.provisional.Load(), Denied: v.stats.provisionalOut.Load(), Pending: n,
+	}
 }
 
-func (b *bucket) take(at time.Time) bool {
-	if b.last.IsZero() {
-		b.level = b.rate
-	} else if d := at.Sub(b.last); d > 0 {
-		b.level = min(b.rate, b.level+d.Seconds()*b.rate)
-	}
-	if b.last.IsZero() || at.After(b.last) {
-		b.last = at
-	}
-	if b.level < 1 {
-		return false
-	}
-	b.level--
-	return true
-}
+func perSecond(n int) *bounded.Rate { return bounded.NewRate(time.Second/time.Duration(n), n, 1) }
 
 func network64(a netip.Addr) netip.Addr {
 	if a.Is4() {
