@@ -30,7 +30,6 @@ func (s *System) ruleOptions() rules.Options {
 	return o
 }
 
-// defaultDomain is the ancestor of all roots. Nobody can address or change it.
 func (s *System) defaultDomain() *Domain {
 	d := newDomain(nil, "", "")
 	d.put(propertyMessageDomain, &messageDomain{defaultAttributes(), int(s.cfg.MaxText)})
@@ -38,7 +37,6 @@ func (s *System) defaultDomain() *Domain {
 	return d
 }
 
-// componentKey begins the keys of a component in the store.
 func componentKey(d *Domain, property string) string {
 	return "message/" + d.partner + ":" + d.path + ":" + property + "/"
 }
@@ -103,13 +101,13 @@ func (s *System) openFirewall(ctx context.Context, key, fallback string) (*Firew
 		if !errors.As(err, &wrong) {
 			return nil, err
 		}
-		// What was right when it was set may be refused later, with other limits: better no rules than no start.
+		// Stored rules may be refused after a change of limits: better no rules than no start.
 		s.deps.Log.Error().Err(err).Str("firewall", key).Msg("rules are not usable")
 	}
 	return f, nil
 }
 
-// ownFirewalls gives d the firewalls that were made by setting rules where only the default domain had one.
+// ownFirewalls gives d the firewalls that SetRules made where only the default domain had one.
 func (s *System) ownFirewalls(ctx context.Context, d *Domain) error {
 	prefix := "message/" + d.partner + ":" + d.path + ":"
 	var names []string

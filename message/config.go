@@ -16,37 +16,37 @@ import (
 
 // Config declares the partners, their domains and the limits.
 type Config struct {
-	// Authorisation is how partners authenticate: "trust" takes every caller to be the only partner, for a listener
-	// behind a firewall; with "keys" the caller sends a name and a secret.
+	// Authorisation is "trust" (every caller is the only partner, for a listener behind a firewall) or "keys" (the
+	// caller sends a name and a secret).
 	Authorisation string          `mapstructure:"authorisation"`
 	Partners      []PartnerConfig `mapstructure:"partners"`
 
-	// StartRules are the rules over messages inside requests for domains that have none: "start-1" or "none".
+	// StartRules judge messages inside requests in domains without rules: "start-1" or "none".
 	StartRules string `mapstructure:"start_rules"`
 
 	Akismet AkismetConfig `mapstructure:"akismet"`
-	Queue   queue.Config  `mapstructure:"queue"` // of messages that wait for a person
+	Queue   queue.Config  `mapstructure:"queue"`
 
-	SecondOpinions []second.Config `mapstructure:"second_opinions"` // those who may be asked about texts that are grey
+	SecondOpinions []second.Config `mapstructure:"second_opinions"` // that may be asked about grey texts
 
-	MaxText int64 `mapstructure:"max_text"` // bytes of a text attribute
+	MaxText int64 `mapstructure:"max_text"`
 }
 
 // AkismetConfig says how plugins that speak Akismet's API are answered.
 type AkismetConfig struct {
-	Key     string   `mapstructure:"key"`      // with authorisation trust; empty: they are refused. With keys the secrets of partners are the keys
-	Domain  string   `mapstructure:"domain"`   // path of the domain that judges; empty: the root
-	NotSpam []string `mapstructure:"not_spam"` // the decisions that are no spam; all others are
+	Key     string   `mapstructure:"key"`      // with authorisation trust; empty: plugins are refused
+	Domain  string   `mapstructure:"domain"`   // path of the domain that judges
+	NotSpam []string `mapstructure:"not_spam"` // any other decision is spam
 }
 
 // PartnerConfig declares a partner and the root of its domains.
 type PartnerConfig struct {
 	Name   string       `mapstructure:"name"`
-	Secret string       `mapstructure:"secret"` // with authorisation keys
+	Secret string       `mapstructure:"secret"`
 	Domain DomainConfig `mapstructure:"domain"`
 }
 
-// DomainConfig declares a domain. The root of a partner has no name.
+// DomainConfig declares a domain.
 type DomainConfig struct {
 	Name       string           `mapstructure:"name"`
 	Properties []PropertyConfig `mapstructure:"properties"`
@@ -58,14 +58,14 @@ type PropertyConfig struct {
 	Name  string `mapstructure:"name"`
 	Class string `mapstructure:"class"`
 
-	Number     float64           `mapstructure:"number"`     // Number
-	String     string            `mapstructure:"string"`     // String
-	Attributes []AttributeConfig `mapstructure:"attributes"` // MessageDomain
-	Rules      string            `mapstructure:"rules"`      // Firewall: the rules until others are set
-	Model      string            `mapstructure:"model"`      // BayesModel: default or robinson
-	Start      string            `mapstructure:"start"`      // BayesModel: what judges until it knows enough: ru-en-1 or none
-	TimeChunk  time.Duration     `mapstructure:"time_chunk"` // MessageLog
-	NumChunks  int               `mapstructure:"num_chunks"` // MessageLog
+	Number     float64           `mapstructure:"number"`
+	String     string            `mapstructure:"string"`
+	Attributes []AttributeConfig `mapstructure:"attributes"`
+	Rules      string            `mapstructure:"rules"`
+	Model      string            `mapstructure:"model"` // BayesModel: default or robinson
+	Start      string            `mapstructure:"start"` // BayesModel: what judges until it knows enough: ru-en-1 or none
+	TimeChunk  time.Duration     `mapstructure:"time_chunk"`
+	NumChunks  int               `mapstructure:"num_chunks"`
 }
 
 // The classes of properties.
@@ -81,26 +81,25 @@ const (
 	ClassCounters      = "Counters"
 )
 
-// StartNone turns off the model that judges until a domain's own one knows enough.
+// StartNone turns off the built-in start of a model.
 const StartNone = "none"
 
-// Names of properties that have a meaning.
 const (
 	propertyMessageDomain = "messageDomain"
 	propertyAnalyzer      = "messageAnalyzer"
 )
 
-// Bounds that are no choice of a site.
+// Bounds that no site has to choose.
 const (
-	MaxRequest        = 1 << 20 // bytes of a request of the API
-	maxFetch          = 10_000  // entries that one fetch returns
+	MaxRequest        = 1 << 20
+	maxFetch          = 10_000
 	maxLogEntries     = 100_000
 	maxStorageEntries = 1_000_000
-	rulesTime         = time.Second            // of one judgement
+	rulesTime         = time.Second
 	logFlush          = 200 * time.Millisecond // how long log entries may wait to be written
-	maxFeatures       = 1 << 20                // of a model, 16 bytes each
-	taughtFor         = 90 * 24 * time.Hour    // how long what is like a bad text is found again
-	maxTaught         = 20_000                 // bad texts that are found again; 0.5 KB each
+	maxFeatures       = 1 << 20
+	taughtFor         = 90 * 24 * time.Hour // how long texts similar to a bad one are found
+	maxTaught         = 20_000              // bad texts, 0.5 KB each
 )
 
 const (
@@ -109,7 +108,7 @@ const (
 	maxDomainDepth   = 16
 )
 
-// DefaultConfig returns one trusted partner whose root domain has what the example rules need, and no rules.
+// DefaultConfig returns one trusted partner with the domain that the example rules need.
 func DefaultConfig() Config {
 	return Config{
 		Authorisation: "trust",
@@ -185,8 +184,8 @@ func (c Config) Validate() error {
 	return errors.Join(v.errs...)
 }
 
-// CheckSources checks that a partner (the only one, if empty) has a domain at path, and that its messages have the
-// attributes that the sources name. Errors begin with the key of the route that is wrong.
+// CheckSources checks that a partner (the only one, if empty) has a domain at path whose messages have the
+// attributes used. Errors begin with the key of the route.
 func (c Config) CheckSources(partner, path string, used []string) error {
 	i := slices.IndexFunc(c.Partners, func(p PartnerConfig) bool { return p.Name == partner })
 	switch {
@@ -226,7 +225,7 @@ func (c Config) CheckSources(partner, path string, used []string) error {
 	return errors.Join(errs...)
 }
 
-// CheckOpinions checks that those exist whom a route asks for second opinions.
+// CheckOpinions checks the names of a route's second opinions.
 func (c Config) CheckOpinions(names []string) error {
 	var errs []error
 	for i, name := range names {
@@ -237,7 +236,7 @@ func (c Config) CheckOpinions(names []string) error {
 	return errors.Join(errs...)
 }
 
-// CheckRules compiles the rules of all firewalls with the formulas that there are, and returns all errors with their paths.
+// CheckRules compiles the rules of all firewalls with these formulas.
 func (c Config) CheckRules(formulas rules.Formulas) error {
 	v := validator{}
 	o := rules.DefaultOptions()
@@ -262,7 +261,6 @@ func (c Config) CheckRules(formulas rules.Formulas) error {
 	return errors.Join(v.errs...)
 }
 
-// withDefaults fills in what a property leaves open.
 func (p PropertyConfig) withDefaults() PropertyConfig {
 	if p.Model == "" {
 		p.Model = learn.Default

@@ -16,16 +16,16 @@ import (
 	"antirobot/rules/sources"
 )
 
-// Domain is a named bag of properties with a parent, from which it inherits. Safe for concurrent use.
+// Domain is a named bag of properties that inherits from its parent. Safe for concurrent use.
 type Domain struct {
 	name, path string
 	partner    string
-	parent     *Domain // nil for the default domain alone
+	parent     *Domain // nil for the default domain only
 	children   map[string]*Domain
-	requests   sync.Map     // of *metrics.Counter, by method
-	set        *metrics.Set // of requests
+	requests   sync.Map
+	set        *metrics.Set
 
-	mu         sync.Mutex // of writers
+	mu         sync.Mutex
 	properties atomic.Pointer[map[string]any]
 }
 
@@ -52,7 +52,6 @@ func (d *Domain) Get(name string) (any, bool) {
 	return nil, false
 }
 
-// has says whether d has the property itself.
 func (d *Domain) has(name string) bool {
 	_, ok := (*d.properties.Load())[name]
 	return ok
@@ -66,7 +65,6 @@ func (d *Domain) List() []string {
 // Children returns the names of the domains below d, sorted.
 func (d *Domain) Children() []string { return slices.Sorted(maps.Keys(d.children)) }
 
-// put gives d a property of its own.
 func (d *Domain) put(name string, value any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +73,7 @@ func (d *Domain) put(name string, value any) {
 	d.properties.Store(&next)
 }
 
-// find returns the domain at a path below d. Empty parts are nothing, and there is no way up.
+// find returns the domain at a path below d. Empty parts are ignored, and there is no way up.
 func (d *Domain) find(path string) (*Domain, bool) {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "" {
@@ -90,7 +88,6 @@ func (d *Domain) find(path string) (*Domain, bool) {
 	return d, true
 }
 
-// walk calls f for d and all domains below it.
 func (d *Domain) walk(f func(d *Domain) error) error {
 	if err := f(d); err != nil {
 		return err
@@ -108,7 +105,7 @@ func NoProperty(name string) error {
 	return rules.Faultf(CodeProperty, "the domain has no property %q", rules.Clip(name, 64))
 }
 
-// property returns a property of type T; code is the fault's if it is of another.
+// property returns a property of type T; a property of another type is a fault with this code.
 func property[T any](d *Domain, name string, code int, what string) (t T, err error) {
 	p, ok := d.Get(name)
 	if !ok {
@@ -120,17 +117,16 @@ func property[T any](d *Domain, name string, code int, what string) (t T, err er
 	return t, nil
 }
 
-// Firewall returns the property of that name.
+// Firewall returns a firewall of d.
 func (d *Domain) Firewall(name string) (*Firewall, error) {
 	return property[*Firewall](d, name, CodeFirewall, "a firewall")
 }
 
-// Model returns the property of that name.
+// Model returns a model of d.
 func (d *Domain) Model(name string) (*Model, error) {
 	return property[*Model](d, name, CodeModel, "a model")
 }
 
-// messageLog returns the property of that name.
 func (d *Domain) messageLog(name string) (*messageLog, error) {
 	return property[*messageLog](d, name, CodeLog, "a message log")
 }
@@ -139,7 +135,7 @@ func (d *Domain) storage(name string) (sources.Storage, error) {
 	return property[sources.Storage](d, name, CodeType, "a storage")
 }
 
-// Read makes a message of values, each a string, an int64 or a netip.Addr.
+// Read makes a message of strings, int64s and netip.Addrs.
 func (d *Domain) Read(values map[string]any) (*Message, error) {
 	kind, err := d.messages()
 	if err != nil {
@@ -148,7 +144,7 @@ func (d *Domain) Read(values map[string]any) (*Message, error) {
 	return kind.read(values)
 }
 
-// Attributes returns what messages of d may have, and the greatest length of a text in bytes.
+// Attributes returns the attributes of d's messages, and the greatest length of a text in bytes.
 func (d *Domain) Attributes() ([]AttributeConfig, int, error) {
 	kind, err := d.messages()
 	if err != nil {
@@ -161,17 +157,16 @@ func (d *Domain) messages() (*messageDomain, error) {
 	return property[*messageDomain](d, propertyMessageDomain, CodeType, "a message domain")
 }
 
-// counters is a name space of the windowed counters.
 type counters struct{ prefix string }
 
-// newCounters returns the name space of a component. Its prefix begins with the partner's name, for people who read
-// keys, and ends in a hash of the component's key, so that no two partners or domains share one.
+// newCounters names a component's counters after the partner, for people who read keys, and a hash of the
+// component's key, so that no two partners or domains share one.
 func newCounters(partner, key string) *counters {
 	sum := sha256.Sum256([]byte(key))
 	return &counters{rules.Clip(partner, 40) + "_" + hex.EncodeToString(sum[:8])}
 }
 
-// Describe returns what a property tells of itself.
+// Describe returns the answer of sf.domain.get.
 func Describe(name string, p any) (repr, class string, interfaces []string) {
 	switch p := p.(type) {
 	case int64:

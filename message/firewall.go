@@ -13,19 +13,19 @@ import (
 	"antirobot/store"
 )
 
-// Firewall holds rules. Without any its decision is UNKNOWN. Safe for concurrent use.
+// Firewall holds rules; without any it decides UNKNOWN. Safe for concurrent use.
 type Firewall struct {
 	store   store.Store
-	key     []byte // of the text; nil: the rules can't be changed
+	key     []byte // nil: the rules can't be changed
 	options rules.Options
 
-	mu      sync.Mutex // of Set
+	mu      sync.Mutex
 	current atomic.Pointer[ruleSet]
 }
 
 type ruleSet struct {
 	text    string
-	program *rules.Program // nil: no rules
+	program *rules.Program
 }
 
 func newFirewall(st store.Store, key []byte, o rules.Options) *Firewall {
@@ -37,10 +37,9 @@ func newFirewall(st store.Store, key []byte, o rules.Options) *Firewall {
 // Rules returns the text of the rules, empty if none were set.
 func (f *Firewall) Rules() string { return f.current.Load().text }
 
-// program returns the compiled rules, nil if none were set.
 func (f *Firewall) program() *rules.Program { return f.current.Load().program }
 
-// set replaces the rules, durably. Invalid rules change nothing; the fault says where the mistake is.
+// set replaces the rules durably. Invalid rules change nothing.
 func (f *Firewall) set(ctx context.Context, text string) error {
 	set, err := f.compile(text)
 	if err != nil {
@@ -63,8 +62,7 @@ func (f *Firewall) compile(text string) (*ruleSet, error) {
 	return &ruleSet{text, p}, nil
 }
 
-// CheckRules says what SetRules would say of a text, and what in it is allowed but was hardly meant, by the properties that
-// d has or inherits.
+// CheckRules returns the error that SetRules would return, and warnings about probable mistakes.
 func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, err error) {
 	if _, err := d.Firewall(name); err != nil {
 		return nil, err
@@ -84,7 +82,6 @@ func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, er
 	return warnings, nil
 }
 
-// lintOptions adds to options what d has under which names.
 func (d *Domain) lintOptions(o rules.Options) rules.Options {
 	o.Storages, o.Models, o.Logs = []string{}, []string{}, []string{}
 	seen := make(map[string]bool)
@@ -112,7 +109,6 @@ func (d *Domain) lintOptions(o rules.Options) rules.Options {
 	return o
 }
 
-// load takes the rules from the store; fallback are the rules that apply until others are set.
 func (f *Firewall) load(ctx context.Context, fallback string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -135,8 +131,7 @@ func (f *Firewall) load(ctx context.Context, fallback string) error {
 	return nil
 }
 
-// recompile compiles the current rules again, since what they refer to by name may have changed. Rules that no longer
-// compile stay as they were.
+// recompile compiles the rules again after a change of formulas. Rules that no longer compile stay as they were.
 func (f *Firewall) recompile() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"antirobot/rules"
 )
 
-// Judge runs the domain's messageAnalyzer over a message of these values, each a string, an int64 or a netip.Addr.
-// Errors that are the caller's or the rules' are *rules.Fault.
+// Judge runs the domain's messageAnalyzer over values (string, int64 or netip.Addr). Errors of the caller or of the
+// rules are *rules.Fault.
 func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, trace bool) (Outcome, error) {
 	kind, err := d.messages()
 	if err != nil {
@@ -40,11 +40,11 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 	return o, err
 }
 
-// tookFunc takes the state of a run of the rules, and what the model said that they asked last; nil: they asked none.
+// tookFunc receives the state of a run and the score of the model that the rules asked last (nil: none).
 type tookFunc = func(p *rules.Program, r *rules.Run, score *float64, err error)
 
-// run runs the rules p over each reading of a message until one fails, and hands the state of each run to took, which
-// keeps nothing of it. Without rules took is not called.
+// run runs p over each reading of a message until one fails. took must keep nothing of a run, and is not called
+// without rules.
 func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, readings []*Message, trace bool, took tookFunc) error {
 	if p == nil {
 		return nil
@@ -75,7 +75,6 @@ func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, readings 
 	return nil
 }
 
-// slow names the rule that took too long, if that is what err says.
 func (s *System) slow(d *Domain, err error) {
 	var f *rules.Fault
 	if !errors.As(err, &f) || !f.Slow {
@@ -89,13 +88,11 @@ func (s *System) slow(d *Domain, err error) {
 	}
 }
 
-// methodInline is the name under which messages within requests are counted, alongside the methods of the API.
 const methodInline = "inline"
 
-// JudgeInline judges a message that was read from a request as Judge does, in each of its readings, and hands the state of
-// each run to took, which keeps nothing of it. A domain without rules is judged by the start rules; without these either, took
-// is not called. Whatever it can be read as, it is one
-// message: each counter is added to once, and the first reading alone is logged and learnt.
+// JudgeInline judges a message inside a request in each of its readings. It remains one message: counters are added
+// to once, and only the first reading is logged and learnt. A domain without rules is judged by the start rules;
+// without these, took is not called.
 func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[string]any, trace bool, took tookFunc) error {
 	d.Requested(methodInline)
 	kind, err := d.messages()

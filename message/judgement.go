@@ -8,15 +8,14 @@ import (
 	"antirobot/rules/sources"
 )
 
-// Outcome is what the rules made of a message.
+// Outcome is the result of judging a message.
 type Outcome struct {
 	Decision string
 	Score    float64
-	Tags     []string // in the order of their marking
-	Log      string   // line by line, if asked for
+	Tags     []string
+	Log      string // if asked for
 }
 
-// judgement runs the rules of one message at a time. It is the rules' Env.
 type judgement struct {
 	system  *System
 	domain  *Domain
@@ -36,10 +35,10 @@ func newJudgement(s *System) *judgement {
 	return j
 }
 
-// Attribute is rules.Attributes.
+// Attribute implements rules.Attributes.
 func (j *judgement) Attribute(name string) (rules.Value, bool) { return j.message.Attribute(name) }
 
-// Score is rules.Models.
+// Score implements rules.Models.
 func (j *judgement) Score(_ context.Context, model, text string) (float64, error) {
 	m, err := j.domain.Model(model)
 	if err != nil {
@@ -53,18 +52,16 @@ func (j *judgement) Score(_ context.Context, model, text string) (float64, error
 	return score, nil
 }
 
-// asked is the text that a model was last asked about, and what it said.
 type asked struct {
-	model *Model // nil: none was asked
+	model *Model
 	text  string
 	score float64
 	by    string
 }
 
-// explained is how many bad messages a second are logged with reasons; finding these costs several times the judgement.
+// explained bad messages a second are logged with reasons, which cost several times the judgement.
 const explained = 100
 
-// opinion returns what the model said that was last asked; a bad text comes with reasons, unless there are too many.
 func (j *judgement) opinion() *Opinion {
 	switch {
 	case j.asked.model == nil:
@@ -76,7 +73,6 @@ func (j *judgement) opinion() *Opinion {
 	return &Opinion{Score: j.asked.score, By: j.asked.by}
 }
 
-// mayExplain counts the explanations of a second.
 func (s *System) mayExplain() bool {
 	const most = 1 << 20 // the count is below the second
 	second := s.deps.Now().Unix() * most
@@ -114,7 +110,7 @@ func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) erro
 	return l.put(ctx, j.message, tag, r, j.opinion())
 }
 
-// own puts a counter into the name space of a domain's property. Without such a property it is one of the partner's root.
+// own puts a counter into the name space of the domain's property, or else of the partner's root.
 func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
 	if _, ok := j.domain.Get(c.Prefix); !ok {
 		space, err := j.system.partners[j.domain.partner].counters(c.Prefix)
@@ -130,10 +126,9 @@ func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
 	return c, err
 }
 
-// maxSpaces bounds the name spaces of counters that the rules of a partner may name without declaring them.
+// maxSpaces bounds the undeclared name spaces of a partner.
 const maxSpaces = 64
 
-// counters returns the name space that nobody declared.
 func (p *partner) counters(name string) (*counters, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +174,7 @@ func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.V
 	return j.system.deps.Counters.AddPair(ctx, c, unique)
 }
 
-// Mark is rules.Counters.
+// Mark implements rules.CounterSource.
 func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
 	c, err := j.own(c)
 	if err != nil {

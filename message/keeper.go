@@ -10,21 +10,20 @@ import (
 	"antirobot/rules"
 )
 
-// ErrAway is what Keeper.System returns while the shared store is away that the System is read from.
+// ErrAway is returned by Keeper.System while the shared store is unavailable.
 var ErrAway = errors.New("the message firewall is not there yet")
 
-// Keeper keeps the System of a gateway, which needs its store to begin: while a shared one is away the gateway goes on
-// without, and the System comes up when the store does. Make it with NewKeeper; safe for concurrent use.
+// Keeper holds the System of a gateway, which starts without one while a shared store is unavailable. Safe for
+// concurrent use.
 type Keeper struct {
 	cfg      Config
 	deps     Deps
 	formulas heldFormulas
 	system   atomic.Pointer[System]
-	cancel   context.CancelFunc // nil: nothing waits for the store
+	cancel   context.CancelFunc
 	work     sync.WaitGroup
 }
 
-// keeperRetry is how often a shared store that was away at the start is asked again.
 const keeperRetry = 2 * time.Second
 
 // NewKeeper returns a Keeper that has no System until Start.
@@ -40,7 +39,7 @@ func NewKeeper(cfg Config, d Deps) (*Keeper, error) {
 	return k, nil
 }
 
-// Start opens the System, with the rules, models and logs that the store has. ctx is that of the start.
+// Start opens the System; ctx is for the start only.
 func (k *Keeper) Start(ctx context.Context) error {
 	s, err := begin(ctx, k.cfg, k.deps)
 	if err == nil {
@@ -57,7 +56,6 @@ func (k *Keeper) Start(ctx context.Context) error {
 	return nil
 }
 
-// await opens the System as soon as the store lets it.
 func (k *Keeper) await(ctx context.Context) {
 	t := time.NewTicker(keeperRetry)
 	defer t.Stop()
@@ -85,8 +83,7 @@ func (k *Keeper) System() (*System, error) {
 	return nil, ErrAway
 }
 
-// Prepare makes ready for other formulas, and returns what puts them into use. Rules that do not fit them go on with those
-// that they have, and the log says so.
+// Prepare returns a function that puts other formulas into use. Rules that do not fit them keep the old ones.
 func (k *Keeper) Prepare(f rules.Formulas) (commit func(), err error) {
 	if f == nil || k.deps.Formulas == nil {
 		return nil, errors.New("messages: there are no formulas")
@@ -99,7 +96,7 @@ func (k *Keeper) Prepare(f rules.Formulas) (commit func(), err error) {
 	}, nil
 }
 
-// Close ends the System, and the wait for it.
+// Close closes the System and stops waiting for it.
 func (k *Keeper) Close() error {
 	if k.cancel != nil {
 		k.cancel()
@@ -111,7 +108,6 @@ func (k *Keeper) Close() error {
 	return nil
 }
 
-// heldFormulas are the present formulas, which outlive a reload.
 type heldFormulas struct {
 	now atomic.Pointer[rules.Formulas]
 }

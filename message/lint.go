@@ -7,8 +7,7 @@ import (
 	"antirobot/rules"
 )
 
-// Warnings returns what the rules of the configuration's firewalls hardly mean, by the properties that their domains have
-// or inherit, and by the lists and files of places that there are. Rules that are wrong are reported elsewhere.
+// Warnings returns probable mistakes in the rules of the configuration. Errors are reported by Validate.
 func (c Config) Warnings(lists []rules.List, places bool) []string {
 	var out []string
 	for i, p := range c.Partners {
@@ -18,7 +17,6 @@ func (c Config) Warnings(lists []rules.List, places bool) []string {
 	return out
 }
 
-// knownNames are what the rules of a domain may call by name.
 type knownNames struct {
 	lists                  []rules.List
 	places                 bool
@@ -26,7 +24,6 @@ type knownNames struct {
 	storages, models, logs []string
 }
 
-// warnings looks at a domain and those below it, which inherit its names.
 func (k knownNames) warnings(path string, d DomainConfig) []string {
 	for _, p := range d.Properties {
 		switch p.Class {

@@ -24,12 +24,12 @@ type Entry struct {
 	When    time.Time
 	Tags    []string
 	Message *Message
-	Opinion *Opinion // of the model that the rules asked; nil: none
+	Opinion *Opinion
 }
 
-// messageLog is a ring of judged messages in the store: time is cut into chunks, and of these the last numChunks are kept, so
-// an entry lives for chunk × (numChunks−1) at least. Entries are gathered and written in batches; a batch is a key of
-// the store that expires by itself. Safe for concurrent use.
+// messageLog is a ring of judged messages in the store: of the chunks of time the last numChunks are kept, so an
+// entry lives for chunk × (numChunks−1) at least. Entries are written in batches, each an expiring key. Safe for
+// concurrent use.
 type messageLog struct {
 	store     store.Store
 	prefix    []byte
@@ -41,16 +41,16 @@ type messageLog struct {
 
 	mu      sync.Mutex
 	batch   []byte
-	chunkNo int64 // of batch
-	first   int64 // id of the batch's first entry
-	pending int64 // entries in batch
+	chunkNo int64
+	first   int64
+	pending int64
 	nextID  int64
-	lastID  int64 // of the reserved block
+	lastID  int64
 	last    time.Time
 
-	writing sync.Mutex // one batch is written at a time
+	writing sync.Mutex
 	stored  []storedBatch
-	kept    int64 // entries of stored
+	kept    int64
 	lost    atomic.Uint64
 }
 
@@ -60,10 +60,10 @@ type storedBatch struct {
 }
 
 const (
-	// idBlock ids are reserved at a time when nobody else uses the store. Several gateways take them one by one, so that
-	// a greater id is a later one, but for entries of the same moment.
+	// idBlock ids are reserved at a time in an unshared store. Several gateways take them one by one, so that ids
+	// follow time.
 	idBlock = 1024
-	// maxBatch is the size in bytes at which a batch is written at once, by the one who filled it.
+	// maxBatch bytes are written at once.
 	maxBatch = 256 << 10
 )
 
@@ -74,7 +74,6 @@ func newLog(st store.Store, prefix string, cfg PropertyConfig, node uint32, now 
 	}
 }
 
-// open learns which batches are there.
 func (l *messageLog) open(ctx context.Context) error {
 	err := l.store.Scan(ctx, l.key("b"), func(k, v []byte, _ time.Duration) error {
 		if len(v) < 8 {
@@ -93,7 +92,6 @@ func (l *messageLog) key(part string) []byte {
 	return append(append(make([]byte, 0, len(l.prefix)+len(part)+20), l.prefix...), part...)
 }
 
-// reserve takes n ids and returns the first.
 func (l *messageLog) reserve(ctx context.Context, n int64) (int64, error) {
 	end, err := l.store.Incr(ctx, l.key("id"), n, 0)
 	if err != nil {
@@ -102,7 +100,6 @@ func (l *messageLog) reserve(ctx context.Context, n int64) (int64, error) {
 	return end - n + 1, nil
 }
 
-// id returns the next id of the reserved block; mu is held.
 func (l *messageLog) id(ctx context.Context) (int64, error) {
 	if l.nextID > l.lastID {
 		first, err := l.reserve(ctx, idBlock)
@@ -115,11 +112,10 @@ func (l *messageLog) id(ctx context.Context) (int64, error) {
 	return l.nextID - 1, nil
 }
 
-// put writes the message with its tags. tag, if not empty, comes before them.
 func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.Run, o *Opinion) error {
 	var id int64
 	var err error
-	if l.store.Shared() { // a round trip, for which nobody else should wait
+	if l.store.Shared() { // a round trip, so mu is not held
 		if id, err = l.reserve(ctx, 1); err != nil {
 			return err
 		}
@@ -131,7 +127,6 @@ func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.R
 	return err
 }
 
-// append adds an entry to the batch, with the next id if id is 0, and returns what must be written now.
 func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run, o *Opinion) (full []*batch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +137,7 @@ func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag strin
 	}
 	at := l.now()
 	if at.Before(l.last) {
-		at = l.last // the order of ids is the order of time, also when the clock is put back
+		at = l.last // ids follow time, also when the clock is set back
 	}
 	l.last = at
 	no := at.UnixNano() / int64(l.chunk)
@@ -167,7 +162,6 @@ type batch struct {
 	entries int64
 }
 
-// take removes the gathered entries; mu is held.
 func (l *messageLog) take() *batch {
 	if l.pending == 0 {
 		return nil
@@ -181,7 +175,6 @@ func (l *messageLog) take() *batch {
 	return b
 }
 
-// flush writes what was gathered.
 func (l *messageLog) flush(ctx context.Context) error {
 	l.mu.Lock()
 	b := l.take()
@@ -204,7 +197,6 @@ func (l *messageLog) write(ctx context.Context, b *batch) error {
 	return l.drop(ctx)
 }
 
-// drop forgets batches whose time is over, and the oldest ones while there are too many entries.
 func (l *messageLog) drop(ctx context.Context) error {
 	oldest := l.oldest()
 	for len(l.stored) > 1 {
@@ -225,14 +217,12 @@ func (l *messageLog) drop(ctx context.Context) error {
 	return nil
 }
 
-// oldest returns the first chunk that is kept.
 func (l *messageLog) oldest() int64 { return l.now().UnixNano()/int64(l.chunk) - l.numChunks + 1 }
 
 func (l *messageLog) chunkOf(key []byte) int64 {
 	return int64(binary.BigEndian.Uint64(key[len(l.prefix)+1:]))
 }
 
-// close writes the rest and gives back the ids that were not used.
 func (l *messageLog) close(ctx context.Context) error {
 	err := l.flush(ctx)
 	l.mu.Lock()
@@ -245,10 +235,9 @@ func (l *messageLog) close(ctx context.Context) error {
 	return err
 }
 
-// storedEntry is an entry as the store has it: a line of JSON.
 type storedEntry struct {
 	ID         int64       `json:"id"`
-	When       int64       `json:"at"` // unix nanoseconds
+	When       int64       `json:"at"`
 	Tags       []string    `json:"tags,omitempty"`
 	Attributes []attribute `json:"is,omitempty"`
 	Opinion    *Opinion    `json:"by,omitempty"`
@@ -275,16 +264,15 @@ func readEntry(line []byte) (Entry, error) {
 	return Entry{e.ID, time.Unix(0, e.When), e.Tags, &Message{e.Attributes}, e.Opinion}, nil
 }
 
-// Query says which entries of a range a search finds. Empty fields are no condition.
+// Query selects entries of a range. Empty fields match everything.
 type Query struct {
 	Range
-	Text string // is in one of the texts, without case
+	Text string // contained in a text, without case
 	Tag  string
-	// Newest turns the order round: with a limit the last entries are found.
+	// Newest returns the last entries first.
 	Newest bool
 }
 
-// search returns the entries that fit a query, ordered by time; with a limit, the first ones.
 func (l *messageLog) search(ctx context.Context, q Query) ([]Entry, error) {
 	limit := q.Limit
 	q.Limit = 0
@@ -305,21 +293,19 @@ func (l *messageLog) search(ctx context.Context, q Query) ([]Entry, error) {
 	return out, nil
 }
 
-// contains says whether a text of m contains s, which is in lower case.
 func (m *Message) contains(s string) bool {
 	return slices.ContainsFunc(m.attributes, func(a attribute) bool {
 		return a.Value.Kind == rules.Text && strings.Contains(strings.ToLower(a.Value.Text), s)
 	})
 }
 
-// Range says which entries are wanted; both ends are inclusive. The zero value wants all.
+// Range selects entries; both ends are inclusive, and zero fields are no bound.
 type Range struct {
-	First, Last time.Time // zero: no bound
+	First, Last time.Time
 	FirstID     int64
-	Limit       int // 0: no limit
+	Limit       int
 }
 
-// fetch returns the entries of a range, ordered by time; with a limit, the first ones.
 func (l *messageLog) fetch(ctx context.Context, r Range) ([]Entry, error) {
 	if err := l.flush(ctx); err != nil {
 		return nil, err

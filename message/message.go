@@ -1,15 +1,13 @@
-// Package message judges the texts that people post: SpamFighter's domains, messages, firewalls, models, logs and API,
-// independent of any server.
+// Package message judges the texts that people post: SpamFighter's domains, messages, firewalls, models and logs.
 //
 // Invariants:
-//  1. A partner reaches the domains under its own root and nothing else; there is no path upwards.
-//  2. A property is looked up in the domain and then in its ancestors; it acts for the domain that owns it: counters,
-//     models and logs of an ancestor are shared by the domains that inherit them.
+//  1. A partner reaches the domains below its own root and nothing else.
+//  2. A property acts for the domain that owns it: subdomains share the counters, models and logs that they inherit.
 //  3. Values are typed and nothing is coerced.
-//  4. Rules, models and logs are in the store and survive a restart. A text that was learnt is on disk when Train
-//     returns; log entries are written in batches and the last ones may be lost with the process (logFlush).
-//  5. Ids of a log are unique over all gateways and never used again.
-//  6. Everything that can grow has a bound: texts, messages, storages, models, logs, rules, requests.
+//  4. Rules, models and logs survive a restart. A learnt text is durable when Train returns; log entries are written
+//     in batches (logFlush).
+//  5. Ids of a log are unique over all gateways and never reused.
+//  6. Everything that can grow has a bound.
 package message
 
 import (
@@ -23,31 +21,30 @@ import (
 	"antirobot/rules"
 )
 
-// The codes of the API beside those of package rules.
+// The codes of the API; package rules has the others.
 const (
-	CodeMissing       = 1001  // a parameter is missing
-	CodeCommand       = 1002  // there is no such command
-	CodeUnknown       = 1004  // there is no such parameter
-	CodeType          = 1005  // a value is of a wrong type
-	CodeAuthorisation = 2001  // not authorised
-	CodeDomain        = 2002  // there is no such domain
-	CodeProperty      = 2003  // there is no such property, or no such attribute of messages
-	CodeModel         = 2005  // not a model
-	CodeAttribute     = 2006  // the message lacks the attribute
-	CodeFirewall      = 2007  // not a firewall
-	CodeSyntax        = 2008  // the rules are wrong
-	CodeLog           = 2009  // not a message log
-	CodeUnexpected    = 99000 // anything else
-	CodeResult        = 99002 // a field of the result is missing
+	CodeMissing       = 1001
+	CodeCommand       = 1002
+	CodeUnknown       = 1004
+	CodeType          = 1005
+	CodeAuthorisation = 2001
+	CodeDomain        = 2002
+	CodeProperty      = 2003
+	CodeModel         = 2005
+	CodeAttribute     = 2006
+	CodeFirewall      = 2007
+	CodeSyntax        = 2008
+	CodeLog           = 2009
+	CodeUnexpected    = 99000
+	CodeResult        = 99002
 )
 
-// attribute is a named value of a message.
 type attribute struct {
 	Name  string      `json:"n"`
 	Value rules.Value `json:"v"`
 }
 
-// Message is what is judged. It holds only attributes that its message domain knows. The zero value is empty.
+// Message has only attributes of its message domain. The zero value is empty.
 type Message struct {
 	attributes []attribute
 }
@@ -62,10 +59,9 @@ func (m *Message) Attribute(name string) (rules.Value, bool) {
 	return rules.Value{}, false
 }
 
-// Domain properties of a message: which attributes there are, and their types.
 type messageDomain struct {
 	attributes []AttributeConfig
-	maxText    int // bytes
+	maxText    int
 }
 
 // AttributeConfig declares an attribute.
@@ -74,7 +70,7 @@ type AttributeConfig struct {
 	Type string `mapstructure:"type"` // Text, Int, UniqueInt or IP
 }
 
-// Kind returns the type; false for one that there is not.
+// Kind returns the type; false for an unknown one.
 func (a AttributeConfig) Kind() (rules.Kind, bool) {
 	for _, k := range []rules.Kind{rules.Text, rules.Int, rules.UniqueInt, rules.IP} {
 		if a.Type == k.String() {
@@ -84,7 +80,6 @@ func (a AttributeConfig) Kind() (rules.Kind, bool) {
 	return rules.None, false
 }
 
-// read makes a Message of values as codecs and readers give them: string, int64 or netip.Addr. Others are refused.
 func (d *messageDomain) read(values map[string]any) (*Message, error) {
 	m := &Message{attributes: make([]attribute, 0, len(values))}
 	for _, a := range d.attributes {
@@ -145,7 +140,7 @@ func typed(kind rules.Kind, raw any, maxText int) (rules.Value, error) {
 	panic("BUG: a message domain with the type " + kind.String())
 }
 
-// TrimText removes white space at both ends, also what Unicode added to it.
+// TrimText removes white space at both ends, as Unicode and Python define it.
 func TrimText(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f || r == 0xfeff || r == 0x200b
@@ -176,7 +171,6 @@ func TypeName(v any) string {
 	}
 }
 
-// plain returns v as codecs write it.
 func plain(v rules.Value) any {
 	switch v.Kind {
 	case rules.Text:

@@ -13,43 +13,43 @@ import (
 	"antirobot/store"
 )
 
-// Model classifies texts and learns them. What it learnt is in the store: a snapshot of the counts, and the texts since
-// then, each a key of its own, written before Train returns. From time to time one gateway makes a new snapshot.
+// Model classifies and learns texts. The store has a snapshot of the counts and the texts learnt since, each
+// written before Train returns; from time to time one gateway makes a new snapshot.
 //
-//	…head          number of the snapshot and of its pieces
-//	…snap/N/I      a piece of snapshot N
-//	…done/N        the keys of the texts that snapshot N holds: they may still be there after a crash
-//	…text/KEY      a text with its marker; KEY begins with the time
-//	…taught/PRINT  the fuzzy hash of a text that was taught as bad; it expires
+//	PREFIX head          number of the snapshot and of its pieces
+//	PREFIX snap/N/I      a piece of snapshot N
+//	PREFIX done/N        keys of the texts in snapshot N, which may still exist after a crash
+//	PREFIX text/KEY      a text with its marker; KEY begins with the time
+//	PREFIX taught/PRINT  the fuzzy hash of a bad text; it expires
 //
 // Safe for concurrent use.
 type Model struct {
 	store   store.Store
 	prefix  string
 	kind    string
-	limit   int // features
-	maxText int // bytes of a text that are learnt
+	limit   int
+	maxText int
 	node    uint32
 
-	start *learn.Start // nil: none
+	start *learn.Start
 	now   func() time.Time
 
-	taught *learn.Prints // of texts that were taught as bad
+	taught *learn.Prints
 
 	learner atomic.Pointer[learn.Learner]
-	since   atomic.Int64 // texts that are not in the snapshot
+	since   atomic.Int64 // not in the snapshot
 	serial  atomic.Uint32
 
-	mu      sync.Mutex // of what follows, and of replacing the learner
+	mu      sync.Mutex // of the following, and of replacing the learner
 	applied map[string]struct{}
-	earlier map[string]struct{} // applied before the last snapshot: a late message of the feed may still name them
+	earlier map[string]struct{} // applied before the last snapshot: a late feed message may name them
 }
 
 const (
-	modelPiece = 64 << 10 // bytes
-	// compactAfter texts a new snapshot is made. Loading them takes a fraction of a second.
+	modelPiece = 64 << 10
+	// compactAfter texts a new snapshot is made.
 	compactAfter = 4096
-	// compactLease is how long a gateway may take to make a snapshot before another one tries.
+	// compactLease is how long a gateway may take before another one tries.
 	compactLease = 5 * time.Minute
 )
 
@@ -65,7 +65,6 @@ func newModel(deps Deps, prefix string, cfg PropertyConfig, maxText int, node ui
 	return m
 }
 
-// use replaces what the model knows.
 func (m *Model) use(l learn.Learner, applied map[string]struct{}, since int) {
 	if applied == nil {
 		applied = make(map[string]struct{})
@@ -75,7 +74,6 @@ func (m *Model) use(l learn.Learner, applied map[string]struct{}, since int) {
 	m.since.Store(int64(since))
 }
 
-// forget lets go of the keys before the last snapshot; since texts are not in the present one.
 func (m *Model) forget(since int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +84,7 @@ func (m *Model) forget(since int) {
 // Size returns how much the model knows.
 func (m *Model) Size() learn.Size { return (*m.learner.Load()).Size() }
 
-// train learns a text. It returns when the text is in the store; record is what other gateways apply.
+// train learns a text durably; other gateways apply the record.
 func (m *Model) train(ctx context.Context, text string, good bool, at time.Time) (record trainRecord, err error) {
 	record = trainRecord{Key: m.newKey(at), Text: rules.Clip(text, m.maxText), Good: good}
 	if err := m.store.Put(ctx, []byte(m.prefix+"text/"+record.Key), record.value(), 0); err != nil {
@@ -99,7 +97,6 @@ func (m *Model) train(ctx context.Context, text string, good bool, at time.Time)
 	return record, nil
 }
 
-// trainRecord is a text that was learnt.
 type trainRecord struct {
 	Key  string `json:"k"`
 	Text string `json:"t"`

@@ -34,16 +34,14 @@ func (m *Model) head(ctx context.Context) (h modelHead, raw []byte, err error) {
 	return h, raw, nil
 }
 
-// stored is what the store knows of a model.
 type storedModel struct {
 	learner learn.Learner
 	head    modelHead
-	raw     []byte              // of the head
-	keys    map[string]struct{} // of the texts that were applied
-	old     []string            // texts that the snapshot holds already
+	raw     []byte // of the head
+	keys    map[string]struct{}
+	old     []string
 }
 
-// read reads snapshot and texts from the store into a new learner.
 func (m *Model) read(ctx context.Context) (s storedModel, err error) {
 	s = storedModel{learner: learn.New(m.kind, m.limit), keys: make(map[string]struct{})}
 	if s.head, s.raw, err = m.head(ctx); err != nil {
@@ -92,13 +90,12 @@ func (m *Model) read(ctx context.Context) (s storedModel, err error) {
 	return s, err
 }
 
-// load replaces what the model knows by what the store knows.
 func (m *Model) load(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s, err := m.read(ctx)
 	if err != nil && s.raw != nil {
-		// A new snapshot may have come in between: the old one's pieces are gone.
+		// A new snapshot may have replaced the old one's pieces.
 		s, err = m.read(ctx)
 	}
 	if err != nil {
@@ -114,7 +111,7 @@ func (m *Model) pieceKey(number, piece int) []byte {
 
 func (m *Model) doneKey(number int) []byte { return []byte(m.prefix + "done/" + strconv.Itoa(number)) }
 
-// compact makes a new snapshot if there are many texts since the last one and nobody else is at it.
+// compact makes a new snapshot if there are enough texts and no other gateway does.
 func (m *Model) compact(ctx context.Context, least int64) error {
 	if m.since.Load() < least {
 		return nil
@@ -128,7 +125,7 @@ func (m *Model) compact(ctx context.Context, least int64) error {
 	s, err := m.read(ctx)
 	switch {
 	case err != nil:
-	case int64(len(s.keys)) < least: // another gateway made it
+	case int64(len(s.keys)) < least:
 		m.forget(len(s.keys))
 	default:
 		if err = m.snapshot(ctx, s); err == nil {
@@ -138,8 +135,8 @@ func (m *Model) compact(ctx context.Context, least int64) error {
 	return errors.Join(err, m.store.Delete(ctx, lease))
 }
 
-// snapshot writes what s holds as the next snapshot, and removes what it replaces. A crash at any point leaves a model
-// that reads the same.
+// snapshot writes s as the next snapshot and removes the replaced keys. A crash at any point leaves a model that
+// reads the same.
 func (m *Model) snapshot(ctx context.Context, s storedModel) error {
 	state := s.learner.AppendState(nil)
 	next := modelHead{number: s.head.number + 1}

@@ -12,11 +12,11 @@ import (
 	"antirobot/rules/skeleton"
 )
 
-// Opinion is what a model says of a text.
+// Opinion is a model's judgement of a text.
 type Opinion struct {
-	Score   float64  // how bad it looks, 0 to 1; more than 0.5 is bad
-	By      string   // who says so
-	Reasons []string // the strongest first; positive numbers speak for bad
+	Score   float64 // 0 to 1; more than 0.5 is bad
+	By      string
+	Reasons []string // the strongest first; positive numbers for bad
 }
 
 // Bad says whether the text is bad.
@@ -26,19 +26,17 @@ func (o Opinion) String() string {
 	return fmt.Sprintf("the text scores %.3f by %s: %s", o.Score, o.By, strings.Join(o.Reasons, ", "))
 }
 
-// Who an opinion is of. The start has its own name, learn.StartName.
+// Values of Opinion.By, besides learn.StartName.
 const (
-	byModel   = "model"   // it learnt enough
-	byTaught  = "taught"  // a text that is nearly the same was taught as bad
-	byNothing = "nothing" // it knows too little, and there is no start: no text is bad
+	byModel   = "model"   // it knows enough
+	byTaught  = "taught"  // similar to a text that was taught as bad
+	byNothing = "nothing" // it knows too little, and there is no start
 )
 
-// maxReasons is how many reasons an opinion has.
 const maxReasons = 5
 
 var readers = sync.Pool{New: func() any { return new(skeleton.Reader) }}
 
-// printOf returns the fuzzy hash of a text; ok is false for one of too few words.
 func printOf(text string) (p learn.Print, ok bool) {
 	r, is := readers.Get().(*skeleton.Reader)
 	if !is {
@@ -48,7 +46,6 @@ func printOf(text string) (p learn.Print, ok bool) {
 	return learn.PrintOf(r, text)
 }
 
-// score returns how bad the text looks, and who says so.
 func (m *Model) score(text string) (score float64, by string) {
 	l := *m.learner.Load()
 	switch {
@@ -65,13 +62,12 @@ func (m *Model) score(text string) (score float64, by string) {
 	return score, by
 }
 
-// Good says whether the text is good. It is as Classify, without reasons.
+// Good is Classify without reasons.
 func (m *Model) Good(text string) bool {
 	score, _ := m.score(text)
 	return score <= 0.5
 }
 
-// like returns how much the text is like one that was taught as bad, 0 if it is not.
 func (m *Model) like(text string) float64 {
 	if m.taught.Len() == 0 {
 		return 0
@@ -83,10 +79,10 @@ func (m *Model) like(text string) float64 {
 	return m.taught.Find(&p, m.now())
 }
 
-// taughtScore is 0.75 for a text that is just alike, and 1 for the same.
+// taughtScore is 0.75 for a text that is just similar, and 1 for an equal one.
 func taughtScore(like float64) float64 { return 0.5 + like/2 }
 
-// Classify returns what the model says of a text, with its reasons.
+// Classify returns the model's opinion with reasons.
 func (m *Model) Classify(text string) Opinion {
 	o := Opinion{}
 	o.Score, o.By = m.score(text)
@@ -114,7 +110,6 @@ func (m *Model) printKey(p learn.Print) []byte {
 	return []byte(m.prefix + "taught/" + hex.EncodeToString(p.AppendBytes(nil)))
 }
 
-// keepPrint writes the fuzzy hash of a bad text to the store, and removes those that a good one is like.
 func (m *Model) keepPrint(ctx context.Context, r trainRecord, at time.Time) error {
 	p, ok := printOf(r.Text)
 	if !ok {
@@ -131,7 +126,6 @@ func (m *Model) keepPrint(ctx context.Context, r trainRecord, at time.Time) erro
 	return nil
 }
 
-// applyPrint adds the fuzzy hash of a bad text, or removes what a good one is like.
 func (m *Model) applyPrint(r trainRecord) {
 	p, ok := printOf(r.Text)
 	switch {
@@ -143,11 +137,10 @@ func (m *Model) applyPrint(r trainRecord) {
 	}
 }
 
-// loadPrints adds the fuzzy hashes that the store knows.
 func (m *Model) loadPrints(ctx context.Context) error {
 	prefix := []byte(m.prefix + "taught/")
 	return m.store.Scan(ctx, prefix, func(k, _ []byte, left time.Duration) error {
-		raw, _ := hex.DecodeString(string(k[len(prefix):])) // what is none of ours is no print either
+		raw, _ := hex.DecodeString(string(k[len(prefix):]))
 		if p, ok := learn.ReadPrint(raw); ok {
 			m.taught.Add(p, m.now().Add(left))
 		}

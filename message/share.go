@@ -10,14 +10,13 @@ import (
 	"antirobot/store"
 )
 
-// change is a message of the feed: new rules, or a text that was learnt or unlearnt.
+// change is a feed message: new rules, or a learnt or unlearnt text.
 type change struct {
 	Component string       `json:"c"`
 	Text      *trainRecord `json:"t,omitempty"`
-	Undone    *trainRecord `json:"u,omitempty"` // a text that was unlearnt
+	Undone    *trainRecord `json:"u,omitempty"` // an unlearnt text
 }
 
-// tell lets the other gateways of a shared store know of a change.
 func (s *System) tell(ctx context.Context, c change) error {
 	if !s.deps.Store.Shared() {
 		return nil
@@ -27,13 +26,12 @@ func (s *System) tell(ctx context.Context, c change) error {
 		return err
 	}
 	if err := s.deps.Store.Append(ctx, feedTopic, msg); err != nil {
-		// It is in the store; the others see it when they scan again.
+		// The store has it; other gateways see it at the next scan.
 		s.deps.Log.Warn().Err(err).Msg("other gateways were not told of a change")
 	}
 	return nil
 }
 
-// heard applies a change that another gateway, or this one, made.
 func (s *System) heard(ctx context.Context, msg []byte) error {
 	var c change
 	if err := json.Unmarshal(msg, &c); err != nil {
@@ -68,7 +66,6 @@ func (s *System) rescanFirewalls(ctx context.Context) error {
 	return nil
 }
 
-// follow applies the changes of other gateways; after a gap everything is loaded again.
 func (s *System) follow(ctx context.Context, position string) {
 	for ctx.Err() == nil {
 		err := s.deps.Store.Follow(ctx, feedTopic, position, func(pos string, msg []byte) error {
@@ -91,7 +88,6 @@ func (s *System) follow(ctx context.Context, position string) {
 	}
 }
 
-// reload loads all rules and models again, and returns the position from which to follow.
 func (s *System) reload(ctx context.Context) (position string, err error) {
 	if position, err = s.deps.Store.Position(ctx, feedTopic); err != nil {
 		return "", err

@@ -6,10 +6,10 @@ import (
 	"antirobot/rules"
 )
 
-// StartRules is the name of the rules that judge messages inside requests until a domain has rules of its own.
+// StartRules names the built-in rules for messages inside requests.
 const StartRules = "start-1"
 
-// startRules are the start. A rule that needs what a domain lacks is left out there. How they do is in
+// startRules apply in domains without rules; a line that needs a missing component is left out. See
 // docs/message-start-card.md.
 const startRules = `do hasAttribute(attribute="text") mark wordless
 if wordless stop as UNKNOWN
@@ -27,7 +27,6 @@ if bad stop as SPAM
 stop as OK
 `
 
-// startOf returns the start for what d has.
 func (s *System) startOf(d *Domain) *rules.Program {
 	if s.cfg.StartRules != StartRules {
 		return nil

@@ -23,22 +23,22 @@ import (
 	"antirobot/store"
 )
 
-// Deps is what a System is given.
+// Deps is what a System works with.
 type Deps struct {
 	Store   store.Store
 	Log     zerolog.Logger
 	Metrics *metrics.Set
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time
 
-	Counters rules.CounterSource // may be nil: rules over counters don't compile then
-	Lists    rules.ListSource    // likewise
-	Formulas rules.Formulas      // likewise
-	// Names are the lists that there are now, and whether a file says where addresses are, for warnings; nil: not known.
+	Counters rules.CounterSource // nil: rules over counters don't compile
+	Lists    rules.ListSource    // nil: rules over lists don't compile
+	Formulas rules.Formulas      // nil: rules over formulas don't compile
+	// Names returns the lists, and whether a file of places exists, for warnings; nil: unknown.
 	Names  func() (lists []rules.List, places bool)
-	Places rules.Places // may be nil: nothing is known of addresses
+	Places rules.Places // may be nil
 }
 
-// System is all partners with their domains. It is safe for concurrent use.
+// System holds all partners with their domains. Safe for concurrent use.
 type System struct {
 	cfg     Config
 	deps    Deps
@@ -46,17 +46,17 @@ type System struct {
 	options rules.Options
 
 	partners map[string]*partner
-	trusted  *partner // with authorisation trust
+	trusted  *partner
 
-	logs      map[string]*messageLog // all components by their keys
+	logs      map[string]*messageLog // by component key, as the following
 	models    map[string]*Model
 	start     *learn.Start
 	firewalls sync.Map // string → *Firewall
-	starts    sync.Map // string → *rules.Program: the start rules, by what a domain lacks
+	starts    sync.Map // string → *rules.Program: the start rules, by missing components
 
 	judgements sync.Pool
-	explained  atomic.Int64 // in this second, see mayExplain
-	saidSlow   atomic.Int64 // when a slow rule was last logged, unix seconds
+	explained  atomic.Int64 // see mayExplain
+	saidSlow   atomic.Int64 // unix seconds
 	cancel     context.CancelFunc
 	work       sync.WaitGroup
 }
@@ -67,13 +67,13 @@ type partner struct {
 	root   *Domain
 
 	mu     sync.Mutex
-	spaces map[string]*counters // that rules name and nobody declared
+	spaces map[string]*counters // undeclared ones
 }
 
-// feedTopic is where gateways that share a store tell each other of new rules and learnt texts.
+// feedTopic carries new rules and learnt texts between gateways that share a store.
 const feedTopic = "message"
 
-// New makes a System, which judges nothing before Start.
+// New returns a System that judges nothing before Start.
 func New(cfg Config, deps Deps) (*System, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -98,10 +98,9 @@ func New(cfg Config, deps Deps) (*System, error) {
 	return s, nil
 }
 
-// Start builds the domains and loads what the store knows of them; ctx is that of the start alone. Close the System
-// afterwards: it has goroutines, and log entries that wait to be written.
+// Start builds the domains and loads their state; ctx is for the start only. The caller must Close the System.
 func (s *System) Start(ctx context.Context) error {
-	// The position is noted before anything is loaded, so that nothing falls between.
+	// Noted before loading, so that no change is missed.
 	position := ""
 	if s.deps.Store.Shared() {
 		var err error
@@ -129,7 +128,6 @@ func (s *System) Start(ctx context.Context) error {
 	return nil
 }
 
-// begin makes a System and starts it.
 func begin(ctx context.Context, cfg Config, deps Deps) (*System, error) {
 	s, err := New(cfg, deps)
 	if err != nil {
@@ -138,8 +136,7 @@ func begin(ctx context.Context, cfg Config, deps Deps) (*System, error) {
 	return s, s.Start(ctx)
 }
 
-// SetRules sets the rules of a firewall. Where d only has the default domain's, which nobody can change, it gets one of
-// its own.
+// SetRules sets the rules of a firewall. A domain that only inherits the default firewall gets its own.
 func (s *System) SetRules(ctx context.Context, d *Domain, name, text string) error {
 	f, err := d.Firewall(name)
 	if err != nil {
@@ -160,7 +157,6 @@ func (s *System) SetRules(ctx context.Context, d *Domain, name, text string) err
 	return s.tell(ctx, change{Component: strings.TrimSuffix(key, "rules")})
 }
 
-// tend writes logs and makes snapshots of models until ctx ends.
 func (s *System) tend(ctx context.Context) {
 	flush := time.NewTicker(logFlush)
 	defer flush.Stop()
@@ -190,7 +186,7 @@ func (s *System) compact(ctx context.Context, least int64) {
 	}
 }
 
-// Close stops the goroutines and writes what waits. Nothing may be called afterwards.
+// Close stops the goroutines and writes pending log entries.
 func (s *System) Close() error {
 	if s.cancel != nil {
 		s.cancel()
@@ -218,7 +214,7 @@ func (s *System) Domain(partner, path string) (*Domain, error) {
 	return d, nil
 }
 
-// Recompile compiles the rules of all firewalls anew, for formulas that have changed.
+// Recompile compiles all rules again, for changed formulas.
 func (s *System) Recompile() {
 	s.firewalls.Range(func(key, v any) bool {
 		if f, ok := v.(*Firewall); ok {
@@ -233,7 +229,7 @@ func (s *System) Recompile() {
 // Partners returns the names of all partners, sorted.
 func (s *System) Partners() []string { return slices.Sorted(maps.Keys(s.partners)) }
 
-// Trusted returns the partner that every caller is; false: partners have secrets.
+// Trusted returns the only partner, if authorisation is trust.
 func (s *System) Trusted() (partner string, ok bool) {
 	if s.trusted == nil {
 		return "", false
@@ -241,7 +237,7 @@ func (s *System) Trusted() (partner string, ok bool) {
 	return s.trusted.name, true
 }
 
-// PartnerOfKey returns the partner whom a key of Akismet's API belongs to. All keys are compared, in constant time.
+// PartnerOfKey returns the partner of an Akismet key. All keys are compared, in constant time.
 func (s *System) PartnerOfKey(key string) (partner string, ok bool) {
 	if name, trust := s.Trusted(); trust {
 		own := sha256.Sum256([]byte(s.cfg.Akismet.Key))
@@ -256,7 +252,7 @@ func (s *System) PartnerOfKey(key string) (partner string, ok bool) {
 	return partner, ok
 }
 
-// Authorised reports whether a caller with this secret is the partner of that name.
+// Authorised reports whether secret is the partner's.
 func (s *System) Authorised(name, secret string) bool {
 	p, ok := s.partners[name]
 	sum := sha256.Sum256([]byte(secret))

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Train learns a text here and tells the other gateways.
+// Train learns a text here and on the other gateways.
 func (s *System) Train(ctx context.Context, m *Model, text string, good bool) error {
 	record, err := m.train(ctx, text, good, s.deps.Now())
 	if err != nil {
@@ -15,7 +15,7 @@ func (s *System) Train(ctx context.Context, m *Model, text string, good bool) er
 	return s.tell(ctx, change{Component: m.prefix, Text: &record})
 }
 
-// Fetch returns the entries of a range of a domain's log, as many as the configuration allows at once.
+// Fetch returns the entries of a range of a domain's log, up to maxFetch.
 func (s *System) Fetch(ctx context.Context, d *Domain, log string, r Range) ([]Entry, error) {
 	l, err := d.messageLog(log)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *System) Fetch(ctx context.Context, d *Domain, log string, r Range) ([]E
 	return l.fetch(ctx, r)
 }
 
-// Search returns the entries of a domain's log that fit a query; an empty name is messageLog.
+// Search returns matching entries of a domain's log (default messageLog).
 func (s *System) Search(ctx context.Context, d *Domain, log string, q Query) ([]Entry, error) {
 	l, err := d.messageLog(cmp.Or(log, "messageLog"))
 	if err != nil {
@@ -35,16 +35,14 @@ func (s *System) Search(ctx context.Context, d *Domain, log string, q Query) ([]
 	return l.search(ctx, q)
 }
 
-// Marking says what a moderator marks: the names are of properties, and of the attribute with the text; empty ones are
-// messageLog, model and text.
+// Marking is a moderator's mark of a log entry. Empty names are messageLog, model and text.
 type Marking struct {
 	Log, Model, Attribute string
-	ID                    int64 // of the log's entry
+	ID                    int64
 	Good                  bool
 }
 
-// Mark trains a model with a message of a log: what a moderator says of it. It reports false if the same was said
-// before; it is learnt once.
+// Mark teaches a model an entry. It reports false if the same mark exists.
 func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, err error) {
 	m, text, once, err := s.marked(ctx, d, &k)
 	if err != nil {
@@ -55,7 +53,7 @@ func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, e
 	if err != nil {
 		return false, err
 	}
-	if undone > 0 { // and may be said again
+	if undone > 0 { // it may be marked again
 		once = fmt.Appendf(once, "/%d", undone)
 	}
 	if first, err := s.deps.Store.Spend(ctx, once, keep); err != nil || !first {

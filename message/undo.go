@@ -11,12 +11,11 @@ import (
 	"antirobot/rules"
 )
 
-// ErrOld says that a text can't be unlearnt: the model did not learn it so, or so long ago that it is part of a snapshot, which is
-// counts and has no texts.
+// ErrOld says that a text can't be unlearnt: it was not taught so, or is part of a snapshot, which has counts only.
 var ErrOld = errors.New("the model has no such text that it could unlearn: it was not taught so, or is part of its snapshot by now; teach the opposite")
 
-// unlearned takes back the last time that a text was learnt so, here and on the other gateways: the model is then as if it had
-// never been. What a good text made it forget stays forgotten.
+// unlearned takes back the last Train of a text, here and on the other gateways. Texts that a good one made the
+// model forget stay forgotten.
 func (s *System) unlearned(ctx context.Context, m *Model, text string, good bool) error {
 	record, err := m.unlearn(ctx, text, good)
 	if err != nil {
@@ -25,7 +24,7 @@ func (s *System) unlearned(ctx context.Context, m *Model, text string, good bool
 	return s.tell(ctx, change{Component: m.prefix, Undone: &record})
 }
 
-// Unmark takes back what a moderator said of an entry.
+// Unmark takes back a Mark.
 func (s *System) Unmark(ctx context.Context, d *Domain, k Marking) error {
 	m, text, once, err := s.marked(ctx, d, &k)
 	if err != nil {
@@ -40,7 +39,6 @@ func (s *System) Unmark(ctx context.Context, d *Domain, k Marking) error {
 
 func undoneKey(once []byte) []byte { return append(slices.Clone(once), "/undone"...) }
 
-// markedFor is how long it is remembered what was said of an entry.
 func (s *System) markedFor(d *Domain, k *Marking) time.Duration {
 	l, err := d.messageLog(cmp.Or(k.Log, "messageLog"))
 	if err != nil {
@@ -49,7 +47,6 @@ func (s *System) markedFor(d *Domain, k *Marking) time.Duration {
 	return l.chunk*time.Duration(l.numChunks) + time.Hour
 }
 
-// marked returns the model and the text of a marking, and the key under which it is remembered.
 func (s *System) marked(ctx context.Context, d *Domain, k *Marking) (m *Model, text string, once []byte, err error) {
 	l, err := d.messageLog(cmp.Or(k.Log, "messageLog"))
 	if err != nil {
@@ -74,7 +71,6 @@ func (s *System) marked(ctx context.Context, d *Domain, k *Marking) (m *Model, t
 	return m, v.Text, fmt.Appendf(nil, "%smarked/%d/%s/%s/%t", l.prefix, k.ID, m.prefix, attribute, k.Good), nil
 }
 
-// unlearn forgets the newest record of a text, and reads what is left.
 func (m *Model) unlearn(ctx context.Context, text string, good bool) (record trainRecord, err error) {
 	s, err := m.read(ctx)
 	if err != nil {
@@ -113,10 +109,9 @@ func (m *Model) unlearn(ctx context.Context, text string, good bool) (record tra
 	return record, m.reread(ctx, record)
 }
 
-// reread loads the model again after a record was taken away.
 func (m *Model) reread(ctx context.Context, gone trainRecord) error {
 	if p, ok := printOf(gone.Text); ok && !gone.Good {
-		m.taught.Remove(&p, m.now()) // with what is like it: load brings back what the store has
+		m.taught.Remove(&p, m.now()) // similar ones too: load restores those in the store
 	}
 	return m.load(ctx)
 }

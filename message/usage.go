@@ -22,7 +22,7 @@ func (d *Domain) Requested(method string) {
 	c.Inc()
 }
 
-// Usage is how often a partner called a method on a domain since the start.
+// Usage counts a partner's calls of a method on a domain.
 type Usage struct {
 	Partner  string `json:"partner"`
 	Domain   string `json:"domain"`
@@ -30,7 +30,7 @@ type Usage struct {
 	Requests uint64 `json:"requests"`
 }
 
-// Usage returns the requests of all partners, without those that never came.
+// Usage returns the usage of all partners since the start.
 func (s *System) Usage() []Usage {
 	var out []Usage
 	for _, name := range slices.Sorted(maps.Keys(s.partners)) {

@@ -18,7 +18,6 @@ func (v *validator) addf(format string, args ...any) {
 	v.errs = append(v.errs, fmt.Errorf(format, args...))
 }
 
-// name checks what becomes a part of paths and keys.
 func (v *validator) name(path, name string) {
 	if !validName(name) {
 		v.addf("%s: %q may only contain letters, digits, _, - and .", path, name)
@@ -29,7 +28,6 @@ func validName(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
 }
 
-// opinions checks who is asked for second opinions.
 func (v *validator) opinions(all []second.Config) {
 	seen := make(map[string]bool)
 	for i, c := range all {

@@ -7,13 +7,11 @@ import (
 	"antirobot/rules/texts"
 )
 
-// Beside the attributes of what is judged there are those that follow from them: what its texts link to, as NAME.link.host,
-// and where its address is, as country and asn. An attribute that is there under such a name goes first.
+// Besides given attributes there are derived ones: the links of texts as NAME.link.host, and the place of an
+// address as country and asn. Given attributes take precedence.
 
-// linkParts are what an attribute of the type Text has after ".link.".
 var linkParts = [...]string{"count", "host", "path", "length", "short"}
 
-// ofLinks splits the name of an attribute of links.
 func ofLinks(name string) (text, part string, ok bool) {
 	i := strings.LastIndex(name, ".link.")
 	if i <= 0 {
@@ -23,14 +21,13 @@ func ofLinks(name string) (text, part string, ok bool) {
 	return name[:i], part, slices.Contains(linkParts[:], part)
 }
 
-// The attributes that a file of places adds to what has an attribute ip.
 const (
 	attributeCountry = "country"
 	attributeASN     = "asn"
 	attributeIP      = "ip"
 )
 
-// attribute returns an attribute, or what follows from one. A text without links has no host and no path.
+// attribute returns a given or derived attribute. A text without links has no host and no path.
 func (e *Env) attribute(name string) (v Value, ok bool, err error) {
 	if v, ok = e.Attributes.Attribute(name); ok {
 		return v, true, nil
@@ -57,7 +54,6 @@ func (e *Env) place(name string) (v Value, ok bool) {
 	return Value{Kind: Int, Int: int64(asn)}, asn != 0
 }
 
-// linked returns what the links of a text have: numbers of all of them, hosts and paths with a space between.
 func (e *Env) linked(text, part string) (v Value, ok bool, err error) {
 	from, ok := e.Attributes.Attribute(text)
 	if !ok || from.Kind != Text {
@@ -102,13 +98,11 @@ func linkPart(l *texts.Link, part string) string {
 	return l.Path
 }
 
-// severalPerText says whether name is what each link of a text has: its host or its path.
 func severalPerText(name string) (text, part string, ok bool) {
 	text, part, ok = ofLinks(name)
 	return text, part, ok && (part == "host" || part == "path")
 }
 
-// withoutLinks says whether name is missing because the text that it belongs to has no links.
 func (e *Env) withoutLinks(name string) bool {
 	text, _, ok := severalPerText(name)
 	if !ok {
@@ -118,7 +112,7 @@ func (e *Env) withoutLinks(name string) bool {
 	return ok && v.Kind == Text
 }
 
-// eachLink calls f with the host, or the path, of each link of a text; each but once. It is true if f always is.
+// eachLink calls f once for each distinct host or path of a text's links, and reports whether f is always true.
 func (e *Env) eachLink(text, part string, f func(v Value) (bool, error)) (all bool, err error) {
 	from, err := e.textOf(text)
 	if err != nil {
@@ -140,7 +134,6 @@ func (e *Env) eachLink(text, part string, f func(v Value) (bool, error)) (all bo
 	return all, nil
 }
 
-// textOf returns the text of an attribute.
 func (e *Env) textOf(name string) (string, error) {
 	v, err := e.valueOf(name)
 	switch {
@@ -154,7 +147,6 @@ func (e *Env) textOf(name string) (string, error) {
 
 func missing(name string) error { return Faultf(codeAttribute, "there is no attribute %s", name) }
 
-// valueOf returns an attribute of any type.
 func (e *Env) valueOf(name string) (Value, error) {
 	v, ok, err := e.attribute(name)
 	if err != nil {

@@ -10,12 +10,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // for timeCheck: an image of nothing but the gateway has no zones
+	_ "time/tzdata" // for timeCheck, where an image has no zones
 
 	"antirobot/request"
 )
 
-// choice returns which of the words a parameter is.
 func (a *arguments) choice(name string, words ...string) (int, error) {
 	i := slices.Index(words, a.text(name))
 	if i >= 0 {
@@ -24,7 +23,6 @@ func (a *arguments) choice(name string, words ...string) (int, error) {
 	return 0, &SyntaxError{Pos: a.literals[name].Pos, Text: name + " must be one of " + strings.Join(words, ", ")}
 }
 
-// wrong is the error of a parameter.
 func (a *arguments) wrong(name, format string, args ...any) error {
 	pos := a.at
 	if l, ok := a.literals[name]; ok {
@@ -33,9 +31,8 @@ func (a *arguments) wrong(name, format string, args ...any) error {
 	return &SyntaxError{Pos: pos, Text: name + ": " + fmt.Sprintf(format, args...)}
 }
 
-// overKey builds a check over what is counted or looked up: the value of one attribute, or of several together. Several make
-// one text, with a tab between the values. Of the hosts and paths of links each is one, and where there is no link the check is
-// true.
+// overKey builds a check over one attribute, or several joined by tabs. Each host and path of links is checked
+// separately; without a link the check is true.
 func overKey(a *arguments, f func(ctx context.Context, e *Env, r *Run, v Value) (bool, error)) check {
 	names := attributeNames(a.text("attribute"))
 	if len(names) == 1 {
@@ -60,7 +57,6 @@ func overKey(a *arguments, f func(ctx context.Context, e *Env, r *Run, v Value) 
 	}
 }
 
-// overEach runs f over each link's part of a text if that is what name means, and else does what otherwise does.
 func overEach(name string, otherwise check, f func(ctx context.Context, e *Env, r *Run, v Value) (bool, error)) check {
 	text, part, ok := severalPerText(name)
 	if !ok {
@@ -74,7 +70,6 @@ func overEach(name string, otherwise check, f func(ctx context.Context, e *Env, 
 	}
 }
 
-// appendPlain appends v as people write it, without tabs.
 func appendPlain(dst []byte, v Value) []byte {
 	switch v.Kind {
 	case Int, UniqueInt:
@@ -123,8 +118,7 @@ func buildCompareCheck(a *arguments) (check, error) {
 	}, nil
 }
 
-// sameHost reports whether the host of an address of the web, with or without scheme and path, is another one. Ports say
-// nothing.
+// sameHost compares the hosts of two URLs or hosts, without ports.
 func sameHost(address, other string) bool {
 	host := func(s string) string {
 		if _, rest, ok := strings.Cut(s, "://"); ok {
@@ -174,7 +168,6 @@ func buildRangeCheck(a *arguments) (check, error) {
 	}, nil
 }
 
-// clockTime reads 09:30 as minutes; 24:00 is the end of the day.
 func clockTime(s string) (int, bool) {
 	h, m, ok := strings.Cut(s, ":")
 	if !ok || len(h) != 2 || len(m) != 2 || !digits(h) || !digits(m) {
@@ -186,7 +179,7 @@ func clockTime(s string) (int, bool) {
 	return all, minutes < 60 && all <= 24*60
 }
 
-// weekdays reads "mon-fri, sun": which days there are, Sunday first.
+// weekdays reads "mon-fri, sun"; days begin with Sunday.
 func weekdays(s string) (days [7]bool, ok bool) {
 	names := []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 	for _, part := range attributeNames(strings.ToLower(s)) {

@@ -12,8 +12,8 @@ import (
 // List is a list that rules may name.
 type List struct {
 	Name  string
-	Texts bool       // it has texts; else networks and subjects
-	Of    texts.Kind // of the texts
+	Texts bool // else networks and subjects
+	Of    texts.Kind
 }
 
 func listNames(lists []List) []string {
@@ -24,7 +24,6 @@ func listNames(lists []List) []string {
 	return names
 }
 
-// lookList refuses the name of a list that is not there, or warns of it.
 func (c *compiler) lookList(l Literal) error {
 	lists := c.options.Lists
 	if lists == nil || slices.ContainsFunc(lists, func(known List) bool { return known.Name == l.Text }) {
@@ -37,7 +36,6 @@ func (c *compiler) lookList(l Literal) error {
 	return c.known("list", l, listNames(lists))
 }
 
-// lintListCheck finds what can never be in a list.
 func lintListCheck(a *arguments) string {
 	lists := a.compiler.options.Lists
 	i := slices.IndexFunc(lists, func(l List) bool { return l.Name == a.text("list") })

@@ -11,27 +11,27 @@ import (
 	"antirobot/spelling"
 )
 
-// Options say what a Program is compiled for.
+// Options say how a Program is compiled.
 type Options struct {
 	Limits Limits
-	Parts  Part             // what Env will have
-	Now    func() time.Time // nil: time.Now; for the time limit
+	Parts  Part // that Env will have
+	Now    func() time.Time
 
-	Lists      []List // the lists that there are; nil: not known, and any name compiles
-	LooseLists bool   // a list that there is not is warned of; else it is an error
-	// What else there is, for warnings; nil: not known. Attributes says whether a name is one of an attribute.
+	Lists      []List // nil: unknown, and any name compiles
+	LooseLists bool   // an unknown list is a warning, not an error
+	// Known names, for warnings; nil: unknown.
 	Attributes             func(name string) bool
-	Places                 bool // there is a file that says where addresses are
+	Places                 bool // a file of places exists
 	Storages, Models, Logs []string
-	Elsewhere              []*Script // other rules that share counters and events with these
-	// Formulas are the models. Nil is for checking alone: any name compiles, and the value is always 0.
+	Elsewhere              []*Script // rules that share counters and events with these
+	// Formulas are the models; nil: any name compiles, and the value is 0.
 	Formulas Formulas
 }
 
 // DefaultOptions returns default limits and all parts.
 func DefaultOptions() Options { return Options{Limits: defaultLimits(), Parts: PartsAll} }
 
-// Compile parses src and builds its rules. Errors are *SyntaxError.
+// Compile parses and builds rules. Errors are *SyntaxError.
 func Compile(src string, o Options) (*Program, error) {
 	s, err := Parse(src, o.Limits)
 	if err != nil {
@@ -40,7 +40,6 @@ func Compile(src string, o Options) (*Program, error) {
 	return s.compile(o)
 }
 
-// compile builds the rules of s. Errors are *SyntaxError.
 func (s *Script) compile(o Options) (*Program, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -55,7 +54,7 @@ func (s *Script) compile(o Options) (*Program, error) {
 		c.table[r.name] = r
 	}
 	labels := make(map[string]int)
-	for i := len(s.Statements) - 1; i >= 0; i-- { // from the end, so that a skip finds the next later label
+	for i := len(s.Statements) - 1; i >= 0; i-- { // backwards, so that a skip finds the next later label
 		st := &s.Statements[i]
 		in := &c.program.code[i]
 		*in = instruction{line: st.Line, not: st.Not, action: st.Action, stop: st.Decision, score: st.Score, target: -1}
@@ -78,10 +77,10 @@ func (s *Script) compile(o Options) (*Program, error) {
 // Script returns what p was compiled from.
 func (p *Program) Script() *Script { return p.script }
 
-// Needs returns the parts of Env that the rules use.
+// Needs returns the parts of Env in use.
 func (p *Program) Needs() Part { return p.parts }
 
-// fewStatements cost nothing even if each reads the longest text: only those that may wait are timed.
+// Programs of fewStatements are only timed where a check may wait.
 const fewStatements = 64
 
 type compiler struct {
@@ -89,7 +88,7 @@ type compiler struct {
 	numbers map[string]uint16
 	table   map[string]*rule
 	program *Program
-	regexps int // instructions so far
+	regexps int
 	bind    []func(factors []string) error
 }
 
@@ -162,7 +161,6 @@ func (c *compiler) tags(list []Name) ([]uint16, error) {
 	return out, nil
 }
 
-// arguments is the checked parameters of a statement.
 type arguments struct {
 	compiler *compiler
 	rule     *rule
@@ -198,7 +196,6 @@ func (c *compiler) arguments(def *rule, st *Statement) (*arguments, error) {
 	return a, nil
 }
 
-// check looks at the type and the range of one parameter.
 func (c *compiler) check(a *arguments, d *param, l Literal) error {
 	wrong := func(what string) error {
 		return &SyntaxError{Pos: l.Pos, Text: fmt.Sprintf("%s must be %s", d.name, what)}
@@ -260,7 +257,6 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 	return nil
 }
 
-// known refuses the name of something that is not there.
 func (c *compiler) known(what string, l Literal, names []string) error {
 	if names == nil || slices.Contains(names, l.Text) {
 		return nil
@@ -268,7 +264,6 @@ func (c *compiler) known(what string, l Literal, names []string) error {
 	return &SyntaxError{l.Pos, "there is no " + what + " " + short(l.Text), spelling.Nearest(l.Text, names)}
 }
 
-// text returns a text, or its default.
 func (a *arguments) text(name string) string {
 	if l, ok := a.literals[name]; ok {
 		return l.Text
@@ -276,7 +271,6 @@ func (a *arguments) text(name string) string {
 	return a.fallback(name).text
 }
 
-// number returns a number, or its default.
 func (a *arguments) number(name string) float64 {
 	if l, ok := a.literals[name]; ok {
 		return l.Number
@@ -284,7 +278,6 @@ func (a *arguments) number(name string) float64 {
 	return a.fallback(name).number
 }
 
-// whole returns a whole number, or its default.
 func (a *arguments) whole(name string) int64 {
 	if l, ok := a.literals[name]; ok {
 		return l.Int
@@ -316,7 +309,6 @@ type defaultValue struct {
 	number float64
 }
 
-// fallback reads the default of the table: a number, a text in quotes, or None.
 func (a *arguments) fallback(name string) (v defaultValue) {
 	for _, d := range a.rule.params {
 		if d.name != name {
@@ -325,7 +317,7 @@ func (a *arguments) fallback(name string) (v defaultValue) {
 		if text, err := strconv.Unquote(d.value); err == nil {
 			v.text = text
 		} else if v.number, err = strconv.ParseFloat(d.value, 64); err != nil {
-			v.number = 0 // None
+			v.number = 0
 		}
 		return v
 	}

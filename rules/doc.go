@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// WriteDoc writes the reference of the rules as Markdown. docs/rules.md is what it writes.
+// WriteDoc writes docs/rules.md.
 func WriteDoc(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(docHead)

@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// What a formula reads of a run are its factors: the score, the tags, and the numbers that rules with a count found.
 const (
 	factorScore = "score"
 	factorTag   = "tag_"
 	factorCount = "count_"
 )
 
-// bindFormulas finds the models of the program's formulas, once all tags are known.
+// bindFormulas binds models once all tags are known.
 func (c *compiler) bindFormulas() error {
 	if len(c.bind) == 0 {
 		return nil
@@ -45,7 +44,6 @@ func (c *compiler) bindFormulas() error {
 	return nil
 }
 
-// beginFactors empties the factors: no tag is marked, and no number known.
 func (r *Run) beginFactors(p *Program) {
 	r.factors = slices.Grow(r.factors[:0], len(p.factors))[:len(p.factors)]
 	clear(r.factors[:1+len(p.tags)])
@@ -54,7 +52,6 @@ func (r *Run) beginFactors(p *Program) {
 	}
 }
 
-// observe notes the number that a check found.
 func (r *Run) observe(n float64) { r.number, r.observed = n, true }
 
 func buildFormulaCheck(a *arguments) (check, error) {

@@ -7,14 +7,13 @@ import (
 	"antirobot/spelling"
 )
 
-// Warnings returns what is allowed but probably not intended, in the order of the text.
+// Warnings returns probable mistakes, in the order of the text.
 func (p *Program) Warnings() []SyntaxError { return slices.Clone(p.warned) }
 
 func (c *compiler) warn(at Pos, text, hint string) {
 	c.program.warned = append(c.program.warned, SyntaxError{at, text, hint})
 }
 
-// look warns of the name of something that is not there.
 func (c *compiler) look(d *param, l Literal) error {
 	o := &c.options
 	var known []string
@@ -59,7 +58,6 @@ func (c *compiler) lookAttribute(l Literal, name string) {
 	}
 }
 
-// lint looks at the statements together.
 func (c *compiler) lint(s *Script) {
 	c.lintFlow(s)
 	c.lintTags(s)
@@ -69,7 +67,7 @@ func (c *compiler) lint(s *Script) {
 	})
 }
 
-// lintFlow finds statements that no run gets to. Control only goes forward, so one pass is enough.
+// lintFlow finds unreachable statements. Control only goes forward, so one pass is enough.
 func (c *compiler) lintFlow(s *Script) {
 	reached := make([]bool, len(s.Statements)+1)
 	reached[0] = true
@@ -96,10 +94,8 @@ func (c *compiler) lintFlow(s *Script) {
 	}
 }
 
-// keywords are tags that hardly anybody means.
 var keywords = [...]string{"not", "if", "do", "skip", "stop", "mark", "score"}
 
-// lintTags finds tags that are asked for and that no statement above can have set.
 func (c *compiler) lintTags(s *Script) {
 	set := make(map[string]bool)
 	for i := range s.Statements {
@@ -126,7 +122,6 @@ func (c *compiler) lintTags(s *Script) {
 	}
 }
 
-// lintCounts finds checks of events and counters to which no rule adds.
 func (c *compiler) lintCounts(s *Script) {
 	added := make(map[string]bool)
 	for _, script := range append([]*Script{s}, c.options.Elsewhere...) {
@@ -146,7 +141,7 @@ func (c *compiler) lintCounts(s *Script) {
 		switch name := st.Rule.Text; {
 		case name == "eventCheck" && !added["event "+st.value("event")]:
 			c.warn(st.Rule.Pos, "no eventAdd here counts the event "+short(st.value("event")), "")
-		// Counters with a prefix of their own are fed over the API.
+		// Counters with their own prefix are fed over the API.
 		case name == "counterCheck" && st.value("prefix") == "" && !added["counter "+st.value("type")]:
 			c.warn(st.Rule.Pos, "no rule here adds to the counter of type "+short(st.value("type")), "")
 		case name == "counterShareCheck" && st.value("prefix") == "" && !added["share "+st.value("type")]:
@@ -155,7 +150,6 @@ func (c *compiler) lintCounts(s *Script) {
 	}
 }
 
-// value returns a parameter as it was given, or nothing.
 func (s *Statement) value(name string) string {
 	for _, p := range s.Params {
 		if p.Name.Text == name {

@@ -5,7 +5,6 @@ import (
 	"strconv"
 )
 
-// number reads ["-"] digits ["." digits].
 func (p *parser) number() (l Literal, err error) {
 	start := p.at
 	if p.at < len(p.src) && p.src[p.at] == '-' {
@@ -36,8 +35,7 @@ func (p *parser) number() (l Literal, err error) {
 	return l, nil
 }
 
-// text reads a text in quotes. \" stands for a quote; every other backslash keeps its place, so that regexps need no
-// doubling, and the pair \\ is kept as two.
+// text reads a quoted text. \" is a quote; every other backslash stays, so that regexps need no doubling.
 func (p *parser) text() (l Literal, err error) {
 	start := p.at
 	end := start + 1
@@ -74,10 +72,9 @@ func (l *Literal) unescape() {
 	l.Text = string(out)
 }
 
-// place returns where byte i of the text's value stands in the rules.
 func (l *Literal) place(i int) Pos {
 	pos := l.Pos
-	pos.Col++ // the quote
+	pos.Col++
 	i = min(max(i, 0), len(l.Text))
 	for _, r := range l.Text[:i] {
 		if r == '\n' {
@@ -86,7 +83,7 @@ func (l *Literal) place(i int) Pos {
 		}
 		pos.Col++
 		if r == '"' {
-			pos.Col++ // its backslash
+			pos.Col++
 		}
 	}
 	return pos

@@ -9,7 +9,7 @@ import (
 	"antirobot/spelling"
 )
 
-// Parse parses rules and checks only their syntax. Errors are *SyntaxError.
+// Parse checks the syntax of rules. Errors are *SyntaxError.
 //
 //	firewall  ::= rule+
 //	rule      ::= [label ":"] ["if" ["not"] tags] statement
@@ -18,7 +18,7 @@ import (
 //	param     ::= name "=" ( number | "\"" string "\"" )
 //	tags      ::= tag {"," tag}
 //
-// White space separates and "#" begins a comment to the end of the line. "mark" and "score" may change places.
+// "#" begins a comment. "mark" and "score" may change places.
 func Parse(src string, limits Limits) (*Script, error) {
 	p := parser{src: src}
 	if len(src) > limits.Source {
@@ -45,7 +45,6 @@ func Parse(src string, limits Limits) (*Script, error) {
 	return s, nil
 }
 
-// validTail returns s from its first byte that is not UTF-8.
 func validTail(s string) string {
 	for len(s) > 0 {
 		r, n := utf8.DecodeRuneInString(s)
@@ -57,13 +56,12 @@ func validTail(s string) string {
 	return s
 }
 
-// parser is a hand-written recursive descent over the bytes of src; there are no tokens, because what a run of letters
-// is depends on where it stands: a keyword, a tag that is called like one, a label.
+// parser is a recursive descent without tokens: whether a word is a keyword, a tag or a label depends on its place.
 type parser struct {
 	src string
 	at  int
 
-	known Pos // of byte knownAt: positions are asked for in order, mostly
+	known Pos // of byte seen: positions are mostly asked for in order
 	seen  int
 }
 
@@ -88,7 +86,6 @@ func (p *parser) failAt(at int, text, hint string) error {
 
 func (p *parser) fail(text string) error { return p.failAt(p.at, text, "") }
 
-// expected says what was expected at the parser's position, and what was found there.
 func (p *parser) expected(what string, candidates ...string) error {
 	p.space()
 	word := p.peek()
@@ -116,7 +113,6 @@ func short(s string) string {
 	return s
 }
 
-// space passes over white space and comments.
 func (p *parser) space() {
 	for p.at < len(p.src) {
 		r, n := utf8.DecodeRuneInString(p.src[p.at:])
@@ -139,7 +135,6 @@ func wordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// peek returns the word at the parser's position, which must follow white space.
 func (p *parser) peek() string {
 	end := p.at
 	for end < len(p.src) && wordByte(p.src[end]) {
@@ -148,7 +143,6 @@ func (p *parser) peek() string {
 	return p.src[p.at:end]
 }
 
-// word returns the next word and its place, and passes over it; "" if there is none.
 func (p *parser) word() (w string, at int) {
 	p.space()
 	w, at = p.peek(), p.at
@@ -156,7 +150,6 @@ func (p *parser) word() (w string, at int) {
 	return w, at
 }
 
-// keyword passes over the next word if it is k.
 func (p *parser) keyword(k string) bool {
 	p.space()
 	if p.peek() != k {
@@ -166,7 +159,6 @@ func (p *parser) keyword(k string) bool {
 	return true
 }
 
-// sign passes over the next character if it is c.
 func (p *parser) sign(c byte) bool {
 	p.space()
 	if p.at == len(p.src) || p.src[p.at] != c {
@@ -180,7 +172,6 @@ func digits(w string) bool {
 	return w != "" && strings.Trim(w, "0123456789") == ""
 }
 
-// plainName reports whether w consists of letters and digits only, like the names of rules, parameters and decisions.
 func plainName(w string) bool { return w != "" && strings.IndexByte(w, '_') < 0 }
 
 // trimLabel makes 007 and 7 one label.
@@ -242,8 +233,8 @@ func (p *parser) rule() (st Statement, err error) {
 	return st, err
 }
 
-// negation skips the keyword not, and reports whether it was there. A tag may be called not: it is a tag if no rule
-// could follow otherwise, as in `if not do f()` and `if not, a do f()`.
+// negation skips the keyword not and reports whether it was there. It is a tag if no rule could follow otherwise,
+// as in `if not do f()` and `if not, a do f()`.
 func (p *parser) negation() bool {
 	start := p.at
 	if !p.keyword("not") {
@@ -266,7 +257,6 @@ func (p *parser) negation() bool {
 	return !isTag
 }
 
-// statementAhead reports whether a statement begins here, without moving.
 func (p *parser) statementAhead() bool {
 	start := p.at
 	defer func() { p.at = start }()
@@ -297,7 +287,6 @@ func (p *parser) tags() ([]Name, error) {
 	}
 }
 
-// do reads what follows the keyword do.
 func (p *parser) do(st *Statement) (err error) {
 	w, at := p.word()
 	if !plainName(w) {

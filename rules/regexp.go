@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// matcher reports whether a regexp matches at the start of a text, in linear time and without allocating.
+// matcher matches a regexp at the start of a text, in linear time and without allocating.
 type matcher struct {
-	std *regexp.Regexp // nil: threads are run here, because of a word boundary, which the library knows for ASCII only
+	std *regexp.Regexp // nil: own runs it, because of a word boundary, which the library knows for ASCII only
 	own *threads
 }
 
@@ -23,7 +23,6 @@ func (m *matcher) match(text string) bool {
 	return m.std.MatchString(text)
 }
 
-// regexpError is what is wrong with an expression and at which byte.
 type regexpError struct {
 	at   int
 	text string
@@ -31,11 +30,11 @@ type regexpError struct {
 
 func (e *regexpError) Error() string { return e.text }
 
-// oneRegexp is the greatest size of a single regexp: what a long text costs grows with it.
+// oneRegexp bounds the instructions of one regexp.
 const oneRegexp = 5000
 
-// compileRegexp compiles an expression as rule texts have it: as Python's re.match with Unicode reads it, but for what
-// can't be matched in linear time. An expression of more than limit instructions is refused before it is compiled.
+// compileRegexp compiles an expression as Python's re.match reads it, except for constructs that are not linear. It
+// refuses more than limit instructions before compiling.
 func compileRegexp(expr string, limit int) (m *matcher, size int, err error) {
 	limit = min(limit, oneRegexp)
 	t := translator{in: expr, complements: limit / complementSize}
@@ -61,10 +60,8 @@ func compileRegexp(expr string, limit int) (m *matcher, size int, err error) {
 	return &matcher{own: newThreads(prog)}, size, nil
 }
 
-// errTooBig is returned for what would compile to too many instructions.
 var errTooBig = &regexpError{0, "the regexps are too big together"}
 
-// instructions estimates what re compiles to; it stops counting above limit.
 func instructions(re *syntax.Regexp, limit int) int {
 	n := 1
 	for _, sub := range re.Sub {
@@ -78,12 +75,12 @@ func instructions(re *syntax.Regexp, limit int) int {
 	case syntax.OpLiteral:
 		n += len(re.Rune)
 	case syntax.OpCharClass:
-		n += len(re.Rune) / 64 // a long class takes longer
+		n += len(re.Rune) / 64
 	}
 	return n
 }
 
-// Classes as Python has them with Unicode. The library knows \w, \d and \s for ASCII only.
+// Classes of Python; the library's \w, \d and \s are ASCII.
 const (
 	wordClass  = `\p{L}\p{N}_`
 	digitClass = `\p{Nd}`
@@ -96,20 +93,18 @@ func isWordRune(r rune) bool {
 
 func isSpaceRune(r rune) bool {
 	if 0x100 <= r && r < 0x1680 {
-		return false // no white space there, and most letters
+		return false // most letters, and no white space
 	}
 	return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f || unicode.Is(unicode.Z, r)
 }
 
-// translator rewrites an expression for the library.
 type translator struct {
 	in          string
 	out         strings.Builder
 	boundary    bool
-	complements int // how many negated classes may still be spelt out
+	complements int // negated classes that may still be spelt out
 }
 
-// complementSize is what a class that had to be spelt out counts for.
 const complementSize = 200
 
 func (t *translator) translate() error {
@@ -123,7 +118,6 @@ func (t *translator) translate() error {
 	return nil
 }
 
-// piece translates what begins at byte i, outside of classes, and returns its length.
 func (t *translator) piece(i int) (int, error) {
 	rest := t.in[i:]
 	switch rest[0] {
@@ -143,7 +137,6 @@ func (t *translator) piece(i int) (int, error) {
 	return 1, nil
 }
 
-// group refuses the groups that need more than linear time.
 func (t *translator) group(i int) (int, error) {
 	refused := []struct{ prefix, what string }{
 		{"(?=", "look-ahead"},
@@ -167,7 +160,7 @@ func (t *translator) group(i int) (int, error) {
 		}
 		return end + 1, nil
 	}
-	// Unicode is always on, so its flag says nothing new.
+	// Unicode is always on.
 	if end := strings.IndexAny(rest, "):"); strings.HasPrefix(rest, "(?") && end > 2 && strings.Trim(rest[2:end], "imsu") == "" {
 		if flags := strings.ReplaceAll(rest[2:end], "u", ""); flags != "" || rest[end] == ':' {
 			t.out.WriteString("(?" + flags + rest[end:end+1])
@@ -178,7 +171,6 @@ func (t *translator) group(i int) (int, error) {
 	return 1, nil
 }
 
-// escape translates an escape outside of a class.
 func (t *translator) escape(i int) (int, error) {
 	rest := t.in[i:]
 	if len(rest) == 1 {
@@ -202,7 +194,7 @@ func (t *translator) escape(i int) (int, error) {
 	return t.character(rest)
 }
 
-// character translates an escaped character: the library knows \x{…} and not \u, and escapes nothing beyond ASCII.
+// character translates an escaped character: the library knows \x{…} but not \u, and escapes only ASCII.
 func (t *translator) character(rest string) (int, error) {
 	hex := 0
 	switch c := rest[1]; {
@@ -223,7 +215,6 @@ func (t *translator) character(rest string) (int, error) {
 	return 2, nil
 }
 
-// class translates a class in brackets.
 func (t *translator) class(start int) (int, error) {
 	t.out.WriteByte('[')
 	i := start + 1
@@ -242,7 +233,7 @@ func (t *translator) class(start int) (int, error) {
 			i += n
 			continue
 		case rest[0] == '[' || rest[0] == ']':
-			t.out.WriteByte('\\') // a character here, not the name of a class
+			t.out.WriteByte('\\') // literal, not a named class
 		}
 		t.out.WriteByte(rest[0])
 		i++
@@ -283,7 +274,6 @@ func classOf(c byte) string {
 	}
 }
 
-// complement returns what is not in the class.
 func complement(c byte) string {
 	switch c {
 	case 'w':
@@ -295,14 +285,14 @@ func complement(c byte) string {
 	}
 }
 
-// What \W, \D and \S stand for in a class, computed once.
+// \W, \D and \S in a class, computed once.
 var (
 	notWord  = sync.OnceValue(func() string { return spellOutside(isWordRune) })
 	notDigit = sync.OnceValue(func() string { return spellOutside(unicode.IsDigit) })
 	notSpace = sync.OnceValue(func() string { return spellOutside(isSpaceRune) })
 )
 
-// spellOutside spells out the ranges that in refuses, because a class can't hold the negation of a union.
+// spellOutside spells out the complement, because a class can't hold the negation of a union.
 func spellOutside(in func(r rune) bool) string {
 	var b strings.Builder
 	const hex = "0123456789abcdef"
@@ -328,7 +318,6 @@ func spellOutside(in func(r rune) bool) string {
 	return b.String()
 }
 
-// explain finds the place of the library's error in the expression.
 func (t *translator) explain(err error) error {
 	var e *syntax.Error
 	if !errors.As(err, &e) {
@@ -336,7 +325,7 @@ func (t *translator) explain(err error) error {
 	}
 	at := max(0, strings.Index(t.in, e.Expr))
 	if e.Code == syntax.ErrMissingParen || e.Code == syntax.ErrUnexpectedParen {
-		at = 0 // Expr is the whole expression
+		at = 0
 	}
 	text := e.Code.String()
 	if strings.Contains(t.in, e.Expr) && e.Expr != "" {

@@ -5,14 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// threads runs a program on all its paths at once, with word boundaries by Unicode.
+// threads runs a program on all its paths at once, with Unicode word boundaries.
 type threads struct {
 	prog  *syntax.Prog
 	free  chan *threadSets
 	start uint32
 }
 
-// threadSets is the memory of one match.
 type threadSets struct {
 	now, next, stack []uint32
 	in               []uint32 // in[pc] is the step in which pc was last added
@@ -71,7 +70,6 @@ func (t *threads) run(s *threadSets, text string) bool {
 	return false
 }
 
-// add puts pc and what follows it without reading into the set; it reports a match.
 func (t *threads) add(s *threadSets, set *[]uint32, pc uint32, flags syntax.EmptyOp) bool {
 	s.stack = append(s.stack[:0], pc)
 	for len(s.stack) > 0 {
@@ -100,7 +98,7 @@ func (t *threads) add(s *threadSets, set *[]uint32, pc uint32, flags syntax.Empt
 	return false
 }
 
-// boundaries returns what holds between two characters; -1 stands for the ends of the text.
+// boundaries takes -1 for the ends of the text.
 func boundaries(before, here rune) syntax.EmptyOp {
 	flags := syntax.EmptyOpContext(before, here) &^ (syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary)
 	if isWordRune(before) != isWordRune(here) {

@@ -13,84 +13,83 @@ import (
 	"antirobot/rules/texts"
 )
 
-// Unknown is the decision of rules that do not stop, and of a text without rules.
+// Unknown is the decision of rules that do not stop.
 const Unknown = "UNKNOWN"
 
-// Program is a compiled text of rules, immutable and safe for concurrent use.
+// Program is compiled rules, immutable and safe for concurrent use.
 type Program struct {
 	script *Script
 	code   []instruction
-	tags   []string // names by number
+	tags   []string
 	limits Limits
 	now    func() time.Time
 	parts  Part
 	warned []SyntaxError
-	slow   bool // one of the instructions is
-	// factors are what formulas read: the score, then the tags, then the numbers of countFactors. Nil without formulas.
+	slow   bool // an instruction is
+	// factors are the inputs of formulas: the score, the tags, the observed numbers. Nil without formulas.
 	factors []string
 }
 
-// tagSet is a set of tag numbers.
 type tagSet []uint64
 
 func (s tagSet) has(n uint16) bool { return s[n/64]&(1<<(n%64)) != 0 }
 
 type instruction struct {
 	line   int
-	slow   bool     // the check may wait: the clock is looked at afterwards
-	counts bool     // the check observes a number
-	count  []int    // where the factors are that this number gives to formulas
-	cond   []uint16 // tags of the if; nil: always
+	slow   bool  // the clock is checked after it
+	counts bool  // the check observes a number
+	count  []int // factors that get this number
+	cond   []uint16
 	not    bool
 	action Action
 	check  check
 	marks  []uint16
 	score  float64
-	target int // of a skip; -1: there is no such label later
+	target int // of a skip; -1: no such label
 	stop   string
 }
 
-// check is a rule with its parameters: false has found something.
+// check is a rule with its parameters. False means that it found something.
 type check func(ctx context.Context, e *Env, r *Run) (bool, error)
 
-// Run is the state of one run: tags, score, decision. It is made once and used again and again, by one goroutine at a
-// time; the zero value is ready for use. What its methods return is valid until the next run.
+// Run is the reusable state of one run, for one goroutine at a time. The zero value is ready; results are valid
+// until the next run.
 type Run struct {
-	// Trace makes the run write down what happens, line by line.
+	// Trace keeps a log, line by line.
 	Trace bool
 
 	program  *Program
 	tags     tagSet
-	order    []uint16 // tags in the order in which they were marked
-	fired    tagSet   // statements that were FALSE
+	order    []uint16
+	fired    tagSet
 	score    float64
 	decision string
-	stop     int // the statement that decided; -1: the end was reached
+	stop     int // -1: the end was reached
 	log      strings.Builder
 
-	factors  []float32 // of formulas
-	number   float64   // that the last check observed
+	factors  []float32
+	number   float64
 	observed bool
 
-	wait time.Duration // for a token of a bucket that was empty
+	wait time.Duration
 
 	reader skeleton.Reader
 	texts  texts.Reader
 	buf    []byte
-	key    []byte // of several attributes together
+	key    []byte
 	grams  []uint64
 }
 
 // Decision returns what the rules decided.
 func (r *Run) Decision() string { return r.decision }
 
-// Stop returns the number of the statement that decided, counted from 0; -1 if the end was reached, or an error.
+// Stop returns the number of the statement that decided; -1: none.
 func (r *Run) Stop() int { return r.stop }
 
-// Wait returns how long the longest wait for a token is, of the buckets that were found empty; 0: none was.
+// Wait returns the longest wait for a token of an empty bucket; 0: none was empty.
 func (r *Run) Wait() time.Duration { return r.wait }
 
-// Score returns the sum of the scores of the rules that were FALSE.
+// Score returns the sum of the scores of FALSE rules.
 func (r *Run) Score() float64 { return r.score }
 
 // AppendTags appends the tags in the order of their marking.
@@ -101,13 +100,13 @@ func (r *Run) AppendTags(dst []string) []string {
 	return dst
 }
 
-// AppendFired appends the set of the statements that were FALSE: 64 in each word, the first in its lowest bit.
+// AppendFired appends the set of FALSE statements, a bit each.
 func (r *Run) AppendFired(dst []uint64) []uint64 { return append(dst, r.fired...) }
 
-// Log returns what happened, a line each, if Trace was set.
+// Log returns the log if Trace was set.
 func (r *Run) Log() string { return r.log.String() }
 
-// Note adds a line to the log, if one is kept: what stands behind the answer of a source.
+// Note adds a line to the log.
 func (r *Run) Note(line string) { r.tracef("%s", line) }
 
 func (r *Run) begin(p *Program) {
@@ -150,12 +149,12 @@ func (r *Run) tracef(format string, args ...any) {
 // Len returns the number of statements.
 func (p *Program) Len() int { return len(p.code) }
 
-// Line returns the line of statement n, counted from 0, and what the statement says.
+// Line returns the line and the text of statement n.
 func (p *Program) Line(n int) (line int, text string) {
 	return p.code[n].line, p.script.Statements[n].String()
 }
 
-// AppendMarked appends the tags that are marked when the statements of a set were FALSE, in the order of their marking.
+// AppendMarked appends the tags marked by a set of FALSE statements.
 func (p *Program) AppendMarked(dst []string, fired []uint64) []string {
 	from := len(dst)
 	for i := range p.code {
@@ -171,10 +170,10 @@ func (p *Program) AppendMarked(dst []string, fired []uint64) []string {
 	return dst
 }
 
-// Run judges what env holds. The decision, the tags and the score are in r afterwards. An error is a *Fault.
+// Run judges the attributes of env; the result is in r. An error is a *Fault.
 func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 	r.begin(p)
-	env.links.Forget() // values are borrowed: the same memory may hold another text now
+	env.links.Forget() // borrowed memory may hold another text now
 	clock := clock{p: p}
 	clock.start()
 	for i := 0; i < len(p.code); {
@@ -219,8 +218,8 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 	return nil
 }
 
-// clock is the time that a run has. On a busy machine a run may stand still for longer than that in the middle of its shortest statement: what
-// has been found late counts, and the rest has as much time again, once.
+// clock is the time limit of a run. A busy machine may suspend a run for longer than that, so the first overrun
+// grants the rest of the run as much time again.
 type clock struct {
 	p    *Program
 	end  time.Time
@@ -233,7 +232,6 @@ func (c *clock) start() {
 	}
 }
 
-// over reports whether the time is over.
 func (c *clock) over() bool {
 	if c.end.IsZero() {
 		return false
@@ -249,7 +247,6 @@ func (c *clock) over() bool {
 	return false
 }
 
-// holds evaluates the if: all tags, or with not none of them.
 func (r *Run) holds(in *instruction) bool {
 	for _, n := range in.cond {
 		if r.tags.has(n) == in.not {
@@ -304,10 +301,8 @@ func (r *Run) traceDo(in *instruction, text string, pass bool) {
 	r.tracef("line %d: %s: %s", in.line, text, verdict)
 }
 
-// ruleName returns the rule of statement i.
 func (p *Program) ruleName(i int) string { return p.script.Statements[i].Rule.Text }
 
-// faultAt keeps the code of err and says at which statement it came up.
 func (p *Program) faultAt(i int, err error) error {
 	code := codeUnexpected
 	var f *Fault

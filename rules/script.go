@@ -2,29 +2,29 @@ package rules
 
 import "strconv"
 
-// Action is what a statement does.
+// Action is the kind of a statement.
 type Action uint8
 
-// The three statements.
+// The statements.
 const (
 	Do Action = iota
 	Skip
 	Stop
 )
 
-// Name is a word of the text with its place.
+// Name is a word with its place.
 type Name struct {
 	Pos
 	Text string
 }
 
-// Literal is the value of a parameter: a text or a number.
+// Literal is the value of a parameter.
 type Literal struct {
-	Pos           // of the first character, the quote of a text
-	IsText bool   // else a number
-	Text   string // of a text, without quotes; of a number, as it was written
+	Pos
+	IsText bool
+	Text   string // without quotes, or the number as written
 	Number float64
-	Whole  bool // the number has no fraction and fits Int
+	Whole  bool
 	Int    int64
 }
 
@@ -34,28 +34,28 @@ type Param struct {
 	Value Literal
 }
 
-// Statement is one rule of the text: [label ":"] ["if" ["not"] tags] statement.
+// Statement is one rule.
 type Statement struct {
 	Pos
-	Label    string // digits without leading zeros; empty: none
-	If       []Name // empty: always
+	Label    string
+	If       []Name
 	Not      bool
 	Action   Action
-	Rule     Name    // Do
-	Params   []Param // Do
-	Mark     []Name  // Do
-	Score    float64 // Do: added if the rule is FALSE
+	Rule     Name
+	Params   []Param
+	Mark     []Name
+	Score    float64
 	HasScore bool
-	Target   string // Skip
-	Decision string // Stop
+	Target   string
+	Decision string
 }
 
-// Script is a text that is right in its syntax. Names of rules and parameters have not been looked at.
+// Script is syntactically valid rules.
 type Script struct {
 	Statements []Statement
 }
 
-// String returns the script in canonical form, a statement a line. Parsing it gives the same script.
+// String returns the script in canonical form, one statement a line.
 func (s *Script) String() string {
 	var b []byte
 	for i := range s.Statements {

@@ -11,51 +11,49 @@ import (
 	"antirobot/request"
 )
 
-// paramKind is the type of a parameter.
 type paramKind uint8
 
 const (
-	kindText       paramKind = iota // a text in quotes
-	kindWhole                       // a whole number ≥ 0
-	kindNumber                      // any number
-	kindSeconds                     // seconds ≥ 0, fractions allowed
-	kindValue                       // a text or a number
-	kindRegexp                      // a text that is a regexp
-	kindPeriod                      // a text: 10m to 23h50m, 1d to 14d
-	kindNetworks                    // a text: addresses and networks
-	kindType                        // the type number of a counter
-	kindList                        // a text: the name of a list
-	kindFormula                     // a text: the name of a formula
-	kindMarker                      // a text: one of markers
-	kindAttribute                   // a text: the name of an attribute
-	kindAttributes                  // a text: names of attributes, separated by commas
-	kindStorage                     // a text: the name of a storage
-	kindModel                       // a text: the name of a model
-	kindLog                         // a text: the name of a log
+	kindText paramKind = iota
+	kindWhole
+	kindNumber
+	kindSeconds
+	kindValue
+	kindRegexp
+	kindPeriod
+	kindNetworks
+	kindType
+	kindList
+	kindFormula
+	kindMarker
+	kindAttribute
+	kindAttributes
+	kindStorage
+	kindModel
+	kindLog
 )
 
 func (k paramKind) String() string {
 	return [...]string{"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks", "0 to 65535", "text", "text", "text", "text", "text", "text", "text", "text"}[k]
 }
 
-// param declares a parameter. value is its default as a rule text would have it, None for an optional one without
-// default, and empty for one that must be given.
+// param declares a parameter. value is its default in the notation of rules, None, or empty if it is required.
 type param struct {
 	name, value string
 	kind        paramKind
 	doc         string
 }
 
-// rule declares a rule. build is called once for each statement, with checked arguments.
+// rule declares a rule. build is called for each statement, with checked arguments.
 type rule struct {
 	name   string
 	params []param
 	needs  Part
-	slow   bool   // takes a while for a long text
-	counts bool   // observes a number, which formulas can read
-	doc    string // what TRUE means
+	slow   bool
+	counts bool
+	doc    string
 	build  func(a *arguments) (check, error)
-	lint   func(a *arguments) string // what was hardly meant; empty: nothing
+	lint   func(a *arguments) string // a probable mistake; empty: none
 }
 
 const required = ""
@@ -68,7 +66,6 @@ func storageParam() param {
 	return param{"storage", `"storage"`, kindStorage, "the storage with the counters; they belong to the domain that owns it"}
 }
 
-// table returns all rules in the order of the docs.
 func table() []*rule {
 	return slices.Concat(messageRules(), modelRules(), requestRules(), generalRules())
 }
@@ -81,7 +78,6 @@ func ruleNames() []string {
 	return names
 }
 
-// overText builds a check over the text of the parameter attribute.
 func overText(a *arguments, f func(ctx context.Context, e *Env, r *Run, text string) (bool, error)) check {
 	attribute := a.text("attribute")
 	return func(ctx context.Context, e *Env, r *Run) (bool, error) {
@@ -93,7 +89,6 @@ func overText(a *arguments, f func(ctx context.Context, e *Env, r *Run, text str
 	}
 }
 
-// overValue builds a check over a value of any type.
 func overValue(a *arguments, f func(ctx context.Context, e *Env, r *Run, v Value) (bool, error)) check {
 	attribute := a.text("attribute")
 	return func(ctx context.Context, e *Env, r *Run) (bool, error) {
@@ -111,7 +106,6 @@ func constant(result bool) func(a *arguments) (check, error) {
 	}
 }
 
-// parsePeriod reads 10m, 2h30m, 1d: what windowed counters keep.
 func parsePeriod(s string) (time.Duration, error) {
 	wrong := errors.New(`a period of counters: "10m" to "23h50m" by ten minutes, or "1d" to "14d"`)
 	if days, ok := strings.CutSuffix(s, "d"); ok {
@@ -130,7 +124,6 @@ func parsePeriod(s string) (time.Duration, error) {
 
 const markers = `"good" or "bad" of a judgement, "spam" or "notSpam" of people`
 
-// parseMarker reads one of markers.
 func parseMarker(s string) (Marker, bool) {
 	for i, name := range [...]string{"good", "bad", "spam", "notSpam"} {
 		if s == name {
@@ -140,12 +133,10 @@ func parseMarker(s string) (Marker, bool) {
 	return 0, false
 }
 
-// networkFields splits a list of addresses and networks at white space and commas.
 func networkFields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
 }
 
-// badNetwork returns the first field that is no network, and its place.
 func badNetwork(s string) (string, int) {
 	for _, f := range networkFields(s) {
 		if _, err := request.ParseNetwork(f); err != nil {

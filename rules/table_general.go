@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// generalRules are rules over events, buckets, time and chance, for messages and requests alike.
 func generalRules() []*rule {
 	return append(eventRules(), worldRules()...)
 }
@@ -68,10 +67,9 @@ func lintWindow(a *arguments) string {
 	return ""
 }
 
-// events count one kind of event.
 type events struct {
 	storage string
-	key     []byte // the beginning of all keys
+	key     []byte
 	window  time.Duration
 }
 
@@ -87,7 +85,6 @@ func (f *events) count(ctx context.Context, e *Env, r *Run, v Value, n int64) (i
 	return e.Storages.Frequency(ctx, f.storage, r.buf, n, f.window)
 }
 
-// maxBurst bounds what a bucket holds.
 const maxBurst = 1_000_000
 
 func buildBucketCheck(a *arguments) (check, error) {
@@ -164,7 +161,6 @@ func worldRules() []*rule {
 	}
 }
 
-// attributeNames splits the names of a parameter that may have several.
 func attributeNames(s string) []string {
 	names := strings.Split(s, ",")
 	for i := range names {

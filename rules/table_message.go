@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// messageRules are the rules that rule texts of old know, under the names and defaults that they rely on.
+// messageRules have the names and defaults that existing rule texts rely on.
 func messageRules() []*rule {
 	return []*rule{
 		{name: "ruleTrue", doc: "Always TRUE.", build: constant(true)},
@@ -97,7 +97,6 @@ func messageRules() []*rule {
 	}
 }
 
-// modelRules are the rules that ask a model or a log.
 func modelRules() []*rule {
 	return []*rule{
 		{
@@ -208,8 +207,7 @@ func buildFloodCheck(a *arguments) (check, error) {
 	}), nil
 }
 
-// frequencyKey begins the keys of a frequency rule. Rules that differ in kind, attribute, window or count do not share
-// counters: two limits on one thing are two counts.
+// frequencyKey separates rules that differ in kind, attribute, window or count: two limits are two counts.
 func frequencyKey(kind byte, a *arguments) []byte {
 	key := append([]byte{kind}, a.text("attribute")...)
 	key = append(key, 0)
@@ -219,10 +217,9 @@ func frequencyKey(kind byte, a *arguments) []byte {
 	return append(key, 0)
 }
 
-// frequencyLimit is what the frequency rules know of themselves.
 type frequencyLimit struct {
 	storage string
-	key     []byte // the beginning of all keys
+	key     []byte
 	window  time.Duration
 	count   int64
 }
@@ -231,7 +228,6 @@ func newFrequencyLimit(kind byte, a *arguments) *frequencyLimit {
 	return &frequencyLimit{a.text("storage"), frequencyKey(kind, a), a.seconds("timeout"), a.whole("count")}
 }
 
-// pass counts the md5 of what r.buf holds, and compares.
 func (f *frequencyLimit) pass(ctx context.Context, e *Env, r *Run) (bool, error) {
 	sum := md5.Sum(r.buf) //nolint:gosec // see the import
 	r.buf = append(append(r.buf[:0], f.key...), sum[:]...)
@@ -260,7 +256,7 @@ func buildUserFrequency(a *arguments) (check, error) {
 	}), nil
 }
 
-// TrainsGood reads the marker of a text that is learnt. Another word than these is refused: it would train bad unseen.
+// TrainsGood reads a marker. Other words are refused: they would train bad unnoticed.
 func TrainsGood(marker string) (good bool, err error) {
 	switch marker {
 	case "good":

@@ -9,7 +9,6 @@ import (
 	"antirobot/request"
 )
 
-// requestRules are additional rules: mainly for requests, but no rule depends on what it judges.
 func requestRules() []*rule {
 	return slices.Concat(checkRules(), counterRules(), countingRules(), formulaRules())
 }
@@ -63,7 +62,6 @@ func checkRules() []*rule {
 	}
 }
 
-// counterParams are the parameters that rules over counters share.
 func counterParams() (period, kind, prefix, subject param) {
 	period = param{"period", `"1d"`, kindPeriod, `the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`}
 	kind = param{"type", required, kindType, "the type number of the counter"}
@@ -192,7 +190,6 @@ func formulaRules() []*rule {
 	}
 }
 
-// counter returns the Counter of the parameters type, prefix and period, without a value.
 func (a *arguments) counter() Counter {
 	c := Counter{Prefix: a.text("prefix"), Type: uint16(a.whole("type"))}
 	for _, d := range a.rule.params {

@@ -10,7 +10,6 @@ import (
 	"antirobot/request"
 )
 
-// appendSqueezed appends s without white space, in lower case.
 func appendSqueezed(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
@@ -43,14 +42,13 @@ func appendSqueezed(dst []byte, s string) []byte {
 	return dst
 }
 
-// lowerCyrillic returns the two bytes of a Russian letter in lower case; ok is false for any other.
 func lowerCyrillic(a, b byte) (low [2]byte, ok bool) {
 	switch {
-	case a == 0xd0 && 0x90 <= b && b <= 0x9f: // А to П
+	case a == 0xd0 && 0x90 <= b && b <= 0x9f:
 		return [2]byte{0xd0, b + 0x20}, true
-	case a == 0xd0 && 0xa0 <= b && b <= 0xaf: // Р to Я
+	case a == 0xd0 && 0xa0 <= b && b <= 0xaf:
 		return [2]byte{0xd1, b - 0x20}, true
-	case a == 0xd0 && 0xb0 <= b && b <= 0xbf, a == 0xd1 && 0x80 <= b && b <= 0x8f: // а to я
+	case a == 0xd0 && 0xb0 <= b && b <= 0xbf, a == 0xd1 && 0x80 <= b && b <= 0x8f:
 		return [2]byte{a, b}, true
 	}
 	return low, false
@@ -67,14 +65,11 @@ func Clip(s string, n int) string {
 	return s[:n]
 }
 
-// floodLimits are the parameters of messageFloodCheck.
 type floodLimits struct {
 	minLength         int64
 	minMean, variance float64
 }
 
-// flood reports whether a few trigrams fill the text evenly: white space is removed from its
-// skeleton, and each distinct trigram counted.
 func (r *Run) flood(text string, l floodLimits) bool {
 	text, _ = r.reader.Read(text)
 	r.buf = appendSqueezed(r.buf[:0], text)
@@ -83,7 +78,7 @@ func (r *Run) flood(text string, l floodLimits) bool {
 		return false
 	}
 	grams := r.grams[:0]
-	const three = 1<<63 - 1 // three code points of 21 bits
+	const three = 1<<63 - 1
 	var window uint64
 	seen := 0
 	for b := r.buf; len(b) > 0; {
@@ -113,15 +108,15 @@ func (r *Run) flood(text string, l floodLimits) bool {
 	return mean > l.minMean && variance < l.variance
 }
 
-// The near-duplicate check takes the least hashes of a text's shingles under several permutations, and joins them in
-// pairs: two texts share a pair if their shingles overlap a lot.
+// The near-duplicate check pairs the least hashes of a text's shingles under several permutations: similar texts
+// share pairs.
 const (
 	sketchPairs = 16
-	nearPairs   = 3 // that many shared pairs make a near duplicate
+	nearPairs   = 3 // shared pairs of a near duplicate
 )
 
-// sketch fills out with the pairs of the text's shingles of so many words, and reports whether the text has enough of
-// them. Words are runs of letters and digits of the text's skeleton, without case.
+// sketch fills out with the pairs of a text's shingles. Words are runs of letters and digits of the skeleton,
+// without case.
 func (r *Run) sketch(text string, words, minWords int64) (out [sketchPairs]uint64, ok bool) {
 	text, _ = r.reader.Read(text)
 	hashes := r.grams[:0]
@@ -168,7 +163,6 @@ const (
 	fnvPrime  = 1099511628211
 )
 
-// mix is the finaliser of MurmurHash3: it spreads each bit over all.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd

@@ -13,13 +13,11 @@ import (
 	"antirobot/rules"
 )
 
-// maxCharsets bounds what a sender may name: each text is read in all of them.
 const maxCharsets = 4
 
-// charsets are the distinct charsets that a sender named, in lower case, without UTF-8, which is tried anyway.
+// charsets are the charsets that a sender named, in lower case, without UTF-8, which is always tried.
 type charsets []string
 
-// and adds what is another one; ErrUnreadable if there are too many.
 func (c charsets) and(name string) (charsets, error) {
 	name = strings.ToLower(strings.Trim(name, " \t\r\n'\""))
 	if name == "" || name == "utf-8" || name == "utf8" || slices.Contains(c, name) {
@@ -31,8 +29,8 @@ func (c charsets) and(name string) (charsets, error) {
 	return append(c[:len(c):len(c)], name), nil
 }
 
-// readings turns s into UTF-8, in each way that a service may: one that believes a charset that the sender named, and
-// one that does not. A charset that nobody knows is ErrUnreadable.
+// readings turns s into UTF-8 in each way that a service may: with each charset that the sender named, and without.
+// An unknown charset is ErrUnreadable.
 func readings(s string, named charsets, charset string) (out []string, err error) {
 	valid := utf8.ValidString(s)
 	if valid {
@@ -59,8 +57,7 @@ func readings(s string, named charsets, charset string) (out []string, err error
 	return out, err
 }
 
-// marked names the charset of a text that begins with a byte order mark of UTF-16, which some services believe before anything
-// else; empty for others.
+// marked names the charset of a UTF-16 byte order mark, which some services believe before anything else.
 func marked(s string) string {
 	switch {
 	case strings.HasPrefix(s, "\xff\xfe"):
@@ -71,7 +68,6 @@ func marked(s string) string {
 	return ""
 }
 
-// decode turns s into UTF-8. What does not fit becomes U+FFFD, as in a browser.
 func decode(s, charset string) (string, error) {
 	enc, err := htmlindex.Get(charset)
 	if err != nil {
@@ -84,14 +80,14 @@ func decode(s, charset string) (string, error) {
 	return text, nil
 }
 
-// frequent are letters that a third of a Russian text and more consists of.
+// frequent letters make up a third of a Russian text.
 const frequent = "оеаинтсрвл"
 
-// guess names the charset of a text that is no UTF-8: one for Cyrillic letters if the frequent ones are frequent then,
-// one for East Asia if it fits without a fault, and else windows-1252.
+// guess names the charset of a text that is not UTF-8: a Cyrillic one if frequent letters are frequent then, an
+// East Asian one if it decodes without a fault, else windows-1252.
 func guess(s string) string {
 	s = rules.Clip(s, 4096)
-	high, together := 0, 0 // bytes beyond ASCII, and those that stand beside another one
+	high, together := 0, 0 // bytes beyond ASCII, and those with such a neighbour
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			high++
@@ -117,7 +113,7 @@ func guess(s string) string {
 		}
 		for _, r := range text {
 			if r == '\ufffd' || 0x2500 <= r && r < 0x25a0 {
-				n-- // lines of boxes
+				n-- // box drawing
 			}
 		}
 		if share := float64(n) / float64(max(high, 1)); share > most {
@@ -137,7 +133,6 @@ func guess(s string) string {
 	return "windows-1252"
 }
 
-// headerText reads a header field: UTF-8, or Latin-1 where it can't be.
 func headerText(s string) string {
 	if utf8.ValidString(s) {
 		return s

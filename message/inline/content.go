@@ -7,29 +7,27 @@ import (
 	"strings"
 )
 
-// content is what a content type says of a body.
 type content struct {
-	media    string // empty: services may differ in what it is
-	boundary string // of parts; empty: services may differ in what it is
+	media    string
+	boundary string
 	named    []string
 }
 
-// readContent reads a content type. Parameters are found as lenient services find them, too.
+// readContent reads a content type, with the parameters that lenient services find.
 func readContent(contentType string) (c content) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil && strings.Contains(contentType, ",") {
-		return c // several types
+		return c
 	}
 	lower := strings.ToLower(contentType)
 	c.media = media
 	if strings.Count(lower, "boundary") == 1 && !strings.Contains(lower, "boundary*") && !strings.Contains(lower, `\`) {
-		c.boundary = params["boundary"] // where no service could read another one
+		c.boundary = params["boundary"] // where all services find the same one
 	}
 	c.named = namedCharsets(contentType)
 	return c
 }
 
-// namedCharsets returns the charsets that a content type names, whatever else is wrong with it.
 func namedCharsets(contentType string) (named []string) {
 	for piece := range strings.SplitSeq(strings.ToLower(contentType), "charset") {
 		if name, ok := strings.CutPrefix(strings.TrimLeft(piece, " *"), "="); ok {
@@ -40,7 +38,6 @@ func namedCharsets(contentType string) (named []string) {
 	return named
 }
 
-// charsets returns the charsets that the content type names.
 func (c *content) charsets() (named charsets, err error) {
 	for _, name := range c.named {
 		if named, err = named.and(name); err != nil {
@@ -50,7 +47,6 @@ func (c *content) charsets() (named charsets, err error) {
 	return named, nil
 }
 
-// speaks says whether a source reads bodies of this media type.
 func (c *content) speaks(from string) bool {
 	switch from {
 	case "form":
@@ -62,13 +58,13 @@ func (c *content) speaks(from string) bool {
 	}
 }
 
-// looksJSON says whether a body may be JSON, for services that do not heed its type.
+// looksJSON reports whether a body may be JSON for services that ignore its type.
 func looksJSON(body []byte) bool {
 	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
 	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
 }
 
-// parseForms reads a urlencoded form, also as a whole in a charset that does not have ASCII in it.
+// parseForms reads a urlencoded form, also as a whole in a named charset without ASCII.
 func parseForms(body []byte, named charsets, charset string) (out fields, err error) {
 	if looksJSON(body) {
 		return nil, fmt.Errorf("%w: a form that may be JSON", ErrUnreadable)
@@ -77,7 +73,7 @@ func parseForms(body []byte, named charsets, charset string) (out fields, err er
 	for _, name := range named {
 		const probe = "&a="
 		if text, err := decode(probe, name); err != nil || text == probe {
-			continue // values that are in it are refused if it is not known
+			continue // unknown charsets are refused with the values
 		}
 		text, err := decode(bodies[0], name)
 		if err != nil {

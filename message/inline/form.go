@@ -9,13 +9,11 @@ import (
 	"antirobot/request"
 )
 
-// field is a field of a form with one of its values.
 type field struct{ name, value string }
 
-// fields are all fields of a form, in their order.
 type fields []field
 
-// of returns what the fields of a key say, however the sender spells it.
+// of returns the values of a key in all spellings.
 func (f fields) of(key string) (out found) {
 	seen := map[string]bool{}
 	plain := false
@@ -31,16 +29,15 @@ func (f fields) of(key string) (out found) {
 	return out
 }
 
-// charsetField is the field in which browsers say what charset a form is in.
 const charsetField = "_charset_"
 
-// parseForm reads an urlencoded form, in each way that a service may: an escape that is wrong stays as it is, or is what
-// IIS makes of it; and names and values are in UTF-8 or in a charset that the sender named.
+// parseForm reads a urlencoded form in each way that a service may: a wrong escape stays as it is or is read as IIS
+// reads it; names and values are in UTF-8 or in a named charset.
 func parseForm(s string, named charsets, charset string) (out fields, err error) {
 	if strings.Count(s, "&") >= maxFields {
 		return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
 	}
-	s = strings.TrimPrefix(s, "?") // as URLSearchParams has it
+	s = strings.TrimPrefix(s, "?") // as URLSearchParams does
 	for f := range strings.SplitSeq(s, "&") {
 		if f != "" {
 			name, value, _ := strings.Cut(f, "=")
@@ -54,7 +51,6 @@ func parseForm(s string, named charsets, charset string) (out fields, err error)
 	return out.decoded(named, charset)
 }
 
-// decoded returns the fields in UTF-8, each in all the ways in which a service may read it.
 func (f fields) decoded(named charsets, charset string) (out fields, err error) {
 	for _, x := range f {
 		if folded(x.name) == charsetField {
@@ -69,13 +65,13 @@ func (f fields) decoded(named charsets, charset string) (out fields, err error) 
 			return nil, err
 		}
 		if !utf8.ValidString(x.name) {
-			names = append(names, x.name) // in which folded leaves out what is no letter
+			names = append(names, x.name) // folded drops the invalid bytes
 		}
 		values, err := readings(x.value, named, charset)
 		if err != nil {
 			return nil, err
 		}
-		for _, name := range names { // services decode each by itself
+		for _, name := range names { // services decode names and values independently
 			for _, value := range values {
 				out = append(out, field{name, value})
 			}
@@ -87,7 +83,7 @@ func (f fields) decoded(named charsets, charset string) (out fields, err error) 
 	return out, nil
 }
 
-// afterSemicolons adds what services read that separate fields by semicolons too: those that have a name and do not begin s.
+// afterSemicolons adds the named fields of services that separate by semicolons too.
 func afterSemicolons(out fields, s string) fields {
 	for len(out) <= maxFields {
 		_, rest, ok := strings.Cut(s, ";")
@@ -119,7 +115,7 @@ func unescape(s string) string {
 	return string(b)
 }
 
-// looseUnescape is unescape as IIS does it: %uXXXX is a code point, and a percent sign before any other letter is nothing.
+// looseUnescape is unescape of IIS: %uXXXX is a code point, and a percent sign before any other letter vanishes.
 func looseUnescape(s string) string {
 	pieces := strings.Split(s, "%")
 	for i, piece := range pieces[1:] {

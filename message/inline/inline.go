@@ -1,6 +1,7 @@
-// Package inline reads messages from the requests that people post: forms, JSON, parts, fields of the head.
+// Package inline reads messages from forms, JSON, multipart bodies, queries and header fields.
 //
-// Nothing of a request is changed or kept, and every reading has a bound.
+// A request is neither changed nor kept, and everything read has a bound. Services differ in how leniently they
+// read, so every reading that a service is known to use is judged.
 package inline
 
 import (
@@ -25,15 +26,15 @@ import (
 type Source struct {
 	Attribute string `mapstructure:"attribute"`
 	From      string `mapstructure:"from"`     // form, json, multipart, query, header, subject or address
-	Key       string `mapstructure:"key"`      // field, JSON pointer or header; "*" in a pointer stands for all elements
-	Optional  bool   `mapstructure:"optional"` // the message is one without it, too
+	Key       string `mapstructure:"key"`      // field, JSON pointer ("*": all elements) or header
+	Optional  bool   `mapstructure:"optional"` // a message may lack it
 }
 
 // Config says how the messages of a route are read.
 type Config struct {
 	Sources []Source `mapstructure:"sources"`
-	MaxBody int64    `mapstructure:"max_body"` // bytes as they are sent
-	Charset string   `mapstructure:"charset"`  // of texts that are no UTF-8 and name none; empty: guessed
+	MaxBody int64    `mapstructure:"max_body"`
+	Charset string   `mapstructure:"charset"` // of texts that are not UTF-8 and name none; empty: guessed
 }
 
 // DefaultConfig returns limits, and no sources.
@@ -76,43 +77,41 @@ func (c Config) Validate() error {
 	return errors.Join(v...)
 }
 
-// problems gathers what is wrong with a configuration.
 type problems []error
 
 func (p *problems) addf(format string, args ...any) { *p = append(*p, fmt.Errorf(format, args...)) }
 
-// What is wrong with a body that can't be read. What happens then is the route's config: nothing is skipped silently.
+// Reasons why a body can't be read; the route says what follows.
 var (
 	ErrTooLarge   = errors.New("the body is too large")
 	ErrUnreadable = errors.New("the body is not readable")
 	ErrMissing    = errors.New("the message lacks it")
 )
 
-// Input is the request that a message is read from. Nothing of it is changed or kept.
+// Input is the request that a message is read from.
 type Input struct {
 	ContentType     string
 	ContentEncoding string
 	Body            []byte
-	Query           string                     // raw
-	Header          func(name string) []string // all values of a header field
-	Subject         string                     // the sender, as kind:id
+	Query           string
+	Header          func(name string) []string
+	Subject         string
 	Address         netip.Addr
 }
 
 const (
-	maxFields = 1000 // of a form
-	maxParts  = 100  // of a multipart body
-	expansion = 4    // times MaxBody is what a body may have after decompression
+	maxFields = 1000
+	maxParts  = 100
+	expansion = 4 // times MaxBody is the bound after decompression
 )
 
-// maxReadings bounds what a message may say at once.
 const maxReadings = 16
 
-// Values reads the values of a message of domain d, for System.JudgeInline. Texts become what the attribute's type asks
-// for, as HTTP has no types; a text that can't is ErrUnreadable, an attribute that is not there ErrMissing.
+// Values reads the messages of domain d for System.JudgeInline and converts texts to the types of the attributes. A
+// text that can't be converted is ErrUnreadable, an absent attribute ErrMissing.
 //
-// The first reading has all values of each attribute, joined by newlines. Where it depends on the service which one it
-// reads (a name that occurs twice, or in another case), a reading for each of them follows.
+// The first reading joins all values of each attribute by newlines. If services differ in which value they read,
+// one reading for each of them follows.
 func (c Config) Values(d *message.Domain, in Input) (readings []map[string]any, err error) {
 	known, maxText, err := d.Attributes()
 	if err != nil {
@@ -153,14 +152,12 @@ func (c Config) Values(d *message.Domain, in Input) (readings []map[string]any, 
 	return readings, nil
 }
 
-// found is what the sources of an attribute have.
 type found struct {
 	values []string
-	twice  bool // which of the values a service reads is not known
+	twice  bool // services differ in which value they read
 	json   bool
 }
 
-// gather reads all sources.
 func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in Input) (map[string]*found, map[string]rules.Kind, error) {
 	r := newReader(in, c)
 	all, kinds := make(map[string]*found), make(map[string]rules.Kind)
@@ -193,7 +190,7 @@ func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in In
 	return all, kinds, nil
 }
 
-// spoken refuses a body of a type that none of the sources reads, since the service may read it nevertheless.
+// spoken refuses a body type that no source reads: the service may read it all the same.
 func (c Config) spoken(in Input) error {
 	if len(in.Body) == 0 {
 		return nil
@@ -214,8 +211,7 @@ func (c Config) spoken(in Input) error {
 	return fmt.Errorf("%w: content type %q", ErrUnreadable, rules.Clip(in.ContentType, 64))
 }
 
-// Fingerprint is a hash of what a message says, the same when its sender sends it again: what depends on the sender, and
-// how a body is written (boundaries, order, encodings), is not part of it.
+// Fingerprint hashes the content of a message, regardless of its sender and encoding.
 func (c Config) Fingerprint(values map[string]any) [sha256.Size]byte {
 	h := sha256.New()
 	var n [8]byte
@@ -236,7 +232,6 @@ func (c Config) Fingerprint(values map[string]any) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// shaped turns what was read into a value of a kind.
 func shaped(kind rules.Kind, fromJSON bool, values []string) (any, error) {
 	switch kind {
 	case rules.Int, rules.UniqueInt:
@@ -245,7 +240,7 @@ func shaped(kind rules.Kind, fromJSON bool, values []string) (any, error) {
 			return n, nil
 		}
 		if kind == rules.UniqueInt && !fromJSON {
-			// Who it is matters and not the number: a name or a subject has one, too.
+			// A UniqueInt identifies, so any text will do.
 			h := fnv.New64a()
 			io.WriteString(h, strings.ToLower(values[0])) //nolint:errcheck,gosec // a hash does not fail
 			return int64(h.Sum64() >> 1), nil

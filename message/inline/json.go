@@ -11,8 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// parseReadings parses a body in each charset that it may be in, and without the bytes that are none of UTF-8, as services read it that leave
-// these out.
+// parseReadings parses a body in each possible charset, and without invalid bytes, which some services drop.
 func parseReadings(body []byte, named charsets, charset string) (out []any, err error) {
 	texts, err := readings(string(body), named, charset)
 	if err != nil {
@@ -36,8 +35,8 @@ func parseReadings(body []byte, named charsets, charset string) (out []any, err 
 	return out, nil
 }
 
-// point adds what a JSON pointer leads to. Names are compared as folded does; one that occurs twice leads to each of its
-// values. A name stands for all elements of a list. At the end lists and objects are all that is in them.
+// point adds the values at a JSON pointer. Names are compared as folded does; a repeated name leads to each of its
+// values, and a name applies to all elements of a list. A list or an object at the end yields everything in it.
 func (f *found) point(v any, pointer string) {
 	if pointer == "" {
 		f.leaves(v)
@@ -78,7 +77,6 @@ func (f *found) point(v any, pointer string) {
 	}
 }
 
-// leaves adds all texts and numbers of a value.
 func (f *found) leaves(v any) {
 	switch v := v.(type) {
 	case string:
@@ -98,14 +96,12 @@ func (f *found) leaves(v any) {
 	}
 }
 
-// These bound a text that is read.
 const (
-	maxDepth  = 32     // of values within values
-	maxValues = 20_000 // of one text
+	maxDepth  = 32
+	maxValues = 20_000
 )
 
-// object holds the members of a JSON object in their order. A name may occur more than once, and programs differ in
-// which one they read.
+// object keeps repeated names, since programs differ in which one they read.
 type object []member
 
 type member struct {
@@ -113,8 +109,7 @@ type member struct {
 	value any
 }
 
-// parseJSON reads one value with nothing after it: nil, bool, json.Number, string, []any or object. A byte order mark before
-// it is skipped. The value owns its texts.
+// parseJSON reads exactly one value: nil, bool, json.Number, string, []any or object.
 func parseJSON(text []byte) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, errors.New("the text is not UTF-8")
@@ -134,7 +129,7 @@ func parseJSON(text []byte) (any, error) {
 
 type jsonReader struct {
 	dec  *json.Decoder
-	left int // values
+	left int
 }
 
 func (r *jsonReader) token() (json.Token, error) {

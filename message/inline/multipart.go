@@ -21,11 +21,11 @@ import (
 	"antirobot/rules"
 )
 
-// parseMultipart reads the fields of a form with files. A part is read under each name that it gives itself, as it
-// stands and as its transfer encoding says, and whether or not it says that it is a file.
+// parseMultipart reads a form with files. A part is read under each of its names, raw and decoded, whether or not
+// it is declared as a file.
 //
-// A boundary that is not where the parts are cut (in a line that ends in another way, or after the last part) is
-// unreadable: services differ in whether it cuts there, too.
+// A boundary where no parts are cut (in a line that ends differently, or after the last part) is unreadable:
+// services differ in whether it cuts there.
 func parseMultipart(body []byte, boundary string, named charsets, charset string) (out fields, err error) {
 	if !validBoundary(boundary) {
 		return nil, fmt.Errorf("%w: boundary %q", ErrUnreadable, rules.Clip(boundary, 70))
@@ -60,17 +60,15 @@ func parseMultipart(body []byte, boundary string, named charsets, charset string
 	return out, nil
 }
 
-// formPart is a part of a form with files.
 type formPart struct {
 	names    []string
 	file     bool
 	raw      []byte
-	charsets []string // of its content types
-	encoding string   // of its transfer
-	odd      string   // why services may differ in what it says; empty: they do not
+	charsets []string
+	encoding string
+	odd      string // why services may differ in reading it; empty: they agree
 }
 
-// cutParts returns the parts of a form.
 func cutParts(body []byte, boundary string) (parts []formPart, err error) {
 	r := multipart.NewReader(bytes.NewReader(body), boundary)
 	for {
@@ -85,7 +83,7 @@ func cutParts(body []byte, boundary string) (parts []formPart, err error) {
 			return nil, fmt.Errorf("%w: more than %d parts", ErrTooLarge, maxParts)
 		}
 		p := formPart{}
-		if p.raw, err = io.ReadAll(part); err != nil { // no longer than the body, whose length is bounded
+		if p.raw, err = io.ReadAll(part); err != nil { // no longer than the body
 			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 		}
 		if p.head(part.Header); p.odd != "" {
@@ -99,15 +97,15 @@ func cutParts(body []byte, boundary string) (parts []formPart, err error) {
 	return parts, nil
 }
 
-// boundaryBytes are those of which a boundary consists by RFC 2046, on which all services agree.
-// A comma is none: for Rack a boundary ends there.
+// boundaryBytes are those of RFC 2046 on which services agree; at a comma the boundary ends for Rack.
 const boundaryBytes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'()+_-./:=? "
 
 func validBoundary(b string) bool {
 	return b != "" && len(b) <= 70 && b[len(b)-1] != ' ' && strings.TrimLeft(b, boundaryBytes) == ""
 }
 
-// head reads the fields before a part, whatever is written around their names. Rack takes a part's Content-ID for its name if it has none.
+// head reads the fields of a part, whatever surrounds their names. Rack takes the Content-ID of a part without a
+// name.
 func (p *formPart) head(fields textproto.MIMEHeader) {
 	var ids []string
 	for name, values := range fields {
@@ -134,7 +132,6 @@ func (p *formPart) head(fields textproto.MIMEHeader) {
 	p.names = append(p.names, ids...)
 }
 
-// texts returns what the part says, in each way that a service may read it.
 func (p *formPart) texts(named charsets, charset string) (out []string, err error) {
 	for _, name := range p.charsets {
 		if named, err = named.and(name); err != nil {
@@ -156,8 +153,8 @@ func (p *formPart) texts(named charsets, charset string) (out []string, err erro
 	return out, nil
 }
 
-// partNames returns all names in the dispositions of a part, whether it says that it is a file, and why services may differ in a name. They
-// differ in which name they take, in what quotes mean, and in what they decode.
+// partNames returns all names that services may give a part, whether it is declared as a file, and why they may
+// differ: in which name they take, in quoting, and in decoding.
 func partNames(dispositions []string) (names []string, file bool, odd string) {
 	var pieces nameInPieces
 	filename := ""
@@ -184,7 +181,7 @@ func partNames(dispositions []string) (names []string, file bool, odd string) {
 				file, filename = true, value
 			}
 		}
-		for key, value := range parameters(bareParameters.Replace(d)) { // Rack looks for them in quotes, too
+		for key, value := range parameters(bareParameters.Replace(d)) { // Rack looks inside quotes, too
 			if key == "name" {
 				names = append(names, value)
 			}
@@ -193,23 +190,23 @@ func partNames(dispositions []string) (names []string, file bool, odd string) {
 			names = append(names, m[1]+m[2])
 		}
 	}
-	if len(names) == 0 && file { // as Rack calls it then
+	if len(names) == 0 && file { // as Rack does
 		names = append(names, filename)
 	}
 	slices.Sort(names)
 	return slices.Compact(append(names, pieces.came.String(), pieces.counted())), file, odd
 }
 
-// wherever is a name as formidable finds it, whatever stands before.
+// wherever is how formidable finds a name.
 var wherever = regexp.MustCompile(`(?i)\bname=(?:"([^"]*)"|([^()<>@,;:\\"/\[\]?={}\s]+))`)
 
-// plainCharset reports whether a charset is one of those of which services have the same letters of ASCII, and all of them.
+// plainCharset reports whether all services read ASCII alike in a charset.
 func plainCharset(name string) bool {
 	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1"}, strings.ToLower(strings.Trim(name, `" `)))
 }
 
-// nameInPieces is a name in several parameters (RFC 2231), of which some services take one after the other as they come, and others by
-// their numbers.
+// nameInPieces is a name in several parameters (RFC 2231), which some services join as they come, and others by
+// number.
 type nameInPieces struct {
 	came  strings.Builder
 	pairs []numbered
@@ -237,11 +234,10 @@ func (p *nameInPieces) counted() string {
 }
 
 var (
-	unquoted       = strings.NewReplacer(`\\`, `\`, `\"`, `"`)       // what stands between quotes
-	bareParameters = strings.NewReplacer(`"`, "", `\`, "", ",", ";") // a field for those who know neither quotes nor escapes
+	unquoted       = strings.NewReplacer(`\\`, `\`, `\"`, `"`)       // between quotes
+	bareParameters = strings.NewReplacer(`"`, "", `\`, "", ",", ";") // for services that know neither quotes nor escapes
 )
 
-// parameters are the names, in lower case, and values of the parameters of a field.
 func parameters(s string) iter.Seq2[string, string] {
 	return func(yield func(string, string) bool) {
 		for s != "" {
@@ -262,7 +258,6 @@ func parameters(s string) iter.Seq2[string, string] {
 	}
 }
 
-// untilSemicolon cuts s at the first semicolon outside of double quotes.
 func untilSemicolon(s string) (piece, rest string) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -278,7 +273,7 @@ func untilSemicolon(s string) (piece, rest string) {
 	return s, ""
 }
 
-// transferred returns a part both as it is and with its transfer encoding decoded: not every service decodes it.
+// transferred returns a part raw and decoded: not every service decodes.
 func transferred(raw []byte, encoding string) [][]byte {
 	out := [][]byte{raw}
 	if strings.Contains(encoding, "base64") {
@@ -292,7 +287,7 @@ func transferred(raw []byte, encoding string) [][]byte {
 	return out
 }
 
-// looseBase64 decodes base64 as services do that skip what is none, and go on after the padding.
+// looseBase64 skips foreign bytes and continues after padding, as some services do.
 func looseBase64(raw []byte) (out []byte) {
 	raw = bytes.Map(func(r rune) rune {
 		if r == '=' || r == '+' || r == '/' || '0' <= r && r <= '9' || 'A' <= r && r <= 'Z' || 'a' <= r && r <= 'z' {
@@ -301,7 +296,7 @@ func looseBase64(raw []byte) (out []byte) {
 		return -1
 	}, raw)
 	for piece := range bytes.SplitSeq(raw, []byte("=")) {
-		if len(piece)%4 == 1 { // six bits more are no byte
+		if len(piece)%4 == 1 { // six bits are no byte
 			piece = piece[:len(piece)-1]
 		}
 		out, _ = base64.RawStdEncoding.AppendDecode(out, piece)
@@ -309,13 +304,13 @@ func looseBase64(raw []byte) (out []byte) {
 	return out
 }
 
-// leastRun is the number of characters from which on a run in binary data is taken for text.
+// leastRun is how many characters of binary data in a row count as text.
 const leastRun = 8
 
-// printable returns the runs of text in a file that is none: a few bytes before it must not hide it.
+// printable returns the text within binary data: a few bytes in front must not hide it.
 func printable(b []byte) string {
 	var out []byte
-	run, runes := 0, 0 // where the present run began, and its length
+	run, runes := 0, 0
 	for i := 0; i <= len(b); {
 		r, n := utf8.DecodeRune(b[i:])
 		if n > 0 && (r != utf8.RuneError || n > 1) && (r >= ' ' || r == '\n' || r == '\t' || r == '\r') {

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// spelt reports whether a service may read a field of this name as key, or as a part of it, of which rest says which:
-// without case, as lists and objects are written (key[], key[a], key.a, [key]), with the letters that PHP replaces, and with the name of
-// what it belongs to before it (comment.key), which ASP.NET prefers.
+// spelt reports whether a service may read the field name as key, or as the part rest of it: without case, as a
+// list or an object (key[], key[a], key.a, [key]), with characters that PHP replaces, or below a prefix
+// (comment.key), which ASP.NET prefers.
 func spelt(name, key string) (rest string, ok bool) {
 	name, key = folded(name), folded(strings.TrimSuffix(key, "[]"))
 	rest, ok = strings.CutPrefix(underscored(name), underscored(key))
@@ -22,8 +22,8 @@ func spelt(name, key string) (rest string, ok bool) {
 	return rest, ok
 }
 
-// folded is a name as the most liberal service reads it: quotes, spaces and characters that show nothing are not part of
-// it, nor is the ! before a value that Spring takes where there is no other, and it ends at a NUL. Letters that have the same capital are the same: the long s and the dotless i, too.
+// folded reads a name as the most liberal services do: without quotes, spaces, invisible characters, Spring's
+// leading "!", and anything after a NUL; letters with the same capital (the long s, the dotless i) are equal.
 func folded(name string) string {
 	if i := strings.IndexByte(name, 0); i >= 0 {
 		name = name[:i]
@@ -37,8 +37,7 @@ func folded(name string) string {
 	return strings.Trim(name, " '\"!")
 }
 
-// underscored replaces the letters that PHP does not have in names: spaces and points before a bracket, and a bracket that
-// nobody closes.
+// underscored replaces characters as PHP does: spaces and points before a bracket, and an unclosed bracket.
 func underscored(name string) string {
 	end := strings.IndexByte(name, '[')
 	if end <= 0 || !strings.Contains(name[end:], "]") {
@@ -47,13 +46,12 @@ func underscored(name string) string {
 	return strings.NewReplacer(" ", "_", ".", "_", "[", "_").Replace(name[:end]) + name[end:]
 }
 
-// steps are the names within a name: a, b and c of a[b].c, or of a['b']["c"].
+// steps splits a[b].c and a['b']["c"] into a, b and c.
 func steps(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("[]. '\"", r) })
 }
 
-// below reports whether the steps of name lead to those of key or below, and where: numbers in between count the elements
-// of a list.
+// below reports whether name leads to key or below, and where; numbers in between are list indexes.
 func below(name, key []string) (rest string, ok bool) {
 	for len(key) > 0 && len(name) > 0 {
 		switch {

@@ -2,10 +2,9 @@ package inline
 
 import "strings"
 
-// OverrideFields are the fields of the head in which frameworks look for a method that counts instead of the request's.
+// OverrideFields are the header fields in which frameworks look for another method.
 var OverrideFields = [...]string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"}
 
-// overrideField is the field of forms, of JSON and of the query in which they do.
 const overrideField = "_method"
 
 // HasFields says whether a body of this content type has fields that services look up by name.
@@ -14,8 +13,8 @@ func HasFields(contentType string) bool {
 	return c.speaks("form") || c.speaks("multipart") || c.speaks("json")
 }
 
-// Overrides returns the methods that a request claims to be of, beside its own: frameworks take them from the head, the
-// query or the body, and some take the first of a list. The errors are those of a body that can't be read.
+// Overrides returns the methods that a request claims besides its own, in the header, the query or the body; some
+// frameworks take the first of a list.
 func (c Config) Overrides(in Input) (methods []string, err error) {
 	query, err := parseForm(in.Query, nil, c.Charset)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"antirobot/rules"
 )
 
-// reader parses a body once for all sources.
 type reader struct {
 	in     Input
 	limits Config
@@ -20,7 +19,7 @@ type reader struct {
 	content   content
 	form      fields
 	multipart fields
-	json      []any // in each charset that it may be in
+	json      []any
 	parsed    map[string]bool
 }
 
@@ -66,7 +65,7 @@ func (r *reader) read(s Source) (f found, err error) {
 	return f, nil
 }
 
-// query reads a field of the query. Many services look it up in the body, too, and some prefer that.
+// query reads a field of the query, and of the body, where many services look first.
 func (r *reader) query(key string) (f found, err error) {
 	for _, from := range [...]string{"form", "multipart", "json"} {
 		if len(r.in.Body) == 0 || !r.content.speaks(from) {
@@ -96,7 +95,7 @@ func newReader(in Input, limits Config) *reader {
 	return &reader{in: in, limits: limits, content: readContent(in.ContentType), parsed: make(map[string]bool)}
 }
 
-// parse reads the body once. One that is compressed is read as it stands, too: many services do not know that it is.
+// parse reads the body once, and a compressed one also as it stands: many services do not decompress.
 func (r *reader) parse(from string) (err error) {
 	if r.parsed[from] {
 		return nil
@@ -128,7 +127,6 @@ func (r *reader) parse(from string) (err error) {
 	return nil
 }
 
-// parseBody adds one reading of the body.
 func (r *reader) parseBody(from string, body []byte, named charsets) error {
 	var more fields
 	var values []any
@@ -147,15 +145,13 @@ func (r *reader) parseBody(from string, body []byte, named charsets) error {
 	return err
 }
 
-// andQuery adds the fields of the query to those of a body that was read: many services look up a field in both, and
-// some prefer the query's.
+// andQuery adds the fields of the query, which many services look up with those of the body.
 func (r *reader) andQuery(f *fields) error {
 	query, err := parseForm(r.in.Query, nil, r.limits.Charset)
 	*f = append(*f, query...)
 	return err
 }
 
-// expand undoes a content encoding, within the limits.
 func expand(body []byte, encoding string, limits Config) ([]byte, error) {
 	if int64(len(body)) > limits.MaxBody {
 		return nil, ErrTooLarge
@@ -167,12 +163,12 @@ func expand(body []byte, encoding string, limits Config) ([]byte, error) {
 		if int64(len(body)) > expansion*limits.MaxBody {
 			return nil, ErrTooLarge
 		}
-		return body[:len(body):len(body)], nil // parsers copy what they keep
+		return body[:len(body):len(body)], nil
 	case "gzip", "x-gzip":
 		from, err = gzip.NewReader(bytes.NewReader(body))
 	case "deflate":
 		if from, err = zlib.NewReader(bytes.NewReader(body)); err != nil {
-			from, err = flate.NewReader(bytes.NewReader(body)), nil // some send it without its frame
+			from, err = flate.NewReader(bytes.NewReader(body)), nil // without a frame
 		}
 	default:
 		return nil, fmt.Errorf("%w: content encoding %q", ErrUnreadable, rules.Clip(encoding, 32))

@@ -5,12 +5,12 @@ import "strings"
 // FieldText is what a request says in one field.
 type FieldText struct {
 	Attribute string
-	Text      string // all values, joined by newlines
-	Several   bool   // there are several values, and which of them a service reads is not known
+	Text      string
+	Several   bool // services differ in which value they read
 }
 
-// Texts reads the sources of a request as texts, without a message domain. Those that are not there are left out. Errors
-// are ErrTooLarge and ErrUnreadable.
+// Texts reads the sources as texts, without a message domain. Absent ones are left out. Errors are ErrTooLarge and
+// ErrUnreadable.
 func (c Config) Texts(in Input) ([]FieldText, error) {
 	if err := c.spoken(in); err != nil {
 		return nil, err

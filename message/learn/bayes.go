@@ -8,33 +8,31 @@ import (
 	"antirobot/rules"
 )
 
-// bayes is the default model, for short texts in many languages. Each word, host or sign has log odds by the texts in which it was
-// seen, drawn towards zero while it is rare:
+// bayes is the default model for short texts. Each word, host or sign has log odds, shrunk towards zero while it is
+// rare:
 //
 //	p = bad/Bad ÷ (bad/Bad + good/Good),  n = bad+good,  weight = ln (s/2 + n·p) − ln (s/2 + n·(1−p)),  s = 0.1
 //
-// The weights of words are summed and divided by the root of their number, because neighbours say the same thing over
-// again. A logistic regression over words and characters is fitted to a sample of the texts. Four numbers (bias, words,
-// length, regression) join the sums; they are fitted to the sample as well, each text judged as if it had not been
-// learnt. The order of the texts does not matter. A long text is as bad as its worst
-// window.
+// The sum over words is divided by the root of their number, because neighbours repeat each other. A logistic
+// regression over words and characters is fitted to a sample, and a blend of bias, words, length and regression to
+// the same sample, each text judged as if it had not been learnt. The order of texts does not matter. A long text
+// is as bad as its worst window.
 type bayes struct {
 	counts table
 	stems  *stemCache
-	pool   sync.Pool // *extractor
+	pool   sync.Pool
 
 	fit     atomic.Pointer[fitted]
 	weights weightCache
 
-	mu        sync.Mutex // of train, and of what follows
+	mu        sync.Mutex
 	good, bad textSample
-	fitted    [2]uint64 // good and bad texts at the last fit
+	fitted    [2]uint64
 }
 
-// taughtText is how many bytes of a text are learnt: one long text must not fill the model.
+// taughtText is how many bytes of a text are learnt.
 const taughtText = 8192
 
-// shrink is s in the formula.
 const shrink = 0.1
 
 func newBayes(maxFeatures int) *bayes {
@@ -55,13 +53,13 @@ func (b *bayes) extractor() *extractor {
 	return x
 }
 
-// fitted is what is fitted to the sample. It is replaced, never changed.
+// fitted is replaced, never changed.
 type fitted struct {
 	blend      *blend
-	regression *regression // nil before the first fit
+	regression *regression
 }
 
-// Ready says whether enough texts of both kinds are known. A model that is not ready finds nothing bad.
+// Ready reports whether enough texts are known. Before, no text is bad.
 func (b *bayes) Ready() bool { return b.fit.Load().regression != nil }
 
 func (b *bayes) Score(text string) float64 {
@@ -84,8 +82,8 @@ func (b *bayes) Score(text string) float64 {
 	return sigmoid(worst)
 }
 
-// sum adds up what the features of a text say, by the part of the text in which they come first. It reports whether a
-// word, host or number of them was ever seen: a text of which none was is not bad.
+// sum adds up the features by their first place in the text. A text without a known word, host or number is not
+// bad.
 func (b *bayes) sum(x *extractor, features []uint64, strong int, m *regression) (known bool) {
 	slots, o := *b.counts.slots.Load(), b.odds(0, 0)
 	for i, f := range features[:strong] {
@@ -108,25 +106,25 @@ func (b *bayes) sum(x *extractor, features []uint64, strong int, m *regression) 
 	return known
 }
 
-// counted says whether texts with a feature are counted; what a character says is the regression's alone.
+// counted excludes characters, which only the regression knows.
 func counted(feature uint64) bool { return featureKind(feature>>61) != featureGram }
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// odds turns counts into a weight. One text may be left out, of those that the model knows.
+// odds turns counts into weights, as if one text had not been learnt.
 type odds struct {
 	good, bad         float64 // 1 ÷ the number of texts of each kind
 	goodLeft, badLeft uint32  // 1 for the kind of the text that is left out
 
-	cache *weightCache // nil: none
-	epoch uint32       // of the cache's entries
+	cache *weightCache
+	epoch uint32
 }
 
-// weightCache remembers the weights of small counts, which almost all features have: a logarithm and a division each.
-// They hold for one number of learnt texts; an entry carries a hash of it, in one word with the weight.
+// weightCache caches the weights of small counts. An entry carries a hash of the number of learnt texts, for which
+// it holds.
 type weightCache [cachedCounts * cachedCounts]atomic.Uint64
 
-const cachedCounts = 48 // counts below are cached
+const cachedCounts = 48
 
 func (b *bayes) odds(goodLeft, badLeft uint32) odds {
 	texts := b.counts.texts.Load()
@@ -140,7 +138,6 @@ func (b *bayes) odds(goodLeft, badLeft uint32) odds {
 	return o
 }
 
-// weight returns the weight of a feature; ok is false for one that was never seen.
 func (o *odds) weight(good, bad uint32) (w float64, ok bool) {
 	good -= min(good, o.goodLeft)
 	bad -= min(bad, o.badLeft)
@@ -159,14 +156,13 @@ func (o *odds) weight(good, bad uint32) (w float64, ok bool) {
 	return w, true
 }
 
-// logOdds rounds to what the cache can hold, so that a weight does not depend on whether it was there.
+// logOdds rounds to the precision of the cache, so that a weight does not depend on it.
 func (o *odds) logOdds(good, bad uint32) float64 {
 	pb, pg := float64(bad)*o.bad, float64(good)*o.good
 	n := (float64(good) + float64(bad)) / (pb + pg)
 	return float64(float32(math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg))))
 }
 
-// inputs returns what the blend joins, but for the regression.
 func (b *bayes) inputs(features []uint64, strong int, o odds) inputs {
 	slots := *b.counts.slots.Load()
 	var words float64
@@ -194,7 +190,7 @@ func (b *bayes) Train(text string, good bool) {
 	}
 }
 
-// stale says whether one kind grew by a quarter since the last fit, or by a tenth while there are few; mu is held.
+// stale reports whether one kind grew by a quarter since the last fit, or by at least four; mu is held.
 func (b *bayes) stale() bool {
 	texts := b.counts.texts.Load()
 	good, bad := texts>>32, texts&math.MaxUint32
@@ -202,8 +198,7 @@ func (b *bayes) stale() bool {
 	return good >= LeastGood && bad >= LeastBad && (grew(good, b.fitted[0]) || grew(bad, b.fitted[1]))
 }
 
-// calibrate fits the regression and the blend; mu is held. A text of the sample is judged by a regression that was fitted
-// without it, and by counts without it.
+// calibrate fits regression and blend; mu is held. A text of the sample is judged without itself.
 func (b *bayes) calibrate(x *extractor) {
 	texts := b.counts.texts.Load()
 	b.fitted = [2]uint64{texts >> 32, texts & math.MaxUint32}
@@ -219,8 +214,8 @@ func (b *bayes) calibrate(x *extractor) {
 	}
 	add(&b.good, false, b.odds(1, 0), b.fitted[0])
 	add(&b.bad, true, b.odds(0, 1), min(b.fitted[1], b.fitted[0])) // bad texts are taught more eagerly than they come
-	// The texts of each kind are sorted by hash, so any even mixture of both is as good as a random order, and the same
-	// on every gateway.
+	// Both kinds are sorted by hash, so any even mixture is as good as a random order, and the same on every
+	// gateway.
 	order := mixed(len(b.good.texts), len(b.bad.texts))
 	for fold := range regressionFolds {
 		m := regress(examples, order, fold, regressionBits)
@@ -235,7 +230,6 @@ func (b *bayes) calibrate(x *extractor) {
 	b.fit.Store(&fitted{l, regress(examples, order, -1, regressionBits)})
 }
 
-// mixed returns the numbers of good examples and of the bad ones after them, evenly mixed.
 func mixed(good, bad int) []int {
 	order := make([]int, 0, good+bad)
 	for i, k := 0, 0; i < good || k < bad; {

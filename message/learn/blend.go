@@ -9,15 +9,12 @@ import (
 	"antirobot/rules"
 )
 
-// blend joins the sums of a text's weights: the bias, words, length, and the regression. It is replaced, never changed.
-// inputs are what the blend joins.
 type inputs [blendInputs]float64
 
 const blendInputs = 4
 
 type blend struct{ weights inputs }
 
-// firstBlend counts until enough texts are known: words and the regression alike, and nothing else.
 func firstBlend() *blend { return &blend{inputs{0, 0.5, 0, 0.5}} }
 
 func (l *blend) sum(in inputs) (z float64) {
@@ -28,23 +25,21 @@ func (l *blend) sum(in inputs) (z float64) {
 }
 
 const (
-	// LeastGood is the number of good texts from which on the model judges: the least to which it can be fitted without
-	// harm to good texts.
+	// LeastGood good texts are needed: the least that can be fitted without harm to good texts.
 	LeastGood = 25
-	// LeastBad is the number of bad texts from which on it does.
+	// LeastBad bad texts are needed.
 	LeastBad = 10
-	// doubtfulGood lowers the log odds by ln(1+doubtfulGood/n) where n good texts are known: so few can't show what else
-	// is good.
+	// doubtfulGood lowers the log odds by ln(1+doubtfulGood/n) for n good texts.
 	doubtfulGood = 150
-	// sampleSize texts of each kind are remembered for the fit, each up to sampleText bytes.
+	// sampleSize texts of each kind are kept for the fit, up to sampleText bytes each.
 	sampleSize = 4096
 	sampleText = 1024
 )
 
-// textSample remembers the texts with the least hashes: an even choice from all that came, whatever their order, and the
-// same one on every gateway.
+// textSample keeps the texts with the least hashes: an even choice, whatever the order, and the same on every
+// gateway.
 type textSample struct {
-	texts []hashedText // by hash
+	texts []hashedText
 }
 
 type hashedText struct {
@@ -70,7 +65,6 @@ func (s *textSample) append(dst []byte) []byte {
 	return dst
 }
 
-// load adds the texts that append wrote, and returns what follows them.
 func (s *textSample) load(src []byte) (rest []byte, err error) {
 	next := func() uint64 {
 		n, size := binary.Uvarint(src)
@@ -92,15 +86,13 @@ func (s *textSample) load(src []byte) (rest []byte, err error) {
 	return src, err
 }
 
-// judgedSample is what the model says of a text that it knows, as if it did not.
 type judgedSample struct {
 	in     inputs
 	bad    bool
-	weight float64 // how many texts it stands for
+	weight float64
 }
 
-// fit returns the blend that explains the samples best: logistic regression by Newton's method, drawn a little towards
-// the first blend.
+// fit is logistic regression by Newton's method, drawn towards the first blend.
 func fit(samples []judgedSample) *blend {
 	const rounds = 12
 	first := firstBlend()
@@ -141,10 +133,8 @@ func fit(samples []judgedSample) *blend {
 	return &l
 }
 
-// ridge draws the weights towards the first ones.
 const ridge = 1.0
 
-// loss is what fit makes as small as it can.
 func (l *blend) loss(samples []judgedSample, first *blend) (sum float64) {
 	for i, w := range l.weights {
 		sum += ridge / 2 * (w - first.weights[i]) * (w - first.weights[i])
@@ -159,7 +149,6 @@ func (l *blend) loss(samples []judgedSample, first *blend) (sum float64) {
 	return sum
 }
 
-// solve returns x of a·x = b for a positive definite a.
 func solve(a [blendInputs]inputs, b inputs) (x inputs) {
 	for i := range b {
 		for j := i + 1; j < len(b); j++ {

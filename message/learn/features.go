@@ -9,14 +9,13 @@ import (
 	"antirobot/rules/skeleton"
 )
 
-// Features of a text are what the default model learns: stems of words and their pairs, hosts of links, shapes of numbers
-// and signs; and single characters and pairs of neighbours, signs and spaces too, which show how somebody writes. All are of the text's skeleton (package skeleton). Chinese and Japanese are read by letters and pairs
-// of them. A feature is a 64-bit hash; each counts once in a text.
+// Features are stems of words and their pairs, hosts, shapes of numbers, signs, and characters and their pairs, all
+// of the text's skeleton. Chinese and Japanese are read by letters and their pairs. A feature is a 64-bit hash and
+// counts once per text.
 
-// featureKind keeps the features of different origin apart. It is the upper three bits of the hash, and never zero.
+// featureKind is the upper three bits of a feature, never zero.
 type featureKind uint64
 
-// recognisable reports whether a feature represents something that a person would recognise.
 func recognisable(feature uint64) bool {
 	k := featureKind(feature >> 61)
 	return k == featureWord || k == featureHost || k == featureNumber
@@ -32,7 +31,6 @@ const (
 	featureShape
 )
 
-// characters is the name of what all characters of a text say together; one of them would tell nobody anything.
 const characters = "letters and signs"
 
 func (k featureKind) String() string {
@@ -40,36 +38,34 @@ func (k featureKind) String() string {
 }
 
 const (
-	maxFeatures  = 1 << 16     // of one text: more than 64 KB of short words have
-	maxStrong    = 3 * 1 << 14 // of them: the others are kept for characters
-	maxWordRunes = 40          // a longer word is cut: nothing is learnt from its end
+	maxFeatures  = 1 << 16     // more than 64 KB of short words have
+	maxStrong    = 3 * 1 << 14 // the others are kept for characters
+	maxWordRunes = 40          // a longer word is cut
 )
 
-// extractor turns a text into features. It is scratch memory, for one goroutine at a time.
 type extractor struct {
 	stems  *stemCache
 	reader skeleton.Reader
 
 	features []uint64
-	at       []uint32   // the word of the text at which each feature comes first
-	again    []repeated // features that come again further on than a window is long
-	words    uint32     // so far
-	seen     []noted    // by hash
-	round    uint32     // of the entries of seen that are valid
+	at       []uint32   // the word at which each feature comes first
+	again    []repeated // features that come again more than a window later
+	words    uint32
+	seen     []noted
+	round    uint32
 
 	sums stepSums
 
 	raw    []rune
-	last   uint64   // hash of the word before
-	before rune     // the letter before, if it is one of Chinese or Japanese
-	ends   []uint32 // where words end in the text
-	noHost int      // where more than so many bytes of the text are left, no host without a scheme begins
+	last   uint64
+	before rune
+	ends   []uint32
+	noHost int // no host without a scheme begins with more bytes left
 
 	explain bool
-	names   []string // of features, with explain
+	names   []string
 }
 
-// noted is a feature of the text, and the word where it came last.
 type noted struct {
 	feature   uint64
 	round, at uint32
@@ -99,7 +95,6 @@ func newExtractor(stems *stemCache) *extractor {
 	return &extractor{stems: stems}
 }
 
-// begin makes room for the features of a text of so many bytes, at most three for a byte.
 func (x *extractor) begin(length int) {
 	x.features, x.names, x.at, x.again, x.ends = x.features[:0], x.names[:0], x.at[:0], x.again[:0], x.ends[:0]
 	x.words, x.last, x.before, x.noHost = 0, 0, 0, length
@@ -114,10 +109,8 @@ func (x *extractor) begin(length int) {
 	}
 }
 
-// leastRoom is for the features of a text as a whole.
 const leastRoom = 64
 
-// add notes a feature once.
 func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
 	hash = mix64(hash)>>3 | uint64(kind)<<61
 	mask := uint64(len(x.seen) - 1)
@@ -141,7 +134,7 @@ func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
 	}
 }
 
-// of returns the features of text, valid until the next call. The first strong ones come from words, signs and the text
+// of returns the features of text, valid until the next call. The first strong ones are words, signs and the text
 // as a whole; characters follow.
 func (x *extractor) of(text string) (features []uint64, strong int) {
 	text, marks := x.reader.Read(text)
@@ -154,7 +147,7 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 			i++
 			continue
 		}
-		if c < utf8.RuneSelf { // no link begins with another letter
+		if c < utf8.RuneSelf {
 			if n := x.link(text[i:], i == 0 || !wordBefore(text, i)); n > 0 {
 				shape.links++
 				i += n
@@ -197,7 +190,7 @@ func isWordRune(r rune) bool {
 	return basicCyrillic(r) || unicode.IsLetter(r) || unicode.Is(unicode.N, r)
 }
 
-// basicCyrillic says whether r is one of the letters of Russian and its neighbours; the tables of Unicode take longer.
+// basicCyrillic is faster than the tables of Unicode.
 func basicCyrillic(r rune) bool { return 0x400 <= r && r <= 0x45f }
 
 func wordBefore(text string, i int) bool {
@@ -205,12 +198,10 @@ func wordBefore(text string, i int) bool {
 	return isWordRune(r)
 }
 
-// ideographic says whether r is of a script that writes no spaces: Chinese letters and kana.
 func ideographic(r rune) bool {
 	return 0x3400 <= r && r <= 0x9fff || 0x3040 <= r && r <= 0x30ff || 0x20000 <= r && r <= 0x3ffff || 0xf900 <= r && r <= 0xfaff
 }
 
-// ideograph adds a letter alone, and with the one before.
 func (x *extractor) ideograph(r rune) {
 	x.raw = append(x.raw[:0], r)
 	hash := mix64(uint64(r) | 1<<42)
@@ -222,12 +213,10 @@ func (x *extractor) ideograph(r rune) {
 	x.last = 0
 }
 
-// textShape is what is counted of a text as a whole.
 type textShape struct {
 	words, capitals, mixed, links, bangs, money, emoji, hidden, digits, mentions, forms, spaced int
 }
 
-// readWord reads a run of letters and digits and returns its length.
 func (x *extractor) readWord(text string, shape *textShape) int {
 	x.raw, x.before = x.raw[:0], 0
 	var latin, cyrillic, digits, upper, odd int
@@ -239,7 +228,6 @@ func (x *extractor) readWord(text string, shape *textShape) int {
 			n = 0
 		case isWordRune(r):
 		case r == '\'' || r == '’':
-			// Within a word only: don't.
 			if next, _ := utf8.DecodeRuneInString(text[end+n:]); end == 0 || !unicode.IsLetter(next) {
 				n = 0
 			}
@@ -279,7 +267,6 @@ func (x *extractor) readWord(text string, shape *textShape) int {
 	return max(end, 1)
 }
 
-// oneWord adds what x.raw says.
 func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) {
 	if latin+cyrillic+odd == 0 {
 		x.number(digits, shape)
@@ -295,7 +282,6 @@ func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) 
 	x.pair(hash)
 }
 
-// pair adds the word together with the one before.
 func (x *extractor) pair(hash uint64) {
 	if x.last != 0 {
 		x.add(featurePair, bits.RotateLeft64(x.last, 21)^hash, func() string { return "… " + string(x.raw) })
@@ -303,7 +289,6 @@ func (x *extractor) pair(hash uint64) {
 	x.last = hash
 }
 
-// number adds short numbers as they are, and of longer ones how long they are.
 func (x *extractor) number(digits int, shape *textShape) {
 	shape.digits++
 	x.add(featureNumber, hashRunes(x.raw), func() string { return string(x.raw) })
@@ -311,10 +296,9 @@ func (x *extractor) number(digits int, shape *textShape) {
 	x.pair(uint64(min(digits, 16)) | 1<<40)
 }
 
-// sign adds what is neither a letter nor a digit.
 func (x *extractor) sign(r rune, shape *textShape) {
 	switch {
-	case r < utf8.RuneSelf && r != '!' && r != '@' && r != '$': // the most frequent ones say nothing
+	case r < utf8.RuneSelf && r != '!' && r != '@' && r != '$':
 	case r == '!':
 		shape.bangs++
 	case r == '@':
@@ -329,7 +313,6 @@ func (x *extractor) sign(r rune, shape *textShape) {
 	x.before = 0
 }
 
-// shapes adds how much of what there is.
 func (x *extractor) shapes(s *textShape) {
 	for i, n := range [...]int{s.capitals, s.mixed, s.links, s.bangs, s.money, s.emoji, s.hidden, s.digits, s.mentions, s.forms, s.spaced} {
 		if n == 0 {
@@ -342,7 +325,6 @@ func (x *extractor) shapes(s *textShape) {
 	x.add(featureShape, uint64(0xff00|bits.Len(uint(s.words))), func() string { return "length" })
 }
 
-// characters adds each character and each pair of neighbours, without case; white space is one space.
 func (x *extractor) characters(text string) {
 	x.words = 0
 	before := ' '

@@ -1,9 +1,9 @@
-// Package learn tells good texts from bad ones by texts that people marked.
+// Package learn tells good texts from bad ones by marked texts.
 //
 // Invariants:
 //  1. A learner may be asked and taught at the same time; asking takes no lock.
-//  2. What it knows is bounded, and does not depend on the order in which it was taught.
-//  3. It is memory alone: whoever owns it keeps its state and the texts.
+//  2. Its memory is bounded and does not depend on the order of teaching.
+//  3. The caller keeps state and texts.
 package learn
 
 import (
@@ -19,28 +19,28 @@ type Learner interface {
 	// Score returns how bad text looks, 0 to 1; more than 0.5 is bad. A text of unknown words is not.
 	Score(text string) float64
 	Train(text string, good bool)
-	// Ready says whether it knows enough to judge; before, no text is bad.
+	// Ready reports whether it knows enough to judge.
 	Ready() bool
-	// Explain returns what spoke, the strongest first.
+	// Explain returns the features that weighed, the strongest first.
 	Explain(text string) []Spoke
-	// AppendState appends all that the learner knows; LoadState is its inverse, on a new learner.
+	// AppendState and LoadState save and restore a learner.
 	AppendState(dst []byte) []byte
 	LoadState(src []byte) error
 	Size() Size
 }
 
-// Spoke is a token of a text and what it says: its weight is positive for bad.
+// Spoke is a feature of a text and its weight, positive for bad.
 type Spoke struct {
 	Token     string
 	Weight    float64
-	Good, Bad uint32 // in how many texts of each kind it was seen
+	Good, Bad uint32 // texts of each kind with it
 }
 
 // Size is how much a learner knows.
 type Size struct {
-	Good, Bad uint32 // texts
+	Good, Bad uint32
 	Features  int
-	Bytes     int64 // of memory
+	Bytes     int64
 }
 
 // The kinds of learners.
@@ -49,7 +49,7 @@ const (
 	Robinson = "robinson"
 )
 
-// New returns a learner of a kind that knows nothing, and never knows more than maxFeatures.
+// New returns an empty learner of at most maxFeatures.
 func New(kind string, maxFeatures int) Learner {
 	if kind == Robinson {
 		return newRobinson(maxFeatures)
@@ -59,7 +59,7 @@ func New(kind string, maxFeatures int) Learner {
 
 const stateVersion = 2
 
-// ErrState is returned for a state that no learner wrote.
+// ErrState is returned for an unreadable state.
 var ErrState = errors.New("the model's state is not readable")
 
 func strongest(out []Spoke) []Spoke {

@@ -7,7 +7,6 @@ import (
 	"antirobot/request"
 )
 
-// link reads an address of the web and adds its host; 0 if there is none at the beginning of text.
 func (x *extractor) link(text string, atStart bool) int {
 	if !atStart || len(text) < 4 {
 		return 0
@@ -22,7 +21,7 @@ func (x *extractor) link(text string, atStart bool) int {
 		rest = rest[8:]
 	case request.HasPrefixFold(rest, "www."):
 	case len(rest) > x.noHost:
-		return 0 // within a run that has been looked at
+		return 0 // within a run that was already tried
 	default:
 		ok, end := bareHost(rest)
 		if !ok {
@@ -56,8 +55,8 @@ func (x *extractor) link(text string, atStart bool) int {
 	return skipped + end
 }
 
-// bareHost finds a host without a scheme: labels of ASCII letters with a point between, and a path or a known end. It returns where it, or
-// what looked like one, ends: there is none in it either.
+// bareHost finds a host without a scheme: ASCII labels, and a path or a known end. end is behind it, or behind a
+// run without any.
 func bareHost(s string) (ok bool, end int) {
 	dot := -1
 	for end < len(s) && hostByte(s[end]) {

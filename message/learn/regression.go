@@ -2,29 +2,26 @@ package learn
 
 import "math"
 
-// regression is a logistic regression over hashed features: words and characters, each divided by the root of their
-// number. It is fitted to the sample, and replaced as a whole, never changed.
+// regression is a logistic regression over hashed features. It is replaced, never changed.
 type regression struct {
 	weights []float32
 	bias    float64
 }
 
 const (
-	regressionBits   = 18 // of hashes: a million bytes of weights
-	regressionRounds = 10 // over the sample
+	regressionBits   = 18
+	regressionRounds = 10
 	regressionRate   = 0.2
 	regressionFolds  = 3
-	// mislabelled is the share of texts whose label is taken to be wrong: people who teach make mistakes, and no text is
-	// worth being certain of.
+	// mislabelled is the share of wrong labels assumed.
 	mislabelled = 0.02
 )
 
-// example is a text of the sample as the regression reads it.
 type example struct {
 	features []uint32
 	strong   int
 	bad      bool
-	fold     int // good and bad texts are spread over the folds each by themselves, so that each fold has both
+	fold     int // each fold has both kinds
 }
 
 func newExample(features []uint64, strong int, bad bool, number int) example {
@@ -37,8 +34,8 @@ func newExample(features []uint64, strong int, bad bool, number int) example {
 
 func place(feature uint64) uint32 { return uint32(feature) & (1<<regressionBits - 1) }
 
-// shares returns how much a word and how much a character counts in a text of so many: all words together twice as much
-// as all characters.
+// shares returns the weights of a word and of a character: all words together weigh twice as much as all
+// characters.
 func shares(features, strong int) (word, gram float64) {
 	return 2 / math.Sqrt(float64(strong)+1), 1 / math.Sqrt(float64(features-strong)+1)
 }
@@ -55,8 +52,8 @@ func (m *regression) margin(e *example) float64 {
 	return m.bias + word*float64(words) + gram*float64(grams)
 }
 
-// regress fits a regression to the examples, without those of one fold; none is -1. Each step is scaled by what the weight
-// has moved already (AdaGrad), so that rare features are learnt as well as frequent ones.
+// regress fits a regression to the examples without one fold (-1: none) by AdaGrad, so that rare features are
+// learnt as well.
 func regress(examples []example, order []int, without, bits int) *regression {
 	m := &regression{weights: make([]float32, 1<<bits)}
 	moved, biasMoved := make([]float32, 1<<bits), 0.0

@@ -8,16 +8,16 @@ import (
 	"sync"
 )
 
-// robinson is the combination that the original system had: words alone, counted each time they come.
+// robinson is the combination of the original system, over words counted each time they come:
 //
 //	p = badness ÷ (badness + goodness), each the word's count over all words of its kind, at most 1
 //
-// of the words with |p−0.5| ≥ 0.1, clamped to 0.0001…0.9999, the strongest 2048 are joined: P = 1 − (Π(1−p))^(1/n),
-// Q = 1 − (Πp)^(1/n), and the score is (1 + (P−Q)/(P+Q)) / 2 (Gary Robinson, «A statistical approach to the spam
-// problem», Linux Journal 107).
+// The strongest 2048 words with |p−0.5| ≥ 0.1, clamped to 0.0001…0.9999, are joined: P = 1 − (Π(1−p))^(1/n), Q = 1
+// − (Πp)^(1/n), score = (1 + (P−Q)/(P+Q)) / 2 (Gary Robinson, «A statistical approach to the spam problem», Linux
+// Journal 107).
 type robinson struct {
 	counts table
-	pool   sync.Pool // *[]uint64
+	pool   sync.Pool
 }
 
 const robinsonWords = 2048
@@ -29,13 +29,11 @@ func newRobinson(maxFeatures int) *robinson {
 	return m
 }
 
-// Ready is true from the first text on, as it was in the original system.
+// Ready is true from the first text on, as in the original system.
 func (m *robinson) Ready() bool { return m.counts.texts.Load() > 0 }
 
 func (m *robinson) Size() Size { return m.counts.measure() }
 
-// appendWords appends the hashes of the words of text, which are runs of letters, digits and _ without case. f gets each as
-// it stands.
 func appendWords(dst []uint64, text string, f func(word string)) []uint64 {
 	hash, from := uint64(fnvOffset), -1
 	for i, r := range text {
@@ -74,7 +72,6 @@ func (m *robinson) Train(text string, good bool) {
 	m.counts.train(*words, good, uint64(len(*words)))
 }
 
-// probability returns how bad a word is; ok is false for one that says nothing.
 func (m *robinson) probability(word, totals uint64) (p float64, good, bad uint32, ok bool) {
 	good, bad = m.counts.get(word)
 	if good|bad == 0 {
@@ -104,7 +101,7 @@ func (m *robinson) Score(text string) float64 {
 		slices.SortFunc(probabilities, func(a, b float64) int { return cmp.Compare(math.Abs(b-0.5), math.Abs(a-0.5)) })
 		probabilities = probabilities[:robinsonWords]
 	}
-	var notBad, bad float64 // logarithms of the products
+	var notBad, bad float64
 	for _, p := range probabilities {
 		notBad += math.Log1p(-p)
 		bad += math.Log(p)

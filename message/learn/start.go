@@ -7,12 +7,11 @@ import (
 	"sync"
 )
 
-// Start is the model that judges until a domain's own one knows enough: a logistic regression of fixed weights for short
-// English and Russian texts, made of public data by TestStart -update. docs/message-start-card.md says of which, and how
-// good it is.
+// Start is a fixed regression for short English and Russian texts that judges until a domain's model knows enough.
+// TestStart -update makes it; docs/message-start-card.md describes it.
 type Start struct {
 	stems *stemCache
-	pool  sync.Pool // *extractor
+	pool  sync.Pool
 	model regression
 }
 
@@ -21,7 +20,7 @@ const StartName = "ru-en-1"
 
 const (
 	startBits = 16
-	startHead = 16 // bytes before the weights: the bias and the weight of one step
+	startHead = 16 // bias and step
 )
 
 //go:embed start-ru-en-1.bin
@@ -47,7 +46,6 @@ func openStart(src []byte) *Start {
 	return s
 }
 
-// appendStart is the inverse of openStart: each weight becomes one byte.
 func appendStart(dst []byte, m *regression) []byte {
 	most := float32(0)
 	for _, w := range m.weights {
@@ -62,7 +60,7 @@ func appendStart(dst []byte, m *regression) []byte {
 	return dst
 }
 
-// Score returns how bad text looks, 0 to 1; more than 0.5 is bad. A long text is as bad as its worst window.
+// Score returns how bad text looks, 0 to 1.
 func (s *Start) Score(text string) float64 {
 	x, ok := s.pool.Get().(*extractor)
 	if !ok {
@@ -94,7 +92,7 @@ func startExample(features []uint64, strong int, bad bool, number int) example {
 	return e
 }
 
-// Explain returns what spoke, the strongest first.
+// Explain returns the features that weighed, the strongest first.
 func (s *Start) Explain(text string) []Spoke {
 	x := newExtractor(s.stems)
 	x.explain = true

@@ -7,7 +7,6 @@ import (
 	"github.com/kljensen/snowball/russian"
 )
 
-// stem returns the hash of the stem of x.raw.
 func (x *extractor) stem(latin, cyrillic int) uint64 {
 	hash := hashRunes(x.raw)
 	if len(x.raw) < 4 || latin > 0 == (cyrillic > 0) {
@@ -31,8 +30,8 @@ func (x *extractor) stem(latin, cyrillic int) uint64 {
 	return out
 }
 
-// stemCache remembers stems of words by hash: stemming costs a microsecond and memory for each word. It is a fixed table
-// without locks; a torn entry does not fit its key and is not found. Safe for concurrent use.
+// stemCache caches stems by hash in a fixed table without locks; a torn entry does not match its key. Safe for
+// concurrent use.
 type stemCache struct {
 	entries []stemEntry
 }
@@ -43,7 +42,6 @@ func newStemCache(size int) *stemCache {
 	return &stemCache{entries: make([]stemEntry, size)}
 }
 
-// places are the two entries where a hash may be.
 func (c *stemCache) places(hash uint64) (a, b *stemEntry) {
 	n := uint64(len(c.entries))
 	return &c.entries[hash%n], &c.entries[(hash>>32)%n]

@@ -7,33 +7,30 @@ import (
 	"sync/atomic"
 )
 
-// table counts features: in how many good and bad texts each was seen. Reads take no lock; writers wait for each other.
-// Its size is bounded: when it is full, the rarest features are forgotten.
+// table counts good and bad texts per feature. Reads take no lock. A full table forgets the rarest features.
 type table struct {
 	slots atomic.Pointer[[]slot]
-	texts atomic.Uint64 // good<<32 | bad: texts that were trained
-	words atomic.Uint64 // good<<32 | bad: features of them, with repetitions where the model counts these
+	texts atomic.Uint64
+	words atomic.Uint64 // good<<32 | bad: features of them
 
-	mu    sync.Mutex // of writers
+	mu    sync.Mutex
 	used  int
-	limit int // greatest number of features
+	limit int
 }
 
-// slot is a feature and its counts, good<<32 | bad. A key of zero is an empty slot; keys are written after counts.
+// slot is a feature and its counts, good<<32 | bad. Key zero is an empty slot; keys are written after counts.
 type slot struct {
 	key, counts atomic.Uint64
 }
 
 const leastSlots = 1 << 10
 
-// init makes an empty table of at most limit features.
 func (t *table) init(limit int) {
 	t.limit = max(limit, leastSlots/2)
 	slots := make([]slot, leastSlots)
 	t.slots.Store(&slots)
 }
 
-// get returns the counts of a feature.
 func (t *table) get(key uint64) (good, bad uint32) {
 	return find(*t.slots.Load(), key)
 }
@@ -51,7 +48,6 @@ func find(slots []slot, key uint64) (good, bad uint32) {
 	}
 }
 
-// train counts a text of these features, which weigh so many words.
 func (t *table) train(features []uint64, good bool, words uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,14 +62,12 @@ func (t *table) train(features []uint64, good bool, words uint64) {
 	t.words.Store(addCounts(t.words.Load(), one*words))
 }
 
-// addCounts adds both halves, each saturating.
 func addCounts(a, b uint64) uint64 {
 	high := min(a>>32+b>>32, math.MaxUint32)
 	low := min(a&math.MaxUint32+b&math.MaxUint32, math.MaxUint32)
 	return high<<32 | low
 }
 
-// add adds counts to a feature; mu is held.
 func (t *table) add(key, counts uint64) {
 	slots := *t.slots.Load()
 	mask := uint64(len(slots) - 1)
@@ -95,7 +89,6 @@ func (t *table) add(key, counts uint64) {
 	}
 }
 
-// rebuild makes room: a greater table, or the same one without the rarest features.
 func (t *table) rebuild() {
 	old := *t.slots.Load()
 	size, least := len(old), uint64(0)
@@ -123,7 +116,6 @@ func (t *table) rebuild() {
 	t.slots.Store(&slots)
 }
 
-// rarest returns the count up to which features must go so that a quarter of them goes.
 func (t *table) rarest(slots []slot) uint64 {
 	var histogram [64]int
 	for i := range slots {
@@ -144,7 +136,6 @@ func (t *table) rarest(slots []slot) uint64 {
 	return 0
 }
 
-// measure returns how many texts and features are counted, and the bytes that they take.
 func (t *table) measure() Size {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +143,6 @@ func (t *table) measure() Size {
 	return Size{uint32(texts >> 32), uint32(texts), t.used, int64(len(*t.slots.Load())) * 16}
 }
 
-// append appends the counts as bytes.
 func (t *table) append(dst []byte) []byte {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +158,6 @@ func (t *table) append(dst []byte) []byte {
 	return dst
 }
 
-// load adds those counts of src, which append wrote, whose features are to be kept to an empty table.
 func (t *table) load(src []byte, keep func(feature uint64) bool) error {
 	if len(src)%16 != 0 || len(src) == 0 {
 		return ErrState

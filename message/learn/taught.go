@@ -9,21 +9,20 @@ import (
 	"antirobot/rules/skeleton"
 )
 
-// Print is a fuzzy hash of a text: the least hashes of its words and pairs of words under 32 permutations. The share of
-// equal ones in two prints estimates what share of words and pairs the texts have in common (Broder, «On the
-// resemblance and containment of documents», 1997).
+// Print is a fuzzy hash of a text: the least hashes of its words and pairs under 32 permutations. The share of
+// equal hashes estimates the overlap (Broder, «On the resemblance and containment of documents», 1997).
 type Print [printHashes]uint32
 
 const (
 	printHashes = 32
-	// printWords is the least number of words of a text that has a print: what is shorter, everybody writes.
+	// printWords is the least number of words: shorter texts are too common.
 	printWords = 4
-	// alike is the share of equal hashes from which on two texts are one. A text has 0.7 with a tenth of its words
-	// replaced, and unrelated ones have 0.1.
+	// alike is the share of equal hashes of similar texts: 0.7 with a tenth of the words replaced, 0.1 for
+	// unrelated texts.
 	alike = 0.5
 )
 
-// PrintOf returns the print of a text's skeleton; ok is false for one of too few words.
+// PrintOf returns the print of a text's skeleton; ok is false for too few words.
 func PrintOf(r *skeleton.Reader, text string) (p Print, ok bool) {
 	text, _ = r.Read(text)
 	for i := range p {
@@ -60,7 +59,6 @@ func PrintOf(r *skeleton.Reader, text string) (p Print, ok bool) {
 	return p, words >= printWords
 }
 
-// add takes one word, or pair of words, into the print: two multiplications make all permutations of it.
 func (p *Print) add(hash uint64) {
 	a, b := uint32(hash), uint32(hash>>32)|1
 	for i := range p {
@@ -76,7 +74,6 @@ func scramble(h uint32) uint32 {
 	return h
 }
 
-// like returns the share of equal hashes, 0 to 1.
 func (p *Print) like(other *Print) float64 {
 	same := 0
 	for i := range p {
@@ -87,7 +84,7 @@ func (p *Print) like(other *Print) float64 {
 	return float64(same) / printHashes
 }
 
-// AppendBytes appends p as 128 bytes; ReadPrint is the inverse.
+// AppendBytes appends p as 128 bytes.
 func (p *Print) AppendBytes(dst []byte) []byte {
 	for _, h := range p {
 		dst = binary.LittleEndian.AppendUint32(dst, h)
@@ -95,7 +92,7 @@ func (p *Print) AppendBytes(dst []byte) []byte {
 	return dst
 }
 
-// ReadPrint reads what AppendBytes wrote; ok is false for anything else.
+// ReadPrint reads bytes of AppendBytes.
 func ReadPrint(b []byte) (p Print, ok bool) {
 	if len(b) != 4*printHashes {
 		return p, false
@@ -106,14 +103,13 @@ func ReadPrint(b []byte) (p Print, ok bool) {
 	return p, true
 }
 
-// Prints finds the texts that are like one of those that it was given. It holds a bounded number, of which the oldest go
-// first. The zero value is not usable; NewPrints makes one. Safe for concurrent use.
+// Prints finds similar prints. It is bounded; the oldest go first. Safe for concurrent use.
 type Prints struct {
 	limit int
 
 	mu    sync.RWMutex
 	bands map[uint64][]*kept
-	all   []*kept // by age
+	all   []*kept
 }
 
 type kept struct {
@@ -121,18 +117,18 @@ type kept struct {
 	until time.Time
 }
 
-// NewPrints returns an empty set of at most limit prints, about half a kilobyte each.
+// NewPrints returns an empty set of at most limit prints, half a kilobyte each.
 func NewPrints(limit int) *Prints {
 	return &Prints{limit: limit, bands: make(map[uint64][]*kept)}
 }
 
-const bandHashes = 2 // of a print make a band: prints that share one are compared
+const bandHashes = 2 // prints that share a band are compared
 
 func (p *Print) band(i int) uint64 {
 	return mix64(uint64(p[i])<<32|uint64(p[i+1])) + uint64(i)
 }
 
-// Add takes a print in until a time. One that is there already stays until the later time.
+// Add keeps a print until a time.
 func (s *Prints) Add(p Print, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +150,6 @@ func (s *Prints) Add(p Print, until time.Time) {
 	}
 }
 
-// equal returns the same print; mu is held.
 func (s *Prints) equal(p *Print) *kept {
 	for _, k := range s.bands[p.band(0)] {
 		if k.print == *p {
@@ -164,7 +159,6 @@ func (s *Prints) equal(p *Print) *kept {
 	return nil
 }
 
-// drop takes a print out of the bands; mu is held.
 func (s *Prints) drop(k *kept) {
 	for i := 0; i < printHashes; i += bandHashes {
 		b := k.print.band(i)
@@ -182,7 +176,7 @@ func (s *Prints) drop(k *kept) {
 	}
 }
 
-// Find returns how much the likest print is like p, 0 if none is alike.
+// Find returns the similarity of the most similar print, 0 if none is alike.
 func (s *Prints) Find(p *Print, now time.Time) (likest float64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -202,7 +196,7 @@ func (s *Prints) Find(p *Print, now time.Time) (likest float64) {
 	return likest
 }
 
-// Remove takes out all prints that are like p, and those whose time is over, and returns the former.
+// Remove removes expired prints and those similar to p, and returns the latter.
 func (s *Prints) Remove(p *Print, now time.Time) (gone []Print) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,18 +5,17 @@ import (
 	"math"
 )
 
-// A text is judged as a whole and by windows of some words, so that what is bad in it can't be drowned in good words.
+// A text is judged as a whole and by windows of words, so that good words can't drown a bad part.
 const (
-	windowStep = 8 // words
-	// windowSteps make a window. Half of it is the same as of the next.
+	windowStep = 8
+	// windowSteps make a window; windows overlap.
 	windowSteps = 3
-	// windowLeast is the number of words from which on there are windows.
+	// windowLeast words have windows.
 	windowLeast = 48
-	// windowDoubt is what a window's log odds are lowered by: the worst of many windows looks worse than the text is.
+	// windowDoubt lowers the log odds of a window: the worst of many looks worse than the text is.
 	windowDoubt = 0.5
 )
 
-// sums is what the features of a part of a text say together: the counts of words, and the regression.
 type sums struct {
 	words, wordsLearnt, gramsLearnt float32
 	numWords, numGrams              int
@@ -30,7 +29,6 @@ func (s *sums) add(other *sums) {
 	s.numGrams += other.numGrams
 }
 
-// inputs returns what the blend joins.
 func (s *sums) inputs(bias float64) inputs {
 	word, gram := shares(s.numWords+s.numGrams, s.numWords)
 	return inputs{
@@ -39,16 +37,14 @@ func (s *sums) inputs(bias float64) inputs {
 	}
 }
 
-// lengthInput tells the blend how long a text of so many features is.
 func lengthInput(features int) float64 { return math.Log(float64(features)+1)/5 - 1 }
 
-// stepSums are the sums of a text and of each step of it; a short one has one step. They are used again and again.
+// stepSums are the sums of a text and of each step of it.
 type stepSums struct {
 	all   sums
 	steps []sums
 }
 
-// begin makes room for a text of so many words.
 func (s *stepSums) begin(words int) {
 	n := 1
 	if words >= windowLeast {
@@ -58,8 +54,7 @@ func (s *stepSums) begin(words int) {
 	s.steps = append(s.steps[:0], make([]sums, n)...)
 }
 
-// note adds what one feature says at a word: words says whether it counts as one. What is left over at the end of the
-// text belongs to the last step.
+// note adds a feature at a word to the text and to its step. The remainder of the text belongs to the last step.
 func (s *stepSums) note(word uint32, isWord bool, counted, learnt float32) {
 	s.all.note(isWord, counted, learnt)
 	if len(s.steps) > 1 {
@@ -67,7 +62,6 @@ func (s *stepSums) note(word uint32, isWord bool, counted, learnt float32) {
 	}
 }
 
-// repeat adds it to the windows alone: the text as a whole has it already.
 func (s *stepSums) repeat(word uint32, isWord bool, counted, learnt float32) {
 	s.steps[min(int(word)/windowStep, len(s.steps)-1)].note(isWord, counted, learnt)
 }
@@ -83,7 +77,6 @@ func (s *sums) note(isWord bool, counted, learnt float32) {
 	s.numWords++
 }
 
-// windows yields the sums of each window of a long text. A feature counts once in a window.
 func (s *stepSums) windows() iter.Seq[*sums] {
 	return func(yield func(*sums) bool) {
 		if len(s.steps) == 1 {

@@ -8,25 +8,25 @@ import (
 
 // Config bounds the queue.
 type Config struct {
-	MaxEntries    int           `mapstructure:"max_entries"`     // that wait, or whose delivery failed
-	MaxPerNetwork int           `mapstructure:"max_per_network"` // that a /24 or /48 may add in a day
-	MaxAge        time.Duration `mapstructure:"max_age"`         // what nobody decided on by then is erased
-	// WebhookSecret signs what is posted to webhooks; empty: it is not signed.
+	MaxEntries    int           `mapstructure:"max_entries"`     // waiting or failed
+	MaxPerNetwork int           `mapstructure:"max_per_network"` // per /24 or /48 and day
+	MaxAge        time.Duration `mapstructure:"max_age"`         // undecided messages are erased then
+	// WebhookSecret signs deliveries to webhooks; empty: unsigned.
 	WebhookSecret string `mapstructure:"webhook_secret"`
 }
 
-// DefaultConfig returns bounds for a site with a moderator who looks every few days.
+// DefaultConfig returns bounds for a moderator who looks every few days.
 func DefaultConfig() Config {
 	return Config{MaxEntries: 1000, MaxPerNetwork: 20, MaxAge: 7 * 24 * time.Hour}
 }
 
 const (
-	maxKept         = 30 * 24 * time.Hour // a key of the ring is certain to open what it sealed for that long
-	maxBytes        = 1 << 20             // of a request with its fields
-	keepRecords     = 24 * time.Hour      // of what was decided on, without text and request
+	maxKept         = 30 * 24 * time.Hour
+	maxBytes        = 1 << 20
+	keepRecords     = 24 * time.Hour // without text and request
 	deliveryTimeout = 10 * time.Second
-	maxAttempts     = 8                // of a delivery; then it is shown as failed
-	retryAfter      = 30 * time.Second // after a failed attempt; doubled each time, up to an hour
+	maxAttempts     = 8
+	retryAfter      = 30 * time.Second
 )
 
 // Validate returns all errors of c with their paths.

@@ -8,26 +8,24 @@ import (
 	"time"
 )
 
-// Answer is what a service, or a webhook, answered to a delivery.
+// Answer is the response of a service or a webhook to a delivery.
 type Answer struct {
 	Status   int
-	Location string // of a redirect: where the sender would have been sent
+	Location string // of a redirect
 }
 
-// Deliver sends a request to where it belongs and returns the answer; an error says that there was none. It gives up when
-// ctx ends.
+// Deliver sends a request to its service or webhook. An error means that there was no response.
 type Deliver func(ctx context.Context, it *Item, r *Request) (Answer, error)
 
-// deliverEvery is how often a gateway looks for what is to be delivered, recountEvery how often the places are counted anew:
-// what expired has left its own behind.
+// deliverEvery and recountEvery are intervals. Counting again frees the places of expired messages.
 const (
 	deliverEvery = 5 * time.Second
 	recountEvery = time.Minute
-	// leaseSlack is how much longer than a delivery a gateway keeps others from trying the same.
+	// leaseSlack is added to the lease of a delivery.
 	leaseSlack = 20 * time.Second
 )
 
-// Start begins to deliver what was approved, until Close.
+// Start begins to deliver approved messages, until Close.
 func (q *Queue) Start(deliver Deliver) {
 	q.deliver = deliver
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,7 +33,7 @@ func (q *Queue) Start(deliver Deliver) {
 	q.work.Go(func() { q.tend(ctx) })
 }
 
-// Close stops the deliveries; what is under way is tried again by the next who starts.
+// Close stops deliveries; the next Start tries them again.
 func (q *Queue) Close() error {
 	if q.cancel != nil {
 		q.cancel()
@@ -68,7 +66,6 @@ func (q *Queue) report(ctx context.Context, f func(context.Context) error) {
 	}
 }
 
-// recount sets the number of taken places to what is there.
 func (q *Queue) recount(ctx context.Context) error {
 	n := int64(0)
 	err := q.deps.Store.Scan(ctx, []byte(headPrefix), func([]byte, []byte, time.Duration) error {
@@ -89,7 +86,6 @@ func (q *Queue) recount(ctx context.Context) error {
 	return nil
 }
 
-// deliverDue tries everything whose time has come.
 func (q *Queue) deliverDue(ctx context.Context) error {
 	var ids []string
 	err := q.deps.Store.Scan(ctx, []byte(duePrefix), func(k, _ []byte, _ time.Duration) error {
@@ -105,7 +101,6 @@ func (q *Queue) deliverDue(ctx context.Context) error {
 	return nil
 }
 
-// try delivers a message, if it is due and no other gateway is at it.
 func (q *Queue) try(ctx context.Context, id string) {
 	if ctx.Err() != nil {
 		return
@@ -126,7 +121,7 @@ func (q *Queue) attempt(ctx context.Context, id string) error {
 	it.Attempts++
 	it.Next = q.now().Add(deliveryTimeout + leaseSlack).UTC()
 	if ok, err := q.swap(ctx, it, raw); err != nil || !ok {
-		return err // another gateway has it
+		return err
 	}
 	r, err := q.Request(ctx, id)
 	if err != nil {
@@ -138,11 +133,10 @@ func (q *Queue) attempt(ctx context.Context, id string) error {
 	return q.note(context.WithoutCancel(ctx), it.ID, a, err)
 }
 
-// note writes down what came of an attempt.
 func (q *Queue) note(ctx context.Context, id string, a Answer, failed error) error {
 	it, raw, err := q.head(ctx, id)
 	if errors.Is(err, ErrNotFound) {
-		return nil // it was erased meanwhile
+		return nil
 	}
 	if err != nil {
 		return err
@@ -158,7 +152,7 @@ func (q *Queue) note(ctx context.Context, id string, a Answer, failed error) err
 	default:
 		it.Error = fmt.Sprintf("the answer was %d", a.Status)
 	}
-	// What the service refuses it would refuse again.
+	// The service would refuse it again.
 	refused := failed == nil && a.Status >= 400 && a.Status < 500 && a.Status != 408 && a.Status != 425 && a.Status != 429
 	if refused || it.Attempts >= maxAttempts {
 		it.State, it.Next = Failed, time.Time{}
@@ -174,7 +168,6 @@ func (q *Queue) note(ctx context.Context, id string, a Answer, failed error) err
 	return q.deps.Store.Delete(ctx, []byte(duePrefix+id))
 }
 
-// pathOf is a target without its query.
 func pathOf(target string) string {
 	path, _, _ := strings.Cut(target, "?")
 	return path

@@ -15,53 +15,53 @@ import (
 	"antirobot/store"
 )
 
-// State is what becomes of a message.
+// State is the state of a message.
 type State string
 
-// The states. Delivered and Refused are the ends: only a record is left.
+// The states. After Delivered and Refused only a record is left.
 const (
-	Waiting   State = "waiting"   // for a person
-	Approved  State = "approved"  // it is being delivered, or will be tried again
-	Failed    State = "failed"    // approved, but not delivered: a person has to look
-	Delivered State = "delivered" // the service took it
+	Waiting   State = "waiting"
+	Approved  State = "approved" // being delivered, or to be retried
+	Failed    State = "failed"   // approved, but not delivered
+	Delivered State = "delivered"
 	Refused   State = "refused"
 )
 
-// Item is a message of the queue. All strings that come from its sender may be hostile.
+// Item is a message of the queue. Its strings may be hostile.
 type Item struct {
 	ID        string         `json:"id"`
 	State     State          `json:"state"`
 	At        time.Time      `json:"at"`
-	Until     time.Time      `json:"until"` // then it is erased
+	Until     time.Time      `json:"until"`
 	Service   string         `json:"service"`
 	Route     string         `json:"route"`
 	Partner   string         `json:"partner"`
 	Domain    string         `json:"domain"`
-	RequestID string         `json:"request_id"` // the one that its sender was told
+	RequestID string         `json:"request_id"` // shown to the sender
 	Message   map[string]any `json:"message,omitempty"`
 
 	Decision string   `json:"decision,omitempty"` // of the rules
 	Rule     string   `json:"rule,omitempty"`     // that decided, or why there is no decision
 	Tags     []string `json:"tags,omitempty"`
-	Score    *float64 `json:"score,omitempty"` // of the model; nil: none was asked
+	Score    *float64 `json:"score,omitempty"`
 	Opinions []string `json:"opinions,omitempty"`
 
-	Client  string `json:"client,omitempty"` // its address
+	Client  string `json:"client,omitempty"`
 	Subject string `json:"subject,omitempty"`
 	Method  string `json:"method"`
 	Host    string `json:"host"`
-	Proto   string `json:"proto"` // http or https
+	Proto   string `json:"proto"`
 	Target  string `json:"target"`
 	Type    string `json:"content_type,omitempty"`
-	Bytes   int    `json:"bytes"`             // of the body
-	Webhook string `json:"webhook,omitempty"` // where it goes when it is approved; empty: to the service
+	Bytes   int    `json:"bytes"`
+	Webhook string `json:"webhook,omitempty"` // for approved messages; empty: the service
 
 	Decided  time.Time `json:"decided,omitzero"`
 	Attempts int       `json:"attempts,omitempty"`
-	Next     time.Time `json:"next,omitzero"`      // when it is tried again
-	Status   int       `json:"status,omitempty"`   // of the last answer
-	Location string    `json:"location,omitempty"` // of the last answer
-	Error    string    `json:"error,omitempty"`    // of the last attempt
+	Next     time.Time `json:"next,omitzero"`
+	Status   int       `json:"status,omitempty"`
+	Location string    `json:"location,omitempty"`
+	Error    string    `json:"error,omitempty"`
 }
 
 // Field is a header field of a request.
@@ -70,13 +70,12 @@ type Field struct {
 	Value string `json:"value"`
 }
 
-// Request is the request that a message came in: its fields, and its body as it was sent.
+// Request is the request of a message, with its body as it was sent.
 type Request struct {
 	Fields []Field `json:"fields"`
 	Body   []byte  `json:"body"`
 }
 
-// size is what a request counts with.
 func (r *Request) size() (n int64) {
 	n = int64(len(r.Body))
 	for _, f := range r.Fields {
@@ -85,18 +84,17 @@ func (r *Request) size() (n int64) {
 	return n
 }
 
-// Errors that a caller must be able to tell apart.
+// Errors that callers tell apart.
 var (
-	// ErrFull is returned by Hold: the queue, or what one network may add, is full, or the request is too large.
+	// ErrFull is returned by Hold if the queue or the network's share is full, or the request is too large.
 	ErrFull = errors.New("the queue is full")
-	// ErrNotFound is returned for an ID that is not in the queue.
+	// ErrNotFound is returned for an unknown ID.
 	ErrNotFound = errors.New("the queue has no such message")
-	// ErrState is returned for what can't be done in an item's state.
+	// ErrState is returned for an action that is impossible in an item's state.
 	ErrState = errors.New("not in this state")
 )
 
-// Keys in the store: a head with the message, the request that it came in, a mark for what is to be delivered, and the
-// record that is left in the end.
+// Keys in the store: heads with the message, requests, marks for deliveries, and final records.
 const (
 	headPrefix = "queue/head/"
 	bodyPrefix = "queue/body/"
@@ -106,10 +104,8 @@ const (
 	fromPrefix = "queue/from/"
 )
 
-// maxSealed is what a seal may hold, in bytes.
 const maxSealed = 4 << 20
 
-// seal returns v as the store keeps it under a key.
 func (q *Queue) seal(key string, v any, until time.Time) ([]byte, error) {
 	plain, err := json.Marshal(v)
 	if err != nil {
@@ -127,14 +123,13 @@ func (q *Queue) open(key string, sealed []byte, v any) error {
 		return fmt.Errorf("queue: open %s: %w", key, err)
 	}
 	d := json.NewDecoder(bytes.NewReader(plain))
-	d.UseNumber() // a sender's number has more digits than a float
+	d.UseNumber() // numbers may have more digits than a float
 	if err := d.Decode(v); err != nil {
 		return fmt.Errorf("queue: open %s: %w", key, err)
 	}
 	return nil
 }
 
-// head returns a message that is still to be decided on or delivered, and the bytes that the store has of it.
 func (q *Queue) head(ctx context.Context, id string) (it *Item, raw []byte, err error) {
 	key := headPrefix + id
 	raw, err = q.deps.Store.Get(ctx, nil, []byte(key))
@@ -148,7 +143,7 @@ func (q *Queue) head(ctx context.Context, id string) (it *Item, raw []byte, err 
 	return it, raw, q.open(key, raw, it)
 }
 
-// swap writes a changed head, unless another gateway changed it since raw was read.
+// swap writes a changed head unless it was changed since raw was read.
 func (q *Queue) swap(ctx context.Context, it *Item, raw []byte) (bool, error) {
 	key := headPrefix + it.ID
 	next, err := q.seal(key, it, it.Until)
@@ -162,7 +157,7 @@ func (q *Queue) swap(ctx context.Context, it *Item, raw []byte) (bool, error) {
 	return ok, nil
 }
 
-// Get returns a message, or the record of one.
+// Get returns a message or the record of one.
 func (q *Queue) Get(ctx context.Context, id string) (*Item, error) {
 	it, _, err := q.head(ctx, id)
 	if !errors.Is(err, ErrNotFound) {
@@ -179,7 +174,7 @@ func (q *Queue) Get(ctx context.Context, id string) (*Item, error) {
 	return it, q.open(donePrefix+id, raw, it)
 }
 
-// Request returns the request that a message came in.
+// Request returns the request of a message.
 func (q *Queue) Request(ctx context.Context, id string) (*Request, error) {
 	raw, err := q.deps.Store.Get(ctx, nil, []byte(bodyPrefix+id))
 	if errors.Is(err, store.ErrNotFound) {
@@ -192,11 +187,11 @@ func (q *Queue) Request(ctx context.Context, id string) (*Request, error) {
 	return r, q.open(bodyPrefix+id, raw, r)
 }
 
-// Filter says which messages are listed or erased. Empty fields fit everything.
+// Filter selects messages. Empty fields match everything.
 type Filter struct {
 	State   State
 	Service string
-	Sender  string // an address, or a subject as kind:id
+	Sender  string
 }
 
 func (f *Filter) fits(it *Item) bool {
@@ -204,7 +199,7 @@ func (f *Filter) fits(it *Item) bool {
 		(f.Sender == "" || f.Sender == it.Client || f.Sender == it.Subject || f.Sender == "ip:"+it.Client)
 }
 
-// List returns the messages and records that fit, the oldest first.
+// List returns matching messages and records, the oldest first.
 func (q *Queue) List(ctx context.Context, f Filter) ([]*Item, error) {
 	var out []*Item
 	for _, prefix := range [...]string{headPrefix, donePrefix} {

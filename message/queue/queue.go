@@ -21,7 +21,7 @@ import (
 type Deps struct {
 	Store   store.Store
 	Keys    *spravka.Keys
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
@@ -34,7 +34,7 @@ type Queue struct {
 	count map[string]*metrics.Counter
 	size  *metrics.Gauge
 
-	deliver Deliver // set by Start
+	deliver Deliver
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 }
@@ -58,7 +58,7 @@ func New(cfg Config, d Deps) (*Queue, error) {
 	return q, nil
 }
 
-// idOf names a message: the same for what the same sender sends again to the same place.
+// idOf gives the same ID to a repetition by the same sender.
 func idOf(it *Item, fingerprint [32]byte) string {
 	h := sha256.New()
 	for _, s := range [...]string{it.Service, it.Route, it.Subject, it.Method, it.Target} {
@@ -68,9 +68,8 @@ func idOf(it *Item, fingerprint [32]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:10])
 }
 
-// Hold keeps a message with its request until a person decides, and returns when the store has it. fingerprint is of what
-// the message says: the same from the same sender is kept once. The caller fills what it knows of it; ID, State, At and Until
-// are set here. The error is ErrFull if the queue does not take it.
+// Hold keeps a message until a person decides, and returns when it is durable. A message with the same fingerprint
+// and sender is kept once. ID, State, At and Until are set here. Error: ErrFull.
 func (q *Queue) Hold(ctx context.Context, it *Item, r *Request, fingerprint [32]byte) error {
 	now := q.now()
 	it.ID, it.State, it.At, it.Until = idOf(it, fingerprint), Waiting, now.UTC(), now.Add(q.cfg.MaxAge).UTC()
@@ -98,7 +97,6 @@ func (q *Queue) full(why string) error {
 	return fmt.Errorf("%w: %s", ErrFull, why)
 }
 
-// places takes a place of the queue, and one of those of the sender's network.
 func (q *Queue) places(ctx context.Context, it *Item) error {
 	from := []byte(fromPrefix + network(it.Client))
 	got, err := q.deps.Store.Take(ctx, from, 1, int64(q.cfg.MaxPerNetwork), 24*time.Hour)
@@ -119,7 +117,7 @@ func (q *Queue) places(ctx context.Context, it *Item) error {
 	return q.full("max_entries messages wait already")
 }
 
-// network names the /24 or /48 of an address by a hash: the counter of a network tells nobody which one it is.
+// network hashes the /24 or /48, so that counters name no network.
 func network(client string) string {
 	bits := 24
 	addr, err := netip.ParseAddr(client)
@@ -129,12 +127,12 @@ func network(client string) string {
 	if addr.Is6() {
 		bits = 48
 	}
-	net, _ := addr.Prefix(bits) // fits
+	net, _ := addr.Prefix(bits)
 	sum := sha256.Sum256([]byte(net.String()))
 	return hex.EncodeToString(sum[:10])
 }
 
-// write puts the request before the head: what has a head is whole.
+// write puts the request before the head: a head is complete.
 func (q *Queue) write(ctx context.Context, it *Item, r *Request) error {
 	body, err := q.seal(bodyPrefix+it.ID, r, it.Until)
 	if err != nil {
@@ -153,8 +151,8 @@ func (q *Queue) write(ctx context.Context, it *Item, r *Request) error {
 	return nil
 }
 
-// Approve lets a message be delivered, and tries to at once. The item says what came of it: delivered, approved (it is tried
-// again) or failed. Errors: ErrNotFound, ErrState.
+// Approve lets a message be delivered and tries at once. The item is then delivered, approved (to be retried) or
+// failed. Errors: ErrNotFound, ErrState.
 func (q *Queue) Approve(ctx context.Context, id string) (*Item, error) {
 	it, raw, err := q.head(ctx, id)
 	if err != nil {
@@ -163,7 +161,7 @@ func (q *Queue) Approve(ctx context.Context, id string) (*Item, error) {
 	if it.State == Approved {
 		return it, nil
 	}
-	// First the mark, so that no crash leaves an approved message that nobody delivers.
+	// First the mark: a crash must not leave an approved message without delivery.
 	if err := q.deps.Store.Put(ctx, []byte(duePrefix+id), nil, it.Until.Sub(q.now())+time.Minute); err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
@@ -183,7 +181,7 @@ func changed(ok bool) error {
 	return fmt.Errorf("%w: somebody else has just decided on it", ErrState)
 }
 
-// Refuse ends a message: it is not delivered, and its text is erased. Errors: ErrNotFound, ErrState.
+// Refuse ends a message and erases its text. Errors: ErrNotFound, ErrState.
 func (q *Queue) Refuse(ctx context.Context, id string) (*Item, error) {
 	it, raw, err := q.head(ctx, id)
 	if err != nil {
@@ -200,7 +198,6 @@ func (q *Queue) Refuse(ctx context.Context, id string) (*Item, error) {
 	return it, q.finish(ctx, it)
 }
 
-// finish keeps a record of what has come to its end, and erases the rest.
 func (q *Queue) finish(ctx context.Context, it *Item) error {
 	it.Message, it.Next = nil, time.Time{}
 	it.Client, it.Subject, it.Target, it.Location = "", "", pathOf(it.Target), pathOf(it.Location)
@@ -216,7 +213,7 @@ func (q *Queue) finish(ctx context.Context, it *Item) error {
 	return err
 }
 
-// Erase removes a message and its record, whatever its state: nothing of it is kept. Error: ErrNotFound.
+// Erase removes a message and its record. Error: ErrNotFound.
 func (q *Queue) Erase(ctx context.Context, id string) error {
 	if _, err := q.Get(ctx, id); errors.Is(err, ErrNotFound) {
 		return err
@@ -231,7 +228,7 @@ func (q *Queue) Erase(ctx context.Context, id string) error {
 	return nil
 }
 
-// EraseAll erases what fits, and returns how much it was.
+// EraseAll erases matching messages and returns their number.
 func (q *Queue) EraseAll(ctx context.Context, f Filter) (n int, err error) {
 	all, err := q.List(ctx, f)
 	if err != nil {
@@ -246,7 +243,6 @@ func (q *Queue) EraseAll(ctx context.Context, f Filter) (n int, err error) {
 	return n, nil
 }
 
-// erase removes what is kept of a message but its record, and frees its place.
 func (q *Queue) erase(ctx context.Context, id string) (was bool, err error) {
 	_, err = q.deps.Store.Get(ctx, nil, []byte(headPrefix+id))
 	was = err == nil

@@ -18,21 +18,20 @@ import (
 	"antirobot/rules"
 )
 
-// AkismetPrefix begins the paths of Akismet's API, which plugins of blogs, forums and shops speak.
+// AkismetPrefix begins the paths of Akismet's API.
 const AkismetPrefix = "/1.1/"
 
-// AkismetAnswer is an answer of that API: one word, and what plugins show when something is wrong.
+// AkismetAnswer is an answer of Akismet's API.
 type AkismetAnswer struct {
 	Status int
 	Text   string
-	Help   string // X-Akismet-Debug-Help; empty: none
-	Tip    string // X-Akismet-Pro-Tip: discard what is blatant; empty: none
+	Help   string // X-Akismet-Debug-Help
+	Tip    string // X-Akismet-Pro-Tip
 }
 
 const akismetThanks = "Thanks for making the web a better place."
 
-// Akismet answers a call of Akismet's API: verify-key, comment-check, submit-spam or submit-ham, with the fields of the
-// form. host is that of the request, whose first label may be the key.
+// Akismet answers verify-key, comment-check, submit-spam and submit-ham. The first label of host may be the key.
 func (s *Server) Akismet(ctx context.Context, call, host string, form url.Values) AkismetAnswer {
 	key, _, _ := strings.Cut(host, ".")
 	key = cmp.Or(form.Get("api_key"), form.Get("key"), key)
@@ -92,8 +91,8 @@ func (s *Server) akismetCall(ctx context.Context, call string, d *message.Domain
 	return AkismetAnswer{Status: 200, Text: "true"}
 }
 
-// akismetCheck judges by the rules of the domain, and without rules by its model. The roles and authors that the API has for
-// tests have their fixed answers.
+// akismetCheck judges by the domain's rules, or else by its model. The API's roles and authors for tests have fixed
+// answers.
 func (s *Server) akismetCheck(ctx context.Context, d *message.Domain, form url.Values, values map[string]any) (spam bool, decision string, err error) {
 	author := form.Get("comment_author")
 	switch {
@@ -129,14 +128,13 @@ func (s *Server) akismetTrain(ctx context.Context, d *message.Domain, values map
 	return s.deps.System.Train(ctx, m, message.TrimText(text), good)
 }
 
-// akismetFields are the fields of a comment by the attributes that they become, if messages of the domain have them.
 var akismetFields = map[string]string{
 	"author": "comment_author", "email": "comment_author_email", "url": "comment_author_url", "type": "comment_type",
 	"agent": "user_agent", "referrer": "referrer", "permalink": "permalink", "blog": "blog", "role": "user_role", "language": "blog_lang",
 }
 
-// akismetValues makes a message of a comment. What has no attribute of its own joins the text, as far as spam is often in it:
-// the name of the author and the link.
+// akismetValues makes a message of a comment. Author and link join the text unless messages have attributes for
+// them.
 func akismetValues(d *message.Domain, form url.Values) (map[string]any, error) {
 	known, maxText, err := d.Attributes()
 	if err != nil {
@@ -176,7 +174,6 @@ func akismetValues(d *message.Domain, form url.Values) (map[string]any, error) {
 	return values, nil
 }
 
-// akismetText returns a field as UTF-8: plugins say in which charset their blog is.
 func akismetText(form url.Values, name string) string {
 	s := form.Get(name)
 	if utf8.ValidString(s) {

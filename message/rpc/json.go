@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxBatch  = 1000 // requests of a batch or of a multicall
-	maxDepth  = 32   // of values within values
+	maxBatch  = 1000
+	maxDepth  = 32
 	maxValues = 20_000
 )
 
@@ -24,8 +24,8 @@ var (
 	errTooDeep = errors.New("values are nested too deeply")
 )
 
-// parseJSON reads one value with nothing after it: nil, bool, int64, float64, string, []any or map[string]any. Of a
-// repeated name the last value counts.
+// parseJSON reads exactly one value: nil, bool, int64, float64, string, []any or map[string]any. The last of
+// repeated names counts.
 func parseJSON(body []byte) (v any, err error) {
 	if !utf8.Valid(body) {
 		return nil, errors.New("the text is not UTF-8")
@@ -42,7 +42,6 @@ func parseJSON(body []byte) (v any, err error) {
 	return plain(v, 0, &left)
 }
 
-// plain makes int64 and float64 of a value's numbers, in place, within the bounds.
 func plain(v any, depth int, left *int) (_ any, err error) {
 	if *left--; *left < 0 {
 		return nil, errTooMany
@@ -83,7 +82,6 @@ func number(n json.Number) (any, error) {
 	return f, nil
 }
 
-// splitBatch returns the requests of a batch; false for a body that is none.
 func splitBatch(body []byte) ([]json.RawMessage, bool, error) {
 	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
 	if len(body) == 0 || body[0] != '[' {
@@ -101,7 +99,6 @@ func splitBatch(body []byte) ([]json.RawMessage, bool, error) {
 	return batch, true, nil
 }
 
-// decodeJSON reads {"service": …, "method": …, "id": …, "params": [{…}]}; params may be the struct itself.
 func decodeJSON(body []byte) (req request, err error) {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -111,7 +108,7 @@ func decodeJSON(body []byte) (req request, err error) {
 	if !ok {
 		return req, badRequest("the request is %s, not a struct", message.TypeName(v))
 	}
-	var raw map[string]json.RawMessage // the id is repeated as it came
+	var raw map[string]json.RawMessage // echoed as it came
 	if err := json.Unmarshal(bytes.TrimPrefix(body, []byte("\ufeff")), &raw); err != nil {
 		return req, badRequest("the request is not JSON: %v", err)
 	}
@@ -128,7 +125,6 @@ func decodeJSON(body []byte) (req request, err error) {
 	return req, err
 }
 
-// onlyStruct returns the struct that the parameters are; none at all is an empty one.
 func onlyStruct(params any) (map[string]any, error) {
 	list, ok := params.([]any)
 	if !ok && params != nil {
@@ -147,7 +143,7 @@ func onlyStruct(params any) (map[string]any, error) {
 	}
 }
 
-// encodeJSON writes {"result":…,"id":…} or {"error":…,"id":…}. A notification of JSON-RPC 2.0 gets nothing.
+// encodeJSON returns nothing for a notification of JSON-RPC 2.0.
 func encodeJSON(req request, result map[string]any, fault *rules.Fault) []byte {
 	id := req.id
 	if id == nil && req.second && req.method != "" {
@@ -167,7 +163,7 @@ func encodeJSON(req request, result map[string]any, fault *rules.Fault) []byte {
 		if err := enc.Encode(v); err != nil {
 			panic("BUG: an answer that JSON can't hold: " + err.Error())
 		}
-		b.Truncate(b.Len() - 1) // the newline
+		b.Truncate(b.Len() - 1)
 	}
 	if fault != nil {
 		b.WriteString(`"error":`)
@@ -186,8 +182,7 @@ func encodeJSON(req request, result map[string]any, fault *rules.Fault) []byte {
 	return b.Bytes()
 }
 
-// multicalls reads the one parameter of system.multicall: a list of structs of methodName and params. A call that is not
-// right has its error in failed, and hinders no other.
+// multicalls reads the calls of system.multicall. The error of a wrong call is in failed.
 func multicalls(params any) ([]request, error) {
 	list, _ := params.([]any)
 	if len(list) != 1 {

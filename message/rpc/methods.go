@@ -12,7 +12,6 @@ import (
 	"antirobot/rules"
 )
 
-// paramKind is the type of a parameter of the API.
 type paramKind uint8
 
 const (
@@ -20,8 +19,8 @@ const (
 	kindString
 	kindBool
 	kindStruct
-	kindTime   // seconds since 1970, whole or not
-	kindNumber // a whole number
+	kindTime
+	kindNumber
 )
 
 type paramSpec struct {
@@ -30,15 +29,13 @@ type paramSpec struct {
 	optional bool
 }
 
-// method is a command of the API.
 type method struct {
 	params []paramSpec
-	result []string // the fields that the result must have
-	open   bool     // needs no partner
+	result []string
+	open   bool
 	run    func(c *call, ctx context.Context) (map[string]any, error)
 }
 
-// call is one request: its checked parameters and what they lead to.
 type call struct {
 	server *Server
 	params map[string]any
@@ -50,7 +47,6 @@ func (c *call) text(name string) string {
 	return s
 }
 
-// textOr returns a text parameter, or what it is if it was not given.
 func (c *call) textOr(name, otherwise string) string {
 	if s, ok := c.params[name].(string); ok {
 		return s
@@ -58,7 +54,6 @@ func (c *call) textOr(name, otherwise string) string {
 	return otherwise
 }
 
-// methods returns all commands of the API.
 func methods() map[string]*method {
 	firewall := paramSpec{name: "firewall", kind: kindString}
 	text := paramSpec{name: "rules", kind: kindString}
@@ -150,7 +145,6 @@ func (c *call) setRules(ctx context.Context) (map[string]any, error) {
 	return result, c.server.deps.System.SetRules(ctx, c.domain, c.text("firewall"), c.text("rules"))
 }
 
-// checkRules says what setRules would: the same errors, and the warnings, if there are any.
 func (c *call) checkRules(context.Context) (map[string]any, error) {
 	warnings, err := c.server.deps.System.CheckRules(c.domain, c.text("firewall"), c.text("rules"))
 	if err != nil {
@@ -162,7 +156,7 @@ func (c *call) checkRules(context.Context) (map[string]any, error) {
 	return map[string]any{"warnings": texts(warnings)}, nil
 }
 
-// bound turns seconds into a bound. Entries tell whole seconds, so a whole one means all of it.
+// bound turns seconds into a bound. Entries show whole seconds, so a whole bound includes the second.
 func bound(v any, last bool) time.Time {
 	switch n := v.(type) {
 	case int64:
@@ -201,7 +195,6 @@ func (c *call) fetch(ctx context.Context) (map[string]any, error) {
 	return map[string]any{"entries": out}, nil
 }
 
-// sample returns the model and the text that a request is about.
 func (c *call) sample() (*message.Model, string, error) {
 	m, err := c.domain.Model(c.text("model"))
 	if err != nil {
@@ -248,10 +241,9 @@ func (c *call) train(ctx context.Context) (map[string]any, error) {
 	return map[string]any{}, c.server.deps.System.Train(ctx, m, text, good)
 }
 
-// Auth is what a caller showed outside of the request, as HTTP's basic authentication does.
+// Auth is a name and secret given outside of the request (HTTP basic authentication).
 type Auth struct{ Name, Secret string }
 
-// invoke checks a request against its method and runs it.
 func (s *Server) invoke(ctx context.Context, name string, params map[string]any, auth Auth) (result map[string]any, err error) {
 	m, ok := s.methods[name]
 	if !ok {
@@ -288,7 +280,7 @@ func (s *Server) invoke(ctx context.Context, name string, params map[string]any,
 	return result, nil
 }
 
-// check looks at the parameters: unknown ones first, then types, then what is missing.
+// check reports unknown parameters first, then types, then missing ones.
 func (m *method) check(params map[string]any) error {
 	specs := append([]paramSpec{{name: "partner", optional: m.open}, {name: "domain", kind: kindString, optional: true}}, m.params...)
 	for _, name := range slices.Sorted(maps.Keys(params)) {
@@ -328,8 +320,7 @@ func (s paramSpec) fits(v any) bool {
 	return ok
 }
 
-// partnerOf returns the partner that calls. With keys, the parameter is {"name": …, "secret": …}, or null if the caller showed name and
-// secret outside of the request.
+// partnerOf returns the calling partner. With keys, the parameter is {"name", "secret"}, or null with Auth.
 func (s *Server) partnerOf(param any, auth Auth) (string, error) {
 	refused := rules.Faultf(message.CodeAuthorisation, "not authorised")
 	if partner, ok := s.deps.System.Trusted(); ok {
@@ -358,7 +349,7 @@ func (s *Server) partnerOf(param any, auth Auth) (string, error) {
 	return name, nil
 }
 
-// faultOf returns what a caller is told of an error. What is not a fault is logged and stays inside.
+// faultOf returns the caller's view of an error. An error that is no fault is logged and stays inside.
 func (s *Server) faultOf(name string, err error) *rules.Fault {
 	var f *rules.Fault
 	if !errors.As(err, &f) {
@@ -371,7 +362,6 @@ func (s *Server) faultOf(name string, err error) *rules.Fault {
 	return f
 }
 
-// wholeNumber turns a decoded number into an int64 if it is one.
 func wholeNumber(v any) (int64, bool) {
 	switch n := v.(type) {
 	case int64:

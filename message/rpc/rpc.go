@@ -1,9 +1,9 @@
-// Package rpc is the API of the message firewall: SpamFighter's methods over JSON-RPC and XML-RPC, without a server.
+// Package rpc is the API of the message firewall over JSON-RPC and XML-RPC, without a server.
 //
 // Invariants:
-//  1. A request reaches what its partner owns, and nothing else.
-//  2. Bodies are read strictly and within bounds; an error has one of the codes that clients know.
-//  3. A panic in a method is an answer, never the end of the gateway.
+//  1. A request reaches the domains of its partner and nothing else.
+//  2. Bodies are read strictly and within bounds; every error has a code that clients know.
+//  3. A panic in a method is an answer.
 package rpc
 
 import (
@@ -18,12 +18,12 @@ import (
 	"antirobot/rules"
 )
 
-// Deps is what a Server is given.
+// Deps is what a Server works with.
 type Deps struct {
 	System  *message.System
 	Log     zerolog.Logger
-	Metrics *metrics.Set // nil: a set of its own
-	Version string       // what sf.info.version answers
+	Metrics *metrics.Set
+	Version string // of sf.info.version
 }
 
 // Server answers requests of the API. Safe for concurrent use.
@@ -31,8 +31,8 @@ type Server struct {
 	cfg     message.Config
 	deps    Deps
 	methods map[string]*method
-	failed  map[int]*metrics.Counter // by code
-	refused *metrics.Counter         // requests without a partner
+	failed  map[int]*metrics.Counter
+	refused *metrics.Counter // requests without a partner
 }
 
 // New returns a Server of the system that has the same configuration.
@@ -55,28 +55,26 @@ func New(cfg message.Config, d Deps) (*Server, error) {
 	return s, nil
 }
 
-// Codec is a way to write requests and answers.
+// Codec is an encoding of requests and answers.
 type Codec uint8
 
-// The two codecs, as they are at /api/json/ and /api/xml/.
+// The codecs of /api/json/ and /api/xml/.
 const (
 	JSON Codec = iota
 	XML
 )
 
-// request is a decoded request.
 type request struct {
 	method string
-	params map[string]any // string, bool, int64, float64, nil, []byte, []any, map[string]any
-	id     []byte         // JSON, as it came; nil: none did
-	second bool           // JSON-RPC 2.0: the answer says so, and a request without an ID gets none
-	calls  []request      // of system.multicall; their errors are in failed
+	params map[string]any
+	id     []byte // as it came
+	second bool   // JSON-RPC 2.0
+	calls  []request
 	failed error
 }
 
-// Serve answers a request of the API, a batch of them, or a multicall. It needs no server: body is what was posted, and the answer's status,
-// content type and body are returned. Errors of the API come with status 200, as clients of the protocols expect; what
-// is not a request at all gets a fault too.
+// Serve answers a request, a batch or a multicall of the API. Errors of the API have status 200, as clients of the
+// protocols expect.
 func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
 	if len(body) > message.MaxRequest {
 		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), message.MaxRequest)
@@ -88,7 +86,6 @@ func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth)
 	return http.StatusOK, typeJSON, s.serveJSON(ctx, body, auth)
 }
 
-// serveJSON answers a request, or a batch of them: a list of requests gets a list of answers, in the same order.
 func (s *Server) serveJSON(ctx context.Context, body []byte, auth Auth) []byte {
 	batch, ok, err := splitBatch(body)
 	if err != nil {
@@ -106,12 +103,11 @@ func (s *Server) serveJSON(ctx context.Context, body []byte, auth Auth) []byte {
 		answer = append(answer, a...)
 	}
 	if len(answer) == 1 {
-		return nil // nobody waits for an answer
+		return nil
 	}
 	return append(answer, ']')
 }
 
-// oneJSON returns the answer to one request, nil for a notification.
 func (s *Server) oneJSON(ctx context.Context, body []byte, auth Auth) []byte {
 	req, err := decodeJSON(body)
 	var result map[string]any
@@ -139,7 +135,6 @@ func (s *Server) serveXML(ctx context.Context, body []byte, auth Auth) []byte {
 	return encodeXML(result, nil)
 }
 
-// multicall returns the results of several calls, each in a list of its own, or the struct of a fault.
 func (s *Server) multicall(ctx context.Context, calls []request, auth Auth) []any {
 	out := make([]any, len(calls))
 	for i, c := range calls {
@@ -163,7 +158,7 @@ const (
 	typeXML  = "text/xml; charset=utf-8"
 )
 
-// guarded runs a request and turns a panic into an error: one message must not end the gateway.
+// guarded turns a panic into an error.
 func (s *Server) guarded(ctx context.Context, req request, auth Auth) (result map[string]any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -180,7 +175,6 @@ func refusal(status int, codec Codec, fault *rules.Fault) (int, string, []byte) 
 	return status, typeJSON, encodeJSON(request{}, nil, fault)
 }
 
-// badRequest is the fault of what can't be decoded.
 func badRequest(format string, args ...any) error {
 	return rules.Faultf(message.CodeUnexpected, format, args...)
 }

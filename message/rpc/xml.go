@@ -17,17 +17,15 @@ import (
 	"antirobot/rules"
 )
 
-// element is an element of XML-RPC, which has elements and text alone.
 type element struct {
 	name string
-	text []byte // without that of the elements in it
+	text []byte // without that of nested elements
 	in   []*element
 }
 
 var errXML = errors.New("an element is not where XML-RPC has it")
 
-// parseXML reads the only element of a document. There are no document types, so there are no entities but the five of
-// XML, and nothing is ever fetched.
+// parseXML reads a document with elements and text only: no document types, so no entities beyond the five of XML.
 func parseXML(body []byte) (*element, error) {
 	dec := xml.NewDecoder(bytes.NewReader(body))
 	document := new(element)
@@ -69,7 +67,6 @@ func parseXML(body []byte) (*element, error) {
 
 func blank(e *element) bool { return len(bytes.TrimSpace(e.text)) == 0 }
 
-// parts returns the elements of e, which must have these names and no text between them.
 func (e *element) parts(names ...string) ([]*element, error) {
 	ok := blank(e) && slices.EqualFunc(e.in, names, func(in *element, name string) bool { return in.name == name })
 	if !ok {
@@ -78,7 +75,6 @@ func (e *element) parts(names ...string) ([]*element, error) {
 	return e.in, nil
 }
 
-// each calls f with the elements of e, which must all have this name.
 func (e *element) each(name string, f func(*element) error) error {
 	if !blank(e) {
 		return errXML
@@ -94,7 +90,6 @@ func (e *element) each(name string, f func(*element) error) error {
 	return nil
 }
 
-// decodeXML reads a methodCall.
 func decodeXML(body []byte) (req request, err error) {
 	if !utf8.Valid(body) {
 		return req, badRequest("the request is not UTF-8")
@@ -137,7 +132,6 @@ func methodCall(body []byte, req *request) (params any, err error) {
 	return list, err
 }
 
-// value reads a value. Without a type it is a text.
 func (e *element) value(depth int, left *int) (any, error) {
 	if *left--; *left < 0 {
 		return nil, errTooMany
@@ -182,7 +176,6 @@ func (e *element) value(depth int, left *int) (any, error) {
 	}
 }
 
-// scalar reads a value of a simple type.
 func scalar(kind, content string) (any, error) {
 	trimmed := strings.TrimSpace(content)
 	switch kind {
@@ -222,10 +215,9 @@ func scalar(kind, content string) (any, error) {
 	return nil, errors.New("there is no type " + rules.Clip(kind, 32))
 }
 
-// xmlDate is a date, which no parameter takes: its type keeps it apart from texts.
+// xmlDate keeps dates apart from texts; no parameter takes one.
 type xmlDate string
 
-// encodeXML writes a methodResponse.
 func encodeXML(result any, fault *rules.Fault) []byte {
 	b := []byte("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<methodResponse>")
 	if fault != nil {
@@ -279,7 +271,7 @@ func appendXML(b []byte, v any) []byte {
 	return append(b, "</value>"...)
 }
 
-// appendEscaped writes s as text of an element. Characters that XML can't hold become U+FFFD.
+// appendEscaped replaces characters that XML can't hold by U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
 	var out bytes.Buffer
 	_ = xml.EscapeText(&out, []byte(s))

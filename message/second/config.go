@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// Config declares somebody who is asked for a second opinion. Zero fields get the defaults of withDefaults.
+// Config declares a source of second opinions. Zero fields get the defaults of withDefaults.
 type Config struct {
 	Name string `mapstructure:"name"`
-	Kind string `mapstructure:"kind"` // dns or http
+	Kind string `mapstructure:"kind"`
 
-	Zone   string   `mapstructure:"zone"`   // dns: the list's zone
-	Server string   `mapstructure:"server"` // dns: host:port of a server; empty: the machine's resolver
+	Zone   string   `mapstructure:"zone"`
+	Server string   `mapstructure:"server"` // host:port; empty: the machine's resolver
 	Listed []string `mapstructure:"listed"` // dns: networks of answers that mean listed; empty: 127.0.0.0/24
 
-	URL   string   `mapstructure:"url"`   // http: where it is posted
-	Token string   `mapstructure:"token"` // http: sent as a bearer; empty: none
-	Send  []string `mapstructure:"send"`  // http: the attributes that are sent
+	URL   string   `mapstructure:"url"`
+	Token string   `mapstructure:"token"`
+	Send  []string `mapstructure:"send"` // http: attributes that are sent
 
-	Timeout time.Duration `mapstructure:"timeout"` // of one question
+	Timeout time.Duration `mapstructure:"timeout"`
 }
 
-// The kinds.
 const (
 	kindDNS  = "dns"
 	kindHTTP = "http"
@@ -78,7 +77,7 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Calls returns the hosts that are asked: of a list by DNS its zone, too, since the questions end there.
+// Calls returns the hosts that are contacted; questions to a DNS list end at its zone.
 func (c Config) Calls() []string {
 	if c.Kind == kindHTTP {
 		return []string{c.URL}

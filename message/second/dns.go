@@ -14,7 +14,6 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// maxHosts of a message are asked about.
 const maxHosts = 5
 
 type listedNet = netip.Prefix
@@ -34,8 +33,7 @@ func (a *asker) openDNS() {
 	}
 }
 
-// askDNS asks about each host that the message links to: one that is listed makes it bad. A list does not say that anything
-// is good.
+// askDNS asks about each linked host. A list never says good.
 func (a *asker) askDNS(ctx context.Context, q *Question) Opinion {
 	var names []string
 	for _, h := range q.Hosts {
@@ -56,7 +54,7 @@ func (a *asker) askDNS(ctx context.Context, q *Question) Opinion {
 	return out
 }
 
-// listName returns the name under which lists have a host: its registered domain, or the address in reverse.
+// listName returns the registered domain, or the reversed address.
 func listName(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
@@ -69,7 +67,7 @@ func listName(host string) string {
 	return domain
 }
 
-// reversed is an address as RFC 5782 has it in a zone: the octets of IPv4, the nibbles of IPv6, the last first.
+// reversed follows RFC 5782: the octets of IPv4, the nibbles of IPv6, the last first.
 func reversed(addr netip.Addr) string {
 	var parts []string
 	for _, b := range addr.AsSlice() {
@@ -83,8 +81,8 @@ func reversed(addr netip.Addr) string {
 	return strings.Join(parts, ".")
 }
 
-// lookUp asks the list for one name. An answer outside the networks of listed is no listing: lists use others for errors, and
-// some networks invent answers.
+// lookUp asks for one name. An answer outside of listed is a failure: lists use it for errors, and some networks
+// invent answers.
 func (a *asker) lookUp(ctx context.Context, name string) (Opinion, error) {
 	found, err := a.resolver.LookupNetIP(ctx, "ip4", name+"."+strings.TrimSuffix(a.cfg.Zone, ".")+".")
 	var dns *net.DNSError

@@ -12,28 +12,25 @@ import (
 	"unicode"
 )
 
-// asked is what a service over HTTP gets, as JSON.
 type asked struct {
-	Version int            `json:"version"` // 1
+	Version int            `json:"version"`
 	Service string         `json:"service"`
 	Route   string         `json:"route"`
 	Domain  string         `json:"domain"`
-	Score   float64        `json:"score"`   // of the gateway's model, 0 to 1: more is worse
-	Message map[string]any `json:"message"` // the attributes of send
+	Score   float64        `json:"score"`
+	Message map[string]any `json:"message"`
 }
 
-// answered is what it answers.
 type answered struct {
-	Verdict string `json:"verdict"` // good, bad or unsure
+	Verdict string `json:"verdict"`
 	Reason  string `json:"reason"`
 }
 
 const (
-	maxAnswer = 64 << 10 // bytes
-	maxReason = 200      // characters
+	maxAnswer = 64 << 10
+	maxReason = 200
 )
 
-// askHTTP asks a service.
 func (a *asker) askHTTP(ctx context.Context, q *Question) Opinion {
 	in := asked{1, q.Service, q.Route, q.Domain, q.Score, make(map[string]any)}
 	for _, name := range a.cfg.Send {
@@ -75,7 +72,6 @@ func (a *asker) post(ctx context.Context, body []byte) (Opinion, error) {
 	return readAnswer(answer)
 }
 
-// readAnswer reads {"verdict":"good|bad|unsure","reason":"…"}. Fields that it does not know are nothing to it.
 func readAnswer(answer []byte) (Opinion, error) {
 	var out answered
 	if err := json.Unmarshal(answer, &out); err != nil {

@@ -1,11 +1,10 @@
-// Package second asks others for an opinion on messages about which the gateway's own model is not sure: lists of hosts in
-// DNS (RFC 5782), and services over HTTP.
+// Package second asks for opinions on messages of which the model is not sure: DNS lists (RFC 5782) and HTTP
+// services.
 //
 // Invariants:
-//  1. Nobody is asked unless the configuration names them, and what they are told is said there.
-//  2. A question has a time limit, a bound on how many there are at once, and a pause after failures: who does not answer
-//     delays nobody for long. A failure is no opinion.
-//  3. Answers are remembered by hashes, within a bound.
+//  1. Only configured sources are asked, and get only the configured data.
+//  2. Questions have a timeout, a bound on concurrency, and a pause after failures. A failure is no opinion.
+//  3. Answers are cached by hash, within a bound.
 package second
 
 import (
@@ -24,24 +23,24 @@ import (
 	"antirobot/bounded"
 )
 
-// Says is what somebody says of a message.
+// Says is an opinion's verdict.
 type Says uint8
 
-// What they can say.
+// The verdicts.
 const (
-	Unsure Says = iota // they don't know, or did not answer
+	Unsure Says = iota // unknown, or no answer
 	Good
 	Bad
 )
 
 func (s Says) String() string { return [...]string{"unsure", "good", "bad"}[s] }
 
-// Question is what is asked about.
+// Question is a message with its context.
 type Question struct {
 	Service, Route, Domain string
-	Score                  float64 // of the gateway's model
+	Score                  float64
 	Message                map[string]any
-	Hosts                  []string // that the message links to
+	Hosts                  []string // linked from the message
 }
 
 // Opinion is an answer.
@@ -55,12 +54,12 @@ func (o Opinion) String() string { return o.By + " says " + o.Says.String() + ":
 
 // Deps is what Opinions work with. Metrics is required.
 type Deps struct {
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
 
-// Opinions asks those whom a configuration names. Safe for concurrent use.
+// Opinions asks the configured sources. Safe for concurrent use.
 type Opinions struct {
 	askers map[string]*asker
 }
@@ -80,7 +79,7 @@ func New(cfgs []Config, d Deps) (*Opinions, error) {
 	return o, nil
 }
 
-// Ask asks those of these names, all at once, and returns what they say in the same order.
+// Ask asks the named sources concurrently and returns their opinions in order.
 func (o *Opinions) Ask(ctx context.Context, names []string, q Question) []Opinion {
 	out := make([]Opinion, len(names))
 	var all sync.WaitGroup
@@ -99,7 +98,7 @@ func (o *Opinions) Ask(ctx context.Context, names []string, q Question) []Opinio
 	return out
 }
 
-// Close closes the connections that are not in use.
+// Close closes idle connections.
 func (o *Opinions) Close() error {
 	for _, a := range o.askers {
 		a.client.CloseIdleConnections()
@@ -107,7 +106,6 @@ func (o *Opinions) Close() error {
 	return nil
 }
 
-// asker is one who is asked.
 type asker struct {
 	cfg      Config
 	log      zerolog.Logger
@@ -120,9 +118,9 @@ type asker struct {
 
 	known *bounded.Expiring[[sha256.Size]byte, Opinion]
 
-	mu     sync.Mutex // of what follows
-	failed int        // in a row
-	paused time.Time  // until then nobody is asked
+	mu     sync.Mutex
+	failed int
+	paused time.Time
 }
 
 func newAsker(c Config, d Deps) *asker {
@@ -142,17 +140,15 @@ func newAsker(c Config, d Deps) *asker {
 }
 
 const (
-	concurrency   = 16 // questions at a time; beyond: no opinion
+	concurrency   = 16
 	rememberFor   = time.Hour
 	maxRemembered = 10_000
-	pauseAfter    = 5 // failures in a row
+	pauseAfter    = 5
 	pauseFor      = 10 * time.Second
 )
 
-// errFailed is what a question ends with that got no usable answer.
 var errFailed = errors.New("no answer")
 
-// opinion asks, unless the answer is known.
 func (a *asker) opinion(ctx context.Context, q *Question) Opinion {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
@@ -162,7 +158,6 @@ func (a *asker) opinion(ctx context.Context, q *Question) Opinion {
 	return a.askHTTP(ctx, q)
 }
 
-// once returns what is remembered of a question, or asks; only answers are remembered.
 func (a *asker) once(ctx context.Context, key [sha256.Size]byte, ask func(ctx context.Context) (Opinion, error)) (Opinion, error) {
 	now := a.now()
 	if o, _, ok := a.known.Find(key, now.UnixNano()); ok {

@@ -9,13 +9,12 @@ import (
 	"antirobot/verdict"
 )
 
-// A request may claim another method than its own, and services differ in which they believe. If rules read the method, it
-// is judged as each of them, and the strictest ruling counts; what it adds to counters it adds once.
+// A request may claim another method, and services differ in which one they believe. Rules that read the method
+// judge each of them; the strictest ruling counts, and counters are added to once.
 
-// errClaims is why rules that read the method can't judge.
 var errClaims = errors.New("the request claims more methods than can be judged")
 
-// readsMethod reports whether a rule of p looks at the method; it may say so of rules that do not.
+// readsMethod reports whether a rule of p may look at the method.
 func readsMethod(p *rules.Program) bool {
 	if p == nil {
 		return false
@@ -32,7 +31,6 @@ func readsMethod(p *rules.Program) bool {
 	return false
 }
 
-// judgeClaims replaces r by the ruling over a method that the request claims, if that is stricter.
 func (s *Ruleset) judgeClaims(ctx context.Context, r *verdict.Ruling, j *run) {
 	other := new(verdict.Ruling)
 	keep := func(err error) {

@@ -12,18 +12,18 @@ import (
 	"antirobot/verdict"
 )
 
-// ServiceConfig is the rules over the requests of a service. It is inherited default → service → path.
+// ServiceConfig is the rules over requests of a service, inherited default → service → path.
 type ServiceConfig struct {
-	Text string `mapstructure:"text"` // the rules; empty: none, or those of File
+	Text string `mapstructure:"text"` // empty: none, or those of File
 	File string `mapstructure:"file"`
-	// After is run when the answer has been given, and sees its status: it counts, and decides nothing.
+	// After runs when the answer has been given: it counts, and decides nothing.
 	After string `mapstructure:"after"`
 	// Answers maps decisions to actions; Otherwise is the action for all other decisions.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
-	OnError   string                 `mapstructure:"on_error"`  // what follows when the rules fail or take too long
-	Time      time.Duration          `mapstructure:"time"`      // of one judgement
-	MaxInput  int                    `mapstructure:"max_input"` // bytes of a value that a rule reads; a longer one is a failure
+	OnError   string                 `mapstructure:"on_error"` // if the rules fail or take too long
+	Time      time.Duration          `mapstructure:"time"`
+	MaxInput  int                    `mapstructure:"max_input"` // of a value that a rule reads
 }
 
 // DefaultServiceConfig returns no rules, and answers for the usual decisions.
@@ -33,7 +33,7 @@ func DefaultServiceConfig() ServiceConfig {
 	}
 }
 
-// Validate returns every problem that can be seen without the rules' file and without knowing the lists.
+// Validate returns all problems that do not depend on the rules' file and the lists.
 func (c *ServiceConfig) Validate() error {
 	answers, err := verdict.NewAnswers(c.Answers, c.Otherwise)
 	errs := []error{err}
@@ -63,11 +63,11 @@ func (c *ServiceConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Names are what rules may call by name: nil Lists are not known, and without Formulas any name compiles.
+// Names are what rules may name: nil Lists are unknown, and without Formulas any name compiles.
 type Names struct {
 	Lists    []rules.List
 	Formulas rules.Formulas
-	Places   bool // a file says where addresses are
+	Places   bool
 }
 
 func inText(err error) error {
@@ -77,14 +77,13 @@ func inText(err error) error {
 	return fmt.Errorf("text: %w", err)
 }
 
-// Check compiles the rules, of the file if they are in one, with the names that there are.
+// Check compiles the rules with the existing names.
 func (c *ServiceConfig) Check(names *Names) error {
 	_, err := c.compile(names, nil)
 	_, after := c.compileAfter(names, nil)
 	return errors.Join(err, after)
 }
 
-// compileAfter returns nil for no rules over answers.
 func (c *ServiceConfig) compileAfter(names *Names, now func() time.Time) (*rules.Program, error) {
 	if c.After == "" {
 		return nil, nil //nolint:nilnil // no rules are no error
@@ -99,7 +98,6 @@ func (c *ServiceConfig) compileAfter(names *Names, now func() time.Time) (*rules
 	return p, nil
 }
 
-// scripts returns what else counts, for warnings; what can't be parsed is reported elsewhere.
 func (c *ServiceConfig) scripts(text string) []*rules.Script {
 	if s, err := rules.Parse(text, rules.DefaultOptions().Limits); err == nil {
 		return []*rules.Script{s}
@@ -107,7 +105,7 @@ func (c *ServiceConfig) scripts(text string) []*rules.Script {
 	return nil
 }
 
-// Warnings returns what is allowed but was hardly meant.
+// Warnings returns probable mistakes.
 func (c *ServiceConfig) Warnings(names *Names) []string {
 	var out []string
 	if p, err := c.compile(names, nil); err == nil && p != nil {
@@ -123,7 +121,7 @@ func (c *ServiceConfig) Warnings(names *Names) []string {
 	return out
 }
 
-// Parts are what rules for requests can use: there is no message to log or to learn from.
+// Parts are available to rules for requests: there is no message to log or learn.
 const Parts = rules.PartStorages | rules.PartCounters | rules.PartLists | rules.PartFormulas
 
 func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Options {
@@ -135,15 +133,13 @@ func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Option
 	return o
 }
 
-// maxFile bounds what is read of a file of rules; far more than rules may have.
 const maxFile = 4 << 20
 
-// compile returns nil for no rules.
 func (c *ServiceConfig) compile(names *Names, now func() time.Time) (*rules.Program, error) {
 	o := c.options(names, now)
 	o.Elsewhere = c.scripts(c.After)
 	if c.Text == "" && c.File == "" && c.After != "" {
-		return rules.Compile("stop as "+rules.Unknown, o) // answers alone are counted
+		return rules.Compile("stop as "+rules.Unknown, o) // for rules over answers only
 	}
 	if c.Text != "" {
 		p, err := rules.Compile(c.Text, o)

@@ -1,12 +1,11 @@
 // Package requestrules judges requests by the rules of their service.
 //
 // Invariants:
-//  1. A service without rules has no Service here: its requests do not get here.
-//  2. Rules that ask memory alone allocate nothing once warm; what may wait for the store is bounded by the
-//     configured time, and a failure is answered as the configuration says, counted and logged.
-//  3. Bytes borrowed from a request are read only during its run.
-//  4. A request that is examined a second time (Service.Watch) is judged but not counted.
-//  5. One that claims other methods than its own is judged by the strictest ruling, and counted once.
+//  1. Rules over memory allocate nothing once warm; waits for the store are bounded by the configured time, and a
+//     failure is answered as configured, counted and logged.
+//  2. Bytes borrowed from a request are read only during its run.
+//  3. A request that is examined again (Settings.Watch) is judged but not counted.
+//  4. A request that claims other methods is judged by the strictest ruling, and counted once.
 package requestrules
 
 import (
@@ -33,7 +32,7 @@ type Deps struct {
 	Store    store.Store
 	Counters rules.CounterSource
 	Lists    sources.Lists
-	Places   rules.Places // nil: nothing is known of addresses
+	Places   rules.Places // may be nil
 	Now      func() time.Time
 	Log      zerolog.Logger
 	Metrics  *metrics.Set
@@ -42,18 +41,17 @@ type Deps struct {
 // maxEntries bounds the storage in memory of all services together.
 const maxEntries = 1 << 20
 
-// Engine runs the rules of all services. What they count lives as long as it does, over reloads of the rules. Safe for
-// concurrent use; it has no goroutine.
+// Engine runs the rules of all services. Its counts survive reloads. Safe for concurrent use.
 type Engine struct {
 	deps Deps
-	// The storages: one in the memory of this gateway, and one in the store, which gateways may share.
+	// The storages: this gateway's memory, and the store, which gateways may share.
 	memory, kept sources.Storage
 
 	mu      sync.Mutex
-	metrics map[string]*counts // by service
+	metrics map[string]*counts
 
 	runs sync.Pool
-	said atomic.Int64 // when a failure was last logged, unix seconds
+	said atomic.Int64 // unix seconds
 }
 
 type counts struct {
@@ -74,7 +72,7 @@ func New(d Deps) *Engine {
 	return e
 }
 
-// Ruleset makes the rules of a service or of a path of it, with the names that there are; nil for none.
+// Ruleset compiles the rules of a service or path; nil for none.
 func (e *Engine) Ruleset(name string, c ServiceConfig, names *Names) (*Ruleset, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -94,7 +92,6 @@ func (e *Engine) Ruleset(name string, c ServiceConfig, names *Names) (*Ruleset, 
 	return s, err
 }
 
-// usesStore reports whether a statement names the storage that is in the store.
 func usesStore(p *rules.Program) bool {
 	for _, s := range p.Script().Statements {
 		for _, a := range s.Params {
@@ -121,35 +118,35 @@ func (e *Engine) counts(service string) *counts {
 	return c
 }
 
-// Forget releases the counters of a service that is gone; rules that still run have them to themselves.
+// Forget releases the metrics of a removed service.
 func (e *Engine) Forget(service string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.metrics, service)
 }
 
-// Ruleset is the rules of one service. It is immutable and safe for concurrent use.
+// Ruleset is the rules of one service. Immutable and safe for concurrent use.
 type Ruleset struct {
 	engine   *Engine
 	name     string
 	program  *rules.Program
-	after    *rules.Program // over answers; nil: none
+	after    *rules.Program
 	answers  *verdict.Answers
 	onError  verdict.RuleAction
 	time     time.Duration
 	maxInput int
-	waits    bool // a rule may ask the store
+	waits    bool
 	count    *counts
 
-	byMethod, afterByMethod bool // a rule may look at the method
+	byMethod, afterByMethod bool
 }
 
-// Judge is verdict.Rules.
+// Judge implements verdict.Rules.
 func (s *Ruleset) Judge(r *verdict.Ruling, v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) {
 	s.judge(r, s.run(v, id, vs, so, false))
 }
 
-// Trace judges a request and returns what each statement did, along with the ruling.
+// Trace judges a request and logs each statement.
 func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) *verdict.Ruling {
 	r := new(verdict.Ruling)
 	s.judge(r, s.run(v, id, vs, so, true))
@@ -160,7 +157,7 @@ func (s *Ruleset) judge(r *verdict.Ruling, j *run) {
 	ctx := context.Background()
 	if s.waits {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, 2*s.time) // a run that is late has as much time again
+		ctx, cancel = context.WithTimeout(ctx, 2*s.time) // a late run has as much time again
 		defer cancel()
 	}
 	err := s.program.Run(ctx, &j.env, &j.run)
@@ -175,7 +172,6 @@ func (s *Ruleset) judge(r *verdict.Ruling, j *run) {
 	j.end()
 }
 
-// conclude sets the action.
 func (s *Ruleset) conclude(r *verdict.Ruling, err error) {
 	if err != nil {
 		r.Failed, r.Decision, r.Action = err.Error(), "", s.onError
@@ -185,7 +181,7 @@ func (s *Ruleset) conclude(r *verdict.Ruling, err error) {
 	r.Action = s.answers.Of(r.Decision)
 }
 
-// Answered is verdict.AnswerRules.
+// Answered implements verdict.AnswerRules.
 func (s *Ruleset) Answered(v *request.View, id *identity.Identity, vs *verdict.Settings, a *verdict.Answer) {
 	if s.after == nil {
 		return
@@ -208,7 +204,6 @@ func (s *Ruleset) Answered(v *request.View, id *identity.Identity, vs *verdict.S
 	j.end()
 }
 
-// failedEvery is how often failures are logged.
 const failedEvery = 10 * time.Second
 
 func (s *Ruleset) failed(err error) {

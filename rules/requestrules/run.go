@@ -14,13 +14,12 @@ import (
 	"antirobot/verdict"
 )
 
-// The storages that rules over requests have.
 const (
 	storageMemory = "storage"
 	storageKept   = "store"
 )
 
-// run is the surroundings of one run: the request as attributes, and what rules may ask. It is pooled.
+// run is the pooled Env of one run.
 type run struct {
 	engine  *Engine
 	service string
@@ -28,15 +27,15 @@ type run struct {
 	id      *identity.Identity
 	so      verdict.Verdict
 	watch   bool
-	answer  *verdict.Answer // for rules over answers
-	method  []byte          // that it is judged as: its own, or one that it claims
+	answer  *verdict.Answer
+	method  []byte // its own, or a claimed one
 	once    sources.Once
 
 	run rules.Run
 	env rules.Env
 
-	subject, path []byte // made when they are asked for; empty: not yet
-	joined        []byte // values of fields that came more than once
+	subject, path []byte // made on demand
+	joined        []byte // values of repeated fields
 	key           []byte
 }
 
@@ -65,7 +64,7 @@ func (r *run) end() {
 	r.engine.runs.Put(r)
 }
 
-// Attribute is rules.Attributes.
+// Attribute implements rules.Attributes.
 func (r *run) Attribute(name string) (rules.Value, bool) {
 	text := func(b []byte) (rules.Value, bool) {
 		return rules.Value{Kind: rules.Text, Text: request.Borrow(b)}, true
@@ -122,17 +121,15 @@ func (r *run) Attribute(name string) (rules.Value, bool) {
 	return rules.Value{}, false
 }
 
-// optional is an attribute that a request may lack.
 func optional(b []byte) (rules.Value, bool) {
 	return rules.Value{Kind: rules.Text, Text: request.Borrow(b)}, len(b) > 0
 }
 
-// attributes are those without a name of the visitor's or of the service's in them.
 var attributes = [...]string{
 	"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "ja4", "h2", "client_cert",
 }
 
-// KnownAttribute reports whether requests may have an attribute of this name.
+// KnownAttribute reports whether requests may have such an attribute.
 func KnownAttribute(name string) bool {
 	kind, of, ok := strings.Cut(name, ".")
 	if !ok {
@@ -141,10 +138,9 @@ func KnownAttribute(name string) bool {
 	return of != "" && (kind == "header" || kind == "cookie" || kind == "body")
 }
 
-// answerAttributes are those that rules over answers have beside the request's.
 var answerAttributes = [...]string{"status", "type", "bytes", "took"}
 
-// ofAnswer returns an attribute of the answer: what is not known of it is not there.
+// ofAnswer returns an attribute of the answer; unknown ones are absent.
 func (r *run) ofAnswer(name string) (rules.Value, bool) {
 	a := r.answer
 	number := func(n int64) rules.Value { return rules.Value{Kind: rules.Int, Int: n} }
@@ -161,7 +157,6 @@ func (r *run) ofAnswer(name string) (rules.Value, bool) {
 	return rules.Value{}, false
 }
 
-// posted returns a field of the body that was read for rules.
 func (r *run) posted(name string) (rules.Value, bool) {
 	for i := range r.view.Posted {
 		if f := &r.view.Posted[i]; string(f.Name) == name {
@@ -171,8 +166,7 @@ func (r *run) posted(name string) (rules.Value, bool) {
 	return rules.Value{}, false
 }
 
-// header returns the value of a header field; of several, all of them, so that it does not matter which one the service
-// reads.
+// header joins repeated fields, so that it does not matter which one the service reads.
 func (r *run) header(name string) (rules.Value, bool) {
 	first, more := -1, false
 	fields := r.view.Fields
@@ -204,7 +198,6 @@ func (r *run) header(name string) (rules.Value, bool) {
 	return rules.Value{Kind: rules.Text, Text: request.Borrow(r.joined[from:])}, true
 }
 
-// cookie returns the first cookie of a name, behind however many others.
 func (r *run) cookie(name string) (rules.Value, bool) {
 	value, ok := r.view.EveryCookie(name)
 	return rules.Value{Kind: rules.Text, Text: request.Borrow(value)}, ok

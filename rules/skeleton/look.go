@@ -1,13 +1,11 @@
 package skeleton
 
-// What look finds in a text.
 const (
-	hasMarkup = 1 << iota // entities, tags, addresses that are written around
-	hasForms              // characters other than the usual ones of English and Russian texts
-	hasWords              // words that may have to be folded or joined
+	hasMarkup = 1 << iota // entities, tags, obfuscated addresses
+	hasForms              // characters unusual in English and Russian
+	hasWords              // words to be folded or joined
 )
 
-// The classes of bytes that look tells apart.
 const (
 	byteOther = iota
 	byteLatin
@@ -41,8 +39,7 @@ var classes = func() (c [256]uint8) {
 	return c
 }()
 
-// look finds in one pass whether a text may differ from its skeleton. What it finds need not be there: it errs on that
-// side alone.
+// look finds in one pass whether a text may differ from its skeleton; it may err on that side.
 func look(text string) (found int) {
 	var word uint8 // classes of the word that i is in, a bit each
 	letters, singles := 0, 0
@@ -70,7 +67,7 @@ func look(text string) (found int) {
 		case byteWide:
 			n := usual(text[i:])
 			if n == 0 {
-				return hasMarkup | hasForms | hasWords // what follows has not been looked at
+				return hasMarkup | hasForms | hasWords // the rest has not been looked at
 			}
 			i += n - 1
 		}
@@ -94,7 +91,6 @@ func look(text string) (found int) {
 	return found
 }
 
-// markup says what the sign at i begins.
 func markup(text string, i int) int {
 	next := byte(0)
 	if i+1 < len(text) {
@@ -121,8 +117,8 @@ func markup(text string, i int) int {
 	return 0
 }
 
-// usual returns the length of a character that folds to itself: quotes, dashes, emoji, currency signs, kana and Chinese
-// letters; 0 for any other.
+// usual returns the length of a character that folds to itself (quotes, dashes, emoji, currency signs, kana,
+// Chinese), or 0.
 func usual(s string) int {
 	if len(s) < 2 {
 		return 0

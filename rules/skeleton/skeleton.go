@@ -1,13 +1,13 @@
-// Package skeleton turns a text into what a person reads in it, so that rules and models judge that and not the disguise:
+// Package skeleton turns a text into what a reader sees, so that rules and models judge that and not the disguise:
 //
-//  1. HTML entities are decoded, and the tags that show nothing are removed.
-//  2. Characters that can't be seen are removed: default-ignorable ones, fillers, marks of direction, tags.
-//  3. Letters in other forms become plain ones: full-width, mathematical, circled and squared letters, small capitals,
-//     letters with marks, and letters of other alphabets that look alike (Unicode Technical Standard 39).
-//  4. A word in two alphabets, or with digits and signs for letters, becomes one of the alphabet that it is read in.
-//  5. A word whose letters stand apart is joined, and addresses that are written around (hxxp, [.]) are put right.
+//  1. HTML entities are decoded, and invisible tags removed.
+//  2. Invisible characters are removed.
+//  3. Letters in other forms (full-width, mathematical, circled, small capitals, with marks) and look-alikes of
+//     other alphabets (Unicode Technical Standard 39) become plain.
+//  4. A word in two alphabets, or with digits and signs for letters, becomes a word of one alphabet.
+//  5. Letters that stand apart are joined, and obfuscated addresses (hxxp, [.]) restored.
 //
-// A text in which there is nothing of this is its own skeleton. Case and white space stay.
+// Case and white space stay.
 package skeleton
 
 import (
@@ -19,12 +19,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Marks counts what stood between a text and its skeleton.
+// Marks counts the differences between a text and its skeleton.
 type Marks struct {
-	Hidden int // characters that can't be seen
-	Shapes int // letters in other forms
+	Hidden int // invisible characters
+	Shapes int
 	Mixed  int // words of two alphabets, or with digits or signs for letters
-	Spaced int // words whose letters stood apart
+	Spaced int // words with letters apart
 }
 
 // Reader makes skeletons. The zero value is ready for use, by one goroutine at a time.
@@ -34,7 +34,7 @@ type Reader struct {
 	marks Marks
 }
 
-// Read returns the skeleton of text, which is valid UTF-8, and what was in the way of it.
+// Read returns the skeleton of valid UTF-8.
 func (r *Reader) Read(text string) (string, Marks) {
 	found := look(text)
 	if found == 0 {
@@ -56,8 +56,8 @@ func (r *Reader) Read(text string) (string, Marks) {
 	return string(r.out), r.marks
 }
 
-// Plain returns text without what can't be seen, decoded, and with letters in their plain forms. No letter is taken for
-// another one, and nothing is joined: in an address each letter counts.
+// Plain decodes, removes invisible characters and makes letters plain, but folds and joins nothing: in an address
+// each letter counts.
 func (r *Reader) Plain(text string) string {
 	found := look(text)
 	if found&hasMarkup != 0 {
@@ -70,7 +70,7 @@ func (r *Reader) Plain(text string) string {
 	return text
 }
 
-// withoutMarkup decodes entities, also those that were encoded twice, and removes tags that show nothing.
+// withoutMarkup decodes entities, also twice encoded ones, and removes invisible tags.
 func withoutMarkup(text string) string {
 	for range 2 {
 		if !strings.Contains(text, "&") {
@@ -100,8 +100,6 @@ func withoutMarkup(text string) string {
 	return b.String()
 }
 
-// unseenTag returns the length of a comment or of a tag that stands within words without being seen; 0 for anything else.
-// Whether a comment may end in s is known.
 func unseenTag(s string, ends bool) int {
 	if strings.HasPrefix(s, "<!--") {
 		if !ends {
@@ -121,7 +119,6 @@ func unseenTag(s string, ends bool) int {
 	return 0
 }
 
-// plainAddresses undoes the usual ways to write around an address.
 func plainAddresses(text string) string {
 	return addresses.Replace(text)
 }
@@ -129,7 +126,6 @@ func plainAddresses(text string) string {
 var addresses = strings.NewReplacer("[.]", ".", "(.)", ".", "[dot]", ".", "(dot)", ".", "[точка]", ".", "(точка)", ".",
 	"[at]", "@", "(at)", "@", "hxxp://", "http://", "hxxps://", "https://", "hXXp://", "http://", "hXXps://", "https://")
 
-// plainForms removes what can't be seen, and brings letters into their plain forms.
 func (r *Reader) plainForms(text string) string {
 	r.out = r.out[:0]
 	before := rune(0)
@@ -137,7 +133,7 @@ func (r *Reader) plainForms(text string) string {
 		switch {
 		case c < utf8.RuneSelf || basicCyrillic(c):
 		case invisible(c):
-			// Emoji are put together with these.
+			// Emoji are joined with these.
 			if before < 0x2190 {
 				r.marks.Hidden++
 			}
@@ -156,7 +152,6 @@ func (r *Reader) plainForms(text string) string {
 	return plain
 }
 
-// appendForm appends a letter in its plain form, and other characters as they are.
 func (r *Reader) appendForm(c rune) {
 	if c < utf8.RuneSelf || basicCyrillic(c) || !unicode.IsLetter(c) && !unicode.IsNumber(c) && (c < 0xff00 || c > 0xffef) && (c < 0x24b6 || c > 0x24e9) || hangul(c) {
 		r.out = utf8.AppendRune(r.out, c)
@@ -174,7 +169,7 @@ func (r *Reader) appendForm(c rune) {
 
 func hangul(c rune) bool { return 0xac00 <= c && c <= 0xd7a3 }
 
-// onLetter says whether c is a mark that was put on a plain letter. Й and ї are letters of their own.
+// onLetter reports whether c is a mark on a plain letter. Й and ї are letters of their own.
 func onLetter(before, c rune) bool {
 	switch {
 	case c < 0x300 || !plainLetter(before) || !unicode.Is(unicode.Mn, c):
@@ -187,7 +182,6 @@ func onLetter(before, c rune) bool {
 	return true
 }
 
-// otherForms says how many plain letters there are in a text that were none before.
 func otherForms(before, after string) (n int) {
 	count := func(s string) (n int) {
 		for _, c := range s {
@@ -200,7 +194,6 @@ func otherForms(before, after string) (n int) {
 	return max(0, count(after)-count(before))
 }
 
-// inBoxes returns the letter of one in a square or a circle, which normalisation leaves as it is.
 func inBoxes(c rune, m *Marks) rune {
 	for _, from := range []rune{0x1f130, 0x1f150, 0x1f170, 0x1f1e6} {
 		if from <= c && c < from+26 {
@@ -211,16 +204,13 @@ func inBoxes(c rune, m *Marks) rune {
 	return c
 }
 
-// plainLetter says whether c is a letter of English, Russian or a neighbour of it.
 func plainLetter(c rune) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' && c < utf8.RuneSelf || basicCyrillic(c)
 }
 
-// basicCyrillic says whether c is one of the letters of Russian and its neighbours.
 func basicCyrillic(c rune) bool { return 0x400 <= c && c <= 0x45f }
 
-// invisible says whether nothing is drawn for c: the default-ignorable code points, the fillers that letters are made of,
-// the blank of braille, and control characters.
+// invisible covers default-ignorable code points, fillers, the braille blank and control characters.
 func invisible(c rune) bool {
 	switch {
 	case c < 0xad:

@@ -7,22 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Letters, digits and signs, each followed by the letter that it is drawn like. The letters of the other alphabet come
-// first, then what only stands for a letter within a word.
+// Pairs of a character and the letter that it resembles: first letters of the other alphabet, then stand-ins within
+// a word.
 const (
 	likeLatin    = "аaвbсcеeёeоoрpхxуyкkмmтtнhіiѕsјjԁdһhг" + "r0o3e4a1i5s7t@a$s!i|l"
 	likeCyrillic = "aаbвcсeеoоpрxхyуkкmмtтhнrгnпuиiіsѕ0о3з4ч6б@а$ѕ"
 )
 
-// smallCyrillic are small capitals and other forms that stand for Cyrillic letters, in a word that has some.
 const smallCyrillic = "ᴀаʙвᴄсᴇеɢбʜнɪіᴋкᴍмᴏоᴘрᴛтʏуᴧлᴨпᴩрᴦгᴫлɯшʍмɜзɸфᴙяᴎиʌлҕбꜱѕΛлΠпπпΦфφфΓг"
 
-// foreign are letters of further alphabets and forms.
-//
 //go:embed letters.txt
 var foreign string
 
-// folding holds for each letter, digit and sign what it is drawn like in another alphabet, zero for nothing.
 type folding [0x530]rune
 
 var (
@@ -73,7 +69,6 @@ func lines(s string) map[rune]rune {
 	return m
 }
 
-// words writes r.runes to r.out, each word folded.
 func (r *Reader) words() {
 	r.out = r.out[:0]
 	for i := 0; i < len(r.runes); {
@@ -99,8 +94,7 @@ func isWord(c rune) bool {
 	return plainLetter(c) || '0' <= c && c <= '9' || c >= 0xc0 && unicode.IsLetter(c)
 }
 
-// inWord says whether the rune at i belongs to the word that began at from. Signs that stand for letters do, between two
-// letters.
+// inWord reports whether the rune at i continues the word from from. Signs do between two letters.
 func (r *Reader) inWord(from, i int) bool {
 	c := r.runes[i]
 	if isWord(c) {
@@ -115,7 +109,6 @@ func (r *Reader) inWord(from, i int) bool {
 	return false
 }
 
-// address says whether the word at i is followed by a point and a letter, as the host of an e-mail address is.
 func (r *Reader) address(i int) bool {
 	for i < len(r.runes) && (isWord(r.runes[i]) || r.runes[i] == '-') {
 		i++
@@ -123,9 +116,8 @@ func (r *Reader) address(i int) bool {
 	return i+1 < len(r.runes) && r.runes[i] == '.' && isWord(r.runes[i+1])
 }
 
-// spaced joins the letters of a word that stand apart, and returns where it ends; 0 if there is none at i.
 func (r *Reader) spaced(i int) int {
-	const least, most = 4, 64 // letters; what is longer is several words
+	const least, most = 4, 64 // letters; a longer run is several words
 	if i > 0 && isWord(r.runes[i-1]) || !single(r.runes[i]) || i+1 >= len(r.runes) || !separates(r.runes[i+1]) {
 		return 0
 	}
@@ -157,7 +149,6 @@ func (r *Reader) spaced(i int) int {
 	return end
 }
 
-// single says whether c may be a letter of a word that stands apart.
 func single(c rune) bool {
 	return plainLetter(c) || '0' <= c && c <= '9' || toPlain[c] != 0
 }
@@ -166,7 +157,6 @@ func separates(c rune) bool {
 	return strings.ContainsRune(" .-_*|,/\\+~·•\u00a0\t", c)
 }
 
-// word folds a word and writes it.
 func (r *Reader) word(word []rune) {
 	latin, cyrillic, digits, others, known := 0, 0, 0, 0, 0
 	for _, c := range word {
@@ -221,7 +211,7 @@ func (r *Reader) word(word []rune) {
 	}
 }
 
-// ofLanguage says whether a word of letters that look like Latin ones may be a word of its own alphabet.
+// ofLanguage reports whether a word of look-alikes may be a word of its own alphabet.
 func ofLanguage(word []rune) bool {
 	for _, c := range word {
 		if unicode.In(c, unicode.Greek, unicode.Armenian, unicode.Hebrew, unicode.Arabic, unicode.Ethiopic, unicode.Latin) && !(0x1d00 <= c && c <= 0x1d7f || 0xa700 <= c && c <= 0xa7ff || 0x250 <= c && c <= 0x2af) {
@@ -231,8 +221,7 @@ func ofLanguage(word []rune) bool {
 	return false
 }
 
-// standIns says whether digits or signs stand for letters in a word: between letters no more than two at a time, or a
-// nought at the end.
+// standIns reports whether digits or signs stand for letters: up to two between letters, or a final nought.
 func standIns(word []rune, fold *folding) bool {
 	for i := range word {
 		if standIn(word, i, fold) {
@@ -259,7 +248,6 @@ func standIn(word []rune, i int, fold *folding) bool {
 	return from > 0 && to < len(word) && to-from <= 2
 }
 
-// folds says whether every letter of word is of the one alphabet or looks like one of it.
 func folds(word []rune, fold *folding, cyrillic bool) bool {
 	for _, c := range word {
 		c = unicode.ToLower(c)
@@ -273,7 +261,6 @@ func folds(word []rune, fold *folding, cyrillic bool) bool {
 	return true
 }
 
-// fold maps the letters of a word, and what stands for letters in it; capitals stay capitals.
 func (r *Reader) fold(word []rune, fold *folding) {
 	for i, c := range word {
 		if !isLetter(c) {

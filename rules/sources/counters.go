@@ -23,10 +23,10 @@ type Shingler interface {
 	AddUnique(ctx context.Context, u []store.Unique) error
 }
 
-// Counters gives rules the gateway's counters, the same that the API reads and updates. Safe for concurrent use.
+// Counters gives rules the gateway's counters, those of the API. Safe for concurrent use.
 type Counters struct {
 	shingler Shingler
-	now      func() time.Time // nil: time.Now
+	now      func() time.Time
 }
 
 // NewCounters returns the counters of s.
@@ -37,7 +37,7 @@ func NewCounters(s Shingler, now func() time.Time) *Counters {
 	return &Counters{s, now}
 }
 
-// counter returns the counter of a value under a type: hashed as the API hashes a text.
+// counter hashes a value as the API does.
 func (c *Counters) counter(k rules.Counter, v rules.Value) (store.Counter, error) {
 	if !counter.ValidPrefix(k.Prefix) {
 		return store.Counter{}, rules.Faultf(rules.CodeType, "%.80q is not a prefix of counters: letters, digits, _, - and .", k.Prefix)
@@ -61,7 +61,7 @@ func textOf(v rules.Value) string {
 	}
 }
 
-// query asks for the period up to now: its whole ten minutes or days, and the one that has just begun.
+// query covers the period up to now: whole ten minutes or days, and the one that has just begun.
 func (c *Counters) query(k store.Counter, period time.Duration) store.Query {
 	q := store.Query{Counter: k, Unit: store.TenMinutes}
 	if period%(24*time.Hour) == 0 {
@@ -73,7 +73,7 @@ func (c *Counters) query(k store.Counter, period time.Duration) store.Query {
 	return q
 }
 
-// Count is rules.Counters. Of several links it is that of the one that was counted most.
+// Count implements rules.CounterSource. Of several links it returns the greatest count.
 func (c *Counters) Count(ctx context.Context, k rules.Counter) (most uint64, err error) {
 	err = c.each(k, func(n store.Counter) error {
 		var count [1]uint64
@@ -84,11 +84,9 @@ func (c *Counters) Count(ctx context.Context, k rules.Counter) (most uint64, err
 	return most, err
 }
 
-// readers are for the links of texts.
 var readers = sync.Pool{New: func() any { return new(texts.Reader) }}
 
-// each calls f with the counter of a value. A text under the type of links or of hosts has one for each link in it, and if
-// there is no link, none; what is a link or a host as a whole is one.
+// each calls f with the counter of a value, or of each link in a text under the type of links or hosts.
 func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
 	if k.Type != counter.TypeLink && k.Type != counter.TypeHost || k.Value.Kind != rules.Text || wholeAddress(k.Type, k.Value.Text) {
 		n, err := c.counter(k, k.Value)
@@ -102,7 +100,7 @@ func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
 		panic("BUG: the pool holds something else")
 	}
 	defer func() {
-		r.Forget() // the text is borrowed
+		r.Forget()
 		readers.Put(r)
 	}()
 	var done []store.Counter
@@ -113,7 +111,7 @@ func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
 		}
 		n, err := c.counter(k, rules.Value{Kind: rules.Text, Text: text})
 		if err != nil || slices.Contains(done, n) {
-			continue // what is no link after all is not counted
+			continue // not a link after all
 		}
 		if err := f(n); err != nil {
 			return err
@@ -123,8 +121,7 @@ func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
 	return nil
 }
 
-// wholeAddress reports whether a text is but one link or host, in the form that counters take: a word with a point or a colon in
-// it, not at its end.
+// wholeAddress reports whether a text is a single link or host.
 func wholeAddress(typ uint16, text string) bool {
 	text = strings.TrimSpace(text)
 	i := strings.IndexAny(text, ".:")
@@ -143,13 +140,12 @@ func unread(err error) error {
 	return fmt.Errorf("read counters: %w", err)
 }
 
-// marked are the types of the four counters by which a value is judged, by marker.
 var marked = [...]uint16{
 	rules.JudgedGood: counter.TypeJudgedGood, rules.JudgedBad: counter.TypeJudgedBad,
 	rules.MarkedSpam: counter.TypeMarkedSpam, rules.MarkedGood: counter.TypeMarkedGood,
 }
 
-// Share is rules.Counters. Of several links it is that of the one that was bad most often.
+// Share implements rules.CounterSource. Of several links the worst counts.
 func (c *Counters) Share(ctx context.Context, k rules.Counter) (bad, judged uint64, err error) {
 	err = c.each(k, func(n store.Counter) error {
 		var counts [len(marked)]uint64
@@ -171,7 +167,7 @@ func (c *Counters) Share(ctx context.Context, k rules.Counter) (bad, judged uint
 	return bad, judged, err
 }
 
-// Add is rules.Counters.
+// Add implements rules.CounterSource.
 func (c *Counters) Add(_ context.Context, k rules.Counter, n uint64) error {
 	return c.each(k, func(name store.Counter) error {
 		c.shingler.Add(store.Delta{Counter: name, Slot: store.TenMinutes.Number(c.now()), N: n})
@@ -179,7 +175,7 @@ func (c *Counters) Add(_ context.Context, k rules.Counter, n uint64) error {
 	})
 }
 
-// Mark is rules.Counters.
+// Mark implements rules.CounterSource.
 func (c *Counters) Mark(_ context.Context, k rules.Counter, as rules.Marker) error {
 	return c.each(k, func(name store.Counter) error {
 		name.Type = marked[as]
@@ -188,7 +184,7 @@ func (c *Counters) Mark(_ context.Context, k rules.Counter, as rules.Marker) err
 	})
 }
 
-// AddPair is rules.Counters.
+// AddPair implements rules.CounterSource.
 func (c *Counters) AddPair(ctx context.Context, k rules.Counter, unique rules.Value) error {
 	of := textOf(k.Value)
 	k.Value = unique

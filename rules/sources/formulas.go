@@ -10,13 +10,13 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// Formulas gives rules the models of files. The zero value has none; immutable.
+// Formulas gives rules the models of files. Immutable.
 type Formulas struct {
 	names []string
 	files map[string][]byte
 }
 
-// LoadFormulas reads the files of models. What a model needs is looked at when rules ask for it.
+// LoadFormulas reads the files; models are parsed when rules bind them.
 func LoadFormulas(named []formula.NamedConfig) (*Formulas, error) {
 	f := &Formulas{names: []string{}, files: make(map[string][]byte, len(named))}
 	for i, n := range named {
@@ -43,10 +43,10 @@ func readModel(name string) ([]byte, error) {
 	return data, err
 }
 
-// Names is rules.Formulas.
+// Names implements rules.Formulas.
 func (f *Formulas) Names() []string { return slices.Clone(f.names) }
 
-// Bind is rules.Formulas.
+// Bind implements rules.Formulas.
 func (f *Formulas) Bind(name string, factors []string) (rules.Scorer, error) {
 	data, ok := f.files[name]
 	if !ok {

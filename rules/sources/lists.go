@@ -10,14 +10,14 @@ import (
 	"antirobot/rules/texts"
 )
 
-// Lists is what rules ask of the block base. *cbb.Lists is.
+// Lists is the part of *cbb.Lists that rules use.
 type Lists interface {
 	Listed(name string, addr netip.Addr, sub identity.Subject, service string, at time.Time) bool
-	// Texts returns the list of texts of that name which is for the service; nil if there is none.
+	// Texts returns a list of texts for the service; nil if there is none.
 	Texts(name, service string) *texts.Set
 }
 
-// Named describes lists by their names and what they are lists of, as the block base tells it.
+// Named describes lists by name and kind.
 func Named(names, of []string) []rules.List {
 	lists := make([]rules.List, len(names))
 	for i, name := range names {
@@ -46,7 +46,6 @@ func Listed(l Lists, list string, v rules.Value, service string, at time.Time) b
 	return l.Listed(list, addr, sub, service, at)
 }
 
-// messageLists gives the rules for messages the lists, as far as they are for all services.
 type messageLists struct {
 	lists Lists
 	now   func() time.Time

@@ -8,23 +8,22 @@ import (
 	"antirobot/rules"
 )
 
-// Once lets several runs of rules over one request or message count as one: what an earlier run has asked, a later one is
-// answered in the same way, and adds nothing. It is for one goroutine at a time; the zero value passes everything on.
+// Once makes several runs of rules over one request or message count as one: a later run gets the answers of an
+// earlier one and adds nothing. For one goroutine at a time; the zero value passes everything on.
 type Once struct {
 	Storages rules.Storages
 	Counters rules.CounterSource
 
 	runs int
-	seen map[string]reading // nil: there is one run
+	seen map[string]reading // nil: a single run
 }
 
-// reading is the answer of a storage or a counter: one number or two.
 type reading struct {
 	run  int
 	a, b uint64
 }
 
-// Begin starts the first run; several is whether others may follow.
+// Begin starts the first run; several announces others.
 func (o *Once) Begin(several bool) {
 	if o.runs, o.seen = 0, nil; several {
 		o.seen = make(map[string]reading)
@@ -34,7 +33,7 @@ func (o *Once) Begin(several bool) {
 // Again starts another run over the same.
 func (o *Once) Again() { o.runs++ }
 
-// First reports whether the first run is not over yet.
+// First reports whether this is the first run.
 func (o *Once) First() bool { return o.runs == 0 }
 
 func (o *Once) ask(key string, f func() (a, b uint64, err error)) (a, b uint64, err error) {

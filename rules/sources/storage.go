@@ -13,37 +13,34 @@ import (
 
 // Storage keeps counters and token buckets that expire. Safe for concurrent use.
 type Storage interface {
-	// Incr adds n to the counter of key and returns it, never below zero; n = 0 reads. A new counter lives for expire (0: for
-	// ever) from its first use, and is never extended.
+	// Incr adds n to a counter and returns it, never below zero; 0 reads. A new counter lives for expire (0: for
+	// ever) and is never extended.
 	Incr(ctx context.Context, key []byte, n int64, expire time.Duration) (int64, error)
-	// Draw takes a token from the bucket of key and returns how long to wait for one if it is empty. Without take it only
-	// looks.
+	// Draw takes a token and returns 0, or the time until the next token. Without take it only looks.
 	Draw(ctx context.Context, key []byte, b rules.Bucket, take bool) (wait time.Duration, err error)
 }
 
-// drawn is a generic cell rate algorithm: full is when the bucket would be full again, which is all of its state. Times are
-// unix nanoseconds.
+// drawn is GCRA: full is when the bucket would be full again, in unix nanoseconds.
 func drawn(full, at int64, b rules.Bucket) (next int64, wait time.Duration) {
 	next = max(full, at) + int64(b.Every)
 	return next, time.Duration(max(0, next-at-b.Burst*int64(b.Every)))
 }
 
-// sweepEvery is how long an expired entry keeps its place, give or take.
 const sweepEvery = 15 * time.Second
 
-// MemoryStorage is a Storage in the memory of this process. Keys are kept as 128-bit hashes under a secret seed.
+// MemoryStorage is a Storage in memory. Keys are 128-bit hashes under a secret seed.
 type MemoryStorage struct {
 	now     func() time.Time
 	seeds   [2]maphash.Seed
 	entries *bounded.Table[storageKey, storageEntry]
-	ticking atomic.Bool // a sweep is scheduled
+	ticking atomic.Bool
 }
 
 type storageKey [2]uint64
 
 type storageEntry struct {
 	number  int64
-	expires int64 // unix nanoseconds; 0: never
+	expires int64
 }
 
 // NewMemoryStorage returns a storage of at most maxEntries.
@@ -54,16 +51,15 @@ func NewMemoryStorage(now func() time.Time, maxEntries int) *MemoryStorage {
 	}
 }
 
-// place is where the entry of a key is, or would be. Its shard is locked.
+// place is the locked place of a key's entry.
 type place struct {
 	*bounded.Shard[storageKey, storageEntry]
 	key  storageKey
 	hash uint64
-	old  *storageEntry // nil: none
+	old  *storageEntry
 	at   int64
 }
 
-// lock returns the place of key and its live entry, or an empty one.
 func (m *MemoryStorage) lock(key []byte) (p place, e storageEntry) {
 	p.key = storageKey{maphash.Bytes(m.seeds[0], key), maphash.Bytes(m.seeds[1], key)}
 	p.at = m.now().UnixNano()
@@ -84,7 +80,6 @@ func (m *MemoryStorage) put(p place, e storageEntry) {
 	}
 }
 
-// sweep removes expired entries, and comes again while there are any.
 func (m *MemoryStorage) sweep() {
 	m.ticking.Store(false)
 	at := m.now().UnixNano()
@@ -124,7 +119,6 @@ func (m *MemoryStorage) Draw(_ context.Context, key []byte, b rules.Bucket, take
 	return wait, nil
 }
 
-// set sets a number that expires at the time that it is.
 func (m *MemoryStorage) set(key []byte, until int64) {
 	p, _ := m.lock(key)
 	defer p.Unlock()

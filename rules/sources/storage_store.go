@@ -13,24 +13,23 @@ import (
 )
 
 const (
-	maxDraws = 64 // tries to take tokens while other gateways take some
+	maxDraws = 64 // while other gateways take tokens
 	drawTime = time.Second
 	maxEmpty = 1 << 16 // empty buckets that are remembered
 )
 
-// StoreStorage is a Storage in the store: it survives a restart, and several gateways share it. Counts and tokens wait for no
-// disk.
+// StoreStorage is a Storage in the store, which survives a restart and may be shared. Nothing waits for a disk.
 type StoreStorage struct {
 	store  store.Store
 	prefix []byte
 	now    func() time.Time
-	empty  *MemoryStorage // until when buckets are known to be empty, so that a flood does not reach the store
+	empty  *MemoryStorage // when empty buckets get a token: a flood does not reach the store
 
 	mu    sync.Mutex
-	lines map[string][]*drawer // by bucket; present while a goroutine draws from it
+	lines map[string][]*drawer // by bucket; present while a goroutine draws
 }
 
-// drawer is a caller that waits for a token. wait and err are valid once done is closed.
+// drawer is a waiting caller. wait and err are valid once done is closed.
 type drawer struct {
 	bucket rules.Bucket
 	wait   time.Duration
@@ -38,7 +37,7 @@ type drawer struct {
 	done   chan struct{}
 }
 
-// NewStoreStorage returns a storage whose keys in st begin with prefix. now is for the buckets (nil: time.Now).
+// NewStoreStorage returns a storage with keys under prefix. now may be nil.
 func NewStoreStorage(st store.Store, prefix string, now func() time.Time) *StoreStorage {
 	if now == nil {
 		now = time.Now
@@ -58,11 +57,10 @@ func (d *StoreStorage) Incr(ctx context.Context, key []byte, n int64, expire tim
 	return d.store.Incr(ctx, d.key(key), n, expire)
 }
 
-// clock returns the time of the store's servers, which gateways share.
+// clock is the time of the store's servers, which gateways share.
 func (d *StoreStorage) clock() int64 { return store.Time(d.store, d.now()).UnixNano() }
 
-// Draw implements Storage. Callers that draw from one bucket at the same time share one change of its value in the store:
-// otherwise all but one of them would have to try again.
+// Draw implements Storage. Concurrent callers share one change of the value; otherwise all but one would retry.
 func (d *StoreStorage) Draw(ctx context.Context, key []byte, b rules.Bucket, take bool) (time.Duration, error) {
 	at := d.clock()
 	if until, err := d.empty.Incr(ctx, key, 0, 0); err == nil && until > at {
@@ -84,12 +82,11 @@ func (d *StoreStorage) Draw(ctx context.Context, key []byte, b rules.Bucket, tak
 	select {
 	case <-one.done:
 		return one.wait, one.err
-	case <-ctx.Done(): // the token may be lost
+	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
 }
 
-// serve draws for the callers of a bucket until none is left.
 func (d *StoreStorage) serve(key string) {
 	for {
 		d.mu.Lock()
@@ -113,7 +110,6 @@ func (d *StoreStorage) serve(key string) {
 	}
 }
 
-// full returns when a bucket is full again, and its value in the store (nil: none).
 func (d *StoreStorage) full(ctx context.Context, key []byte) (int64, []byte, error) {
 	old, err := d.store.Get(ctx, nil, key)
 	if errors.Is(err, store.ErrNotFound) {
@@ -125,7 +121,6 @@ func (d *StoreStorage) full(ctx context.Context, key []byte) (int64, []byte, err
 	return int64(binary.BigEndian.Uint64(old)), old, nil
 }
 
-// draw takes a token for each of line, in order, as far as there are tokens.
 func (d *StoreStorage) draw(ctx context.Context, key []byte, line []*drawer) error {
 	stored := d.key(key)
 	for try := range maxDraws {
@@ -161,7 +156,7 @@ func (d *StoreStorage) draw(ctx context.Context, key []byte, line []*drawer) err
 		return nil
 	}
 	for _, x := range line {
-		x.wait = x.bucket.Every // under this much contention the bucket counts as empty
+		x.wait = x.bucket.Every // under this contention the bucket counts as empty
 	}
 	return nil
 }

@@ -2,8 +2,7 @@ package texts
 
 import "strings"
 
-// knownEnd reports whether a host without a scheme ends as most hosts do that people write so. Ends that are rather those
-// of files or of abbreviations (md, py, rs, sh) are left out.
+// knownEnd reports a usual end of a host without a scheme, and not one of files or abbreviations (md, py, rs, sh).
 func knownEnd(host string) bool {
 	switch strings.ToLower(host[strings.LastIndexByte(host, '.')+1:]) {
 	case "com", "net", "org", "info", "biz", "io", "me", "co", "app", "dev", "xyz", "top", "shop", "site", "online", "club", "store", "vip",
@@ -15,7 +14,6 @@ func knownEnd(host string) bool {
 	return false
 }
 
-// shortens reports whether a host is one of the well-known services that shorten links.
 func shortens(host string) bool {
 	switch strings.TrimPrefix(host, "www.") {
 	case "bit.ly", "t.co", "goo.gl", "tinyurl.com", "is.gd", "v.gd", "ow.ly", "buff.ly", "cutt.ly", "rb.gy", "rebrand.ly", "bl.ink", "t.ly",

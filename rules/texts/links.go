@@ -14,22 +14,21 @@ import (
 
 // Link is a link in a text.
 type Link struct {
-	Host   string // lower case, ASCII, without the port
-	Path   string // as it was written, without query and fragment; "/" if there is none
-	Length int    // code points of all of it
+	Host   string // lower case, ASCII, no port
+	Path   string // as written, without query and fragment
+	Length int
 }
 
-// Short reports whether the link's host is one of those that shorten links, so that nobody sees where it leads.
+// Short reports whether the host is a link shortener.
 func (l *Link) Short() bool { return shortens(l.Host) }
 
-// maxLinks is how many links of one text are read.
 const maxLinks = 64
 
-// Forget drops what Links remembers: the text that it has read may be gone.
+// Forget drops the remembered text, whose memory may be reused.
 func (r *Reader) Forget() { r.has, r.seen = false, "" }
 
-// Links returns the links of a text: addresses with a scheme or www, and hosts with a path or a well-known end. They are
-// valid until Links reads another text. What it was last asked is remembered until Forget.
+// Links returns the links of a text: URLs, www hosts, and hosts with a path or a usual end. Valid until the next
+// text; the last one is remembered until Forget.
 func (r *Reader) Links(text string) []Link {
 	if r.has && r.seen == text {
 		return r.links
@@ -49,7 +48,6 @@ func (r *Reader) Links(text string) []Link {
 	return r.links
 }
 
-// findHost looks up the hosts of a text, and their parent domains. Anything that may be a host is tried.
 func (r *Reader) findHost(s *Set, text string) (string, bool) {
 	all := addresses{rest: r.skeleton.Plain(text)}
 	for len(all.rest) > 0 {
@@ -71,14 +69,13 @@ func (r *Reader) findHost(s *Set, text string) (string, bool) {
 	return "", false
 }
 
-// kinds of addresses in a text.
 type addressKind uint8
 
 const (
 	isNothing addressKind = iota
 	isLink
 	isMail
-	isMaybe // a host by its form alone: readme.md
+	isMaybe // by its form only: readme.md
 )
 
 type address struct {
@@ -86,15 +83,13 @@ type address struct {
 	whole, host, path string
 }
 
-// addresses finds the addresses of a text one after another.
 type addresses struct {
-	rest string // of the text
-	// No mail address begins where so many bytes are left, or fewer but more than noMailTo: the run of characters of which its name might
-	// consist has been looked at once, and not again from each host in it.
+	rest string
+	// A run of bytes that could begin a mail address is scanned once, not again from each host in it: none begins
+	// with noMailTo < rest ≤ noMail bytes left.
 	noMail, noMailTo int
 }
 
-// next returns the first address in the rest and cuts it off, with what is before it; kind isNothing at the end.
 func (s *addresses) next() (a address) {
 	text := s.rest
 	for i := 0; i < len(text); {
@@ -107,7 +102,7 @@ func (s *addresses) next() (a address) {
 			s.rest = text[i+end:]
 			return a
 		}
-		for i < len(text) { // the rest of the word
+		for i < len(text) {
 			c, n = utf8.DecodeRuneInString(text[i:])
 			i += n
 			if !localRune(c) && c != '@' {
@@ -119,11 +114,10 @@ func (s *addresses) next() (a address) {
 	return address{}
 }
 
-// at reads the address at the beginning of a word.
 func (s *addresses) at(text string) (a address, end int) {
 	at := schemeLength(text)
 	if at > 0 {
-		// Who reads "https://bank.example@evil.example/" takes it for the bank's.
+		// "https://bank.example@evil.example/" leads to evil.example.
 		if i := strings.IndexAny(text[at:], "/?#\\@ \t\r\n<>\""); i >= 0 && text[at+i] == '@' {
 			at += i + 1
 		}
@@ -149,7 +143,7 @@ func (s *addresses) at(text string) (a address, end int) {
 	default:
 		a.kind = isMaybe
 	}
-	if p := end; p < len(text) && text[p] == ':' { // a port
+	if p := end; p < len(text) && text[p] == ':' {
 		for p++; p < len(text) && '0' <= text[p] && text[p] <= '9'; p++ {
 		}
 		if p > end+1 {
@@ -162,7 +156,6 @@ func (s *addresses) at(text string) (a address, end int) {
 	return a, end
 }
 
-// mail reads a mail address at the beginning of a word.
 func (s *addresses) mail(text string) (a address, end int) {
 	if left := len(text); s.noMailTo < left && left <= s.noMail {
 		return address{}, 0
@@ -189,10 +182,8 @@ func (s *addresses) mail(text string) (a address, end int) {
 	return address{}, 0
 }
 
-// localRune reports whether c may stand before the @ of a mail address.
 func localRune(c rune) bool { return hostRune(c) || c == '+' || c == '%' || c == '=' || c == '\'' }
 
-// pathOf reads path, query and fragment, and returns the path, and how long all of it is.
 func pathOf(text string) (path string, n int) {
 	if text == "" || strings.IndexByte("/?#\\", text[0]) < 0 {
 		return "/", 0

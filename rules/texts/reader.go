@@ -9,17 +9,17 @@ import (
 	"antirobot/rules/skeleton"
 )
 
-// Reader reads texts. It is scratch memory for one goroutine at a time; the zero value is ready for use.
+// Reader is scratch memory for one goroutine at a time; the zero value is ready.
 type Reader struct {
 	skeleton skeleton.Reader
-	buf      []byte // words with one space between them, or a host
-	ends     []int  // of the words in buf
+	buf      []byte // words with single spaces, or a host
+	ends     []int
 	links    []Link
-	seen     string // what links was read from
-	has      bool   // links are those of seen
+	seen     string
+	has      bool
 }
 
-// Find looks a text up in a list, and returns the entry that it has; it is valid until the next call.
+// Find looks a text up in a list and returns the entry, valid until the next call.
 func (r *Reader) Find(s *Set, as Match, text string) (entry string, ok bool) {
 	if as == ByKind {
 		as = [...]Match{Words: ByWord, Domains: ByHost, Keys: Whole}[s.kind]
@@ -48,7 +48,6 @@ func (r *Reader) Find(s *Set, as Match, text string) (entry string, ok bool) {
 	return request.Borrow(r.buf), ok
 }
 
-// findPhrase looks up each word, and each run of words as long as the longest phrase of the list.
 func (r *Reader) findPhrase(s *Set, text string) (string, bool) {
 	r.words(text)
 	from := 0
@@ -63,7 +62,6 @@ func (r *Reader) findPhrase(s *Set, text string) (string, bool) {
 	return "", false
 }
 
-// findField looks up what stands between white space, as it is, and without the punctuation around it.
 func findField(s *Set, text string) (string, bool) {
 	for len(text) > 0 {
 		n := 0
@@ -97,8 +95,6 @@ func trimPunctuation(s string) string {
 
 func punctuation(c byte) bool { return bytes.IndexByte([]byte(`.,;:!?"'()[]{}<>`), c) >= 0 }
 
-// words writes the words of the text's skeleton to r.buf, in lower case and with one space between them. A letter of
-// Chinese or Japanese is a word.
 func (r *Reader) words(text string) {
 	text, _ = r.skeleton.Read(text)
 	r.buf, r.ends = r.buf[:0], r.ends[:0]
@@ -111,7 +107,7 @@ func (r *Reader) words(text string) {
 	}
 	for _, c := range text {
 		if !isWord(c) {
-			if c != '\'' && c != '’' { // don't
+			if c != '\'' && c != '’' {
 				end()
 			}
 			continue
@@ -148,7 +144,6 @@ func lower(c rune) rune {
 	return c
 }
 
-// ideographic says whether c is of a script that writes no spaces.
 func ideographic(c rune) bool {
 	return 0x3400 <= c && c <= 0x9fff || 0x3040 <= c && c <= 0x30ff || 0x20000 <= c && c <= 0x3ffff || 0xf900 <= c && c <= 0xfaff
 }

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Kind is what the entries of a list are.
+// Kind is the kind of a list's entries.
 type Kind uint8
 
 // The kinds.
 const (
 	Words   Kind = iota // words, and phrases of a few words
 	Domains             // hosts, each with its sub-domains
-	Keys                // any texts, compared as they are
+	Keys                // texts compared as they are
 )
 
 var kindNames = [...]string{Words: "words", Domains: "domains", Keys: "keys"}
@@ -30,15 +30,15 @@ func ParseKind(s string) (Kind, bool) {
 	return Kind(max(i, 0)), i >= 0
 }
 
-// Match is what of a text is looked up.
+// Match is the part of a text that is looked up.
 type Match uint8
 
 // The matches.
 const (
-	ByKind  Match = iota // as the entries are: words of Words, hosts of Domains, the whole text of Keys
-	Whole                // the whole text
-	ByHost               // the hosts of its links and mail addresses, or the host that it is, with their parent domains
-	ByWord               // each of its words
+	ByKind Match = iota // by the kind of the entries
+	Whole
+	ByHost // hosts of links and mail addresses, with their parent domains
+	ByWord
 	matches = iota
 )
 
@@ -61,18 +61,15 @@ func (k Kind) Fits(m Match) bool {
 	return true
 }
 
-// maxPhrase is how many words an entry of a list of words may have.
 const maxPhrase = 8
 
-// maxKey is how many bytes an entry may have.
 const maxKey = 512
 
-// Set is a list of texts. It is made by New and Add, and safe for concurrent use once nothing is added any more. It takes
-// about 50 bytes for each entry beside its text.
+// Set is a list of texts, safe for concurrent use once complete. An entry takes about 50 bytes and its text.
 type Set struct {
 	kind    Kind
 	entries map[string]struct{}
-	longest int // words of the longest phrase
+	longest int
 	reader  Reader
 }
 
@@ -132,7 +129,9 @@ func (s *Set) addPhrase(entry string) error {
 	return nil
 }
 
-// domainOf reads a host, also as lists of hosts write it: "0.0.0.0 host", "*.host", "||host^".
+// domainOf reads a host in the notations of lists: "0.0.0.0 host", "*.host", "
+//
+// host^".
 func domainOf(entry string) (string, error) {
 	if fields := strings.Fields(entry); len(fields) == 2 {
 		if _, err := netip.ParseAddr(fields[0]); err == nil {
