@@ -16,7 +16,7 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "alarm", "proxy/h1", "proxy/h1/hello", "proxy/h3", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/learn", "verdict/processor", "verdict/training", "verdict/words", "console", "journal", "terminal", "problem", "spelling", "duration"},
+	"cmd":               {"admin", "alarm", "proxy/h1", "proxy/h1/hello", "proxy/h3", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/learn", "verdict/processor", "verdict/proof", "verdict/training", "verdict/words", "console", "journal", "terminal", "problem", "spelling", "duration"},
 	"config/pushed":     {"store"},
 	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "verdict/words", "problem", "spelling", "duration"},
 	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "captcha/outcomes", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h1/hello", "proxy/h2", "proxy/h3", "proxy/spoe", "proxy/extauthz", "proxy/traces", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/learn", "verdict/processor", "verdict/label", "console", "journal", "terminal", "request", "problem"},
@@ -64,7 +64,8 @@ var allowed = map[string][]string{
 	"verdict/learn":      {"identity", "store"},
 	"verdict/counter":    {"store"},
 	"verdict/formula":    {"verdict/words", "spelling"},
-	"verdict/processor":  {"bounded", "identity", "request", "verdict", "verdict/bans", "verdict/client", "verdict/dwell", "verdict/formula", "rules", "verdict/browsers", "verdict/label", "verdict/learn", "verdict/newcomers", "verdict/tally", "verdict/training"},
+	"verdict/proof":      {"request", "verdict/client"},
+	"verdict/processor":  {"bounded", "identity", "request", "verdict", "verdict/bans", "verdict/client", "verdict/dwell", "verdict/formula", "rules", "verdict/browsers", "verdict/label", "verdict/learn", "verdict/newcomers", "verdict/proof", "verdict/tally", "verdict/training"},
 	"verdict/browsers":   {"identity", "request", "verdict", "verdict/client", "verdict/tally"},
 	"verdict/newcomers":  {"identity", "verdict", "verdict/client", "verdict/tally"},
 	"verdict/tally":      {"identity"},

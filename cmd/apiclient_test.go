@@ -123,13 +123,13 @@ func TestWrongUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
-		"frobnicate":                        "see `antirobot --help`",
-		"statu":                             "did you mean status?",
-		"keys frobnicate":                   "it is keys make, keys rotate or keys list",
-		"counters read":                     "see `antirobot counters --help`",
-		"counters get --type 15":            "give --prefix, --type and one of --text and --shingle",
-		"formula eval":                      "give --data FILE",
-		"formula eval --data x --by median": "neither mean nor highest",
+		"frobnicate":             "see `antirobot --help`",
+		"statu":                  "did you mean status?",
+		"keys frobnicate":        "it is keys make, keys rotate or keys list",
+		"counters read":          "see `antirobot counters --help`",
+		"counters get --type 15": "give --prefix, --type and one of --text and --shingle",
+		"formula eval":           "give --data FILE",
+		"formula eval --model x --data x --by median":             "neither mean nor highest",
 		"rules run " + rules + " --request nonsense":              "write 'METHOD /path?query'",
 		"rules run " + rules + " --request GET_/ --ip nonsense":   "is not an address",
 		"rules run " + rules + " --message text":                  "write NAME=VALUE",

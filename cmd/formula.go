@@ -12,6 +12,8 @@ import (
 
 	"antirobot/config"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/proof"
+	"antirobot/verdict/words"
 )
 
 func formulaCommand() *cobra.Command {
@@ -20,15 +22,15 @@ func formulaCommand() *cobra.Command {
 		Short: "Inspect a model, and measure it on labelled factors",
 		Long: `A formula turns the factors of a subject into the probability that it is a robot. It is a score card
 in YAML, XGBoost trees in JSON, or oblivious CatBoost trees in JSON; docs/formula.md explains how to
-write or train one. Built in: ` + strings.Join(formula.Builtins(), ", ") + `.`,
+write or train one. None is built in: without one, the rules of "antirobot formula rules" ban alone.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: it is formula show, formula print or formula eval", args[0])
+				return fmt.Errorf("unknown command %q: it is formula show, formula rules or formula eval", args[0])
 			}
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(formulaShowCommand(), formulaEvalCommand(), formulaBuiltinCommand())
+	cmd.AddCommand(formulaShowCommand(), formulaEvalCommand(), formulaRulesCommand())
 	return cmd
 }
 
@@ -59,10 +61,8 @@ func formulaShowCommand() *cobra.Command {
 		Short: "Describe a model: its version, the factors it needs, and how far each moves the score",
 		Long: `Prints the version of a model (as recorded in bans), its size, and the factors it needs. How far a
 factor moves the score is given in log-odds: for trees, the mean of the changes that its splits make; for
-a score card, the distance between its lowest and its highest weight.
-
-MODEL is a file, or the name of a built-in one.`,
-		Example: `  antirobot formula show default
+a score card, the distance between its lowest and its highest weight.`,
+		Example: `  antirobot formula show card.yaml
   antirobot formula show model.json --json`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,18 +98,18 @@ func bar(v, most float32) string {
 	return strings.Repeat("█", int(v/most*20+0.5))
 }
 
-func formulaBuiltinCommand() *cobra.Command {
+func formulaRulesCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "print NAME",
-		Short: "Print the file of a built-in model, to start your own from",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			data, ok := formula.Builtin(args[0])
-			if !ok {
-				return fmt.Errorf("there is no built-in model %q; there are %s", args[0], strings.Join(formula.Builtins(), ", "))
+		Use:   "rules",
+		Short: "Print the built-in rules: what is proven about a client that they ban",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			for i := range proof.Rules {
+				r := &proof.Rules[i]
+				fmt.Fprintf(w, "%s\t%s\n", r.Name, words.Factor(words.English, r.Name, 1))
 			}
-			_, err := cmd.OutOrStdout().Write(data)
-			return err
+			return w.Flush()
 		},
 	}
 }

@@ -41,13 +41,12 @@ If the file names subjects, subjects are counted, by the mean of their scores in
 which counts twice, the third three times and so on, as more and more is known; with --by highest, by
 their highest one. Rows of a subject are in the order of time. No threshold is suggested if the
 scores are no better than chance. Measure a model on subjects that it was not trained with.`,
-		Example: `  antirobot formula eval --model model.json --data labelled.csv --fpr 0.001 --html report.html
-  antirobot formula eval --model default --data labelled.csv --json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
+		Example: `  antirobot formula eval --model model.json --data labelled.csv --fpr 0.001 --html report.html`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.model, "model", "default", "`FILE` of the model, or the name of a built-in one")
+	p.StringVar(&f.model, "model", "", "`FILE` of the model")
 	p.StringVar(&f.data, "data", "", "`FILE` with labelled factors in CSV; - is standard input")
 	p.StringVar(&f.html, "html", "", "write a self-contained report with plots to `FILE`")
 	p.StringSliceVar(&f.sources, "source", nil, "count only labels from these `SOURCES`")
@@ -91,6 +90,9 @@ type sourceFigures struct {
 func (f *evalFlags) run(out io.Writer) error {
 	if f.data == "" {
 		return misused("which data? give --data FILE with labelled factors")
+	}
+	if f.model == "" {
+		return misused("which model? give --model FILE")
 	}
 	if f.by != byMean && f.by != byHighest {
 		return misused("--by: %q is neither mean nor highest", f.by)

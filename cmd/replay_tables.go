@@ -65,6 +65,9 @@ func (f *replayFlags) makeTables(r *replay.Runner, cfg *config.Config) (t *repla
 	}
 	t = &replayTables{}
 	if f.scores != "" {
+		if cfg.Formula.Model == "" {
+			return nil, misused("--scores: by which formula? name one in formula.model (--config FILE)")
+		}
 		model, err := config.LoadModel(cfg.Formula.Model)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -30,6 +31,7 @@ func TestMistakesEmptyNoTable(t *testing.T) {
 	}
 	log := write("access.log", "192.0.2.1 - - [04/Mar/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 10\n")
 	wrong := write("wrong.yaml", "nothing: of the kind\n")
+	scored := write("scored.yaml", fmt.Sprintf("defaults: {upstream: {urls: [\"http://127.0.0.1:1\"]}}\nformula: {model: %q}\n", write("card.yaml", "version: mine\nbias: -4\nfactors: []\n")))
 	f := func(kept bool, args ...string) {
 		t.Helper()
 		scores, factors := write("scores.csv", "earlier"), write("factors.csv", "earlier")
@@ -49,12 +51,13 @@ func TestMistakesEmptyNoTable(t *testing.T) {
 		}
 	}
 	f(true, "replay", "--config", wrong)
-	f(true, "replay", "--against", wrong)
-	f(true, "replay", "--ranges", "nobody="+log)
-	f(true, "replay", "--ranges", "googlebot="+filepath.Join(dir, "none"))
-	f(true, "replay", "--labels", filepath.Join(dir, "none"))
+	f(true, "replay")
+	f(true, "replay", "--config", scored, "--against", wrong)
+	f(true, "replay", "--config", scored, "--ranges", "nobody="+log)
+	f(true, "replay", "--config", scored, "--ranges", "googlebot="+filepath.Join(dir, "none"))
+	f(true, "replay", "--config", scored, "--labels", filepath.Join(dir, "none"))
 	f(true, "traffic", "--config", wrong)
-	f(false, "replay")
+	f(false, "replay", "--config", scored)
 }
 
 // TestReplayCollectsEarly: a long log of many visitors must not take twice the memory of what is kept of them.

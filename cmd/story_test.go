@@ -9,6 +9,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/proof"
 	"antirobot/verdict/words"
 )
 
@@ -198,9 +199,16 @@ func TestStoryOfHandshake(t *testing.T) {
 	}
 }
 
-// TestWordsOfEveryFactor: each factor of the processor is told in words, in each language.
-func TestWordsOfEveryFactor(t *testing.T) {
-	for _, name := range processor.FactorNames() {
+// TestWordsOfEveryFactorAndRule: each factor and each rule is told in words, in each language.
+func TestWordsOfEveryFactorAndRule(t *testing.T) {
+	names := processor.FactorNames()
+	for i := range proof.Rules {
+		names = append(names, proof.Rules[i].Name)
+		for _, v := range proof.Rules[i].Shows {
+			names = append(names, v.Name)
+		}
+	}
+	for _, name := range names {
 		for _, l := range [...]words.Language{words.English, words.Russian} {
 			if got := words.Factor(l, name, 3); strings.HasPrefix(got, name+" = ") {
 				t.Errorf("%s has no words in %s", name, l)

@@ -29,7 +29,7 @@ type trafficFlags struct {
 	config, out, factors string
 	profiles             []string
 	cfg                  traffic.Config
-	json, economy, auc   bool
+	json, economy        bool
 	makes                []string
 	processors           int
 }
@@ -76,7 +76,6 @@ docs/measurements.md describes the kinds and has the figures at the default sett
 	p.StringVar((*string)(&f.cfg.Set), "set", "", "`WHICH` of the guests and agents take part: all, tuning or held-out; all, and with --factors tuning, by default")
 	p.BoolVar(&f.cfg.Hidden, "hidden", false, "robots in browsers pass silent checks, as those do that hide how they are driven")
 	p.IntVar(&f.processors, "processors", 1, "among how many processors the judgement is divided, by network (docs/scaling.md), as a `NUMBER`")
-	p.BoolVar(&f.auc, "auc", false, "measure instead how well the scores of a visit tell robots from people: areas under ROC curves, nobody stopped")
 	p.BoolVar(&f.economy, "economy", false, "measure instead how much of a shop harvesters get in a day")
 	p.StringSliceVar(&f.makes, "make", nil, "`NAMES` of the harvesters of --economy, all by default")
 	p.BoolVar(&f.json, "json", false, "print the figures as JSON")
@@ -95,9 +94,6 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	}
 	if f.economy {
 		return f.runEconomy(ctx, cmd.OutOrStdout())
-	}
-	if f.auc {
-		return f.runAUC(ctx, cmd.OutOrStdout())
 	}
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	defer func() { err = errors.Join(err, out.Flush()) }()

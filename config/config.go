@@ -181,7 +181,6 @@ func Default() Config {
 		Journal:    journal.DefaultConfig(),
 		Traces:     traces.DefaultConfig(),
 		Alarms:     alarm.DefaultConfig(),
-		Formula:    formula.DefaultConfig(),
 		Store:      DefaultStore(),
 		Stream:     stream.DefaultConfig(),
 		RestartLog: stream.DefaultRestartLogConfig(),

@@ -12,20 +12,10 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// LoadModel loads a built-in model by its name, any other from its file.
+// LoadModel loads a model from its file.
 func LoadModel(name string) (*formula.Model, error) {
-	if data, ok := formula.Builtin(name); ok {
-		m, err := formula.Load(data, processor.FactorNames())
-		if err != nil {
-			return nil, fmt.Errorf("built-in %s: %w", name, err)
-		}
-		return m, nil
-	}
 	data, err := readModel(name)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(name, "./") {
-			return nil, fmt.Errorf("%w; built in are %s", err, strings.Join(formula.Builtins(), ", "))
-		}
 		return nil, err
 	}
 	m, err := formula.Load(data, processor.FactorNames())
@@ -45,18 +35,20 @@ func readModel(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, formula.MaxFile+1))
 }
 
-// LoadModels reads the configured model and the candidate beside it, which may be nil.
+// LoadModels reads the configured model and the candidate beside it; each is nil if there is none.
 func LoadModels(cfg formula.Config) (m formula.Models, err error) {
-	if m.Model, err = LoadModel(cfg.Model); err != nil {
-		return m, modelProblems("formula.model", err)
+	load := func(key, name string) *formula.Model {
+		if name == "" || err != nil {
+			return nil
+		}
+		model, problem := LoadModel(name)
+		if problem != nil {
+			err = modelProblems(key, problem)
+		}
+		return model
 	}
-	if cfg.Shadow == "" {
-		return m, nil
-	}
-	if m.Shadow, err = LoadModel(cfg.Shadow); err != nil {
-		return m, modelProblems("formula.shadow", err)
-	}
-	return m, nil
+	m.Model, m.Shadow = load("formula.model", cfg.Model), load("formula.shadow", cfg.Shadow)
+	return m, err
 }
 
 // modelProblems puts the key before each problem of a model.

@@ -253,7 +253,7 @@ func solve(t *testing.T, v *client, url string) *response {
 // TestCheckEvents: a pace that only checks see leads to a ban.
 func TestCheckEvents(t *testing.T) {
 	t.Parallel()
-	g := serveCheck(t, site(t).URL, "", "\n  verdict:\n    limits: [{window: 10s, requests: 20, ban: 5m}]\nformula: {model: none}\n")
+	g := serveCheck(t, site(t).URL, "", "\n  verdict:\n    limits: [{window: 10s, requests: 20, ban: 5m}]\n")
 	b := visitor(t)
 	b.Jar = nil
 	b.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0") // a tool is banned sooner

@@ -45,7 +45,6 @@ func TestFormulaIsReloaded(t *testing.T) {
 	g := configured(t, `
 identity: {trusted_proxies: [127.0.0.1]}
 formula: {model: %q, shadow: %q}
-processor: {patience: 0s}
 services: [{name: shop, upstream: {urls: [%q]}}]
 `, live, shadow, site(t).URL)
 
@@ -111,7 +110,6 @@ func TestEventsExport(t *testing.T) {
 	ranges := listFile(t, `{"prefixes":[{"ipv4Prefix":"192.0.2.0/24"}]}`)
 	g := configured(t, `
 identity: {trusted_proxies: [127.0.0.1]}
-formula: {model: none}
 processor: {training: {sample: 1}}
 lists:
   ban: ["198.51.100.128/25 known"]
@@ -168,7 +166,9 @@ services: [{name: shop, verdict: {mode: observe}, upstream: {urls: [%q]}}]
 			t.Errorf("%q is in the export", secret)
 		}
 	}
-	if code, out := command(t, "formula", "eval", "--data", file); code == 0 || !strings.Contains(out, "both are needed") {
+	eight := filepath.Join(t.TempDir(), "card.yaml")
+	write(t, eight, card("eight", 8))
+	if code, out := command(t, "formula", "eval", "--model", eight, "--data", file); code == 0 || !strings.Contains(out, "both are needed") {
 		t.Errorf("eval with robots alone: %d %s", code, out)
 	}
 

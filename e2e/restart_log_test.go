@@ -15,7 +15,6 @@ func TestRestartForgetsNothing(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
 identity: {trusted_proxies: [127.0.0.1]}
-formula: {model: none}
 services:
   - name: shop
     upstream: {urls: [%q]}

@@ -255,9 +255,7 @@ func (j *Judge) openProcessors() error {
 	if err != nil {
 		return err
 	}
-	if j.formula, err = formula.NewLive(models, formula.Deps{Metrics: j.d.Metrics}); err != nil {
-		return err
-	}
+	j.formula = formula.NewLive(models, formula.Deps{Metrics: j.d.Metrics})
 	d := processor.Deps{
 		Keeper: j.Cacher, Formula: j.formula, Labels: j.labels, Learner: j.learner, Observer: j.d.Observer, Log: j.d.Log("processor"), Metrics: j.d.Metrics,
 	}

@@ -52,7 +52,7 @@ func (a *Server) changes() []change {
 			if err != nil {
 				return nil, err
 			}
-			return j.formula.Prepare(models)
+			return func() { j.formula.Use(models) }, nil
 		}},
 		{"messages", a.messages.prepare},
 		{"services", a.prepareServices},

@@ -35,6 +35,7 @@ const changed = first + `
 lists: {block: [192.0.2.66]}
 identity: {trusted_proxies: [10.0.0.0/8]}
 http: {max_conns: 77}
+formula: {model: "%DIR%/card.yaml"}
 `
 
 // inUse is what a reload puts into use, as the parts have it.
@@ -46,6 +47,9 @@ type inUse struct {
 func newReloadable(t *testing.T) (*Server, func(text string) *config.Config) {
 	t.Helper()
 	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "card.yaml"), []byte("version: mine\nbias: -4\nfactors: []\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	read := func(text string) *config.Config {
 		cfg, problems := config.Parse([]byte(strings.ReplaceAll(text, "%DIR%", dir)), nil)
 		if len(problems) > 0 {
@@ -159,7 +163,7 @@ func TestReloadNamesWhatIsBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	for section, text := range map[string]string{
-		"formula.model": changed + "formula: {model: /nowhere/model.yaml}\n",
+		"formula.model": strings.Replace(changed, "%DIR%/card.yaml", "/nowhere/model.yaml", 1),
 		"check":         strings.Replace(changed, `check: {listen`, `check: {secret_file: /nowhere/secret, listen`, 1),
 		"templates":     changed + "captcha: {templates: /nowhere/pages}\n",
 	} {

@@ -240,7 +240,7 @@ func TestRemovedKeysTakeTheirTokensAlong(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.use(t, gone)
-	if b.Resolve(&id, v, s); told(&id) != "L service ip -spravka:seal -i:seal" || !id.WantI {
+	if b.Resolve(&id, v, s); told(&id) != "L service ip -spravka:key -i:key" || !id.WantI {
 		t.Errorf("after the key is gone: %s", told(&id))
 	}
 }

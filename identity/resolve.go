@@ -325,6 +325,8 @@ func whyRefused(err error) RefusalReason {
 	switch {
 	case errors.Is(err, spravka.ErrExpired):
 		return RefusedExpired
+	case errors.Is(err, spravka.ErrKey):
+		return RefusedKey
 	case errors.Is(err, spravka.ErrSeal):
 		return RefusedSeal
 	default:

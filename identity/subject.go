@@ -145,7 +145,7 @@ type RefusalReason uint8
 // Why an identity is refused.
 const (
 	RefusedNone RefusalReason = iota
-	RefusedSeal               // the seal does not open, or no key fits
+	RefusedSeal               // the seal does not fit the key that it names
 	RefusedExpired
 	RefusedYoung  // younger than its kind requires, or created in the future
 	RefusedDomain // sealed for another domain, service or partner
@@ -156,6 +156,7 @@ const (
 	RefusedTooMany  // more cookies of one kind in one request than are tried
 	RefusedCrowded  // an i cookie that was made above its network's rate, and never counts
 	RefusedAway     // a pass in a network in which its browser has not proved itself yet
+	RefusedKey      // sealed with a key that is gone, or by another installation
 )
 
 // refusals has the name of each reason, for logs and the API, and its description in words.
@@ -171,6 +172,7 @@ var refusals = [...]struct{ name, words string }{
 	RefusedUnearned:  {"unearned", "it was not earned by a captcha and is not a day old"},
 	RefusedTooMany:   {"too many", "there are too many cookies of its kind"},
 	RefusedCrowded:   {"crowded", "its network made too many of them"},
+	RefusedKey:       {"key", "its key is not known"},
 	RefusedAway:      {"away", "its browser has not proved itself in this network yet"},
 }
 

@@ -41,7 +41,7 @@ func TestNobodyIgnoredAChallengeInALog(t *testing.T) {
 			v := request.View{
 				Peer: netip.MustParseAddr("203.0.113.7"), At: day0.Add(time.Duration(i) * 200 * time.Millisecond), Method: []byte("GET"), Host: []byte("site.example"),
 				Path: fmt.Appendf(nil, "/api/%d", i), Target: fmt.Appendf(nil, "/api/%d", i),
-				Fields: []request.Field{{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 Chrome/140.0.0.0 Safari/537.36")}, {Name: []byte("Accept-Language"), Value: []byte("en")}, {Name: []byte("Accept-Encoding"), Value: []byte("gzip")}, {Name: []byte("Referer"), Value: []byte("https://site.example/")}, {Name: nameAccept, Value: []byte("application/json")}, {Name: nameMode, Value: []byte("cors")}},
+				Fields: []request.Field{{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 HeadlessChrome/140.0.0.0 Safari/537.36")}, {Name: []byte("Accept-Language"), Value: []byte("en")}, {Name: []byte("Accept-Encoding"), Value: []byte("gzip")}, {Name: []byte("Referer"), Value: []byte("https://site.example/")}, {Name: nameAccept, Value: []byte("application/json")}, {Name: nameMode, Value: []byte("cors")}},
 			}
 			answer := Response{Status: 200, Bytes: 900}
 			serve := g.Serve

@@ -108,8 +108,8 @@ func TestReport(t *testing.T) {
 	if r.Requests != 222 || r.Subjects != 7 || r.Unrouted != 3 || res.Log.Bad != 1 || r.White != 60 {
 		t.Errorf("%d requests, %d subjects, %d unrouted, %d bad, %d white", r.Requests, r.Subjects, r.Unrouted, res.Log.Bad, r.White)
 	}
-	// ten pages are allowed; the eleventh bans, and the twelfth is the first to be stopped
-	if r.Captcha != 19 || r.Blocked != 3 || r.Stopped != 22 || r.StoppedSubjects != 2 {
+	// Ten pages are allowed; the eleventh bans, and the twelfth is the first to be stopped. Of the false crawler it is the third.
+	if r.Captcha != 20 || r.Blocked != 3 || r.Stopped != 23 || r.StoppedSubjects != 3 {
 		t.Errorf("%d captcha, %d blocked, %d stopped, %d subjects", r.Captcha, r.Blocked, r.Stopped, r.StoppedSubjects)
 	}
 	eve := r.Who[0]
@@ -120,7 +120,7 @@ func TestReport(t *testing.T) {
 	if w := r.Who[1]; w.Subject != "ip:192.0.2.66" || w.Cause != "own-block" || w.Before != 0 || !strings.Contains(w.Reason, "inline: 192.0.2.66") {
 		t.Errorf("%+v", w)
 	}
-	if len(r.Crawlers) != 1 || r.Crawlers[0] != (Crawler{Name: "goodbot", Verified: 63, VerifiedStopped: 3, Outside: 3}) {
+	if len(r.Crawlers) != 1 || r.Crawlers[0] != (Crawler{Name: "goodbot", Verified: 63, VerifiedStopped: 3, Outside: 3, OutsideStopped: 1}) {
 		t.Errorf("%+v", r.Crawlers)
 	}
 	if r.SignedIn != 2 || len(r.People) != 1 || r.People[0].User != "eve" || r.People[0].Stopped != 19 || r.People[0].Requests != 30 {
@@ -130,7 +130,7 @@ func TestReport(t *testing.T) {
 	for _, b := range r.Series.Buckets {
 		inSeries.Human, inSeries.Robot, inSeries.Blocked = inSeries.Human+b.Human, inSeries.Robot+b.Robot, inSeries.Blocked+b.Blocked
 	}
-	if inSeries != (Bucket{Human: 200, Robot: 19, Blocked: 3}) {
+	if inSeries != (Bucket{Human: 199, Robot: 20, Blocked: 3}) {
 		t.Errorf("the series has %+v", inSeries)
 	}
 }
@@ -138,7 +138,7 @@ func TestReport(t *testing.T) {
 func TestDifference(t *testing.T) {
 	res := run(t, Runner{Gateway: newGateway(t, "lax", 1000), Against: newGateway(t, "strict", 10), Host: []byte("site.example")}, recorded())
 	d := res.Difference
-	if len(d.Stopped) != 1 || d.Stopped[0].Subject != "ip:203.0.113.1" || d.RequestsStopped != 19 || len(d.Free) != 0 || d.RequestsFree != 0 || d.Both != 1 || d.RequestsBoth != 3 {
+	if len(d.Stopped) != 1 || d.Stopped[0].Subject != "ip:203.0.113.1" || d.RequestsStopped != 19 || len(d.Free) != 0 || d.RequestsFree != 0 || d.Both != 2 || d.RequestsBoth != 4 {
 		t.Errorf("%+v", d)
 	}
 	other := run(t, Runner{Gateway: newGateway(t, "strict", 10), Against: newGateway(t, "lax", 1000), Host: []byte("site.example")}, recorded()).Difference
@@ -171,8 +171,8 @@ func TestPrinted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"With strict, 23 of 223 requests would have been stopped (10.3 %): 20 by a captcha (programs: 403 or 429), 3 blocked.", "ip:203.0.113.1 (eve)",
-		"goodbot  3 / 63", "Of 2 people who were signed in, 1 would have been stopped.", "From strict to lax: 0 subjects (0 requests) newly stopped, 1 (20) newly free, 1 stopped by both.",
+		"With strict, 24 of 223 requests would have been stopped (10.8 %): 21 by a captcha (programs: 403 or 429), 3 blocked.", "ip:203.0.113.1 (eve)",
+		"goodbot  3 / 63", "Of 2 people who were signed in, 1 would have been stopped.", "From strict to lax: 0 subjects (0 requests) newly stopped, 1 (20) newly free, 2 stopped by both.",
 		"224 lines: 1 could not be read", "test.log:223 has no time that can be read",
 	} {
 		if !strings.Contains(out.String(), want) {

@@ -89,7 +89,7 @@ func (r *Ring) split(p Purpose, token []byte) (*ringKey, []byte, error) {
 			return &r.keys[i], body, nil
 		}
 	}
-	return nil, nil, ErrSeal
+	return nil, nil, ErrKey
 }
 
 func open(dst []byte, sc *securecookie.SecureCookie, p Purpose, context, body []byte, now time.Time) ([]byte, time.Time, error) {

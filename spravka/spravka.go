@@ -14,7 +14,10 @@
 // names (HKDF-SHA256, one subkey per purpose and kind of seal), without the padding.
 package spravka
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Reasons why a token does not open; tell them apart with errors.Is.
 var (
@@ -22,6 +25,8 @@ var (
 	ErrMalformed = errors.New("malformed token")
 	// ErrSeal: the seal is not ours, has another purpose or context, was altered, or its key is gone.
 	ErrSeal = errors.New("seal does not fit")
+	// ErrKey is the ErrSeal of a token whose key is not in the ring: it may be gone, or be another installation's.
+	ErrKey = fmt.Errorf("%w: its key is not known", ErrSeal)
 	// ErrExpired: the seal is ours, but has expired.
 	ErrExpired = errors.New("token expired")
 )

@@ -23,17 +23,14 @@ type thoughts struct {
 	scores map[judgement][]string // the score, then all factors
 }
 
-// thinks makes a processor with the default card.
+// thinks makes a processor with a formula.
 func thinks(t *testing.T, d processor.Deps) (*processor.Processor, *stream.Services, *thoughts) {
 	t.Helper()
-	data, _ := formula.Builtin("default")
-	m, err := formula.Load(data, processor.FactorNames())
+	m, err := formula.Load([]byte("version: test\nbias: -4\nfactors: [{name: session_pages, bins: [{from: 4, weight: 3}]}]\n"), processor.FactorNames())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Formula, err = formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: metrics.NewSet()}); err != nil {
-		t.Fatal(err)
-	}
+	d.Formula = formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: metrics.NewSet()})
 	th := &thoughts{scores: map[judgement][]string{}}
 	d.Observer = func(sub identity.Subject, _ uint16, at time.Time, factors []float32, score float32) {
 		th.mu.Lock()

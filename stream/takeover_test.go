@@ -38,15 +38,11 @@ type judged struct {
 // joins starts a processor of its own on a stream.
 func joins(t *testing.T, cfg stream.Config, log stream.Log, kv store.KV) *judged {
 	t.Helper()
-	data, _ := formula.Builtin("default")
-	m, err := formula.Load(data, processor.FactorNames())
+	m, err := formula.Load([]byte("version: test\nbias: -4\nfactors: [{name: session_pages, bins: [{from: 4, weight: 3}]}]\n"), processor.FactorNames())
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, err := formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: metrics.NewSet()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	live := formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: metrics.NewSet()})
 	j := &judged{scores: map[judgement]string{}}
 	j.link.KV = kv
 	p, services := judge(t, processor.Deps{Formula: live, Observer: func(sub identity.Subject, _ uint16, at time.Time, factors []float32, score float32) {

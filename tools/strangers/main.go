@@ -90,7 +90,6 @@ func measure(ctx context.Context, args []string) error {
 	seeds := flags.String("seeds", "1 2", "seeds of the logs, separated by blanks")
 	site := flags.String("site", "", "site to simulate: "+strings.Join(sim.Names(), ", ")+"; empty for all")
 	flags.Float64Var(&o.Threshold, "threshold", bench.Threshold, "score above which a visitor is taken for a robot: verdict.threshold")
-	flags.Float64Var(&o.Hysteresis, "hysteresis", bench.Hysteresis, "by how much a score must exceed the threshold for a first ban: processor.hysteresis")
 	flags.Float64Var(&o.Unsure, "unsure", bench.Unsure, "score above which a visitor may be one: verdict.unsure.above")
 	flags.IntVar(&o.AtOnce, "at-once", 2, "logs that are made and replayed at once")
 	verbose := flags.Bool("v", false, "by sort of visitor, too")

@@ -40,7 +40,7 @@ type Facts struct {
 	RefererPath uint32 // hash of the referer's path, if the referer is of the same site
 
 	Cookies Cookies
-	Forged  uint8  // cookies whose seal does not open
+	Forged  uint8  // cookies in our name with a false seal; those of the service may have lost their key
 	IAge    int32  // seconds since the client received our cookie; -1 without one
 	Browser uint32 // hash of our cookie, young or old; 0 without one
 
@@ -170,7 +170,7 @@ func (f *Facts) cookies(v *request.View, id *identity.Identity) {
 		f.Cookies |= CookieOffered
 	}
 	for i := range id.NRefused {
-		if r := id.Refused[i].Reason; r == identity.RefusedSeal || r == identity.RefusedMalformed {
+		if r := id.Refused[i]; r.Reason == identity.RefusedSeal && (r.Kind == identity.KindI || r.Kind == identity.KindSpravka) {
 			f.Forged++
 		}
 	}

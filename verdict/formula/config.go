@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Config is the section formula: which models score. Each is the name of a built-in one (see Builtins), or a file.
+// Config is the section formula: which models score. Each is a file; empty: none.
 type Config struct {
-	Model  string `mapstructure:"model"`  // the model that decides
+	Model  string `mapstructure:"model"`  // the model that decides; empty: nobody is scored
 	Shadow string `mapstructure:"shadow"` // a candidate that scores beside it and changes nothing; empty: none
 
 	Named []NamedConfig `mapstructure:"named"` // models that rules query with formulaCheck
@@ -19,15 +19,9 @@ type NamedConfig struct {
 	File string `mapstructure:"file"`
 }
 
-// DefaultConfig returns the built-in score card, without a candidate.
-func DefaultConfig() Config { return Config{Model: "default"} }
-
 // Validate returns every problem at once. It does not open files.
 func (c *Config) Validate() error {
 	var errs []error
-	if c.Model == "" {
-		errs = append(errs, errors.New("model: is empty; the built-in none scores nobody"))
-	}
 	seen := map[string]bool{}
 	for i, n := range c.Named {
 		if n.Name == "" || n.File == "" {

@@ -1,15 +1,15 @@
 package formula
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Live is the formula in use, and optionally a candidate that scores beside it: where the candidate would have decided
-// differently is counted, and changes nothing. Both can be replaced at any time. Safe for concurrent use.
+// Live is the operator's formula, and optionally a candidate that scores beside it: where the candidate would have decided
+// differently is counted, and changes nothing. Either may be missing, and both can be replaced at any time. A nil Live has neither.
+// Safe for concurrent use.
 type Live struct {
 	models atomic.Pointer[Models]
 
@@ -21,14 +21,14 @@ type Live struct {
 	bothOver   *metrics.Counter
 }
 
-// Models are the formula in use and the candidate beside it, which may be nil.
+// Models are the formula in use and the candidate beside it; nil: there is none.
 type Models struct{ Model, Shadow *Model }
 
 // Deps is what a Live works with. Metrics is required.
 type Deps struct{ Metrics *metrics.Set }
 
 // NewLive returns a Live with m.
-func NewLive(m Models, d Deps) (*Live, error) {
+func NewLive(m Models, d Deps) *Live {
 	set := d.Metrics
 	l := &Live{
 		set:        set,
@@ -38,48 +38,59 @@ func NewLive(m Models, d Deps) (*Live, error) {
 		newlyUnder: set.NewCounter(`antirobot_formula_shadow_total{would="free"}`),
 		bothOver:   set.NewCounter(`antirobot_formula_shadow_total{would="ban_too"}`),
 	}
-	commit, err := l.Prepare(m)
-	if err != nil {
-		return nil, err
-	}
-	commit()
-	return l, nil
+	l.Use(m)
+	return l
 }
 
-// Prepare prepares other models, and returns a func that puts them into use.
-func (l *Live) Prepare(m Models) (commit func(), err error) {
-	if m.Model == nil {
-		return nil, errors.New("formula: there is no model")
+// Use puts other models into use.
+func (l *Live) Use(m Models) {
+	if old := l.models.Swap(&m); old != nil {
+		l.show(old, 0)
 	}
-	return func() {
-		if old := l.models.Swap(&m); old != nil {
-			l.show(old, 0)
-		}
-		l.show(&m, 1)
-	}, nil
+	l.show(&m, 1)
 }
 
 // show sets the metric that names the models in use.
 func (l *Live) show(m *Models, v float64) {
-	l.set.GetOrCreateGauge(fmt.Sprintf(`antirobot_formula_info{role="live",version=%q}`, m.Model.version), nil).Set(v)
-	if m.Shadow != nil {
-		l.set.GetOrCreateGauge(fmt.Sprintf(`antirobot_formula_info{role="shadow",version=%q}`, m.Shadow.version), nil).Set(v)
+	for role, model := range map[string]*Model{"live": m.Model, "shadow": m.Shadow} {
+		if model != nil {
+			l.set.GetOrCreateGauge(fmt.Sprintf(`antirobot_formula_info{role=%q,version=%q}`, role, model.version), nil).Set(v)
+		}
 	}
 }
 
-// Model returns the formula in use.
-func (l *Live) Model() *Model { return l.models.Load().Model }
-
-// Raw is Model.Raw of the formula in use, and returns that formula, for the score, the explanation and the version.
-// threshold is the service's: a score above it bans. It only affects how the candidate's score is counted.
-func (l *Live) Raw(x []float32, threshold float32) (raw float32, of *Model) {
-	m := l.models.Load()
-	raw = m.Model.Raw(x)
-	l.scored.Inc()
-	if m.Shadow != nil {
-		l.compare(m.Model.Share(raw), m.Shadow.Score(x), threshold)
+// Model returns the formula in use; nil if there is none.
+func (l *Live) Model() *Model {
+	if l == nil {
+		return nil
 	}
-	return raw, m.Model
+	return l.models.Load().Model
+}
+
+// Scores reports whether there is a model.
+func (l *Live) Scores() bool {
+	if l == nil {
+		return false
+	}
+	m := l.models.Load()
+	return m.Model != nil || m.Shadow != nil
+}
+
+// Score is Model.Score of the formula in use, and returns that formula; 0 and nil if there is none. threshold is the service's: a
+// score above it bans. It only affects how the candidate's score is counted.
+func (l *Live) Score(x []float32, threshold float32) (score float32, of *Model) {
+	if l == nil {
+		return 0, nil
+	}
+	m := l.models.Load()
+	if m.Model != nil {
+		score = m.Model.Score(x)
+		l.scored.Inc()
+	}
+	if m.Shadow != nil {
+		l.compare(score, m.Shadow.Score(x), threshold)
+	}
+	return score, m.Model
 }
 
 func (l *Live) compare(live, shadow, threshold float32) {

@@ -229,14 +229,14 @@ func TestScoreAllocatesNothing(t *testing.T) {
 	}
 	models := []*Model{trees, obliviousOf(t, r, 10, 4, 8), mustLoad(t, shop, append([]string{"pages", "share"}, names[2:]...)...)}
 	x, dst := make([]float32, 8), make([]float32, 8)
-	live := newLive(t, trees, models[2], metrics.NewSet())
-	live.Raw(x, 0.5) // the histogram creates its bucket
+	live := NewLive(Models{trees, models[2]}, Deps{Metrics: metrics.NewSet()})
+	live.Score(x, 0.5) // the histogram creates its bucket
 	for _, m := range models {
 		if n := testing.AllocsPerRun(100, func() { m.Score(x); dst = m.Explain(dst, x) }); n != 0 {
 			t.Errorf("%s: %v allocations", m.Version(), n)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { live.Raw(x, 0.5) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { live.Score(x, 0.5) }); n != 0 {
 		t.Errorf("with a candidate beside: %v allocations", n)
 	}
 }

@@ -33,7 +33,7 @@ const (
 func newTown(t *testing.T) (*town, *villager) {
 	keeper := &villager{}
 	w := &town{t: t, p: newProcessorFor(t, keeper, nil), at: time.Unix(1.8e9, 0).Truncate(3 * time.Hour)}
-	w.p.formula = live(t, defaultFormula(t), metrics.NewSet())
+	w.p.formula = live(t, card(t, "bias: -4\nfactors: []\n"), metrics.NewSet())
 	return w, keeper
 }
 

@@ -105,7 +105,7 @@ func BenchmarkOffer(b *testing.B) {
 // BenchmarkEvaluate is one evaluation: all factors, the score and the decision that follows.
 func BenchmarkEvaluate(b *testing.B) {
 	p, _ := newProcessor(b, nil)
-	p.formula = live(b, defaultFormula(b), metrics.NewSet())
+	p.formula = live(b, card(b, "bias: -4\nfactors: [{name: session_pages, bins: [{from: 1000, weight: 3}]}, {name: parts_missing, bins: [{from: 0.9, weight: 1}]}]\n"), metrics.NewSet())
 	e := event(time.Unix(1.8e9, 0), 1, cookie(1))
 	for range 100 {
 		e.At = e.At.Add(3 * time.Second)
@@ -123,7 +123,7 @@ func BenchmarkEvaluate(b *testing.B) {
 // BenchmarkJudge is what verdict.sync costs on the request's path.
 func BenchmarkJudge(b *testing.B) {
 	p, _ := newProcessor(b, nil)
-	p.formula = live(b, defaultFormula(b), metrics.NewSet())
+	p.formula = live(b, card(b, "bias: -4\nfactors: [{name: session_pages, bins: [{from: 1000, weight: 3}]}, {name: parts_missing, bins: [{from: 0.9, weight: 1}]}]\n"), metrics.NewSet())
 	v, id, s := aPageLoad(p)
 	var d verdict.Decision
 	b.ReportAllocs()
@@ -154,7 +154,7 @@ func aPageLoad(p *Processor) (*request.View, *identity.Identity, *verdict.Settin
 // iteration, and reports how many were dropped and how much of a core the slow half took.
 func BenchmarkFiftyThousand(b *testing.B) {
 	p, _ := newProcessor(b, nil)
-	p.formula = live(b, defaultFormula(b), metrics.NewSet())
+	p.formula = live(b, card(b, "bias: -4\nfactors: [{name: session_pages, bins: [{from: 1000, weight: 3}]}, {name: parts_missing, bins: [{from: 0.9, weight: 1}]}]\n"), metrics.NewSet())
 	events := make([]*verdict.Event, 1<<17)
 	for i := range events {
 		events[i] = event(time.Now(), i, cookie(i))

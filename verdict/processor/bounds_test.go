@@ -94,7 +94,6 @@ func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 func newProcessorFor(t testing.TB, keeper BanKeeper, edit func(*Config)) *Processor {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.Patience = 0
 	if edit != nil {
 		edit(&cfg)
 	}
@@ -141,7 +140,7 @@ func TestPitfall12QueueShedsAndCounts(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.bans) != 1 || b.bans[0].Factors[0].Value != 81 {
+	if len(b.bans) != 1 || b.bans[0].Factors[0].Value != 60 {
 		t.Errorf("%v", b.bans)
 	}
 	if p.Offer(event(at, 1)) {

@@ -123,27 +123,15 @@ func TestCallsOfPeople(t *testing.T) {
 	}
 }
 
-// TestBurstEndsPatience: a client that takes all it can before it would be judged is judged after so many documents.
+// TestBurstEndsPatience: a browser that opens its tabs at once is not scored, and a client that takes more than such a browser opens is.
 func TestBurstEndsPatience(t *testing.T) {
-	until := func(documents int) int {
-		p, b := newProcessor(t, func(c *Config) { c.Patience, c.PatienceDocs, c.Budget.Enabled = 3*time.Second, documents, false })
-		p.formula = live(t, defaultFormula(t), metrics.NewSet())
-		for n := range 79 { // the eightieth would be too many in ten seconds
-			e := reading(time.Unix(1.8e9, 0).Add(time.Duration(n)*time.Millisecond), n, one(0))
-			e.Claim = client.Claim{Family: client.FamilyHeadless}
-			if p.Process(e); len(b.bans) > 0 {
-				return n + 1
-			}
+	p, b := newProcessor(t, func(c *Config) { c.Budget.Enabled = false })
+	p.formula = live(t, card(t, "bias: 3\nfactors: []\n"), metrics.NewSet())
+	for n := range 40 {
+		p.Process(reading(time.Unix(1.8e9, 0).Add(time.Duration(n)*time.Millisecond), n, one(0)))
+		if banned := len(b.bans) > 0; banned != (n >= 31) {
+			t.Fatalf("banned with page %d at once: %v", n+1, banned)
 		}
-		return 0
-	}
-	for _, most := range []int{20, 32, 50} {
-		if n := until(most); n != most {
-			t.Errorf("patience for %d documents: banned at %d", most, n)
-		}
-	}
-	if n := until(1000); n != 0 {
-		t.Errorf("without an end of patience: banned at %d", n)
 	}
 }
 

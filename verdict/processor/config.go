@@ -3,7 +3,6 @@ package processor
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"antirobot/bounded"
@@ -13,24 +12,20 @@ import (
 
 // Config is the processor section, for all services together; the limits are the services' own.
 type Config struct {
-	Enabled       bool          `mapstructure:"enabled"`            // false: nothing is counted and nobody is banned for pace
-	Exempt        []string      `mapstructure:"exempt"`             // networks whose clients are counted but never banned for pace
-	Queue         int           `mapstructure:"queue"`              // events that may wait, for all workers; a power of two is used
-	Workers       int           `mapstructure:"workers"`            // goroutines that judge events
-	MaxSessions   int           `mapstructure:"max_sessions"`       // subjects known at once, about 370 bytes each
-	MaxGroups     int           `mapstructure:"max_groups"`         // addresses, networks, User-Agents and header shapes, about 130 bytes each
-	AddressAgents int           `mapstructure:"address_agents"`     // at most this many User-Agents raise the limits of an address
-	CrowdFactor   int           `mapstructure:"crowd_factor"`       // for an address over all subjects with cookies: times the limits
-	NamesWithin   time.Duration `mapstructure:"names_within"`       // User-Agents and cookies raise the limits of an address in windows up to this
-	MaxBan        time.Duration `mapstructure:"max_ban"`            // bans double with each repetition up to this
-	Forget        time.Duration `mapstructure:"forget"`             // a subject not banned for this long starts over
-	Ban           time.Duration `mapstructure:"ban"`                // the first scored ban of a subject
-	Hysteresis    float64       `mapstructure:"hysteresis"`         // by how much a first score must exceed the threshold
-	Patience      time.Duration `mapstructure:"patience"`           // how long a subject must have been seen before its first scored ban …
-	PatienceDocs  int           `mapstructure:"patience_documents"` // … unless it has read this many documents by then
-	Hosting       []string      `mapstructure:"hosting"`            // files with networks of hosting companies
+	Enabled       bool          `mapstructure:"enabled"`        // false: nothing is counted and nobody is banned for pace
+	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted but never banned for pace
+	Queue         int           `mapstructure:"queue"`          // events that may wait, for all workers; a power of two is used
+	Workers       int           `mapstructure:"workers"`        // goroutines that judge events
+	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 370 bytes each
+	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
+	AddressAgents int           `mapstructure:"address_agents"` // at most this many User-Agents raise the limits of an address
+	CrowdFactor   int           `mapstructure:"crowd_factor"`   // for an address over all subjects with cookies: times the limits
+	NamesWithin   time.Duration `mapstructure:"names_within"`   // User-Agents and cookies raise the limits of an address in windows up to this
+	MaxBan        time.Duration `mapstructure:"max_ban"`        // bans double with each repetition up to this
+	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for this long starts over
+	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
+	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
 
-	Visit    VisitConfig     `mapstructure:"visit"`    // how the scores of a visit add up
 	Budget   BudgetConfig    `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
 	Training training.Config `mapstructure:"training"` // what is kept for models to be trained with
 }
@@ -41,8 +36,8 @@ func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
-		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32,
-		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: training.DefaultConfig(),
+		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute,
+		Budget: defaultBudgetConfig(), Training: training.DefaultConfig(),
 	}
 }
 
@@ -60,7 +55,6 @@ func (c *Config) Validate() error {
 	within("max_groups", c.MaxGroups, bounded.Shards, 100_000_000)
 	within("address_agents", c.AddressAgents, 1, 64)
 	within("crowd_factor", c.CrowdFactor, 1, 1000)
-	within("patience_documents", c.PatienceDocs, 2, 65_000)
 	if c.NamesWithin < 0 || c.NamesWithin > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("names_within: %v is not between 0 and 24h", c.NamesWithin))
 	}
@@ -73,13 +67,7 @@ func (c *Config) Validate() error {
 	if c.Ban < time.Second || c.Ban > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("ban: %v is not between 1s and 720h", c.Ban))
 	}
-	if c.Patience < 0 || c.Patience > time.Hour {
-		errs = append(errs, fmt.Errorf("patience: %v is not between 0 and 1h", c.Patience))
-	}
-	if math.IsNaN(c.Hysteresis) || c.Hysteresis < 0 || c.Hysteresis > 0.5 {
-		errs = append(errs, fmt.Errorf("hysteresis: %v is not between 0 and 0.5", c.Hysteresis))
-	}
-	errs = append(errs, c.Visit.Validate(), c.Budget.Validate(), c.Training.Validate())
+	errs = append(errs, c.Budget.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := request.ParseNetwork(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))

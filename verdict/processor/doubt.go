@@ -33,7 +33,7 @@ func (p *Processor) markDoubt(e *verdict.Event, doubted bool) (before, ok bool) 
 	sh, h := p.sessions.Lock(e.Subjects[0])
 	defer sh.Unlock()
 	s := sh.Find(h, e.Subjects[0])
-	if s == nil || p.hasty(s, e.At) {
+	if s == nil || hasty(s, e.At) {
 		return false, false
 	}
 	before = s.flags&flagDoubted != 0
@@ -44,8 +44,14 @@ func (p *Processor) markDoubt(e *verdict.Event, doubted bool) (before, ok bool) 
 	return before, true
 }
 
-// hasty reports whether it is too early to judge a subject for the first time: a browser that opens all its tabs at
-// once looks like a program.
-func (p *Processor) hasty(s *session, at time.Time) bool {
-	return time.Duration(at.Unix()-int64(s.first))*time.Second < p.cfg.Patience && int(s.documents) < p.cfg.PatienceDocs
+// A score says little of a browser that opens all its tabs at once: it counts once the subject has been here for a moment, or has
+// read more than such a browser opens.
+const (
+	firstLook      = 3 // seconds
+	firstDocuments = 32
+)
+
+// hasty reports whether it is too early to score a subject.
+func hasty(s *session, at time.Time) bool {
+	return at.Unix()-int64(s.first) < firstLook && s.documents < firstDocuments
 }

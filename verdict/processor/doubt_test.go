@@ -22,7 +22,7 @@ func (d *doubter) Doubt(x *verdict.Doubt) { d.doubts = append(d.doubts, *x) }
 // takes it back, once; a very young session has none.
 func TestDoubtComesAndGoes(t *testing.T) {
 	k := &doubter{}
-	p := newProcessorFor(t, k, func(c *Config) { c.Visit.Most, c.Visit.Least = 0, 0 })
+	p := newProcessorFor(t, k, nil)
 	know(t, p, []*verdict.Settings{{Name: "shop", Threshold: 0.5, Unsure: 0.3}})
 	m, err := formula.Load([]byte("version: x\nbias: -0.6\nfactors: [{name: robots_txt, bins: [{is: 1, weight: -3}]}, {name: pages_1h, bins: [{from: 1, weight: 0.1}]}]"), FactorNames())
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
-	"antirobot/verdict/formula"
 )
 
 // evaluateAfter is how many seconds after an evaluation the next page triggers another, whatever the number of pages.
@@ -50,13 +49,15 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.lost = r.fieldsOf(c.e).Lost(c.e.At.Unix())
 }
 
-// evaluate scores the subject, and bans it if the score exceeds the threshold of the service. A program that does not lie is not
-// banned for how it reads: the quota limits it.
+// scores reports whether evaluations have a reader.
+func (p *Processor) scores() bool {
+	return p.formula.Scores() || p.observer != nil || p.training != nil || p.learner != nil
+}
+
+// evaluate scores the subject by the operator's formula, and bans it if the score exceeds the threshold of the service. A program
+// that does not lie is limited instead.
 func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
-	if e.Partner {
-		return
-	}
-	if p.formula == nil && p.observer == nil && p.training == nil && p.learner == nil {
+	if e.Partner || !p.scores() {
 		return
 	}
 	p.evaluations.Inc()
@@ -65,23 +66,27 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	v.scene = evidence{e: e, s: *s}
 	p.fill(&v.scene, r)
 	x := v.measure(false)
-	var score float32
-	var model *formula.Model
-	if p.formula != nil {
-		score, model = p.weigh(&v.scene, x, r.Threshold)
-	}
 	v.scene.e = nil
 	p.teach(e, r, s, x)
+	score, model := p.formula.Score(x, r.Threshold)
 	if p.training != nil && !e.Again {
 		p.training.Observe(e.Subjects[0], e.Service, e.At, x, score)
 	}
 	if p.observer != nil {
 		p.observer(e.Subjects[0], e.Service, e.At, x, score)
 	}
-	if model == nil || e.Program() && !s.lies(e) {
+	if model == nil {
 		return
 	}
-	length, ok := p.nextBanFor(e, r, score)
+	p.keepScore(e.Subjects[0], score)
+	if !mayBeBanned(e, s) {
+		return
+	}
+	if hasty(s, e.At) || !(score > r.Threshold) {
+		p.doubt(e, r, score, model, v)
+		return
+	}
+	length, ok := p.nextBan(e, r, score)
 	if !ok {
 		p.doubt(e, r, score, model, v)
 		return
@@ -95,51 +100,36 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	if p.askCrowd(&b, e, r) {
 		return
 	}
+	p.banEverywhere(b, e, r)
+}
+
+// keepScore records the score of a subject.
+func (p *Processor) keepScore(sub identity.Subject, score float32) {
+	sh, h := p.sessions.Lock(sub)
+	defer sh.Unlock()
+	if s := sh.Find(h, sub); s != nil {
+		s.score = score
+	}
+}
+
+// banEverywhere makes a ban, and that of the address where a pass is used.
+func (p *Processor) banEverywhere(b bans.Ban, e *verdict.Event, r *rates) {
 	p.ban(b, e)
 	if b.Subject.Kind == identity.KindSpravka {
 		p.banPlace(b, e, r)
 	}
 }
 
-// weigh returns the score of the visit with the factors of this moment, and by which model, and records it.
-func (p *Processor) weigh(c *evidence, x []float32, threshold float32) (score float32, m *formula.Model) {
-	e := c.e
-	raw, m := p.formula.Raw(x, threshold)
-	weight, span := c.s.weigh(&p.cfg.Visit, m, raw, e.At)
-	score = m.Share(weight)
-	sh, h := p.sessions.Lock(e.Subjects[0])
-	defer sh.Unlock()
-	if known := sh.Find(h, e.Subjects[0]); known != nil {
-		known.add(weight, span, e.At)
-		known.score = score
+// nextBan returns the length of the ban for this score; false if there is none.
+func (p *Processor) nextBan(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
+	if p.spares(e.Subjects[e.N-1].ID) {
+		p.spare(e.Subjects[0], e.At)
+		return 0, false
 	}
-	return score, m
-}
-
-// bar returns the score above which a subject is banned where the threshold is this; false if it is too early to judge it. To be
-// banned for the first time a subject must exceed the threshold by the hysteresis and have been here for a moment, as a browser that
-// opens all its tabs at once looks like a program; to be banned again it must just exceed the threshold.
-func (p *Processor) bar(s *session, threshold float32, at time.Time) (score float32, ripe bool) {
-	if !s.lastBan.over(at.Unix(), p.cfg.Forget) {
-		return threshold, true
-	}
-	return p.firstLimit(threshold), !p.hasty(s, at)
-}
-
-// nextBanFor returns the length of the resulting ban; false if there is none.
-func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
-	spared := score > r.Threshold && p.spares(e.Subjects[e.N-1].ID)
 	sh, h := p.sessions.Lock(e.Subjects[0])
 	defer sh.Unlock()
 	s := sh.Find(h, e.Subjects[0])
 	if s == nil {
-		return 0, false
-	}
-	if bar, ripe := p.bar(s, r.Threshold, e.At); !ripe || !(score > bar) {
-		return 0, false
-	}
-	if spared {
-		p.spare(e.Subjects[0], e.At)
 		return 0, false
 	}
 	length, ok := s.lastBan.next(e.At, p.growth(p.cfg.Ban, e))
@@ -148,6 +138,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	}
 	if ok {
 		s.bannedScore = score
+		s.flags &^= flagForged | flagDecoy // each deed leads to one ban
 	}
 	return length, ok
 }
@@ -206,26 +197,24 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 			return 1
 		}
 	}
-	if p.formula == nil || id.Partner {
-		return 0
-	}
 	w := p.vectors.Get().(*vector)
 	defer p.vectors.Put(w)
 	e := &w.event
-	if d.Event(e, v, id, s); e.Program() && !known.lies(e) {
+	if d.Event(e, v, id, s); !mayBeBanned(e, &known) {
+		return 0
+	}
+	if f := p.facts(e, r, &known); f.Of() != nil {
+		return 1
+	}
+	m := p.formula.Model()
+	if m == nil {
 		return 0
 	}
 	w.scene = evidence{e: e, s: known}
 	p.fill(&w.scene, r)
 	x := w.measure(true)
 	w.scene.e = nil
-	m := p.formula.Model()
-	if known.judgedAt == 0 {
-		return m.Score(x)
-	}
-	known.pages++
-	weight, _ := known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At)
-	return m.Share(weight)
+	return m.Score(x)
 }
 
 func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agents int) bool {
@@ -241,9 +230,4 @@ func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agent
 		}
 	}
 	return false
-}
-
-// firstLimit returns the score that bans a subject for the first time where the threshold is this.
-func (p *Processor) firstLimit(threshold float32) float32 {
-	return threshold + min(float32(p.cfg.Hysteresis), (1-threshold)/2)
 }

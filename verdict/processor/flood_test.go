@@ -17,7 +17,7 @@ func TestFloodForgetsItself(t *testing.T) {
 		t.Skip("one goroutine does it all")
 	}
 	const room, people = 4096, 100
-	p, _ := newAsker(t, func(c *Config) { c.MaxSessions, c.MaxGroups, c.Budget.MaxNetworks, c.Patience = room, room, room, 0 })
+	p, _ := newAsker(t, func(c *Config) { c.MaxSessions, c.MaxGroups, c.Budget.MaxNetworks = room, room, room })
 	at := time.Unix(1.8e9, 0)
 	visit := 0
 	page := func(a netip.Addr) {

@@ -86,6 +86,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	if (rep.counts || !calls) && (!e.Program() || r.programs) { // by default it is bounded elsewhere how often a program may ask
 		p.pace(e, r, &s, calls)
 	}
+	p.prove(e, r, &s)
 	if due {
 		p.evaluate(e, r, &s)
 	}
@@ -165,10 +166,14 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 	now.framed, now.moved = framed, is == verdict.CountCall && s.moves(e)
 	s.count(shareFills, fills)
 	s.count(shareFramed, framed)
+	if load {
+		s.burst.add(e.At)
+	}
+	s.trap(e, r)
 	if is.Read() {
 		inc(&s.documents)
 	}
-	due = s.due(e, is.Read() && int(s.documents) == p.cfg.PatienceDocs)
+	due = s.due(e, is.Read() && s.documents == firstDocuments)
 	if due {
 		s.plan(e)
 	}
@@ -236,7 +241,7 @@ func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool)
 	defer sh.Unlock()
 	s, _ := p.sessions.Open(sh, h, e.Subjects[0])
 	s.captcha(e)
-	return *s, e.Kind != verdict.EventSolved && s.pages > 2
+	return *s, e.Kind != verdict.EventSolved && s.pages >= 2
 }
 
 // inGroups calls f with each group of the event.
@@ -257,7 +262,7 @@ func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 // ban makes a ban, and counts it in the groups of the event.
 func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	p.unmask(e)
-	if p.concernsOne(&b, e) {
+	if b.Only == 0 && p.concernsOne(&b, e) {
 		p.misbehaved(e)
 		return
 	}

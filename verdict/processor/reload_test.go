@@ -3,12 +3,8 @@ package processor
 import (
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"antirobot/identity"
-	"antirobot/verdict"
-	"antirobot/verdict/client"
 )
 
 // TestReloads: of somebody who leaves a page open that reloads itself, whether the reload names it as its Referer or not, the factors of
@@ -81,35 +77,5 @@ func TestReloads(t *testing.T) {
 	}
 	if of := board.factors(); of["visits"] > 1 || of["awake"] > 1 {
 		t.Errorf("a board whose page loads itself each hour: %v visits, awake for %v hours", of["visits"], of["awake"])
-	}
-}
-
-// TestReloadingRobot: who asks for one page all day, without the fields that browsers send, is found by how much that is.
-func TestReloadingRobot(t *testing.T) {
-	for _, as := range []struct{ every, most time.Duration }{
-		{200 * time.Millisecond, 15 * time.Second},
-		{time.Second, 2 * time.Minute},
-		{2 * time.Second, 5 * time.Minute},
-		{3 * time.Second, 15 * time.Minute},
-		{5 * time.Second, time.Hour},
-		{10 * time.Second, 8 * time.Hour},
-		{15 * time.Second, 11 * time.Hour},
-	} {
-		if raceEnabled && as.most > 5*time.Minute { // the detector has seen all of it
-			continue
-		}
-		for _, subs := range [][]identity.Subject{nil, {cookie(1)}} {
-			synctest.Test(t, func(t *testing.T) {
-				g := newGateway(t, nil)
-				defer g.end()
-				took, found := g.until(visitor{addr: "192.0.2.1", agent: firefox, subs: subs, bare: true}, as.every, 24*time.Hour, func(e *verdict.Event) {
-					e.Page, e.Type, e.Document, e.BytesOut = true, verdict.TypeHTML, true, 20000
-					e.Referer, e.RefererPath = client.RefererSame, uint32(e.Path)
-				})
-				if !found || took > as.most {
-					t.Errorf("each %v, %d cookies: %v after %v", as.every, len(subs), found, took)
-				}
-			})
-		}
 	}
 }

@@ -76,12 +76,9 @@ type session struct {
 	nextEval    uint32 // pages
 	evalAt      uint32
 	score       float32
-	weight      float32 // log-odds accumulated over the visit …
-	span        float32 // … of this many pages, those before long absences counting less
-	judgedAt    uint32  // pages when they were last added …
-	weighedAt   uint32  // … and unix seconds
 	bannedScore float32 // of the last scored ban
 	lastBan     lastBan
+	burst       burst
 	recent      [recentPages]uint16
 	loadOf      uint16 // what the last page load was of, see loadOf
 	on          uint16 // the page that it is on: the last one that it has loaded, or that a call has named, see moves
@@ -117,6 +114,7 @@ const (
 	flagRecalled                          // the store was asked for a ban
 	flagDoubted                           // is in doubt
 	flagHello                             // its last page's handshake is known
+	flagDecoy                             // opened a path that people are not led to
 )
 
 // bit maps a hash to one bit of a small set.

@@ -106,8 +106,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 		}
 	}
 	var amounts []float32
-	if p.formula != nil {
-		m := p.formula.Model()
+	if m := p.formula.Model(); m != nil {
 		amounts = m.Explain(v.amounts[:], x)
 		view.Model = m.Version()
 	}

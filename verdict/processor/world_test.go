@@ -74,11 +74,9 @@ func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*
 		t.Fatal(err)
 	}
 	own := DefaultConfig()
-	own.Patience = 0 // unless a test says otherwise
 	if g.p, err = New(own, Deps{Keeper: g.c, Log: zerolog.Nop(), Metrics: g.set}); err != nil {
 		t.Fatal(err)
 	}
-	g.p.formula = live(t, defaultFormula(t), g.set)
 	if before != nil {
 		before(g.p)
 	}
@@ -110,14 +108,10 @@ func (g *gateway) end() {
 	}
 }
 
-// defaultFormula is the score card built into the program.
-func defaultFormula(t testing.TB) *formula.Model {
+// card is a formula of an operator's own, without its version.
+func card(t testing.TB, text string) *formula.Model {
 	t.Helper()
-	data, ok := formula.Builtin("default")
-	if !ok {
-		t.Fatal("there is no default formula")
-	}
-	m, err := formula.Load(data, FactorNames())
+	m, err := formula.Load([]byte("version: mine\n"+text), FactorNames())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,22 +189,8 @@ func know(t testing.TB, p *Processor, services []*verdict.Settings) {
 	commit()
 }
 
-func live(t testing.TB, m *formula.Model, set *metrics.Set) *formula.Live {
-	t.Helper()
-	l, err := formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-func change(t testing.TB, l *formula.Live, m *formula.Model) {
-	t.Helper()
-	commit, err := l.Prepare(formula.Models{Model: m})
-	if err != nil {
-		t.Fatal(err)
-	}
-	commit()
+func live(_ testing.TB, m *formula.Model, set *metrics.Set) *formula.Live {
+	return formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: set})
 }
 
 // villager is a keeper for which anybody who brings a cookie is established.

@@ -121,7 +121,8 @@ var asked = map[Language][3]string{
 	Russian: {"вместо бана: ", "его адрес прочёл слишком много", "его сеть прочла слишком много"},
 }
 
-// Reason says what the reason of a ban names, "formula: agent_library, hosting", or that of a question. Other reasons are returned as they are.
+// Reason says what the reason of a ban names, "proof: false_crawler" or "formula: agent_library, hosting", or that of a question. Other reasons
+// are returned as they are.
 func Reason(l Language, reason string) string {
 	of, in := of(l), asked[l]
 	if in[0] == "" {
@@ -134,6 +135,9 @@ func Reason(l Language, reason string) string {
 		return in[1]
 	case reason == "budget: network":
 		return in[2]
+	}
+	if rule, ok := strings.CutPrefix(reason, "proof: "); ok && of[rule] != (phrase{}) {
+		return of[rule].before + " (" + rule + ")"
 	}
 	names, ok := strings.CutPrefix(reason, "formula: ")
 	if !ok {

@@ -66,6 +66,8 @@ func TestReason(t *testing.T) {
 		"formula: stay_typical":                   "typical time on a page (stay_typical)",
 		"pace: more than 5 pages in 10s":          "pace: more than 5 pages in 10s",
 		"formula: of_tomorrow":                    "formula: of_tomorrow",
+		"proof: false_crawler":                    "claims to be a search engine's crawler, and is not (false_crawler)",
+		"proof: of_tomorrow":                      "proof: of_tomorrow",
 	} {
 		if got := Reason(English, reason); got != want {
 			t.Errorf("%q is told as %q, want %q", reason, got, want)

@@ -23,21 +23,19 @@ import (
 
 // By what a service judges unless its configuration says otherwise (config.example.yaml).
 const (
-	Threshold  = 0.5  // verdict.threshold
-	Hysteresis = 0.05 // processor.hysteresis
-	Unsure     = 0.3  // verdict.unsure.above
+	Threshold = 0.5 // verdict.threshold
+	Unsure    = 0.3 // verdict.unsure.above
 )
 
 // Options say what to measure with which logs.
 type Options struct {
-	Antirobot  string // the program
-	Sites      []string
-	Seeds      []uint64
-	Threshold  float64   // a visitor above it by more than the hysteresis is banned
-	Hysteresis float64   // …
-	Unsure     float64   // above it, and not banned: somebody who may be a robot
-	AtOnce     int       // logs
-	Progress   io.Writer // a line for each log that is done
+	Antirobot string // the program
+	Sites     []string
+	Seeds     []uint64
+	Threshold float64   // a visitor above it is banned
+	Unsure    float64   // above it, and not banned: somebody who may be a robot
+	AtOnce    int       // logs
+	Progress  io.Writer // a line for each log that is done
 }
 
 // visitor is one that was judged: those who asked for one page only are not.

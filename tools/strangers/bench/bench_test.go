@@ -69,7 +69,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{fmt.Sprintf("\n    threshold: %v ", Threshold), fmt.Sprintf("\n  hysteresis: %v ", Hysteresis), fmt.Sprintf("\n    unsure:\n      above: %v\n", Unsure)} {
+	for _, want := range []string{fmt.Sprintf("\n    threshold: %v ", Threshold), fmt.Sprintf("\n    unsure:\n      above: %v\n", Unsure)} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("config.example.yaml has no %q", want)
 		}

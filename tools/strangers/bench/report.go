@@ -21,7 +21,7 @@ type count struct{ above, unsure, of int }
 func (c *count) add(v visitor, o Options) {
 	c.of++
 	switch {
-	case v.most > o.Threshold+o.Hysteresis:
+	case v.most > o.Threshold:
 		c.above++
 	case v.most > o.Unsure:
 		c.unsure++
@@ -64,7 +64,7 @@ func (r *Report) Write(to io.Writer, sorts bool) error {
 	o := r.options
 	fmt.Fprintf(to, "Seeds %v. ROC AUC: mean of the logs' areas, by the mean of a visitor's scores, with DeLong's interval (95 %%).\n", o.Seeds)
 	fmt.Fprintf(to, "Logs: plain is the combined format with the visitor, types is JSON with the types of answers, all has Accept and Sec-Fetch, too.\n")
-	fmt.Fprintf(to, "Above: judged at any time by a score above %v, at which a first ban is given; unsure: by one above %v. Of visitors with two pages or more.\n\n", o.Threshold+o.Hysteresis, o.Unsure)
+	fmt.Fprintf(to, "Above: judged at any time by a score above %v, at which a first ban is given; unsure: by one above %v. Of visitors with two pages or more.\n\n", o.Threshold, o.Unsure)
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "site\tlog\tROC AUC\tpeople above\tunsure\tof\trobots above\tunsure\tof\t")
 	sums := make([]row, len(forms))
