@@ -38,8 +38,7 @@ type ServiceConfig struct {
 	// Budget is what visitors are asked whose network has read more than the site's people explain: check or captcha.
 	Budget string     `mapstructure:"budget"`
 	When   WhenConfig `mapstructure:"when"` // only then whom the gateway takes for a robot is asked
-	// Honeypot says that no person comes here: whoever opens such a path is labelled a robot for training. Nobody is
-	// stopped for it.
+	// Honeypot marks a path to which no link leads that people see: a client that opens it is banned, and labelled a robot for training.
 	Honeypot bool `mapstructure:"honeypot"`
 }
 
@@ -124,7 +123,7 @@ type Settings struct {
 	Campaign       Step    // what newcomers are asked who arrive like a campaign
 	Budget         Step    // what visitors are asked whose network has read too much; StepNothing is StepCaptcha
 	Rules          Rules   // over requests; nil: none
-	Honeypot       bool    // whoever opens the path is a robot, for training
+	Honeypot       bool    // a client that opens the path is a robot
 	when           *when   // nil: always
 	// Watch means that a request is looked at a second time, or is for one of the gateway's own pages: rules decide,
 	// but count nothing.

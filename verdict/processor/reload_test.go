@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 	"time"
-
 )
 
 // TestReloads: of somebody who leaves a page open that reloads itself, whether the reload names it as its Referer or not, the factors of
