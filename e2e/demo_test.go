@@ -188,7 +188,7 @@ func playPretend(t *testing.T, ctx context.Context, g *gateway) {
 	run(t, ctx, "scrape", chromedp.Evaluate(is, &human), chromedp.SendKeys(`button[value=run]`, kb.Enter, chromedp.ByQuery), chromedp.WaitVisible(`#score:target`, chromedp.ByQuery))
 	run(t, ctx, "watch the score", chromedp.Poll(is+` !== `+strconv.Quote(human), nil, chromedp.WithPollingTimeout(patience)),
 		chromedp.Evaluate(`document.querySelector('#score meter').value`, &score), chromedp.Evaluate(is, &now), chromedp.Text(`#score [data-of=reason]`, &reason, chromedp.ByQuery))
-	if human == "" || score < 0.5 || !strings.HasPrefix(reason, "formula") {
+	if human == "" || score < 0.5 || !strings.HasPrefix(reason, "proof") {
 		t.Errorf("scraping, %s became %s with score %v because of %q", human, now, score, reason)
 	}
 	run(t, ctx, "take everything back", chromedp.Click(`button[value=all]`, chromedp.ByQuery), chromedp.WaitVisible(`#answers:target`, chromedp.ByQuery),

@@ -64,7 +64,7 @@ func robots(net int) []robot {
 	}
 	return []robot{
 		{kind: "library, by the budget", address: at("203.0.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), under: "/articles"},
-		{kind: "without cookies, by its score", address: at("198.51.%d.1"), header: browser, under: "/articles"},
+		{kind: "library with the name of a browser, by a rule", address: at("198.51.%d.1"), header: always(map[string]string{"User-Agent": chrome, "Accept": "*/*"}), under: "/articles"},
 		{kind: "library with cookies, by the budget", address: at("198.18.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), cookies: true, under: "/articles"},
 		{kind: "without cookies, by its pace", address: at("198.52.%d.1"), header: browser, under: "/pace"},
 		{kind: "with cookies and parts, by its pace", address: at("198.19.%d.1"), header: browser, cookies: true, parts: true, under: "/pace"},
@@ -153,7 +153,7 @@ func race(t *testing.T, url string, net int) map[string]int {
 	return got
 }
 
-// Robots under /free are stopped by the budget alone, under /pace and /few by their pace, and elsewhere by their score.
+// Robots under /free are stopped by the budget alone, under /pace and /few by their pace, and elsewhere by a rule.
 const siteOfRobots = `
 role: %s
 store: {url: %q}
@@ -249,8 +249,8 @@ func stoppedBy(t *testing.T, net int, gateways ...*gateway) {
 	for _, r := range robots(net) {
 		why := `"cause":"budget"`
 		switch {
-		case strings.HasSuffix(r.kind, "score"):
-			why = `"reason":"formula: `
+		case strings.HasSuffix(r.kind, "rule"):
+			why = `"reason":"proof: `
 		case strings.HasSuffix(r.kind, "pace"):
 			why = `"reason":"pace: `
 		}

@@ -137,7 +137,7 @@ func (p *Processor) nextBan(e *verdict.Event, r *rates, score float32) (time.Dur
 		length, ok = s.lastBan.ahead(e.At), true // the ban that is left holds elsewhere only
 	}
 	if ok {
-		s.bannedScore = score
+		s.bannedScore, s.score = score, score
 		s.flags &^= flagForged | flagDecoy // each deed leads to one ban
 	}
 	return length, ok
