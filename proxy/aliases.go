@@ -20,7 +20,8 @@ import (
 // scripts are the extensions of programs that servers run with the rest of the path: PHP, CGI, FastCGI, WSGI, IIS and
 // ColdFusion.
 var scripts = [...]string{
-	"php", "php3", "php4", "php5", "php7", "php8", "phtml", "pht", "phar", "cgi", "fcgi", "fpl", "pl", "py", "rb", "wsgi", "asp", "aspx", "cfm",
+	"php", "php3", "php4", "php5", "php7", "php8", "phtml", "pht", "phar", "cgi", "fcgi", "fpl", "pl", "py", "rb",
+	"wsgi", "asp", "aspx", "cfm",
 }
 
 var pageEndings = [...]string{"html", "htm"}

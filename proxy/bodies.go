@@ -114,7 +114,8 @@ func (j *moderation) claimedBody() *bodyRoute {
 				p.body, p.err = j.x.ReadBodyBy(b.read.MaxBody, time.Now().Add(b.timeout))
 			}
 			methods, err := b.read.Overrides(j.input(&p))
-			if p.err != nil || err != nil || slices.ContainsFunc(methods, func(m string) bool { return request.EqualFold(m, b.method) }) {
+			if p.err != nil || err != nil || slices.ContainsFunc(methods,
+				func(m string) bool { return request.EqualFold(m, b.method) }) {
 				return b
 			}
 		}

@@ -59,7 +59,10 @@ func NewCheck(cfg CheckConfig, g *Gateway) (*Check, error) {
 		return k
 	}
 	for _, style := range [...]string{styleVerdict, styleForward, styleChallenge, styleFull, styleAnswer} {
-		for _, answer := range [...]string{answerHuman, answerCaptcha, answerBlocked, answerOwn, answerError, answerRefused, answerLearned} {
+		for _, answer := range [...]string{
+			answerHuman, answerCaptcha, answerBlocked, answerOwn, answerError,
+			answerRefused, answerLearned,
+		} {
 			c.count[checkOutcome{style, answer}] = c.core.deps.Metrics.GetOrCreateCounter(
 				`antirobot_checks_total{style="` + style + `",answer="` + answer + `"}`)
 		}
@@ -252,7 +255,8 @@ func (k *checkCall) check() {
 	case k.style == styleForward:
 		k.forwardStyle()
 	case string(k.about.Path) == k.rules.asked:
-		k.refuse(400, "a visitor who is stopped asks for the path of checks: brought here, the request would be a balancer's question")
+		k.refuse(400, "a visitor who is stopped asks for the path of checks: brought here, the request would be a "+
+			"balancer's question")
 	default:
 		k.stop(k.decision.Verdict == verdict.Blocked)
 	}
@@ -272,7 +276,8 @@ func (k *checkCall) checkOwn() {
 	default:
 		k.answered = answerOwn
 		k.reply(captcha.Response{Status: 401, Header: []captcha.HeaderField{
-			{Name: k.snap.Captcha.Headers().Verdict, Value: answerCaptcha}, {Name: "X-Antirobot-Reason", Value: "own-page"},
+			{Name: k.snap.Captcha.Headers().Verdict, Value: answerCaptcha},
+			{Name: "X-Antirobot-Reason", Value: "own-page"},
 		}})
 	}
 }
@@ -301,17 +306,20 @@ func (k *checkCall) challenge() {
 	}
 	if k.c.round.again(k.x.View.At) {
 		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
-			Msg("requests come here that nobody asked about, and are sent round in circles: a balancer that sends every request (X-Accel-Redirect) needs check.style full; see docs/balancers.md")
+			Msg("requests come here that nobody asked about, and are sent round in circles: a balancer that sends " +
+				"every request (X-Accel-Redirect) needs check.style full; see docs/balancers.md")
 	}
 	// the ban has ended, or a pass pays: the balancer checks again
 	k.answered = answerHuman
-	k.reply(captcha.Response{Status: 307, Header: []captcha.HeaderField{{Name: "Location", Value: k.request().Original()}}})
+	k.reply(captcha.Response{Status: 307, Header: []captcha.HeaderField{{Name: "Location", Value: k.request().
+		Original()}}})
 }
 
 func (k *checkCall) full() {
 	if k.isQuestion() && k.c.round.due(k.x.View.At) {
 		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
-			Msg("a balancer asks about requests (auth_request), and check.style is full, which judges the question itself: set check.style verdict; see docs/balancers.md")
+			Msg("a balancer asks about requests (auth_request), and check.style is full, which judges the question " +
+				"itself: set check.style verdict; see docs/balancers.md")
 	}
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
@@ -342,7 +350,8 @@ func (k *checkCall) report() {
 		n.Inc()
 	}
 	took := time.Since(k.x.View.At)
-	if k.svc != nil && k.view == &k.about && k.answered != answerError && k.answered != answerRefused && k.answered != answerLearned {
+	if k.svc != nil && k.view == &k.about && k.answered != answerError && k.answered != answerRefused &&
+		k.answered != answerLearned {
 		k.learn(took)
 	}
 	if k.core.deps.Access != nil {
@@ -389,7 +398,8 @@ func (k *checkCall) survive() {
 	if k.x.Answered() {
 		panic(p)
 	}
-	k.core.deps.Log.Error().Interface("panic", p).Bytes("request_id", k.idText[:]).Bytes("stack", debug.Stack()).Msg("check")
+	k.core.deps.Log.Error().Interface("panic", p).Bytes("request_id", k.idText[:]).Bytes("stack", debug.Stack()).
+		Msg("check")
 	k.c.count[checkOutcome{k.style, answerError}].Inc()
 	k.unjudged("error")
 }

@@ -116,7 +116,10 @@ func (k *checkCall) unjudged(reason string) {
 		k.send(503, []byte(unjudgedText(reason)))
 		return
 	}
-	j.fields = append(j.fields, request.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)})
+	j.fields = append(j.fields, request.Field{
+		Name:  []byte(k.snap.Captcha.Headers().Verdict),
+		Value: []byte(answerHuman),
+	})
 	if k.style == styleFull {
 		j.fields = appendFields(j.fields, k.accelerate())
 	}
@@ -128,7 +131,8 @@ func (k *checkCall) refuse(status int, problem string) {
 	j := &k.journey
 	k.answered = answerRefused
 	if k.c.said.due(j.x.View.At) {
-		j.core.deps.Log.Warn().Stringer("caller", j.x.View.Peer).Bytes("request_id", j.idText[:]).Str("problem", problem).
+		j.core.deps.Log.Warn().Stringer("caller", j.x.View.Peer).Bytes("request_id", j.idText[:]).
+			Str("problem", problem).
 			Msg("a balancer's call was refused; see docs/balancers.md")
 	}
 	j.fields = append(j.fields[:0], request.Field{Name: nameContentType, Value: textPlain},
@@ -195,7 +199,10 @@ func (k *checkCall) learnAnswer(call *request.View) {
 	k.core.pages.note(k.svc.Name, k.view, status, bytes.TrimSpace(contentType))
 	k.core.deps.Decider.Answered(k.view, k.svc.Verdict, status, bytes.TrimSpace(contentType))
 	if r, ok := k.svc.Verdict.Rules.(verdict.AnswerRules); ok {
-		r.Answered(k.view, &k.id, k.svc.Verdict, &verdict.Answer{Status: status, ContentType: bytes.TrimSpace(contentType), Bytes: -1})
+		r.Answered(k.view, &k.id, k.svc.Verdict, &verdict.Answer{
+			Status:      status,
+			ContentType: bytes.TrimSpace(contentType), Bytes: -1,
+		})
 	}
 	k.answered = answerLearned
 	k.fields = append(k.fields[:0], request.Field{Name: nameRequestID, Value: k.idText[:]})
@@ -229,5 +236,6 @@ func (r *rounds) again(at time.Time) bool {
 // isQuestion reports whether a call in style full is a check of style verdict, whose own path would be judged.
 func (k *checkCall) isQuestion() bool {
 	call := &k.x.View
-	return string(call.Path) == k.rules.path && (call.Get("X-Forwarded-Uri") != nil || call.Get("X-Original-URI") != nil)
+	return string(call.Path) == k.rules.path && (call.Get("X-Forwarded-Uri") != nil ||
+		call.Get("X-Original-URI") != nil)
 }

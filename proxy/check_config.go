@@ -100,7 +100,8 @@ func (c *CheckConfig) Validate() error {
 	oneOf("style", c.Style, styleVerdict, styleFull)
 	oneOf("headers", c.Headers, "forwarded", "original", "envoy")
 	oneOf("on_error", c.OnError, "open", "closed")
-	if !strings.HasPrefix(c.Path, "/") || c.Path == "/" || strings.HasSuffix(c.Path, "/") || !wire.ValidTarget(nil, []byte(c.Path)) ||
+	if !strings.HasPrefix(c.Path, "/") || c.Path == "/" || strings.HasSuffix(c.Path, "/") ||
+		!wire.ValidTarget(nil, []byte(c.Path)) ||
 		strings.Contains(c.Path, "?") {
 		bad("path: %q is not a path such as /check", c.Path)
 	}
@@ -135,7 +136,8 @@ func (c *CheckConfig) Warnings() []string {
 	var w []string
 	for i, a := range c.Allowed {
 		if n, err := request.ParseNetwork(a); err == nil && n.Bits() == 0 {
-			w = append(w, fmt.Sprintf("allowed[%d]: %s is everybody: who reaches the listener can say that it is anybody", i, a))
+			w = append(w, fmt.Sprintf("allowed[%d]: %s is everybody: who reaches the listener can say that it is "+
+				"anybody", i, a))
 		}
 	}
 	if c.OnError == "open" {

@@ -19,7 +19,10 @@ type headerSet struct {
 func headerSetOf(name string) *headerSet {
 	switch name {
 	case "original":
-		return &headerSet{"X-Original-Method", "X-Original-Host", "X-Original-URI", "X-Original-Addr", "X-Original-Proto"}
+		return &headerSet{
+			"X-Original-Method", "X-Original-Host", "X-Original-URI", "X-Original-Addr",
+			"X-Original-Proto",
+		}
 	case "envoy":
 		return &headerSet{addr: listOfHops, proto: "X-Forwarded-Proto"}
 	default:
@@ -146,7 +149,8 @@ func setTarget(v *request.View, target []byte) bool {
 func (o *original) fields(dst, call []request.Field, set *headerSet, v *request.View) []request.Field {
 	for i, f := range call {
 		switch {
-		case i == o.addrAt, is(&f, set.method), is(&f, set.host), is(&f, set.uri), is(&f, set.proto), is(&f, SecretField):
+		case i == o.addrAt, is(&f, set.method), is(&f, set.host), is(&f, set.uri), is(&f, set.proto),
+			is(&f, SecretField):
 			continue
 		case is(&f, "Host"):
 			f.Value = v.HostPort

@@ -14,12 +14,13 @@ import (
 	"antirobot/request"
 )
 
-// TestCheckOriginalIsWhatTheBalancerSays: whatever a client sends besides the set, the request is judged by what the set
-// says, and lists and rules see none of the balancer's fields.
+// TestCheckOriginalIsWhatTheBalancerSays: whatever a client sends besides the set, the request is judged by what the
+// set says, and lists and rules see none of the balancer's fields.
 func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 	sets := []string{"forwarded", "original"}
 	noise := []string{
-		"X-Forwarded-Port", "X-Original-URL", "X-Original-Remote-Addr", "X-Real-Ip", "Forwarded", "x_forwarded_for", "X-Forwarded-Url", "Cookie",
+		"X-Forwarded-Port", "X-Original-URL", "X-Original-Remote-Addr", "X-Real-Ip", "Forwarded", "x_forwarded_for",
+		"X-Forwarded-Url", "Cookie",
 		"X-Forwarded-Uri2", "X-Rewrite-Url", "User-Agent",
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -27,7 +28,8 @@ func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 		other := headerSetOf(sets[1-slices.Index(sets, name)])
 		set := headerSetOf(name)
 		path := "/" + rapid.StringMatching(`[a-z/]{0,8}(\?[a-z=&]{0,8})?`).Draw(t, "path")
-		addr := rapid.SampledFrom([]string{"203.0.113.5", "2001:db8::5", "[2001:db8::5]:80", "203.0.113.5:1"}).Draw(t, "addr")
+		addr := rapid.SampledFrom([]string{"203.0.113.5", "2001:db8::5", "[2001:db8::5]:80", "203.0.113.5:1"}).
+			Draw(t, "addr")
 		fields := []request.Field{
 			{Name: []byte("Host"), Value: []byte("antirobot")},
 			{Name: []byte(set.method), Value: []byte("PUT")},
@@ -37,8 +39,12 @@ func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 			{Name: []byte(set.proto), Value: []byte("https")},
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "n") {
-			n := rapid.SampledFrom(append(noise, other.method, other.host, other.uri, other.addr, other.proto)).Draw(t, "name")
-			fields = append(fields, request.Field{Name: []byte(n), Value: []byte(rapid.SampledFrom([]string{"/evil", "198.51.100.1", "evil.example"}).Draw(t, "value"))})
+			n := rapid.SampledFrom(append(noise, other.method, other.host, other.uri, other.addr, other.proto)).
+				Draw(t, "name")
+			fields = append(fields, request.Field{
+				Name:  []byte(n),
+				Value: []byte(rapid.SampledFrom([]string{"/evil", "198.51.100.1", "evil.example"}).Draw(t, "value")),
+			})
 		}
 		fields = rapid.Permutation(fields).Draw(t, "order")
 
@@ -58,7 +64,8 @@ func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 		if strings.Contains(addr, "2001") {
 			want = netip.MustParseAddr("2001:db8::5")
 		}
-		if string(v.Method) != "PUT" || string(v.Host) != "shop.example" || string(v.HostPort) != "Shop.Example:8443" || string(v.Target) != path ||
+		if string(v.Method) != "PUT" || string(v.Host) != "shop.example" || string(v.HostPort) != "Shop.Example:8443" ||
+			string(v.Target) != path ||
 			v.Peer != want || !v.TLS {
 			t.Fatalf("got %s %s %s %s from %s tls %v", v.Method, v.Host, v.HostPort, v.Target, v.Peer, v.TLS)
 		}

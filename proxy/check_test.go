@@ -24,8 +24,8 @@ import (
 	"antirobot/verdict/bans"
 )
 
-// TestCheckSurvivesAPanic: a check that fails because of an internal error gets the policy's answer and the server goes on;
-// other requests are served as before.
+// TestCheckSurvivesAPanic: a check that fails because of an internal error gets the policy's answer and the server goes
+// on; other requests are served as before.
 func TestCheckSurvivesAPanic(t *testing.T) {
 	for policy, want := range map[string]int{"closed": 503, "open": 200} {
 		e := newCheckEnv(t, func(c *CheckConfig) { c.OnError = policy })
@@ -35,7 +35,8 @@ func TestCheckSurvivesAPanic(t *testing.T) {
 				t.Errorf("%s: %d, reason %q", policy, res.StatusCode, res.Header.Get("X-Antirobot-Reason"))
 			}
 		}
-		if res := e.send(asked("GET", "/", "203.0.113.5")); res.StatusCode != 200 || res.Header.Get("X-Antirobot-Reason") != "none" {
+		if res := e.send(asked("GET", "/", "203.0.113.5")); res.StatusCode != 200 ||
+			res.Header.Get("X-Antirobot-Reason") != "none" {
 			t.Errorf("after panics: %d %v", res.StatusCode, res.Header)
 		}
 		if n := e.check.count[checkOutcome{styleVerdict, answerError}].Get(); n != 3 {
@@ -46,14 +47,15 @@ func TestCheckSurvivesAPanic(t *testing.T) {
 		}
 	}
 	e := newCheckEnv(t, func(c *CheckConfig) { c.Style, c.OnError = "full", "open" })
-	res := e.send("GET /panic HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: http\r\n\r\n")
+	res := e.send("GET /panic HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: " +
+		"http\r\n\r\n")
 	if res.StatusCode != 500 {
 		t.Errorf("style full: %d, wanted 500, which nginx can pass on by error_page", res.StatusCode)
 	}
 }
 
-// TestCheckEvent: a check is an event without facts about the answer, which is given elsewhere; a challenge call after it
-// is no event.
+// TestCheckEvent: a check is an event without facts about the answer, which is given elsewhere; a challenge call after
+// it is no event.
 func TestCheckEvent(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	e.banned()
@@ -61,7 +63,8 @@ func TestCheckEvent(t *testing.T) {
 		t.Helper()
 		select {
 		case got := <-e.events:
-			if got.Verdict != v || got.Kind != kind || kind == verdict.EventRequest && (got.Status != 0 || got.BytesOut != 0 || got.Took != 0 || got.Document || !got.Advised || !got.Page) {
+			if got.Verdict != v || got.Kind != kind || kind == verdict.EventRequest &&
+				(got.Status != 0 || got.BytesOut != 0 || got.Took != 0 || got.Document || !got.Advised || !got.Page) {
 				t.Errorf("event %+v, wanted %s of kind %d without facts", got, v, kind)
 			}
 			if addr := got.Subjects[got.N-1]; addr == identity.AddrSubject(netip.MustParseAddr("127.0.0.1")) {
@@ -79,7 +82,8 @@ func TestCheckEvent(t *testing.T) {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	const challenge = " /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.66\r\nX-Forwarded-Proto: http\r\n" + chromeLines
+	const challenge = " /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.66\r\nX-Forwarded-Proto: " +
+		"http\r\n" + chromeLines
 	e.send(asked("GET", "/a", "203.0.113.5"))
 	want(verdict.Human, verdict.EventRequest)
 	e.send(asked("GET", "/a", "203.0.113.66"))
@@ -94,10 +98,11 @@ func TestCheckEvent(t *testing.T) {
 	none()
 }
 
-// TestCheckSaysThatNobodyAsks: a balancer that sends each request here as in style full leads people round in circles, and the log says
-// so; a challenge call whose ban has ended does not, while the balancer asks.
+// TestCheckSaysThatNobodyAsks: a balancer that sends each request here as in style full leads people round in circles,
+// and the log says so; a challenge call whose ban has ended does not, while the balancer asks.
 func TestCheckSaysThatNobodyAsks(t *testing.T) {
-	const challenge = "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: http\r\n\r\n"
+	const challenge = "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: " +
+		"http\r\n\r\n"
 	for asks, want := range map[bool]int{false: 1, true: 0} {
 		e := newCheckEnv(t, nil)
 		for range 3 * roundsFrom {
@@ -114,13 +119,14 @@ func TestCheckSaysThatNobodyAsks(t *testing.T) {
 	}
 }
 
-// TestCheckSaysThatItIsAsked: a balancer that asks as in style verdict, where the style is full, is logged, since all its visitors would be
-// judged by the path of the question; what a balancer hands on is not.
+// TestCheckSaysThatItIsAsked: a balancer that asks as in style verdict, where the style is full, is logged, since all
+// its visitors would be judged by the path of the question; what a balancer hands on is not.
 func TestCheckSaysThatItIsAsked(t *testing.T) {
 	for path, want := range map[string]int{"/check": 1, "/a": 0} {
 		e := newCheckEnv(t, func(c *CheckConfig) { c.Style = "full" })
 		for range 3 {
-			e.send("GET " + path + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-Uri: /b\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: http\r\n\r\n")
+			e.send("GET " + path + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-Uri: /b\r\nX-Forwarded-For: " +
+				"203.0.113.5\r\nX-Forwarded-Proto: http\r\n\r\n")
 		}
 		if n := strings.Count(e.logs.String(), "set check.style verdict"); n != want {
 			t.Errorf("%s: logged %d times, wanted %d", path, n, want)
@@ -146,22 +152,25 @@ func TestCheckReload(t *testing.T) {
 	}
 }
 
-// TestCheckLogsItsAnswer: the access line has the status and the length of what the balancer was sent, in each style, and
-// the event says that the service's answer is unknown.
+// TestCheckLogsItsAnswer: the access line has the status and the length of what the balancer was sent, in each style,
+// and the event says that the service's answer is unknown.
 func TestCheckLogsItsAnswer(t *testing.T) {
 	for _, style := range []string{"verdict", "forward"} {
 		e := newCheckEnv(t, nil)
 		if err := e.cacher.Ban(t.Context(), bans.Ban{
-			Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.5")), Until: time.Now().Add(time.Hour), Score: 1, Reason: "test",
+			Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.5")), Until: time.Now().Add(time.Hour),
+			Score: 1, Reason: "test",
 		}); err != nil {
 			t.Fatal(err)
 		}
-		res := e.send(strings.Replace(asked("GET", "/api", "203.0.113.5", "X-Requested-With: XMLHttpRequest\r\n"), "/check", "/check?style="+style, 1))
+		res := e.send(strings.Replace(asked("GET", "/api", "203.0.113.5", "X-Requested-With: XMLHttpRequest\r\n"),
+			"/check", "/check?style="+style, 1))
 		body, err := io.ReadAll(res.Body)
 		if err != nil || style == "forward" && len(body) == 0 {
 			t.Fatalf("%s: %d with %q, %v", style, res.StatusCode, body, err)
 		}
-		if line, want := <-e.access, fmt.Sprintf(`"status":%d,"bytes_in":0,"bytes_out":%d,`, res.StatusCode, len(body)); !strings.Contains(line, want) {
+		if line, want := <-e.access, fmt.Sprintf(`"status":%d,"bytes_in":0,"bytes_out":%d,`, res.StatusCode,
+			len(body)); !strings.Contains(line, want) {
 			t.Errorf("%s: no %s in %s", style, want, line)
 		}
 		if ev := <-e.events; !ev.Advised || ev.Status != 0 {
@@ -170,7 +179,8 @@ func TestCheckLogsItsAnswer(t *testing.T) {
 	}
 }
 
-// TestCheckIsTraced: a check belongs to the trace that the balancer passes on; its line names it, and its decision is a span of it.
+// TestCheckIsTraced: a check belongs to the trace that the balancer passes on; its line names it, and its decision is a
+// span of it.
 func TestCheckIsTraced(t *testing.T) {
 	told := make(chan []byte, 1)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -188,14 +198,16 @@ func TestCheckIsTraced(t *testing.T) {
 	defer tracer.Close()
 	e.check.core.deps.Traces = tracer
 	const trace = "0af7651916cd43dd8448eb211c80319c"
-	if res := e.send(asked("GET", "/goods", "203.0.113.5", "Traceparent: 00-"+trace+"-b7ad6b7169203331-01\r\n")); res.StatusCode != 200 {
+	if res := e.send(asked("GET", "/goods", "203.0.113.5",
+		"Traceparent: 00-"+trace+"-b7ad6b7169203331-01\r\n")); res.StatusCode != 200 {
 		t.Fatalf("the check says %d", res.StatusCode)
 	}
 	if line := <-e.access; !strings.Contains(line, `"trace_id":"`+trace+`"`) {
 		t.Errorf("the line does not name the trace: %s", line)
 	}
 	id, _ := hex.DecodeString(trace)
-	if body := <-told; bytes.Count(body, id) != 2 || !bytes.Contains(body, []byte("decision")) || !bytes.Contains(body, []byte("/goods")) {
+	if body := <-told; bytes.Count(body, id) != 2 || !bytes.Contains(body, []byte("decision")) ||
+		!bytes.Contains(body, []byte("/goods")) {
 		t.Errorf("the receiver is told %q", body)
 	}
 }
@@ -208,7 +220,10 @@ func TestCheckAllowedMapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for addr, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.1.2.4": false, "192.168.7.7": true, "192.169.0.1": false} {
+	for addr, want := range map[string]bool{
+		"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.1.2.4": false,
+		"192.168.7.7": true, "192.169.0.1": false,
+	} {
 		if r.allows(netip.MustParseAddr(addr)) != want {
 			t.Errorf("%s: allowed %v", addr, !want)
 		}
@@ -221,15 +236,17 @@ func TestCheckConfig(t *testing.T) {
 		t.Errorf("the defaults: %v", err)
 	}
 	bad := CheckConfig{
-		Listen: []string{"9091", "127.0.0.1:nine"}, Style: "both", Path: "check", Headers: "all", Allowed: []string{"10.0.0.0/33"},
-		Secret: "short", SecretFile: "x", AccelLocation: "@a\r\nX: y", OnError: "maybe",
+		Listen: []string{"9091", "127.0.0.1:nine"}, Style: "both", Path: "check", Headers: "all",
+		Allowed: []string{"10.0.0.0/33"},
+		Secret:  "short", SecretFile: "x", AccelLocation: "@a\r\nX: y", OnError: "maybe",
 	}
 	err := bad.Validate()
 	if err == nil {
 		t.Fatal("accepted")
 	}
 	for _, key := range []string{
-		"listen[0]: ", "listen[1]: ", "style: ", "path: ", "headers: ", "allowed[0]: ", "secret: ", "secret_file: ", "accel_location: ", "on_error: ",
+		"listen[0]: ", "listen[1]: ", "style: ", "path: ", "headers: ", "allowed[0]: ", "secret: ", "secret_file: ",
+		"accel_location: ", "on_error: ",
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+key) {
 			t.Errorf("nothing about %s in\n%v", key, err)
@@ -244,7 +261,10 @@ func TestCheckConfig(t *testing.T) {
 	either := DefaultCheckConfig() // asked by HAProxy over SPOE and by Envoy over gRPC
 	either.Listen, either.SPOE, either.GRPC = []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}, []string{"127.0.0.1:0"}
 	whole, bare := either.ForExtAuthz("human", "/bare")
-	for name, c := range map[string]CheckConfig{"for both": either, "SPOE": either.ForSPOE(), "gRPC with a body": whole, "gRPC without": bare} {
+	for name, c := range map[string]CheckConfig{
+		"for both": either, "SPOE": either.ForSPOE(), "gRPC with a body": whole,
+		"gRPC without": bare,
+	} {
 		if err := c.Validate(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -281,7 +301,8 @@ func BenchmarkCheck(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer c.Close()
-	request := []byte(asked("GET", "/a?b=1", "203.0.113.5", "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0\r\n", "Accept: */*\r\n"))
+	request := []byte(asked("GET", "/a?b=1", "203.0.113.5",
+		"User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0\r\n", "Accept: */*\r\n"))
 	answer := make([]byte, 4096)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -307,8 +328,8 @@ func (e *checkEnv) banned() (addr string) {
 	return addr
 }
 
-// TestNobodySpeaksForTheBalancer: a visitor who is stopped is not brought here with a path by which the balancer asks; others may go to such a
-// path of the service.
+// TestNobodySpeaksForTheBalancer: a visitor who is stopped is not brought here with a path by which the balancer asks;
+// others may go to such a path of the service.
 func TestNobodySpeaksForTheBalancer(t *testing.T) {
 	f := func(edit func(c *CheckConfig), ask string, want map[string]int) {
 		t.Helper()
@@ -326,23 +347,30 @@ func TestNobodySpeaksForTheBalancer(t *testing.T) {
 			}
 		}
 	}
-	f(nil, "/check", map[string]int{"/check": 400, "/check?style=answer": 400, "/check?": 400, "/check/": 401, "/Check": 401, "/%63heck": 401, "/a?/check": 401})
-	f(func(c *CheckConfig) { c.Path = "/ask" }, "/ask", map[string]int{"/ask": 400, "/ask?style=verdict": 400, "/check": 401})
+	f(nil, "/check", map[string]int{
+		"/check": 400, "/check?style=answer": 400, "/check?": 400, "/check/": 401,
+		"/Check": 401, "/%63heck": 401, "/a?/check": 401,
+	})
+	f(func(c *CheckConfig) { c.Path = "/ask" }, "/ask",
+		map[string]int{"/ask": 400, "/ask?style=verdict": 400, "/check": 401})
 	f(func(c *CheckConfig) { c.Path = "/ask"; *c = c.ForSPOE() }, "/check", map[string]int{"/ask": 400, "/check": 401})
 }
 
-// TestNobodyReportsForTheBalancer: a visitor's query that the balancer hands on with its question makes no report of it.
+// TestNobodyReportsForTheBalancer: a visitor's query that the balancer hands on with its question makes no report of
+// it.
 func TestNobodyReportsForTheBalancer(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	for uri, want := range map[string]int{"/a": 204, "/a?b=1": 204, "/a?style=answer": 400} {
 		report := asked("GET", uri, "203.0.113.5", "X-Antirobot-Answer: 200 image/png\r\n")
-		if res := e.send(strings.Replace(report, "GET /check ", "GET /check?style=answer ", 1)); res.StatusCode != want {
+		if res := e.send(strings.Replace(report, "GET /check ", "GET /check?style=answer ",
+			1)); res.StatusCode != want {
 			t.Errorf("%s: %d, wanted %d", uri, res.StatusCode, want)
 		}
 	}
 }
 
-// TestReportsTellCredentials: beside a balancer, which credentials a service honours is learnt from the answers that are reported.
+// TestReportsTellCredentials: beside a balancer, which credentials a service honours is learnt from the answers that
+// are reported.
 func TestReportsTellCredentials(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	const alice = "Authorization: Bearer of-alice\r\n"
@@ -369,8 +397,8 @@ func TestReportsTellCredentials(t *testing.T) {
 	}
 }
 
-// TestCheckAnswersFitSmallBuffers: the head of an answer that a balancer reads into a page of memory, and may take for no answer, is small
-// whatever is asked for.
+// TestCheckAnswersFitSmallBuffers: the head of an answer that a balancer reads into a page of memory, and may take for
+// no answer, is small whatever is asked for.
 func TestCheckAnswersFitSmallBuffers(t *testing.T) {
 	f := func(style, request string, status, least, most int) {
 		t.Helper()
@@ -381,7 +409,8 @@ func TestCheckAnswersFitSmallBuffers(t *testing.T) {
 		})
 		banned := e.banned()
 		uri := "/a?" + strings.Repeat("%22", 2000)
-		call := "GET " + uri + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: " + banned + "\r\nX-Forwarded-Proto: https\r\n" + chromeLines + "\r\n"
+		call := "GET " + uri + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: " + banned +
+			"\r\nX-Forwarded-Proto: https\r\n" + chromeLines + "\r\n"
 		if request != "" {
 			call = strings.Replace(asked("GET", uri, banned), "GET /check ", "GET "+request+" ", 1)
 		}

@@ -79,30 +79,39 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 			t.Fatal(err)
 		}
 	}
-	e := &checkEnv{t: t, events: make(heard, 64), access: make(written, 64), logs: new(servertest.Log), set: metrics.NewSet()}
+	e := &checkEnv{
+		t: t, events: make(heard, 64), access: make(written, 64), logs: new(servertest.Log),
+		set: metrics.NewSet(),
+	}
 	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(time.Now())})
 	must(err)
 	kv := store.NewMemory(time.Now)
 	lists, err := cbb.New(cbb.DefaultConfig(), cbb.Deps{KV: kv, Feed: kv, Dir: t.TempDir(), Log: zerolog.Nop()})
 	must(err)
-	e.cacher, err = verdict.New(verdict.DefaultConfig(), verdict.Deps{Store: kv, Lists: lists, Log: zerolog.Nop(), Metrics: e.set})
+	e.cacher, err = verdict.New(verdict.DefaultConfig(),
+		verdict.Deps{Store: kv, Lists: lists, Log: zerolog.Nop(), Metrics: e.set})
 	must(err)
 	must(e.cacher.Start(context.Background()))
 	resolver, err := identity.New(identity.DefaultConfig(), identity.Deps{Keys: spravka.NewKeys(ring)})
 	must(err)
 	pages, err := templates.New(nil)
 	must(err)
-	c, err := captcha.New(captcha.DefaultConfig(), captcha.Deps{Keys: spravka.NewKeys(ring), Store: kv, Log: zerolog.Nop()})
+	c, err := captcha.New(captcha.DefaultConfig(), captcha.Deps{
+		Keys: spravka.NewKeys(ring), Store: kv,
+		Log: zerolog.Nop(),
+	})
 	must(err)
 	who, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
 	must(err)
-	own, err := captcha.NewSettings(captcha.DefaultServiceConfig(), captcha.SettingsDeps{Service: "shop", Hosts: anyHost{}, Cookies: who, Pages: pages})
+	own, err := captcha.NewSettings(captcha.DefaultServiceConfig(),
+		captcha.SettingsDeps{Service: "shop", Hosts: anyHost{}, Cookies: who, Pages: pages})
 	must(err)
 	vc := verdict.DefaultServiceConfig()
 	judged, err := vc.Settings("shop", 0)
 	must(err)
 	router, err := NewRouter([]*Service{{
-		Name: "shop", Hosts: []string{"shop.example"}, Verdict: judged, Identity: who, Captcha: own, Config: DefaultServiceConfig(),
+		Name: "shop", Hosts: []string{"shop.example"}, Verdict: judged, Identity: who, Captcha: own,
+		Config: DefaultServiceConfig(),
 	}})
 	must(err)
 	var access *zerolog.Logger
@@ -111,7 +120,8 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 		access = &l
 	}
 	g, err := New(&Snapshot{Router: router, Captcha: c}, Deps{
-		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Access: access, AccessFields: true, Metrics: e.set,
+		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Access: access,
+		AccessFields: true, Metrics: e.set,
 	})
 	must(err)
 	cfg := DefaultCheckConfig()
@@ -165,12 +175,15 @@ func (e *checkEnv) send(request string) *http.Response {
 }
 
 func asked(method, uri, addr string, more ...string) string {
-	return "GET /check HTTP/1.1\r\nHost: antirobot\r\nX-Forwarded-Method: " + method + "\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-Uri: " + uri +
-		"\r\nX-Forwarded-For: " + addr + "\r\nX-Forwarded-Proto: https\r\n" + chromeLines + strings.Join(more, "") + "\r\n"
+	return "GET /check HTTP/1.1\r\nHost: antirobot\r\nX-Forwarded-Method: " + method +
+		"\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-Uri: " + uri +
+		"\r\nX-Forwarded-For: " + addr + "\r\nX-Forwarded-Proto: https\r\n" + chromeLines + strings.Join(more, "") +
+		"\r\n"
 }
 
 // chromeLines are what every browser says of itself.
-const chromeLines = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36\r\n" +
+const chromeLines = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) " +
+	"Chrome/140.0.0.0 Safari/537.36\r\n" +
 	"Accept-Language: en\r\nAccept-Encoding: gzip\r\n"
 
 // anyHost is captcha.HostOwner of a test.

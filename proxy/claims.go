@@ -107,9 +107,11 @@ func (s *Service) routeAt(method []byte, paths *request.Paths) (r *messageRoute,
 
 func (j *moderation) mayClaim() bool {
 	claims := func(f request.Field) bool {
-		return slices.ContainsFunc(inline.OverrideFields[:], func(name string) bool { return request.EqualCGI(f.Name, name) })
+		return slices.ContainsFunc(inline.OverrideFields[:],
+			func(name string) bool { return request.EqualCGI(f.Name, name) })
 	}
-	return len(j.view.Query) > 0 || inline.HasFields(string(j.view.Get("Content-Type"))) || slices.ContainsFunc(j.view.Fields, claims)
+	return len(j.view.Query) > 0 || inline.HasFields(string(j.view.Get("Content-Type"))) ||
+		slices.ContainsFunc(j.view.Fields, claims)
 }
 
 // readRoute returns the route of the client's message, and reads its body; nil: none, or the body is broken.
@@ -117,7 +119,8 @@ func (j *moderation) readRoute(ctx context.Context, at *messageRoute, own bool, 
 	by, _ := ctx.Deadline()
 	read := func(r *messageRoute) bool {
 		p.body, p.err = j.x.ReadBodyBy(r.read.MaxBody, by)
-		return p.err == nil || errors.Is(p.err, h1.ErrBodyTooLarge) || errors.Is(p.err, h1.ErrBodyLate) // else forward reports it
+		// else forward reports it
+		return p.err == nil || errors.Is(p.err, h1.ErrBodyTooLarge) || errors.Is(p.err, h1.ErrBodyLate)
 	}
 	fields := inline.HasFields(string(j.view.Get("Content-Type")))
 	if (own || fields) && !read(at) {

@@ -31,7 +31,10 @@ func TestReadClaims(t *testing.T) {
 	f("", "delete, x y", "[DELETE]", false)
 	f("_method=DELETE", "DELETE", "[DELETE]", false)
 	f("_method=A,B,C,D,E", "", "[A B C D]", true)
-	v := &request.View{Method: []byte("POST"), Fields: []request.Field{{Name: []byte("X_HTTP_Method_Override"), Value: []byte("PUT")}}}
+	v := &request.View{Method: []byte("POST"), Fields: []request.Field{{
+		Name:  []byte("X_HTTP_Method_Override"),
+		Value: []byte("PUT"),
+	}}}
 	if ReadClaims(v); fmt.Sprintf("%s", v.Claims) != "[PUT]" {
 		t.Errorf("with a name that a CGI program takes for the field's: %s", v.Claims)
 	}

@@ -62,8 +62,10 @@ func (c *ServiceConfig) Validate() error {
 	if c.ResponseTimeout < 0 {
 		errs = append(errs, errors.New("response_timeout: must not be negative"))
 	}
-	if c.HSTS != "" && (!strings.HasPrefix(c.HSTS, "max-age=") || strings.ContainsFunc(c.HSTS, func(r rune) bool { return r < ' ' || r > '~' })) {
-		errs = append(errs, fmt.Errorf("hsts: %q does not begin with max-age=; write for example max-age=31536000; includeSubDomains", c.HSTS))
+	if c.HSTS != "" && (!strings.HasPrefix(c.HSTS, "max-age=") ||
+		strings.ContainsFunc(c.HSTS, func(r rune) bool { return r < ' ' || r > '~' })) {
+		errs = append(errs, fmt.Errorf("hsts: %q does not begin with max-age=; write for example max-age=31536000; "+
+			"includeSubDomains", c.HSTS))
 	}
 	errs = append(errs, validDropFields(c.DropFields)...)
 	if c.AmbiguousPaths != pathsUnion && c.AmbiguousPaths != pathsRefuse {
@@ -80,13 +82,15 @@ const (
 
 func validDropFields(names []string) (errs []error) {
 	if len(names) > maxDropFields {
-		errs = append(errs, fmt.Errorf("drop_fields: %d names are too many, the limit is %d", len(names), maxDropFields))
+		errs = append(errs, fmt.Errorf("drop_fields: %d names are too many, the limit is %d", len(names),
+			maxDropFields))
 	}
 	for i, n := range names {
 		switch {
 		case !wire.ValidMethod([]byte(n)) || len(n) > maxDropName:
 			errs = append(errs, fmt.Errorf("drop_fields[%d]: %q is not the name of a field", i, n))
-		case request.EqualFold(n, "Host"), request.EqualFold(n, "Content-Length"), request.EqualFold(n, "Transfer-Encoding"):
+		case request.EqualFold(n, "Host"), request.EqualFold(n, "Content-Length"),
+			request.EqualFold(n, "Transfer-Encoding"):
 			errs = append(errs, fmt.Errorf("drop_fields[%d]: without %s there is no request", i, n))
 		}
 	}

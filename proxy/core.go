@@ -40,7 +40,8 @@ func NewCore(s *Snapshot, d Deps) (*Core, error) {
 	m := newCoreMetrics(d.Metrics)
 	c := &Core{
 		deps: d, metrics: m,
-		decisions: newLines(d.DecisionLines, m.leftOut("decision")), accesses: newLines(d.AccessLines, m.leftOut("access")),
+		decisions: newLines(d.DecisionLines, m.leftOut("decision")),
+		accesses:  newLines(d.AccessLines, m.leftOut("access")),
 	}
 	c.programs = newPrograms()
 	c.served.seed, c.pages.seed = maphash.MakeSeed(), maphash.MakeSeed()
@@ -210,7 +211,8 @@ func (c *Case) goOn() {
 // WouldStop reports whether the request would end here in mode enforce. Preflights are never challenged; blocked
 // clients' and floods are stopped.
 func (c *Case) WouldStop() bool {
-	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked || c.flood)
+	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked ||
+		c.flood)
 }
 
 // Refusal is the answer to a stopped request of recorded traffic; unread: nobody reads it. A form without its body is
@@ -400,6 +402,8 @@ func (c *Case) Tell(f *Facts) bool {
 func KindOf(o captcha.Outcome) verdict.EventKind { return eventKinds[o] }
 
 var eventKinds = [...]verdict.EventKind{
-	captcha.OutcomeNone: verdict.EventRequest, captcha.OutcomeShown: verdict.EventShown, captcha.OutcomeSolved: verdict.EventSolved,
-	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed, captcha.OutcomeEvidence: verdict.EventEvidence,
+	captcha.OutcomeNone: verdict.EventRequest, captcha.OutcomeShown: verdict.EventShown,
+	captcha.OutcomeSolved: verdict.EventSolved,
+	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed,
+	captcha.OutcomeEvidence: verdict.EventEvidence,
 }

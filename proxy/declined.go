@@ -102,7 +102,8 @@ func (j *journey) holdsPage(status int, fields []request.Field) bool {
 	}
 	v := j.view
 	j.core.pages.note(j.svc.Name, v, status, contentType)
-	if string(v.Get("Sec-Fetch-Mode")) == "cors" && (string(allowed) == "*" || len(allowed) > 0 && string(allowed) == string(v.Get("Origin"))) {
+	if string(v.Get("Sec-Fetch-Mode")) == "cors" && (string(allowed) == "*" || len(allowed) > 0 &&
+		string(allowed) == string(v.Get("Origin"))) {
 		return false
 	}
 	j.declined = true
@@ -117,7 +118,8 @@ func isPrefetch(v *request.View) bool {
 	const prefetch = "prefetch" // may be followed by parameters such as ";prerender"
 	for i := range v.Fields {
 		f := &v.Fields[i]
-		if (request.EqualFold(f.Name, "Sec-Purpose") || request.EqualFold(f.Name, "Purpose")) && request.HasPrefixFold(f.Value, prefetch) {
+		if (request.EqualFold(f.Name, "Sec-Purpose") || request.EqualFold(f.Name, "Purpose")) &&
+			request.HasPrefixFold(f.Value, prefetch) {
 			return len(f.Value) == len(prefetch) || f.Value[len(prefetch)] == ';' || f.Value[len(prefetch)] == ' '
 		}
 	}
@@ -137,7 +139,8 @@ func (j *journey) decideAll() (declined bool) {
 	case d.Verdict == verdict.Blocked || !d.Judged():
 		j.decide()
 		return false
-	case d.Verdict != verdict.Human, d.Paid, d.Excused.Kind == identity.KindSpravka: // the last is a spent pass that stands in
+	// the last is a spent pass that stands in
+	case d.Verdict != verdict.Human, d.Paid, d.Excused.Kind == identity.KindSpravka:
 	case j.core.deps.Decider.IsNear(&j.id, j.svc.Verdict, j.view.At):
 	default:
 		j.decide()

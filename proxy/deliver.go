@@ -49,7 +49,9 @@ func (d *Delivery) Deliver(ctx context.Context, it *queue.Item, r *queue.Request
 }
 
 // replay sends the request as the client sent it, with the gateway's fields, on a connection of its own.
-func (d *Delivery) replay(ctx context.Context, svc *Service, it *queue.Item, r *queue.Request) (a queue.Answer, err error) {
+func (d *Delivery) replay(ctx context.Context, svc *Service, it *queue.Item, r *queue.Request) (a queue.Answer,
+	err error,
+) {
 	head, err := deliveryHead(svc, it, r)
 	if err != nil {
 		return a, err

@@ -22,8 +22,10 @@ var ownNames = [...]string{"forwarded", "x-real-ip", "x-request-id", "x-rewrite-
 func defaultDropFields() []string {
 	return []string{
 		"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
-		"Fastly-Client-IP", "X-Remote-IP", "X-Remote-Addr", "Proxy-Client-IP", "WL-Proxy-Client-IP", "X-ProxyUser-IP", "Incap-Client-IP",
-		"X-Azure-ClientIP", "X-AppEngine-User-IP", "X-Envoy-External-Address", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "Proxy",
+		"Fastly-Client-IP", "X-Remote-IP", "X-Remote-Addr", "Proxy-Client-IP", "WL-Proxy-Client-IP", "X-ProxyUser-IP",
+		"Incap-Client-IP",
+		"X-Azure-ClientIP", "X-AppEngine-User-IP", "X-Envoy-External-Address", "X-HTTP-Method-Override",
+		"X-HTTP-Method", "X-Method-Override", "Proxy",
 	}
 }
 
@@ -187,7 +189,8 @@ func (j *journey) forward(a *captcha.Response) {
 
 func (j *journey) unanswered(a *captcha.Response, err error) {
 	r := j.reads()
-	if says := readerOf(j.view); r == captcha.ReadsText && says != captcha.ReadsNothing { // not refused, so any form that it accepts will do
+	// not refused, so any form that it accepts will do
+	if says := readerOf(j.view); r == captcha.ReadsText && says != captcha.ReadsNothing {
 		r = says
 	}
 	down := j.snap.Captcha.Failed(j.request(), h1.Status(err), r)
@@ -313,7 +316,10 @@ type headOnly struct{}
 
 // Head implements h1.Rewriter.
 func (headOnly) Head(_ int, fields []request.Field) ([]request.Field, bool) {
-	return slices.DeleteFunc(fields, func(f request.Field) bool { return request.EqualFold(f.Name, "Content-Encoding") }), true
+	return slices.DeleteFunc(fields, func(f request.Field) bool {
+		return request.EqualFold(f.Name,
+			"Content-Encoding")
+	}), true
 }
 
 // spareBody is the largest body that is read to keep the service's connection, in bytes.

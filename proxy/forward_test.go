@@ -6,22 +6,29 @@ import "testing"
 func TestPitfall06FieldsOfOurOwn(t *testing.T) {
 	drops := newFieldFilter(defaultDropFields()).drops
 	for _, name := range []string{
-		"X-Forwarded-For", "x-forwarded-host", "X-FORWARDED-PROTO", "X-Forwarded-Port", "X-Forwarded-Anything", "X-Real-IP", "x-real-ip",
-		"Forwarded", "X-Request-Id", "X-Antirobot-Verdict", "x-antirobot-x", "X-Accel-Redirect", "X-Accel-Buffering", "X-Original-URI", "X-Original-URL",
+		"X-Forwarded-For", "x-forwarded-host", "X-FORWARDED-PROTO", "X-Forwarded-Port", "X-Forwarded-Anything",
+		"X-Real-IP", "x-real-ip",
+		"Forwarded", "X-Request-Id", "X-Antirobot-Verdict", "x-antirobot-x", "X-Accel-Redirect", "X-Accel-Buffering",
+		"X-Original-URI", "X-Original-URL",
 		"X-Rewrite-URL", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP", "Client-IP",
-		"client_ip", "CF-Connecting-IP", "cf-connecting-ipv6", "X-HTTP-Method-Override", "X_HTTP_Method", "X-Method-Override", "Proxy", "PROXY",
+		"client_ip", "CF-Connecting-IP", "cf-connecting-ipv6", "X-HTTP-Method-Override", "X_HTTP_Method",
+		"X-Method-Override", "Proxy", "PROXY",
 	} {
 		if !drops([]byte(name)) {
 			t.Errorf("%s is passed on as the client sent it", name)
 		}
 	}
-	for _, name := range []string{"X-Requested-With", "Cookie", "Authorization", "Forwarded2", "X-Real", "X-Request", "X-Retpath-Y", "Via", "Proxy2", "Client", ""} {
+	for _, name := range []string{
+		"X-Requested-With", "Cookie", "Authorization", "Forwarded2", "X-Real", "X-Request",
+		"X-Retpath-Y", "Via", "Proxy2", "Client", "",
+	} {
 		if drops([]byte(name)) {
 			t.Errorf("%s is taken from the client's request", name)
 		}
 	}
 	for name, want := range map[string]bool{
-		"X-Antirobot-Verdict": true, "x-antirobot-anything": true, "X-Request-Id": false, "X-Accel-Redirect": false, "Set-Cookie": false,
+		"X-Antirobot-Verdict": true, "x-antirobot-anything": true, "X-Request-Id": false, "X-Accel-Redirect": false,
+		"Set-Cookie": false,
 	} {
 		if got := serviceMayNotSend([]byte(name)); got != want {
 			t.Errorf("answer field %s kept back: %t", name, got)

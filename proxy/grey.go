@@ -70,7 +70,9 @@ type Seconds interface {
 }
 
 // settleGrey replaces the action of a decision if the model is unsure about the text.
-func (j *moderation) settleGrey(ctx context.Context, r *messageRoute, d *message.Domain, values map[string]any, ruling *verdict.Ruling) {
+func (j *moderation) settleGrey(ctx context.Context, r *messageRoute, d *message.Domain, values map[string]any,
+	ruling *verdict.Ruling,
+) {
 	g := r.grey
 	if g == nil || !slices.Contains(g.cfg.Over, ruling.Decision) {
 		return
@@ -83,14 +85,18 @@ func (j *moderation) settleGrey(ctx context.Context, r *messageRoute, d *message
 	}
 	said := second.Unsure
 	if len(g.cfg.Ask) > 0 && j.core.deps.Seconds != nil {
-		q := second.Question{Service: j.svc.Name, Route: r.name, Domain: d.Path(), Score: *ruling.Model, Message: values, Hosts: hostsOf(values)}
+		q := second.Question{
+			Service: j.svc.Name, Route: r.name, Domain: d.Path(), Score: *ruling.Model,
+			Message: values, Hosts: hostsOf(values),
+		}
 		for _, o := range j.core.deps.Seconds.Ask(ctx, g.cfg.Ask, q) {
 			said = max(said, o.Says)
 			ruling.Opinions = append(ruling.Opinions, o.String())
 		}
 	}
 	ruling.Action = g.actions[said]
-	ruling.Opinions = append(ruling.Opinions, fmt.Sprintf("the model is not sure (%.3f): %s, so %s", *ruling.Model, said, ruling.Action))
+	ruling.Opinions = append(ruling.Opinions, fmt.Sprintf("the model is not sure (%.3f): %s, so %s", *ruling.Model,
+		said, ruling.Action))
 }
 
 func modelScore(d *message.Domain, values map[string]any) *float64 {

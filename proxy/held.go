@@ -18,7 +18,9 @@ type Queue interface {
 
 // putAside queues a message for a moderator, or applies the route's action if the queue refuses. carried is a request
 // that was carried through a captcha; nil: the client's own.
-func (j *moderation) putAside(ctx context.Context, r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling, carried *captcha.SavedRequest) {
+func (j *moderation) putAside(ctx context.Context, r *messageRoute, p *posted, values map[string]any,
+	ruling *verdict.Ruling, carried *captcha.SavedRequest,
+) {
 	if ruling.Action != verdict.RuleQueue || j.svc.Verdict.Mode != verdict.Enforce {
 		return
 	}
@@ -42,7 +44,8 @@ func (j *moderation) putAside(ctx context.Context, r *messageRoute, p *posted, v
 		ruling.Action = r.queueFull
 	default:
 		ruling.Action = r.failed
-		j.core.deps.Log.Error().Err(err).Bytes("request_id", j.idText[:]).Msg("a message could not be kept for a person")
+		j.core.deps.Log.Error().Err(err).Bytes("request_id", j.idText[:]).
+			Msg("a message could not be kept for a person")
 	}
 }
 
@@ -50,10 +53,14 @@ var errNoQueue = errors.New("there is no queue")
 
 func (j *moderation) heldItem(r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling) *queue.Item {
 	it := &queue.Item{
-		Service: j.svc.Name, Route: r.name, Partner: r.cfg.Partner, Domain: r.cfg.Domain, RequestID: string(j.idText[:]),
-		Decision: ruling.Decision, Rule: ruling.Why(), Tags: ruling.AppendTags(nil), Score: ruling.Model, Opinions: ruling.Opinions,
-		Client: j.id.Addr.String(), Subject: j.id.Winner().String(), Method: string(j.view.Method), Target: string(j.view.Target),
-		Host: string(j.view.HostPort), Proto: j.id.Proto, Webhook: r.webhook, Message: make(map[string]any, len(values)),
+		Service: j.svc.Name, Route: r.name, Partner: r.cfg.Partner, Domain: r.cfg.Domain,
+		RequestID: string(j.idText[:]),
+		Decision:  ruling.Decision, Rule: ruling.Why(), Tags: ruling.AppendTags(nil), Score: ruling.Model,
+		Opinions: ruling.Opinions,
+		Client:   j.id.Addr.String(), Subject: j.id.Winner().String(), Method: string(j.view.Method),
+		Target: string(j.view.Target),
+		Host:   string(j.view.HostPort), Proto: j.id.Proto, Webhook: r.webhook,
+		Message: make(map[string]any, len(values)),
 	}
 	for name, v := range values {
 		if text, ok := v.(string); ok {

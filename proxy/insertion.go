@@ -33,7 +33,8 @@ func (j *relay) inserting(o *h1.ForwardOptions) {
 
 func (j *relay) opensPage() bool {
 	v := j.view
-	if m := string(v.Method); m != "GET" && m != "HEAD" || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
+	if m := string(v.Method); m != "GET" && m != "HEAD" || j.decision.Cause == verdict.CauseWhite ||
+		j.decision.Cause == verdict.CauseOff {
 		return false
 	}
 	if dest := v.Get("Sec-Fetch-Dest"); len(dest) > 0 && string(dest) != "document" {
@@ -50,9 +51,11 @@ func (j *relay) inserted(r insert.Result) {
 	if r != insert.Policy {
 		return
 	}
-	if last, now := m.forbade.Load(), j.view.At.Unix(); now-last >= forbadeEvery && m.forbade.CompareAndSwap(last, now) {
+	if last, now := m.forbade.Load(), j.view.At.Unix(); now-last >= forbadeEvery &&
+		m.forbade.CompareAndSwap(last, now) {
 		j.core.deps.Log.Warn().Str("service", j.svc.Name).Bytes("path", j.view.Path).
-			Msg("the page's Content-Security-Policy forbids the script of captcha.evidence_insert: nothing is put into it")
+			Msg("the page's Content-Security-Policy forbids the script of captcha.evidence_insert: nothing is put " +
+				"into it")
 	}
 }
 

@@ -77,7 +77,8 @@ func readFields(v *request.View) (f fields) {
 			}
 		case 7:
 			set(&f.referer, "referer")
-			f.socket = f.socket || request.EqualFold(field.Name, "upgrade") && request.EqualFold(field.Value, "websocket")
+			f.socket = f.socket || request.EqualFold(field.Name, "upgrade") &&
+				request.EqualFold(field.Value, "websocket")
 		case 10:
 			set(&f.agent, "user-agent")
 		case 14:
@@ -88,7 +89,8 @@ func readFields(v *request.View) (f fields) {
 			f.language = f.language || len(field.Value) > 0 && request.EqualFold(field.Name, "accept-language")
 			f.encoding = f.encoding || request.EqualFold(field.Name, "accept-encoding")
 		case 16:
-			f.requestedWith = f.requestedWith || request.EqualFold(field.Name, "x-requested-with") && request.EqualFold(field.Value, "XMLHttpRequest")
+			f.requestedWith = f.requestedWith || request.EqualFold(field.Name, "x-requested-with") &&
+				request.EqualFold(field.Value, "XMLHttpRequest")
 		}
 	}
 	return f
@@ -119,7 +121,10 @@ func (f *fields) isBrowser(v *request.View) bool {
 }
 
 // engines identify browsers of unknown names: consoles, e-readers, old phones.
-var engines = [...][]byte{[]byte("AppleWebKit/"), []byte("Gecko/"), []byte("Presto/"), []byte("KHTML/"), []byte("Goanna/")}
+var engines = [...][]byte{
+	[]byte("AppleWebKit/"), []byte("Gecko/"), []byte("Presto/"), []byte("KHTML/"),
+	[]byte("Goanna/"),
+}
 
 func (f *fields) isText() bool {
 	for _, name := range textBrowsers {
@@ -139,7 +144,8 @@ func (f *fields) navigates() bool {
 	if f.socket {
 		return false
 	}
-	return !f.hasAccept || bytes.Contains(f.accept, []byte("text/html")) || bytes.Contains(f.accept, []byte("application/xhtml+xml")) ||
+	return !f.hasAccept || bytes.Contains(f.accept, []byte("text/html")) ||
+		bytes.Contains(f.accept, []byte("application/xhtml+xml")) ||
 		bytes.Contains(f.accept, []byte("*/*")) && (f.isText() || client.ParseClaim(f.agent).Family == client.FamilyOld)
 }
 
@@ -147,7 +153,8 @@ func (f *fields) navigates() bool {
 // without these fields, it is neither a navigation nor for a subresource.
 func (f *fields) isScript(v *request.View) bool {
 	if len(f.mode) > 0 || len(f.dest) > 0 {
-		return (string(f.mode) == "cors" || string(f.mode) == "same-origin") && (len(f.dest) == 0 || string(f.dest) == "empty")
+		return (string(f.mode) == "cors" || string(f.mode) == "same-origin") &&
+			(len(f.dest) == 0 || string(f.dest) == "empty")
 	}
 	return f.requestedWith || !f.navigates() && !f.namesPart(v)
 }

@@ -42,11 +42,13 @@ const browserAccept = "text/html,application/xhtml+xml,application/xml;q=0.9,ima
 
 // browserFields are what every browser sends with each request.
 var browserFields = []string{
-	"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
+	"User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 " +
+		"Safari/537.36",
 	"Accept-Language", "en", "Accept-Encoding", "gzip, deflate, br",
 }
 
-// kindService is a service on a.example and b.example with scripts at /api, whose answers the scripts of https://app.example may read.
+// kindService is a service on a.example and b.example with scripts at /api, whose answers the scripts of
+// https://app.example may read.
 func kindService(t *testing.T) *Service {
 	t.Helper()
 	set, err := templates.New(nil)
@@ -55,7 +57,10 @@ func kindService(t *testing.T) *Service {
 	}
 	cfg := captcha.DefaultServiceConfig()
 	cfg.CORSOrigins = []string{"https://app.example"}
-	c, err := captcha.NewSettings(cfg, captcha.SettingsDeps{Service: "a", Hosts: kindHosts{}, Cookies: &identity.CookieSettings{}, Pages: set})
+	c, err := captcha.NewSettings(cfg, captcha.SettingsDeps{
+		Service: "a", Hosts: kindHosts{},
+		Cookies: &identity.CookieSettings{}, Pages: set,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +71,9 @@ type kindHosts struct{}
 
 func (kindHosts) OwnsHost(host string) bool { return host == "a.example" || host == "b.example" }
 
-// TestPitfall20KindOfRequest walks the table of forms: for each way in which a browser, a page's script or a program makes
-// requests, what it gets when it is stopped. Nobody gets a challenge who can't answer it, and no program a success.
+// TestPitfall20KindOfRequest walks the table of forms: for each way in which a browser, a page's script or a program
+// makes requests, what it gets when it is stopped. Nobody gets a challenge who can't answer it, and no program a
+// success.
 func TestPitfall20KindOfRequest(t *testing.T) {
 	s := kindService(t)
 	f := func(want kind, line string, header ...string) {
@@ -94,8 +100,10 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindPage, "GET /api/x", fetch("document", "navigate", "Accept", browserAccept)...)
 	f(kindPage, "GET /frame", fetch("iframe", "navigate")...)
 	f(kindPage, "GET /export", fetch("empty", "navigate")...) // a download
-	f(kindPage, "GET /", "User-Agent", "Lynx/2.9.0", "Accept", browserAccept, "Accept-Language", "en", "Accept-Encoding", "gzip")
-	f(kindPage, "GET /", "User-Agent", browserFields[1], "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "navigate") // a proxy has taken fields out
+	f(kindPage, "GET /", "User-Agent", "Lynx/2.9.0", "Accept", browserAccept, "Accept-Language", "en",
+		"Accept-Encoding", "gzip")
+	// a proxy has taken fields out
+	f(kindPage, "GET /", "User-Agent", browserFields[1], "Sec-Fetch-Dest", "document", "Sec-Fetch-Mode", "navigate")
 	f(kindForm, "POST /", fetch("document", "navigate", "Content-Type", form)...)
 	f(kindForm, "POST /", browser("Content-Type", "Multipart/Form-Data; boundary=x", "Accept", browserAccept)...)
 	f(kindForm, "POST /", browser(withHere("Content-Type", form, "Accept", browserAccept)...)...)
@@ -109,29 +117,39 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindScript, "POST /", fetch("empty", "cors", withHere("Content-Type", form)...)...)
 	f(kindScript, "DELETE /thing", fetch("empty", "cors", here...)...)
 	f(kindScript, "GET /events", fetch("empty", "cors", withHere("Accept", "text/event-stream")...)...)
-	f(kindScript, "POST /", browser(withHere("Content-Type", json, "Accept", "*/*")...)...) // an old browser, or no https
+	// an old browser, or no https
+	f(kindScript, "POST /", browser(withHere("Content-Type", json, "Accept", "*/*")...)...)
 	f(kindScript, "GET /", browser(withHere("Accept", json+", text/plain, */*")...)...)
 	f(kindScript, "GET /api/x", browser("Accept", "*/*")...) // where the service says that scripts call
 	f(kindScript, "GET /%61pi/x", browser("Accept", browserAccept)...)
-	f(kindScript, "POST /", browser(withHere("X-Requested-With", "XMLHttpRequest", "Accept", "text/html, */*; q=0.01")...)...) // jQuery
+	// jQuery
+	f(kindScript, "POST /", browser(withHere("X-Requested-With", "XMLHttpRequest", "Accept",
+		"text/html, */*; q=0.01")...)...)
 	f(kindAsks, "GET /", "X-Requested-With", "XMLHttpRequest")
 	f(kindAsks, "GET /", browser("X-Requested-With", "XMLHttpRequest", "Accept", browserAccept)...)
 	f(kindAsks, "POST /", "x-requested-with", "xmlhttprequest", "Content-Type", json)
 
 	// parts of pages, where nobody would see a page
-	for _, dest := range []string{"image", "style", "script", "font", "audio", "video", "track", "manifest", "worker", "serviceworker", "embed", "object", "report", "something-new"} {
+	for _, dest := range []string{
+		"image", "style", "script", "font", "audio", "video", "track", "manifest", "worker",
+		"serviceworker", "embed", "object", "report", "something-new",
+	} {
 		f(kindPart, "GET /x", fetch(dest, "no-cors", "Accept", "*/*")...)
 	}
 	f(kindPart, "GET /x", fetch("font", "cors", here...)...)
-	f(kindPart, "GET /x", fetch("empty", "no-cors")...)                                         // a beacon
-	f(kindPart, "GET /live", fetch("empty", "websocket")...)                                    // a WebSocket of a new browser
+	f(kindPart, "GET /x", fetch("empty", "no-cors")...) // a beacon
+	// a WebSocket of a new browser
+	f(kindPart, "GET /live", fetch("empty", "websocket")...)
 	f(kindPart, "GET /live", browser("Upgrade", "WebSocket", "Origin", "https://a.example")...) // and of an old one
 	f(kindPart, "GET /a/style.CSS", browser("Accept", "text/css,*/*;q=.1")...)
 	f(kindPart, "GET /photo", browser(withHere("Accept", "image/avif,image/webp,*/*;q=0.8")...)...)
 
 	// programs
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "MKCOL", "OPTIONS"} {
-		for _, agent := range []string{"", "curl/8.5.0", "Stripe/1.0 (+https://stripe.com/docs/webhooks)", "GitHub-Hookshot/abc", "git/2.39", "rclone/v1.60", "npm/10", "GPTBot/1.2"} {
+		for _, agent := range []string{
+			"", "curl/8.5.0", "Stripe/1.0 (+https://stripe.com/docs/webhooks)",
+			"GitHub-Hookshot/abc", "git/2.39", "rclone/v1.60", "npm/10", "GPTBot/1.2",
+		} {
 			for _, typ := range []string{"", json, form, "application/octet-stream"} {
 				f(kindProgram, method+" /api/x", "User-Agent", agent, "Content-Type", typ, "Accept", "*/*")
 			}
@@ -140,9 +158,12 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindProgram, "GET /")
 	f(kindProgram, "GET /favicon.ico")
 	f(kindProgram, "GET /live", "Upgrade", "websocket", "User-Agent", "Go-http-client/1.1")
-	f(kindProgram, "GET /", "Accept", browserAccept, "Referer", "https://a.example/")                         // any Referer makes no script
-	f(kindProgram, "GET /", "User-Agent", browserFields[1], "Accept", "*/*")                                  // a browser's name alone
-	f(kindProgram, "POST /", "Content-Type", form, "User-Agent", "PayPal IPN ( https://www.paypal.com/ipn )") // a form without a browser
+	// any Referer makes no script
+	f(kindProgram, "GET /", "Accept", browserAccept, "Referer", "https://a.example/")
+	// a browser's name alone
+	f(kindProgram, "GET /", "User-Agent", browserFields[1], "Accept", "*/*")
+	// a form without a browser
+	f(kindProgram, "POST /", "Content-Type", form, "User-Agent", "PayPal IPN ( https://www.paypal.com/ipn )")
 	f(kindProgram, "HEAD /", browser("Accept", "*/*")...)
 	f(kindProgram, "GET /", browser("Accept", json)...) // nor does Accept
 	f(kindProgram, "GET /", fetch("empty", "cors", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site")...)
@@ -179,7 +200,8 @@ func TestPitfall23StaticIsNoPace(t *testing.T) {
 	f(false, view("GET /", "Sec-Fetch-Dest", "document"))
 
 	for contentType, want := range map[string]bool{
-		"text/html": true, "Text/HTML; charset=utf-8": true, "application/json": true, "application/xml": true, "text/xml": true,
+		"text/html": true, "Text/HTML; charset=utf-8": true, "application/json": true, "application/xml": true,
+		"text/xml":  true,
 		"image/png": false, "text/css": false, "": false, "text/plain": false,
 	} {
 		var e verdict.Event
@@ -191,7 +213,8 @@ func TestPitfall23StaticIsNoPace(t *testing.T) {
 
 func TestClassifyAllocatesNothing(t *testing.T) {
 	s := &Service{Config: ServiceConfig{AJAXPaths: []string{"/api"}}}
-	v := view("POST /a/b.html?x=1", append(slices.Clone(browserFields), "Accept", browserAccept, "Sec-Fetch-Dest", "document", "Content-Type", "application/x-www-form-urlencoded")...)
+	v := view("POST /a/b.html?x=1", append(slices.Clone(browserFields), "Accept", browserAccept, "Sec-Fetch-Dest",
+		"document", "Content-Type", "application/x-www-form-urlencoded")...)
 	paths := *read(string(v.Path))
 	var k kind
 	if n := testing.AllocsPerRun(100, func() { k = classify(v, &paths, s, false) }); n != 0 && !raceEnabled {

@@ -8,8 +8,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// LineLimits bounds the log lines of one kind, by network (/24, /48) and in total, so that a flood fills no disk. Omitted
-// lines are counted, and the network's next line has their number.
+// LineLimits bounds the log lines of one kind, by network (/24, /48) and in total, so that a flood fills no disk.
+// Omitted lines are counted, and the network's next line has their number.
 type LineLimits struct {
 	PerSecond        int // of all networks; 0: every line is written
 	NetworkPerMinute int // on average

@@ -9,8 +9,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// TestPitfall12LinesAreBounded: a flood writes a bounded number of lines, per network and in total, and the next line says
-// how many were omitted.
+// TestPitfall12LinesAreBounded: a flood writes a bounded number of lines, per network and in total, and the next line
+// says how many were omitted.
 func TestPitfall12LinesAreBounded(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
 	c := metrics.NewSet().NewCounter("x")
@@ -73,8 +73,8 @@ func TestPitfall12LinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestPitfall12FloodFromManyNetworksLeavesLines: whoever has few lines to write has them also while some thousand networks write as many as
-// each of them may.
+// TestPitfall12FloodFromManyNetworksLeavesLines: whoever has few lines to write has them also while some thousand
+// networks write as many as each of them may.
 func TestPitfall12FloodFromManyNetworksLeavesLines(t *testing.T) {
 	const networks, seconds = 1500, 300
 	l := newLines(DecisionLines(), metrics.NewSet().NewCounter("w"))
@@ -101,7 +101,8 @@ func TestPitfall12FloodFromManyNetworksLeavesLines(t *testing.T) {
 	}
 }
 
-// TestPitfall12LongLinesCountMore: a network's lines take as much disk as it has usual lines, whatever it writes into them.
+// TestPitfall12LongLinesCountMore: a network's lines take as much disk as it has usual lines, whatever it writes into
+// them.
 func TestPitfall12LongLinesCountMore(t *testing.T) {
 	f := func(want int, texts ...string) {
 		t.Helper()
@@ -114,10 +115,12 @@ func TestPitfall12LongLinesCountMore(t *testing.T) {
 		}
 	}
 	f(1, "/", "")
-	f(1, "/catalogue/shoes/4711", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36", "https://shop.example/catalogue/shoes")
+	f(1, "/catalogue/shoes/4711", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "+
+		"Chrome/150.0.0.0 Safari/537.36", "https://shop.example/catalogue/shoes")
 	f(3, strings.Repeat("x", maxLoggedPath))
 	f(13, strings.Repeat("\xff", maxLoggedPath))
-	f(19, strings.Repeat("\xff", maxLoggedPath), strings.Repeat("\x01", maxLoggedField), strings.Repeat("\xff", maxLoggedField))
+	f(19, strings.Repeat("\xff", maxLoggedPath), strings.Repeat("\x01", maxLoggedField),
+		strings.Repeat("\xff", maxLoggedField))
 
 	at := time.Unix(1_000_000, 0)
 	l := newLines(LineLimits{PerSecond: 100, NetworkPerMinute: 60, NetworkBurst: 50}, metrics.NewSet().NewCounter("z"))

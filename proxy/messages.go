@@ -42,7 +42,8 @@ type posted struct {
 // unchanged.
 func (j *moderation) judgeMessage() {
 	at, own := j.svc.routeAt(j.view.Method, &j.paths)
-	if at == nil || !own && !j.mayClaim() || j.Stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
+	if at == nil || !own && !j.mayClaim() || j.Stopped() || j.decision.Cause == verdict.CauseOff ||
+		j.decision.Cause == verdict.CauseWhite {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), at.cfg.Timeout)
@@ -96,7 +97,8 @@ func (r *messageRoute) written(values map[string]any) string {
 	var texts []string
 	for _, s := range r.read.Sources {
 		text, ok := values[s.Attribute].(string)
-		if ok && text != "" && s.From != "header" && s.From != "subject" && s.From != "address" && !slices.Contains(texts, text) {
+		if ok && text != "" && s.From != "header" && s.From != "subject" && s.From != "address" &&
+			!slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}
@@ -110,7 +112,9 @@ const (
 
 // ruleMessage fills in ruling, and returns the message's contents; nil: unreadable. With grants, a message whose sender
 // solved a captcha is not judged again.
-func (j *moderation) ruleMessage(ctx context.Context, r *messageRoute, p *posted, ruling *verdict.Ruling, grants bool) map[string]any {
+func (j *moderation) ruleMessage(ctx context.Context, r *messageRoute, p *posted, ruling *verdict.Ruling,
+	grants bool,
+) map[string]any {
 	ruling.Route = r.name
 	fail := func(action verdict.RuleAction, why string) {
 		ruling.Action, ruling.Failed = action, why
@@ -163,25 +167,28 @@ func (j *moderation) ruleMessage(ctx context.Context, r *messageRoute, p *posted
 }
 
 // judgeReadings runs the rules over each reading of a message: the worst counts.
-func (j *moderation) judgeReadings(ctx context.Context, system *message.System, d *message.Domain, r *messageRoute, readings []map[string]any, ruling *verdict.Ruling) error {
+func (j *moderation) judgeReadings(ctx context.Context, system *message.System, d *message.Domain, r *messageRoute,
+	readings []map[string]any, ruling *verdict.Ruling,
+) error {
 	ruling.Decision = rules.Unknown
 	ruling.Action = r.answers.Of(rules.Unknown)
 	first := true
 	var worst *float64 // score of a reading
 	defer func() { ruling.Model = worst }()
-	return system.JudgeInline(ctx, d, readings, r.cfg.Trace, func(p *rules.Program, run *rules.Run, score *float64, err error) {
-		if score != nil && (worst == nil || *score > *worst) {
-			kept := *score
-			worst = &kept
-		}
-		action := r.answers.Of(run.Decision())
-		if err == nil && !first && action <= ruling.Action {
-			return
-		}
-		first = false
-		ruling.Take(p, run)
-		ruling.Route, ruling.Action = r.name, action
-	})
+	return system.JudgeInline(ctx, d, readings, r.cfg.Trace,
+		func(p *rules.Program, run *rules.Run, score *float64, err error) {
+			if score != nil && (worst == nil || *score > *worst) {
+				kept := *score
+				worst = &kept
+			}
+			action := r.answers.Of(run.Decision())
+			if err == nil && !first && action <= ruling.Action {
+				return
+			}
+			first = false
+			ruling.Take(p, run)
+			ruling.Route, ruling.Action = r.name, action
+		})
 }
 
 func (j *moderation) granted(r *messageRoute, values map[string]any, ruling *verdict.Ruling) bool {
@@ -219,8 +226,9 @@ func (j *moderation) messageDomain(r *messageRoute) (*message.System, *message.D
 
 func (j *moderation) input(p *posted) inline.Input {
 	return inline.Input{
-		ContentType: strings.Join(p.header("Content-Type"), ", "), ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
-		Body: p.body, Query: p.query, Header: p.header, Subject: j.id.Winner().String(), Address: j.id.Addr,
+		ContentType:     strings.Join(p.header("Content-Type"), ", "),
+		ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
+		Body:            p.body, Query: p.query, Header: p.header, Subject: j.id.Winner().String(), Address: j.id.Addr,
 	}
 }
 

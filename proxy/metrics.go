@@ -84,7 +84,8 @@ func (m *coreMetrics) service(name string) *serviceMetrics {
 		failed: m.set.NewCounter(fmt.Sprintf(`antirobot_upstream_failures_total{service=%q}`, name)),
 	}
 	for i, result := range requireResultNames {
-		s.required[i] = m.set.NewCounter(fmt.Sprintf(`antirobot_service_requires_total{service=%q,result=%q}`, name, result))
+		s.required[i] = m.set.NewCounter(fmt.Sprintf(`antirobot_service_requires_total{service=%q,result=%q}`, name,
+			result))
 	}
 	for r := insert.Inserted; r < insert.Results; r++ {
 		s.inserted[r] = m.set.NewCounter(fmt.Sprintf(`antirobot_evidence_pages_total{service=%q,result=%q}`, name, r))

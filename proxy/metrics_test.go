@@ -17,7 +17,10 @@ import (
 // either end.
 func TestLatencyHistogram(t *testing.T) {
 	var l latency
-	for _, d := range []time.Duration{-time.Second, 0, 999, time.Microsecond, 3 * time.Microsecond, time.Millisecond, time.Second, time.Hour} {
+	for _, d := range []time.Duration{
+		-time.Second, 0, 999, time.Microsecond, 3 * time.Microsecond, time.Millisecond,
+		time.Second, time.Hour,
+	} {
 		l.observe(d)
 	}
 	var out bytes.Buffer

@@ -58,7 +58,8 @@ func isMount(b []byte) bool {
 			return false
 		}
 		for _, c := range segment {
-			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' && c != '_' && c != '~' {
+			if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '.' &&
+				c != '_' && c != '~' {
 				return false
 			}
 		}

@@ -23,8 +23,8 @@ type faulty struct{}
 
 func (faulty) Offer(*verdict.Event) bool { panic("a fault of ours") }
 
-// TestPanicHoldsNothing: what a request holds when its journey panics, before or after its answer begins, is given back: its turn, and its place among
-// the documents under way.
+// TestPanicHoldsNothing: what a request holds when its journey panics, before or after its answer begins, is given
+// back: its turn, and its place among the documents under way.
 func TestPanicHoldsNothing(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -43,7 +43,8 @@ func TestPanicHoldsNothing(t *testing.T) {
 	was := e.check.core.snap.Load()
 	known := was.Router.services[0]
 	router, err := NewRouter([]*Service{{
-		Name: "shop", Hosts: []string{"shop.example"}, Verdict: known.Verdict, Identity: known.Identity, Captcha: known.Captcha, Config: DefaultServiceConfig(), Upstream: group,
+		Name: "shop", Hosts: []string{"shop.example"}, Verdict: known.Verdict, Identity: known.Identity,
+		Captcha: known.Captcha, Config: DefaultServiceConfig(), Upstream: group,
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,8 @@ func newPrograms() programs {
 		return bounded.NewRate(time.Second/time.Duration(times*programRate), times*programBurst, programsTracked)
 	}
 	return programs{
-		clients: pace(1), networks: pace(programNetwork), preflights: bounded.NewRate(preflightEvery, preflightBurst, programsTracked),
+		clients: pace(1), networks: pace(programNetwork),
+		preflights: bounded.NewRate(preflightEvery, preflightBurst, programsTracked),
 	}
 }
 

@@ -61,7 +61,8 @@ func (s *readings) merge() {
 	s.charge = m.Verdict
 	for _, o := range s.list[1:] {
 		m.Config.MaxBody = tighter(m.Config.MaxBody, o.Config.MaxBody)
-		m.Config.ResponseTimeout = time.Duration(tighter(int64(m.Config.ResponseTimeout), int64(o.Config.ResponseTimeout)))
+		m.Config.ResponseTimeout = time.Duration(tighter(int64(m.Config.ResponseTimeout),
+			int64(o.Config.ResponseTimeout)))
 		m.Config.TellService = m.Config.TellService || o.Config.TellService
 		if !o.Config.PassOwnCookies && m.Config.PassOwnCookies {
 			m.Config.PassOwnCookies, m.ownCookies = false, o.ownCookies
@@ -72,7 +73,8 @@ func (s *readings) merge() {
 			}
 		}
 		m.bodies = append(m.bodies[:len(m.bodies):len(m.bodies)], o.bodies...)
-		if o.Verdict.Mode != verdict.Off && (s.charge.Mode == verdict.Off || pace(o.Verdict.Limits) < pace(s.charge.Limits)) {
+		if o.Verdict.Mode != verdict.Off && (s.charge.Mode == verdict.Off ||
+			pace(o.Verdict.Limits) < pace(s.charge.Limits)) {
 			s.charge = o.Verdict
 		}
 	}

@@ -60,7 +60,8 @@ func (j *reporter) countAnswer(took time.Duration) {
 	}
 	if r, ok := j.svc.Verdict.Rules.(verdict.AnswerRules); ok {
 		r.Answered(j.view, &j.id, j.svc.Verdict, &verdict.Answer{
-			Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Verdict: d.Verdict,
+			Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took,
+			Verdict: d.Verdict,
 		})
 	}
 }
@@ -73,7 +74,8 @@ func (j *reporter) tell(took time.Duration) {
 		j.declined = true
 	}
 	f := Facts{
-		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work, Evidence: j.evidence, Uncounted: j.declined,
+		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took,
+		Kind: KindOf(j.outcome), Work: j.work, Evidence: j.evidence, Uncounted: j.declined,
 	}
 	if len(j.result.Read) > 0 {
 		var ok bool
@@ -122,7 +124,8 @@ func (j *reporter) remember() {
 	if j.core.deps.Log.GetLevel() > zerolog.InfoLevel {
 		return
 	}
-	left, others, ok := j.core.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At, j.lineCounts())
+	left, others, ok := j.core.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At,
+		j.lineCounts())
 	if !ok {
 		return
 	}
@@ -174,7 +177,8 @@ func (j *reporter) describe(e *zerolog.Event) *zerolog.Event {
 // noteRefusal adds the status with which a client was refused that can't answer a challenge. It runs after both
 // remember and the answer, in either order.
 func (j *reporter) noteRefusal() {
-	if (j.status == 403 || j.status == 429) && !j.ownPage && j.Stopped() && (j.kind() == kindProgram || j.kind() == kindPart) {
+	if (j.status == 403 || j.status == 429) && !j.ownPage && j.Stopped() &&
+		(j.kind() == kindProgram || j.kind() == kindPart) {
 		j.core.deps.Decider.Decisions().Answered(j.requestID, &j.decision, j.status)
 	}
 }
@@ -227,9 +231,11 @@ func (j *reporter) logAccess(took time.Duration) {
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
 		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).Stringer("asks", j.asksFor()).
-		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).Dur("ms", took)
+		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).
+		Dur("ms", took)
 	if len(j.view.Query) > 0 {
-		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(j.core.deps.Hash.Sum(j.view.Query))))
+		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0],
+			uint32(j.core.deps.Hash.Sum(j.view.Query))))
 	}
 	if kind := mediaType(j.result.ContentType); len(kind) > 0 {
 		e = e.Bytes("content_type", kind)
@@ -325,7 +331,8 @@ func (j *reporter) note(took time.Duration) {
 	d := &j.decision
 	share, wanted := float32(1), j.outcome != captcha.OutcomeNone && j.outcome != captcha.OutcomeEvidence
 	if !wanted && !j.ownPage {
-		if wanted = d.Told() != verdict.Human || d.Paid || d.Message != nil && d.Message.Action != verdict.RuleNone; !wanted {
+		if wanted = d.Told() != verdict.Human || d.Paid || d.Message != nil &&
+			d.Message.Action != verdict.RuleNone; !wanted {
 			share, wanted = j.core.deps.Journal.Human(j.requestID)
 		}
 	}
@@ -335,6 +342,7 @@ func (j *reporter) note(took time.Duration) {
 	n := &j.noted
 	d.Note(n, j.requestID, j.view, &j.id, j.svc.Verdict)
 	n.Trace = j.traced.ID()
-	n.Kind, n.Status, n.Took, n.BytesOut, n.Work, n.Share = KindOf(j.outcome), uint16(j.status), took, j.result.BytesOut, j.work, share
+	n.Kind, n.Status, n.Took, n.BytesOut, n.Work, n.Share = KindOf(j.outcome), uint16(j.status), took,
+		j.result.BytesOut, j.work, share
 	j.core.deps.Journal.Note(n)
 }

@@ -16,7 +16,10 @@ func TestAccessLineCanBeReplayed(t *testing.T) {
 		return <-e.access
 	}
 	one, two := ask("/list?page=1&key=secret"), ask("/list?page=2&key=secret")
-	for _, want := range []string{`"path":"/list"`, `"asks":"page"`, `"user_agent":"Mozilla/5.0 (X11`, `"referer":"https://shop.example/list"`} {
+	for _, want := range []string{
+		`"path":"/list"`, `"asks":"page"`, `"user_agent":"Mozilla/5.0 (X11`,
+		`"referer":"https://shop.example/list"`,
+	} {
 		if !strings.Contains(one, want) {
 			t.Errorf("no %s in %s", want, one)
 		}

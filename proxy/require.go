@@ -75,7 +75,8 @@ func (j *relay) withholds(value []byte) bool {
 
 // mayAsk reports whether a visitor who is not stopped can be challenged.
 func (j *relay) mayAsk() bool {
-	if j.svc.Verdict.Mode != verdict.Enforce || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
+	if j.svc.Verdict.Mode != verdict.Enforce || j.decision.Cause == verdict.CauseWhite ||
+		j.decision.Cause == verdict.CauseOff {
 		return false
 	}
 	return j.kind().page() || j.kind().script()

@@ -267,8 +267,10 @@ func (s *Service) at(path []byte, fold bool) *Service {
 
 // hasPathPrefix reports whether prefix covers path at a segment boundary: "/a" covers "/a/b" but not "/ab".
 func hasPathPrefix(path []byte, prefix string, fold bool) bool {
-	if len(path) < len(prefix) || string(path[:len(prefix)]) != prefix && (!fold || !request.EqualFold(path[:len(prefix)], prefix)) {
+	if len(path) < len(prefix) || string(path[:len(prefix)]) != prefix &&
+		(!fold || !request.EqualFold(path[:len(prefix)], prefix)) {
 		return false
 	}
-	return len(path) == len(prefix) || strings.HasSuffix(prefix, "/") || path[len(prefix)] == '/' || path[len(prefix)] == ';'
+	return len(path) == len(prefix) || strings.HasSuffix(prefix, "/") || path[len(prefix)] == '/' ||
+		path[len(prefix)] == ';'
 }

@@ -74,7 +74,8 @@ func TestRouter(t *testing.T) {
 
 // TestRouterAnywhere: a service without hosts takes what no other service claims.
 func TestRouterAnywhere(t *testing.T) {
-	r := router(t, routed(t, "rest", verdict.Enforce, nil), routed(t, "one", verdict.Enforce, []string{"one.example"}, "/only"))
+	r := router(t, routed(t, "rest", verdict.Enforce, nil),
+		routed(t, "one", verdict.Enforce, []string{"one.example"}, "/only"))
 	for host, want := range map[string]string{"one.example": "rest", "x": "rest", "": "rest"} {
 		if got := name(strictest(found(r, host, "/"))); got != want {
 			t.Errorf("%q: %q", host, got)
@@ -92,13 +93,14 @@ func TestRouterRefusesTwoClaims(t *testing.T) {
 		routed(t, "c", verdict.Enforce, nil),
 		routed(t, "d", verdict.Enforce, []string{"*"}),
 	})
-	if !errors.Is(err, errAmbiguous) || !strings.Contains(err.Error(), "x.example/p") || !strings.Contains(err.Error(), "c and d") {
+	if !errors.Is(err, errAmbiguous) || !strings.Contains(err.Error(), "x.example/p") ||
+		!strings.Contains(err.Error(), "c and d") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestPitfall08StricterOfTwoReadings: where the gateway and the service could read a path differently, the rules of both
-// readings are considered, and the stricter ones apply.
+// TestPitfall08StricterOfTwoReadings: where the gateway and the service could read a path differently, the rules of
+// both readings are considered, and the stricter ones apply.
 func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	paths := func(modes map[string]verdict.Mode) (rules []PathRule) {
 		for prefix, m := range modes {
@@ -123,8 +125,10 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	f(free, verdict.Enforce, "/publicity")
 	f(free, verdict.Enforce, "/private")
 	for _, way := range []string{
-		"/public/../private", "/public/%2e%2e/private", "/public/..%2fprivate", "/public/%2e%2E%2Fprivate", "/public/%252e%252e/private",
-		"/public/..;/private", "/public;x/../private", "/public/..;a=b/private", "/public\\..\\private", "/public/..%5cprivate",
+		"/public/../private", "/public/%2e%2e/private", "/public/..%2fprivate", "/public/%2e%2E%2Fprivate",
+		"/public/%252e%252e/private",
+		"/public/..;/private", "/public;x/../private", "/public/..;a=b/private", "/public\\..\\private",
+		"/public/..%5cprivate",
 		"/public/./../private", "//public/../private", "/public/a/../../private", "/public/../private%00/public",
 	} {
 		f(free, verdict.Enforce, way)
@@ -135,12 +139,16 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	}
 	f(guarded, verdict.Off, "/")
 	f(guarded, verdict.Off, "/administrator")
-	for _, way := range []string{"/index.php", "/index.php/", "/index.php/administrator", "/php/admin", "/index.php.bak/admin", "/index.do/admin", "/admin.css", "/x.admin", "/admin.2", "/admin.json/x"} {
+	for _, way := range []string{
+		"/index.php", "/index.php/", "/index.php/administrator", "/php/admin",
+		"/index.php.bak/admin", "/index.do/admin", "/admin.css", "/x.admin", "/admin.2", "/admin.json/x",
+	} {
 		f(guarded, verdict.Off, way)
 	}
 	f(guarded, verdict.Enforce, "/index.php/admin/x")
 	for _, way := range []string{
-		"/App.PHP/%41dmin", "/index.php5/admin", "/a.phtml/admin/x", "/cgi-bin/app.cgi/admin", "/x/app.fcgi/admin.json", "/index.aspx/admin", "/index.cfm/Admin",
+		"/App.PHP/%41dmin", "/index.php5/admin", "/a.phtml/admin/x", "/cgi-bin/app.cgi/admin", "/x/app.fcgi/admin.json",
+		"/index.aspx/admin", "/index.cfm/Admin",
 		"/admin.json", "/Admin.XML/", "/admin.old", "/%61dmin.do", "/index.py/admin.html", "/admin.css;x",
 	} {
 		f(guarded, verdict.Enforce, way)
@@ -152,25 +160,31 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	f(router(t, exempt), verdict.Observe, "/files.php/login")
 	files := routed(t, "site", verdict.Off, nil)
 	files.Paths = paths(map[string]verdict.Mode{
-		"/login.php": verdict.Enforce, "/about.html": verdict.Enforce, "/shop/search": verdict.Enforce, "/shop/off.php": verdict.Off, "/shop/search.csv": verdict.Off,
+		"/login.php": verdict.Enforce, "/about.html": verdict.Enforce, "/shop/search": verdict.Enforce,
+		"/shop/off.php": verdict.Off, "/shop/search.csv": verdict.Off,
 		"/free.php": verdict.Enforce, "/free": verdict.Off,
 	})
 	for path, want := range map[string]verdict.Mode{
-		"/login": verdict.Enforce, "/Login/x": verdict.Enforce, "/logins": verdict.Off, "/about": verdict.Enforce, "/about/": verdict.Enforce, "/about/x": verdict.Off,
-		"/shop/index.php/search": verdict.Enforce, "/shop/off.php/x": verdict.Off, "/shop/search.json": verdict.Enforce, "/shop/search.csv": verdict.Off,
-		"/free": verdict.Off, "/free.php": verdict.Enforce,
+		"/login": verdict.Enforce, "/Login/x": verdict.Enforce, "/logins": verdict.Off, "/about": verdict.Enforce,
+		"/about/": verdict.Enforce, "/about/x": verdict.Off,
+		"/shop/index.php/search": verdict.Enforce, "/shop/off.php/x": verdict.Off, "/shop/search.json": verdict.Enforce,
+		"/shop/search.csv": verdict.Off,
+		"/free":            verdict.Off, "/free.php": verdict.Enforce,
 	} {
 		f(router(t, files), want, path)
 	}
 	for _, way := range []string{
-		"/admin", "/admin/", "/admin/x", "/admin;x=y", "/admin;x=y/z", "//admin", "///admin//x", "/./admin", "/x/../admin", "/x/%2e%2e/admin",
-		"/%61dmin", "/%61%64%6D%69%6e", "/%2561dmin", "/;a/admin", "/x/..;/admin", "/%2fadmin", "/%5Cadmin", "/Admin", "/%41DMIN/x",
+		"/admin", "/admin/", "/admin/x", "/admin;x=y", "/admin;x=y/z", "//admin", "///admin//x", "/./admin",
+		"/x/../admin", "/x/%2e%2e/admin",
+		"/%61dmin", "/%61%64%6D%69%6e", "/%2561dmin", "/;a/admin", "/x/..;/admin", "/%2fadmin", "/%5Cadmin", "/Admin",
+		"/%41DMIN/x",
 	} {
 		f(guarded, verdict.Enforce, way)
 	}
 }
 
-// TestPathsThatFieldsName: the settings of a path that a field names for services which believe it join those of the request's.
+// TestPathsThatFieldsName: the settings of a path that a field names for services which believe it join those of the
+// request's.
 func TestPathsThatFieldsName(t *testing.T) {
 	site := routed(t, "site", verdict.Off, nil)
 	site.Paths = []PathRule{{"/admin", routed(t, "site", verdict.Enforce, nil)}}
@@ -188,7 +202,13 @@ func TestPathsThatFieldsName(t *testing.T) {
 		{"x_original_url", "https://h/x/../%61dmin?a", verdict.Enforce},
 		{"X-Original-URL", "/index.php/admin.json", verdict.Enforce},
 	} {
-		v := &request.View{Host: []byte("h"), Path: []byte("/"), Fields: []request.Field{{Name: []byte("X-Rewrite-URL"), Value: []byte("/")}, {Name: []byte(c.field), Value: []byte(c.value)}}}
+		v := &request.View{
+			Host: []byte("h"), Path: []byte("/"),
+			Fields: []request.Field{
+				{Name: []byte("X-Rewrite-URL"), Value: []byte("/")},
+				{Name: []byte(c.field), Value: []byte(c.value)},
+			},
+		}
 		var s readings
 		s.find(r, v.Host, read("/"), false)
 		s.addRewritten(r, v)
@@ -243,7 +263,10 @@ func TestFindAllocatesNothing(t *testing.T) {
 
 func BenchmarkFind(b *testing.B) {
 	s := &Service{Name: "s", Verdict: &verdict.Settings{}, Config: DefaultServiceConfig(), Hosts: []string{"*.example"}}
-	s.Paths = []PathRule{{"/public", &Service{Name: "s", Verdict: &verdict.Settings{Mode: verdict.Off}, Config: DefaultServiceConfig()}}}
+	s.Paths = []PathRule{{"/public", &Service{
+		Name: "s", Verdict: &verdict.Settings{Mode: verdict.Off},
+		Config: DefaultServiceConfig(),
+	}}}
 	r, err := NewRouter([]*Service{s})
 	if err != nil {
 		b.Fatal(err)
@@ -263,14 +286,19 @@ func BenchmarkFind(b *testing.B) {
 func TestHealthChecksAreExact(t *testing.T) {
 	s := &Service{Config: ServiceConfig{HealthPaths: []string{"/healthz"}}}
 	for line, want := range map[string]bool{
-		"GET /healthz": true, "HEAD /healthz": true, "GET /healthz?a=1": true, "POST /healthz": false, "GET /healthz/": false,
-		"GET /healthz/x": false, "GET /Healthz": false, "GET //healthz": false, "GET /%68ealthz": false, "GET /healthz;x": false,
+		"GET /healthz": true, "HEAD /healthz": true, "GET /healthz?a=1": true, "POST /healthz": false,
+		"GET /healthz/":  false,
+		"GET /healthz/x": false, "GET /Healthz": false, "GET //healthz": false, "GET /%68ealthz": false,
+		"GET /healthz;x": false,
 	} {
 		if got := s.isHealthCheck(view(line)); got != want {
 			t.Errorf("%s: %t", line, got)
 		}
 	}
-	for path, want := range map[string]bool{"/healthz": true, "https://h/healthz?a": true, "/product/1": false, "https://h/product/1": false} {
+	for path, want := range map[string]bool{
+		"/healthz": true, "https://h/healthz?a": true, "/product/1": false,
+		"https://h/product/1": false,
+	} {
 		v := view("GET /healthz")
 		v.Fields = append(v.Fields, request.Field{Name: []byte("X_Original-URL"), Value: []byte(path)})
 		if got := s.isHealthCheck(v); got != want {
@@ -280,12 +308,18 @@ func TestHealthChecksAreExact(t *testing.T) {
 }
 
 func TestConfigSaysAllErrors(t *testing.T) {
-	c := ServiceConfig{AJAXPaths: []string{"/a", "b"}, XMLPaths: []string{"c"}, HealthPaths: []string{""}, MaxBody: -1, ResponseTimeout: -1}
+	c := ServiceConfig{
+		AJAXPaths: []string{"/a", "b"}, XMLPaths: []string{"c"}, HealthPaths: []string{""}, MaxBody: -1,
+		ResponseTimeout: -1,
+	}
 	err := c.Validate()
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, path := range []string{"ajax_paths[1]:", "xml_paths[0]:", "health_paths[0]:", "max_body:", "response_timeout:"} {
+	for _, path := range []string{
+		"ajax_paths[1]:", "xml_paths[0]:", "health_paths[0]:", "max_body:",
+		"response_timeout:",
+	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+path) {
 			t.Errorf("no line begins with %s in\n%v", path, err)
 		}

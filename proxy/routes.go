@@ -172,7 +172,8 @@ func (c *MessageRouteConfig) Webhook() string {
 func (r *messageRoute) parse(route string, bad func(format string, args ...any)) {
 	var path string
 	var ok bool
-	if r.method, path, ok = strings.Cut(route, " "); !ok || !strings.HasPrefix(path, "/") || r.method == "" || strings.ToUpper(r.method) != r.method {
+	if r.method, path, ok = strings.Cut(route, " "); !ok || !strings.HasPrefix(path, "/") || r.method == "" ||
+		strings.ToUpper(r.method) != r.method {
 		bad("route: %q is no method and path such as POST /comments", route)
 	}
 	path, r.rest = strings.CutSuffix(path, "/**")
@@ -207,7 +208,8 @@ func (r *messageRoute) fits(method, path []byte, fold bool) bool {
 		return false
 	}
 	begin, end := script(path)
-	return end > 0 && (r.leads(string(path[end:]), true) || begin > 1 && r.leads(string(path[:begin-1])+string(path[end:]), true))
+	return end > 0 && (r.leads(string(path[end:]), true) || begin > 1 &&
+		r.leads(string(path[:begin-1])+string(path[end:]), true))
 }
 
 func same(want, got string, fold bool) bool {

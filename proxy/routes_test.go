@@ -82,7 +82,10 @@ func TestMessageRouteConfig(t *testing.T) {
 		}
 	}
 	f("", func(*MessageRouteConfig) {})
-	for _, bad := range []string{"", "/a", "POST", "POST a", "post /a", "POST /a/**/b", "POST /a?b", "POST /a#b", "POST  /a"} {
+	for _, bad := range []string{
+		"", "/a", "POST", "POST a", "post /a", "POST /a/**/b", "POST /a?b", "POST /a#b",
+		"POST  /a",
+	} {
 		f("routes[0].route: ", func(r *MessageRouteConfig) { r.Route = bad })
 	}
 	f("routes[0].sources: there is none", func(r *MessageRouteConfig) { r.Sources = nil })
@@ -90,8 +93,12 @@ func TestMessageRouteConfig(t *testing.T) {
 	f("routes[0].timeout: 1ms is not between", func(r *MessageRouteConfig) { r.Timeout = time.Millisecond })
 	f(`routes[0].too_large: "drop" is not an action`, func(r *MessageRouteConfig) { r.TooLarge = "drop" })
 	f(`routes[0].on_timeout: "x" is not an action`, func(r *MessageRouteConfig) { r.OnTimeout = "x" })
-	twice := MessagesConfig{Routes: []MessageRouteConfig{withRoutes(t, "POST /a").Messages.Routes[0], withRoutes(t, "POST /a").Messages.Routes[0]}}
-	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), `routes[1].route: "POST /a" occurs twice`) {
+	twice := MessagesConfig{Routes: []MessageRouteConfig{
+		withRoutes(t, "POST /a").Messages.Routes[0],
+		withRoutes(t, "POST /a").Messages.Routes[0],
+	}}
+	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(),
+		`routes[1].route: "POST /a" occurs twice`) {
 		t.Errorf("got %v", err)
 	}
 }

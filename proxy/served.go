@@ -77,9 +77,11 @@ func (j *journey) servedPage(r h1.Result) {
 // none.
 func (j *journey) mayBePart() bool {
 	switch d := &j.decision; {
-	case d.Verdict == verdict.Blocked || j.partner != nil || string(j.view.Method) != "GET" || j.view.Get("Upgrade") != nil:
+	case d.Verdict == verdict.Blocked || j.partner != nil || string(j.view.Method) != "GET" ||
+		j.view.Get("Upgrade") != nil:
 		return false
-	case d.Cause == verdict.CauseMessage || d.Cause == verdict.CauseDemand || d.Cause == verdict.CauseLimit || d.Cause == verdict.CauseRule:
+	case d.Cause == verdict.CauseMessage || d.Cause == verdict.CauseDemand || d.Cause == verdict.CauseLimit ||
+		d.Cause == verdict.CauseRule:
 		return false
 	}
 	switch j.kind() {

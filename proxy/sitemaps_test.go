@@ -48,8 +48,9 @@ func serveSite(t *testing.T, site http.HandlerFunc) *robotsServed {
 	was := e.check.core.snap.Load()
 	known := was.Router.services[0]
 	router, err := NewRouter([]*Service{{
-		Name: "shop", Hosts: []string{"shop.example", "www.shop.example"}, Verdict: known.Verdict, Identity: known.Identity,
-		Captcha: known.Captcha, Config: DefaultServiceConfig(), Upstream: group,
+		Name: "shop", Hosts: []string{"shop.example", "www.shop.example"}, Verdict: known.Verdict,
+		Identity: known.Identity,
+		Captcha:  known.Captcha, Config: DefaultServiceConfig(), Upstream: group,
 	}})
 	must(err)
 	d := e.check.core.deps
@@ -101,8 +102,8 @@ func (s *robotsServed) names(host, target string) bool {
 	})
 }
 
-// TestSitemapsOfRobots: the gateway knows the sitemaps that robots.txt names on the service's own hosts once a client has
-// read it, and does not change the answer.
+// TestSitemapsOfRobots: the gateway knows the sitemaps that robots.txt names on the service's own hosts once a client
+// has read it, and does not change the answer.
 func TestSitemapsOfRobots(t *testing.T) {
 	const text = "User-agent: *\r\nDisallow: /private\n\nsitemap : https://shop.example/map.xml\r\n" +
 		"Sitemap: https://WWW.shop.example:443/index.php?route=sitemap # for all\nSITEMAP: /relative.xml\n" +

@@ -54,12 +54,15 @@ func (j *reporter) offerTrace() {
 		return
 	}
 	r := traces.Request{
-		Context: j.traced.Context, ID: string(j.idText[:]), At: j.view.At, End: time.Now(), Method: string(j.view.Method),
-		Host: string(j.view.Host[:min(len(j.view.Host), maxTraced)]), Path: string(j.view.Path[:min(len(j.view.Path), maxTraced)]),
+		Context: j.traced.Context, ID: string(j.idText[:]), At: j.view.At, End: time.Now(),
+		Method:      string(j.view.Method),
+		Host:        string(j.view.Host[:min(len(j.view.Host), maxTraced)]),
+		Path:        string(j.view.Path[:min(len(j.view.Path), maxTraced)]),
 		DecidedFrom: j.traced.decidedFrom, DecidedTo: j.traced.decidedTo, Status: j.status,
 	}
 	if j.svc != nil {
-		r.Service, r.Verdict, r.Cause, r.Mode = j.svc.Name, j.decision.Told().String(), j.decision.Cause.String(), j.decision.Mode.String()
+		r.Service, r.Verdict, r.Cause, r.Mode = j.svc.Name, j.decision.Told().String(), j.decision.Cause.String(),
+			j.decision.Mode.String()
 	}
 	if j.failure != nil {
 		r.Failure = j.failure.Error()

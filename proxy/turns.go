@@ -174,7 +174,8 @@ func (j *journey) await() {
 	if ok && !t.busy(j.turn) {
 		return
 	}
-	if spared := j.core.deps.Spared; spared != nil && spared(j.id.Addr) || j.core.deps.Decider.NoDocument(j.view, j.svc.Verdict) {
+	if spared := j.core.deps.Spared; spared != nil && spared(j.id.Addr) ||
+		j.core.deps.Decider.NoDocument(j.view, j.svc.Verdict) {
 		j.endTurn()
 		return
 	}

@@ -17,7 +17,8 @@ func visitorAt(addr string) (identity.Subject, netip.Addr) {
 	return identity.AddrSubject(a), a
 }
 
-// TestTurns: whoever has as many requests under way as it may waits until one has been judged, and no longer than for a while; others go on.
+// TestTurns: whoever has as many requests under way as it may waits until one has been judged, and no longer than for a
+// while; others go on.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		turns := NewTurns(false)
@@ -99,7 +100,8 @@ func TestTurnsOfANetwork(t *testing.T) {
 		t.Error("the network has no end of turns")
 	}
 	var turn [2]uint16
-	if known := (identity.Subject{Kind: identity.KindI, ID: [16]byte{1}}); !turns.take(&turn, known, addr) || turn[1] != 0 {
+	if known := (identity.Subject{Kind: identity.KindI, ID: [16]byte{1}}); !turns.take(&turn, known, addr) ||
+		turn[1] != 0 {
 		t.Errorf("who is known takes %v", turn)
 	}
 }

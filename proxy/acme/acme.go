@@ -75,8 +75,10 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("hosts: %d are more than %d", len(c.Hosts), maxHosts))
 	}
 	for i, h := range c.Hosts {
-		if ascii, err := idna.Lookup.ToASCII(h); err != nil || !strings.Contains(ascii, ".") || strings.ContainsAny(h, "*:/ ") {
-			errs = append(errs, fmt.Errorf("hosts[%d]: %q is not the name of a public host such as www.example.com", i, h))
+		if ascii, err := idna.Lookup.ToASCII(h); err != nil || !strings.Contains(ascii, ".") ||
+			strings.ContainsAny(h, "*:/ ") {
+			errs = append(errs, fmt.Errorf("hosts[%d]: %q is not the name of a public host such as www.example.com", i,
+				h))
 		}
 	}
 	return errors.Join(errs...)
@@ -139,23 +141,28 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 	}
 	quiet := zap.NewNop() // events report what matters
 	k.cache = certmagic.NewCache(certmagic.CacheOptions{
-		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return k.config, nil }, Logger: quiet,
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return k.config, nil },
+		Logger:           quiet,
 	})
 	k.config = certmagic.New(k.cache, certmagic.Config{
-		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.sites[0].host, FallbackServerName: k.sites[0].host,
-		MustStaple: cfg.MustStaple,
+		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.sites[0].host,
+		FallbackServerName: k.sites[0].host,
+		MustStaple:         cfg.MustStaple,
 		// Without a proxy function certmagic sets no timeout for responders.
 		OCSP: certmagic.OCSPConfig{HTTPProxy: http.ProxyFromEnvironment},
 	})
 	k.issuer = certmagic.NewACMEIssuer(k.config, certmagic.ACMEIssuer{
 		CA: cfg.Directory, Email: cfg.Email, Agreed: true, TrustedRoots: roots, Logger: quiet,
-		DisableHTTPChallenge: d.HTTPPort == 0 || !slices.Contains(cfg.Challenges, challengeHTTP), AltHTTPPort: d.HTTPPort,
-		DisableTLSALPNChallenge: d.TLSPort == 0 || !slices.Contains(cfg.Challenges, challengeTLS), AltTLSALPNPort: d.TLSPort,
+		DisableHTTPChallenge:    d.HTTPPort == 0 || !slices.Contains(cfg.Challenges, challengeHTTP),
+		AltHTTPPort:             d.HTTPPort,
+		DisableTLSALPNChallenge: d.TLSPort == 0 || !slices.Contains(cfg.Challenges, challengeTLS),
+		AltTLSALPNPort:          d.TLSPort,
 	})
 	k.issuer.TestCA = "" // only the configured authority
 	k.config.Issuers = []certmagic.Issuer{k.issuer}
 	d.Metrics.NewGauge("antirobot_acme_hosts_without_certificate", func() float64 { return float64(len(k.missing())) })
-	d.Metrics.NewGauge("antirobot_acme_hosts_without_staple", func() float64 { return float64(k.unstapled(time.Now())) })
+	d.Metrics.NewGauge("antirobot_acme_hosts_without_staple",
+		func() float64 { return float64(k.unstapled(time.Now())) })
 	return k, nil
 }
 
@@ -199,7 +206,8 @@ func (k *Keeper) manage(ctx context.Context, s *site) {
 			break
 		}
 		if !waiting {
-			k.log.Error().Err(err).Str("host", s.host).Msg("the store has no certificate to give yet; it is asked again every second")
+			k.log.Error().Err(err).Str("host", s.host).
+				Msg("the store has no certificate to give yet; it is asked again every second")
 		}
 		select {
 		case <-ctx.Done():

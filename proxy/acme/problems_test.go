@@ -18,12 +18,16 @@ import (
 	"antirobot/store"
 )
 
-// TestProblems: what failed here is no problem any more once there is a later certificate, which another gateway obtained.
+// TestProblems: what failed here is no problem any more once there is a later certificate, which another gateway
+// obtained.
 func TestProblems(t *testing.T) {
 	const host = "www.shop.example"
 	cfg := DefaultConfig()
 	cfg.Hosts = []string{host}
-	k, err := New(cfg, Deps{Store: store.NewMemory(time.Now), Seal: turned{}, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
+	k, err := New(cfg, Deps{
+		Store: store.NewMemory(time.Now), Seal: turned{}, Log: zerolog.Nop(),
+		Metrics: metrics.NewSet(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,12 +38,16 @@ func TestProblems(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: []string{host}, NotBefore: time.Now(), NotAfter: end}
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(serial), DNSNames: []string{host}, NotBefore: time.Now(),
+			NotAfter: end,
+		}
 		der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := k.config.CacheUnmanagedTLSCertificate(ctx, tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil); err != nil {
+		if _, err := k.config.CacheUnmanagedTLSCertificate(ctx,
+			tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

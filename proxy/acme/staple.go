@@ -108,7 +108,8 @@ func (k *Keeper) storedResponse(ctx context.Context, host string, leaf *x509.Cer
 			return nil, err
 		}
 		r, err := ocsp.ParseResponse(b, nil)
-		if err == nil && r.SerialNumber.Cmp(leaf.SerialNumber) == 0 && r.Status == ocsp.Good && r.NextUpdate.After(until) {
+		if err == nil && r.SerialNumber.Cmp(leaf.SerialNumber) == 0 && r.Status == ocsp.Good &&
+			r.NextUpdate.After(until) {
 			last, until = b, r.NextUpdate
 		}
 	}
@@ -174,9 +175,11 @@ func (k *Keeper) watch(bare map[*site]bool, at time.Time) {
 		bare[s] = now
 		switch {
 		case demands:
-			k.log.Error().Str("host", s.host).Msg("no OCSP response for a certificate that demands one: some browsers refuse it")
+			k.log.Error().Str("host", s.host).Msg("no OCSP response for a certificate that demands one: some " +
+				"browsers refuse it")
 		case now:
-			k.log.Warn().Str("host", s.host).Msg("no OCSP response is stapled: the responder of the certificate gave none")
+			k.log.Warn().Str("host", s.host).Msg("no OCSP response is stapled: the responder of the certificate gave " +
+				"none")
 		default:
 			k.log.Info().Str("host", s.host).Msg("an OCSP response is stapled")
 		}
@@ -195,7 +198,8 @@ func (k *Keeper) unstapled(at time.Time) (n int) {
 func (k *Keeper) problemsOfStaples(at time.Time) (all []string) {
 	for _, s := range k.sites {
 		if _, demands := k.bare(s, at); demands {
-			all = append(all, fmt.Sprintf("%s: its certificate demands an OCSP response, and its responder gave none", s.host))
+			all = append(all, fmt.Sprintf("%s: its certificate demands an OCSP response, and its responder gave none",
+				s.host))
 		}
 	}
 	return all

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ocsp"
 )
 
-// TestServe: what certmagic has not got yet is served as it was stored; a response that has ended is replaced by the stored
-// one or left out, since clients refuse it.
+// TestServe: what certmagic has not got yet is served as it was stored; a response that has ended is replaced by the
+// stored one or left out, since clients refuse it.
 func TestServe(t *testing.T) {
 	const host = "www.shop.example"
 	at := time.Now()
@@ -25,7 +25,10 @@ func TestServe(t *testing.T) {
 	}
 	made := func(serial int64, name string) *tls.Certificate {
 		t.Helper()
-		c := &x509.Certificate{SerialNumber: big.NewInt(serial), DNSNames: []string{name}, NotBefore: at, NotAfter: at.Add(time.Hour)}
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(serial), DNSNames: []string{name}, NotBefore: at,
+			NotAfter: at.Add(time.Hour),
+		}
 		der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +50,8 @@ func TestServe(t *testing.T) {
 		return b
 	}
 	one, next, other := made(1, host), made(2, host), made(3, "other.example")
-	ended, long, longer := response(one, at.Add(-time.Second)), response(one, at.Add(time.Minute)), response(one, at.Add(time.Hour))
+	ended, long, longer := response(one, at.Add(-time.Second)), response(one, at.Add(time.Minute)),
+		response(one, at.Add(time.Hour))
 	with := func(c *tls.Certificate, staple []byte) *tls.Certificate {
 		out := *c
 		out.OCSPStaple = staple
@@ -83,7 +87,8 @@ func TestServe(t *testing.T) {
 			c.found = with(c.found, c.found.OCSPStaple)
 		}
 		got, err := s.serve(c.found, err, at)
-		if (err != nil) != (c.want == nil) || c.want != nil && (got.Leaf != c.want.Leaf || string(got.OCSPStaple) != string(c.staple)) {
+		if (err != nil) != (c.want == nil) || c.want != nil &&
+			(got.Leaf != c.want.Leaf || string(got.OCSPStaple) != string(c.staple)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if c.kept != nil && c.kept.Leaf == one.Leaf && got == c.kept {

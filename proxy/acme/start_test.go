@@ -37,7 +37,8 @@ func (s *awayStore) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 	return s.KV.Get(ctx, dst, key)
 }
 
-// TestStoreAwayAtStart: a store that can't be read at start is asked again, and then its certificates are served and managed.
+// TestStoreAwayAtStart: a store that can't be read at start is asked again, and then its certificates are served and
+// managed.
 func TestStoreAwayAtStart(t *testing.T) {
 	const host = "www.shop.example"
 	kv := &awayStore{KV: store.NewMemory(time.Now)}
@@ -51,7 +52,10 @@ func TestStoreAwayAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now(), NotAfter: time.Now().Add(90 * 24 * time.Hour)}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now(),
+		NotAfter: time.Now().Add(90 * 24 * time.Hour),
+	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -62,9 +66,12 @@ func TestStoreAwayAtStart(t *testing.T) {
 	}
 	by := k.issuer.IssuerKey()
 	for name, value := range map[string][]byte{
-		certmagic.StorageKeys.SiteCert(by, host):       pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		certmagic.StorageKeys.SitePrivateKey(by, host): pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
-		certmagic.StorageKeys.SiteMeta(by, host):       []byte(`{"sans":["` + host + `"]}`),
+		certmagic.StorageKeys.SiteCert(by, host): pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		certmagic.StorageKeys.SitePrivateKey(by, host): pem.EncodeToMemory(&pem.Block{
+			Type:  "PRIVATE KEY",
+			Bytes: private,
+		}),
+		certmagic.StorageKeys.SiteMeta(by, host): []byte(`{"sans":["` + host + `"]}`),
 	} {
 		if err := k.storage.Store(context.Background(), name, value); err != nil {
 			t.Fatal(err)
@@ -81,8 +88,13 @@ func TestStoreAwayAtStart(t *testing.T) {
 		got := k.served(k.sites[0], time.Now())
 		return got != nil && got.Leaf.SerialNumber.Int64() == 1
 	})
-	servertest.Eventually(t, "somebody renews it", func() bool { return len(k.cache.AllMatchingCertificates(host)) == 1 })
-	got, err := k.GetCertificate(&tls.ClientHelloInfo{ServerName: "WWW.Shop.example", SupportedVersions: []uint16{tls.VersionTLS13}})
+	servertest.Eventually(t, "somebody renews it", func() bool {
+		return len(k.cache.AllMatchingCertificates(host)) == 1
+	})
+	got, err := k.GetCertificate(&tls.ClientHelloInfo{
+		ServerName:        "WWW.Shop.example",
+		SupportedVersions: []uint16{tls.VersionTLS13},
+	})
 	if err != nil || got.Leaf.SerialNumber.Int64() != 1 {
 		t.Errorf("%v", err)
 	}

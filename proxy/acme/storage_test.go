@@ -87,7 +87,10 @@ func TestStorageConforms(t *testing.T) {
 	load("a/b/c")
 	list("a")
 	for _, key := range []string{"a/b/c", "a/b/d.key", "a/e", "ab/f", "a/b/c"} {
-		both("store "+key, func(s certmagic.Storage) (any, error) { return nil, s.Store(ctx, key, []byte("value of "+key)) })
+		both("store "+key, func(s certmagic.Storage) (any, error) {
+			return nil,
+				s.Store(ctx, key, []byte("value of "+key))
+		})
 	}
 	for _, key := range []string{"a/b/c", "a/b", "a", "ab", "ab/f", "a/b/d", "no"} {
 		load(key)
@@ -116,8 +119,8 @@ func TestStorageOfAnotherRing(t *testing.T) {
 	}
 }
 
-// TestLocks: of several gateways that want a lock one has it at a time; whoever waits can give up; a dead gateway's lock
-// ends.
+// TestLocks: of several gateways that want a lock one has it at a time; whoever waits can give up; a dead gateway's
+// lock ends.
 func TestLocks(t *testing.T) {
 	kv := store.NewMemory(time.Now)
 	ctx := context.Background()
@@ -203,7 +206,10 @@ func TestLocksOfOneThatLeaves(t *testing.T) {
 // TestConfig: what is no public host is refused with its key.
 func TestConfig(t *testing.T) {
 	c := DefaultConfig()
-	c.Hosts = []string{"www.example.com", "localhost", "*.example.com", "пример.рф", "a b.example", "https://example.com"}
+	c.Hosts = []string{
+		"www.example.com", "localhost", "*.example.com", "пример.рф", "a b.example",
+		"https://example.com",
+	}
 	c.Email, c.Directory = "nobody", "http://ca.example/"
 	err := c.Validate()
 	for _, want := range []string{"hosts[1]: ", "hosts[2]: ", "hosts[4]: ", "hosts[5]: ", "email: ", "directory: "} {

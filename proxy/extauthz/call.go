@@ -49,7 +49,8 @@ var (
 
 // leftOut are fields of the visitor's connection or body, and Envoy's own.
 var leftOut = []string{
-	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade",
 	"http2-settings", "x-request-id",
 }
 
@@ -83,7 +84,8 @@ func (k *call) ask(from netip.Addr, secret request.Field) int {
 		k.head.Fields = append(k.head.Fields, secret)
 	}
 	if string(partial) != "false" { // the body may be partial
-		whole = announced <= 0 && (string(k.q.method) == "GET" || string(k.q.method) == "HEAD" || string(k.q.method) == "OPTIONS")
+		whole = announced <= 0 && (string(k.q.method) == "GET" || string(k.q.method) == "HEAD" ||
+			string(k.q.method) == "OPTIONS")
 	}
 	whole = whole && announced <= int64(len(k.q.body))
 	return k.serve(whole, from)
@@ -95,7 +97,10 @@ func (k *call) serve(whole bool, from netip.Addr) int {
 	k.target, k.head.Length = append(k.target[:0], k.q.path...), int64(len(k.q.body))
 	k.Give(k.q.body)
 	if whole && len(k.q.body) > 0 {
-		k.head.Fields = append(k.head.Fields, request.Field{Name: nameLength, Value: strconv.AppendInt(nil, k.head.Length, 10)})
+		k.head.Fields = append(k.head.Fields, request.Field{
+			Name:  nameLength,
+			Value: strconv.AppendInt(nil, k.head.Length, 10),
+		})
 	}
 	if !whole {
 		x = k.bare
@@ -150,7 +155,8 @@ func (k *call) appendAnswer(dst []byte, status int) []byte {
 		body, fields = nil, nil
 	case !utf8.Valid(body) || k.field("content-encoding") != "": // CheckResponse carries text only
 		status, fields = 421, nil
-		body = []byte("Antirobot: this path is the gateway's own: Envoy must send it to the gateway without a question.\n")
+		body = []byte("Antirobot: this path is the gateway's own: Envoy must send it to the gateway without a " +
+			"question.\n")
 	}
 	denied := appendMessage(nil, deniedStatus, appendNumber(nil, statusCode, uint64(status)))
 	for _, f := range fields {

@@ -41,11 +41,17 @@ func (c checker) ServeExchange(x *h1.Exchange) {
 	case "/picture":
 		_ = x.Reply(200, nil, []byte("\x89PNG"))
 	case "/human":
-		_ = x.Reply(200, []request.Field{field("X-Accel-Redirect", Human), field("Set-Cookie", "i=1"), field("X-Antirobot-Mark", "a"), field("X-Antirobot-Mark", "b")}, nil)
+		_ = x.Reply(200, []request.Field{
+			field("X-Accel-Redirect", Human), field("Set-Cookie", "i=1"),
+			field("X-Antirobot-Mark", "a"), field("X-Antirobot-Mark", "b"),
+		}, nil)
 	case "/plain":
 		_ = x.Reply(200, []request.Field{field("X-Accel-Redirect", Human)}, nil)
 	default:
-		_ = x.Reply(403, []request.Field{field("Set-Cookie", "a=1"), field("Set-Cookie", "b=2"), field("Content-Type", "text/plain")}, []byte(saw))
+		_ = x.Reply(403, []request.Field{
+			field("Set-Cookie", "a=1"), field("Set-Cookie", "b=2"),
+			field("Content-Type", "text/plain"),
+		}, []byte(saw))
 	}
 }
 
@@ -128,7 +134,8 @@ func asking(method, path, body string, size int64, mapped bool, header ...string
 	if body != "" {
 		h = appendMessage(h, httpRawBody, []byte(body))
 	}
-	return appendMessage(nil, checkAttributes, appendMessage(nil, attributesRequest, appendMessage(nil, requestHTTP, h)))
+	return appendMessage(nil, checkAttributes, appendMessage(nil, attributesRequest,
+		appendMessage(nil, requestHTTP, h)))
 }
 
 // TestQuestions: what the check is asked, and what Envoy is answered.
@@ -144,20 +151,31 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 	const whole = "x-envoy-auth-partial-body"
-	f(asking("GET", "/a?b=1", "", -1, true, ":path", "/a", "cookie", "c=1", "x-envoy-external-address", "1.2.3.4", "connection", "close", "x-request-id", "1"),
+	f(asking("GET", "/a?b=1", "", -1, true, ":path", "/a", "cookie", "c=1", "x-envoy-external-address", "1.2.3.4",
+		"connection", "close", "x-request-id", "1"),
 		`whole GET /a?b=1 "" <nil> host=example.com cookie=c=1`)
 	f(asking("GET", "/a", "", -1, false, "user-agent", "x"), `whole GET /a "" <nil> host=example.com user-agent=x`)
-	f(asking("POST", "/a", "x=y", 3, true, whole, "false", "content-length", "3"), `whole POST /a "x=y" <nil> host=example.com content-length=3`)
-	f(asking("POST", "/a", "x=y", 30, true, whole, "true", "content-length", "30"), `bare POST /check/a "" <nil> host=example.com`)
-	f(asking("POST", "/a", "x=y", 3, true, whole, "false", "content-length", "30"), `bare POST /check/a`) // a length that is a visitor's
-	f(asking("POST", "/a", "", -1, true), `bare POST /check/a`)                                           // Envoy was not told to send bodies
+	f(asking("POST", "/a", "x=y", 3, true, whole, "false", "content-length", "3"),
+		`whole POST /a "x=y" <nil> host=example.com content-length=3`)
+	f(asking("POST", "/a", "x=y", 30, true, whole, "true", "content-length", "30"),
+		`bare POST /check/a "" <nil> host=example.com`)
+	// a length that is a visitor's
+	f(asking("POST", "/a", "x=y", 3, true, whole, "false", "content-length", "30"), `bare POST /check/a`)
+	// Envoy was not told to send bodies
+	f(asking("POST", "/a", "", -1, true), `bare POST /check/a`)
 	f(asking("GET", "/a b", "", -1, true), string(appendNumber(nil, statusCode, 400)))
-	f(asking("GET", "/picture", "", -1, true), "must send it to the gateway", string(appendNumber(nil, statusCode, 421)))
-	f(asking("GET", "/human", "", -1, true), string(appendOption(nil, okResponse, []byte("set-cookie"), []byte("i=1"), true)),
-		string(appendOption(nil, okHeaders, []byte("x-antirobot-mark"), []byte("a"), false)), string(appendOption(nil, okHeaders, []byte("x-antirobot-mark"), []byte("b"), true)))
-	f(asking("GET", "/plain", "", -1, true), string(appendMessage(nil, okRemove, []byte(nameMark))), string(appendMessage(nil, okRemove, []byte("x-antirobot-passed"))))
-	f(asking("PUT", "/picture", "", 5, true), string(appendMessage(nil, okRemove, []byte(nameMark)))) // 200 of a bare check is a yes
-	f(asking("GET", "/a", "", -1, true), string(appendOption(nil, deniedHeaders, []byte("set-cookie"), []byte("b=2"), true)),
+	f(asking("GET", "/picture", "", -1, true), "must send it to the gateway",
+		string(appendNumber(nil, statusCode, 421)))
+	f(asking("GET", "/human", "", -1, true), string(appendOption(nil, okResponse, []byte("set-cookie"), []byte("i=1"),
+		true)),
+		string(appendOption(nil, okHeaders, []byte("x-antirobot-mark"), []byte("a"), false)),
+		string(appendOption(nil, okHeaders, []byte("x-antirobot-mark"), []byte("b"), true)))
+	f(asking("GET", "/plain", "", -1, true), string(appendMessage(nil, okRemove, []byte(nameMark))),
+		string(appendMessage(nil, okRemove, []byte("x-antirobot-passed"))))
+	// 200 of a bare check is a yes
+	f(asking("PUT", "/picture", "", 5, true), string(appendMessage(nil, okRemove, []byte(nameMark))))
+	f(asking("GET", "/a", "", -1, true), string(appendOption(nil, deniedHeaders, []byte("set-cookie"), []byte("b=2"),
+		true)),
 		string(appendOption(nil, deniedHeaders, []byte("content-type"), []byte("text/plain"), false)))
 }
 
@@ -183,9 +201,11 @@ func TestRefused(t *testing.T) {
 	for range 1000 {
 		many = append(many, "a", "b")
 	}
-	for _, mapped := range []bool{false, true} { // so many fields are a visitor's doing, and no error of the call, which Envoy may be told to let pass
+	// so many fields are a visitor's doing, and no error of the call, which Envoy may be told to let pass
+	for _, mapped := range []bool{false, true} {
 		code, m := c.call(method, framed(asking("GET", "/human", "", -1, mapped, many...)))
-		if denied := string(appendMessage(nil, deniedStatus, appendNumber(nil, statusCode, 431))); code != "0" || !strings.Contains(string(m), denied) {
+		if denied := string(appendMessage(nil, deniedStatus, appendNumber(nil, statusCode, 431))); code != "0" ||
+			!strings.Contains(string(m), denied) {
 			t.Errorf("many fields: code %s, %q", code, m)
 		}
 	}
@@ -198,7 +218,8 @@ func TestRefused(t *testing.T) {
 	f(stranger, "7", method, framed(good))
 	f(stranger, "7", method, framed(good), "X-Secret", "a", "X-Secret", "b")
 	f(stranger, "0", method, framed(good), "X-Secret", "the check compares it")
-	_, m := stranger.call(method, framed(asking("GET", "/a", "", -1, true, "x-secret", "the visitor's")), "X-Secret", "envoy's")
+	_, m := stranger.call(method, framed(asking("GET", "/a", "", -1, true, "x-secret", "the visitor's")), "X-Secret",
+		"envoy's")
 	if s := string(m); !strings.Contains(s, "x-secret=envoy's") || strings.Contains(s, "visitor") {
 		t.Errorf("the check is told %q", s)
 	}

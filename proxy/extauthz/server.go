@@ -75,7 +75,8 @@ func New(d Deps) *Server {
 
 // Serve answers on ln until Shutdown or Close, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(&bounded{Listener: ln, room: make(chan struct{}, maxConns)}); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.Serve(&bounded{Listener: ln, room: make(chan struct{}, maxConns)}); !errors.Is(err,
+		http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -109,11 +110,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/grpc")
 	secret := s.secretOf(r)
 	switch {
-	case r.Method != http.MethodPost || r.URL.Path != method || !strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
+	case r.Method != http.MethodPost || r.URL.Path != method ||
+		!strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc"):
 		s.fail(w, peer, s.broken, unimplemented, "only "+method+" is answered here")
 		return
 	case !s.deps.Trusted.Trusts(peer) && len(secret.Name) == 0:
-		s.fail(w, peer, s.refused, strconv.Itoa(permissionDenied), "this address may not ask: it is not in check.allowed, and sent no secret")
+		s.fail(w, peer, s.refused, strconv.Itoa(permissionDenied),
+			"this address may not ask: it is not in check.allowed, and sent no secret")
 		return
 	}
 	k := s.calls.Get().(*call)
@@ -181,7 +184,8 @@ func (s *Server) fail(w http.ResponseWriter, peer netip.Addr, count *metrics.Cou
 	count.Inc()
 	const every = 10
 	if now, last := time.Now().Unix(), s.said.Load(); now-last >= every && s.said.CompareAndSwap(last, now) {
-		s.deps.Log.Warn().Stringer("caller", peer).Str("problem", problem).Msg("a call of Envoy was not answered; see docs/balancers.md")
+		s.deps.Log.Warn().Stringer("caller", peer).Str("problem", problem).
+			Msg("a call of Envoy was not answered; see docs/balancers.md")
 	}
 	w.Header().Set("Grpc-Status", code)
 	w.Header().Set("Grpc-Message", problem)

@@ -48,14 +48,17 @@ func newBehindGateway(t *testing.T, listen string) (*gateway, <-chan time.Durati
 		t.Fatal(err)
 	}
 	seen := make(chan time.Duration, 1)
-	return newGateway(t, nil, setup{listen: listen, listener: ListenerOptions{TLS: certs.Config()}, handler: func(x *Exchange, _ func()) {
-		seen <- x.View.Behind
-		_ = x.Reply(200, nil, nil)
-	}}), seen
+	return newGateway(t, nil, setup{
+		listen: listen, listener: ListenerOptions{TLS: certs.Config()},
+		handler: func(x *Exchange, _ func()) {
+			seen <- x.View.Behind
+			_ = x.Reply(200, nil, nil)
+		},
+	}), seen
 }
 
-// TestAnswersBehind: a client that talks through a machine near us, and is itself far away from it, answers later than its
-// connection's end. One that is here does not.
+// TestAnswersBehind: a client that talks through a machine near us, and is itself far away from it, answers later than
+// its connection's end. One that is here does not.
 func TestAnswersBehind(t *testing.T) {
 	g, seen := newBehindGateway(t, "")
 	here := func() (net.Conn, error) { return net.Dial("tcp", g.addr) }
@@ -103,8 +106,9 @@ func pass(dst, src net.Conn, late time.Duration) {
 	}
 }
 
-// TestFarAwayIsNotBehind: who is far away, and holds the connection itself, is told from who talks through a machine near us:
-// the connection takes as long as its answers. The way is a network device in a namespace of its own whose packets come late.
+// TestFarAwayIsNotBehind: who is far away, and holds the connection itself, is told from who talks through a machine
+// near us: the connection takes as long as its answers. The way is a network device in a namespace of its own whose
+// packets come late.
 func TestFarAwayIsNotBehind(t *testing.T) {
 	runtime.LockOSThread() // for good: the thread stays in the namespace, and ends with the test
 	dev, err := farAway()

@@ -31,9 +31,11 @@ const (
 	roleEnv = "H1_BENCH_ROLE" // ours or bare: play a proxy in a process of its own
 	backEnv = "H1_BENCH_BACKEND"
 
-	browserGet = "GET /index.html?x=1 HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36\r\n" +
+	browserGet = "GET /index.html?x=1 HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: Mozilla/5.0 (X11; Linux " +
+		"x86_64) AppleWebKit/537.36\r\n" +
 		"Accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nAccept-Language: en-US,en;q=0.5\r\n" +
-		"Accept-Encoding: gzip, deflate, br\r\nConnection: keep-alive\r\nCookie: spravka=dD0xNzAwMDAwMDAwO2k9MTI3LjAuMC4x; i=abcdef; sid=1\r\n" +
+		"Accept-Encoding: gzip, deflate, br\r\nConnection: keep-alive\r\nCookie: " +
+		"spravka=dD0xNzAwMDAwMDAwO2k9MTI3LjAuMC4x; i=abcdef; sid=1\r\n" +
 		"Sec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nUpgrade-Insecure-Requests: 1\r\n\r\n"
 )
 
@@ -41,7 +43,8 @@ const (
 func benchHandler(g *upstream.Group) Handler {
 	o := ForwardOptions{
 		SetFields: []request.Field{
-			field("X-Forwarded-For", "203.0.113.7"), field("X-Forwarded-Proto", "https"), field("X-Forwarded-Host", "www.example.com"),
+			field("X-Forwarded-For", "203.0.113.7"), field("X-Forwarded-Proto", "https"),
+			field("X-Forwarded-Host", "www.example.com"),
 			field("X-Real-IP", "203.0.113.7"), field("X-Request-Id", "0123456789abcdef0123456789abcdef"),
 		},
 		Drop: func(n []byte) bool {
@@ -88,7 +91,8 @@ func playRole(role string) {
 	for in.Scan() {
 		var u syscall.Rusage
 		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-		fmt.Println(time.Duration(u.Utime.Nano()+u.Stime.Nano()).Nanoseconds(), time.Duration(u.Utime.Nano()).Nanoseconds())
+		fmt.Println(time.Duration(u.Utime.Nano()+u.Stime.Nano()).Nanoseconds(), time.Duration(u.Utime.Nano()).
+			Nanoseconds())
 	}
 }
 

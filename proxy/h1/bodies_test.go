@@ -7,21 +7,25 @@ import (
 	"time"
 )
 
-// TestBodiesInSum: an announced length costs nothing before it arrives, the memory of all bodies stays within its bound,
-// and a client that leaves frees what it held.
+// TestBodiesInSum: an announced length costs nothing before it arrives, the memory of all bodies stays within its
+// bound, and a client that leaves frees what it held.
 func TestBodiesInSum(t *testing.T) {
 	const bound = 20 << 10
-	g := newGateway(t, nil, setup{cfg: func(c *Config) { c.MaxBodiesBytes = bound }, handler: func(x *Exchange, _ func()) {
-		_, err := x.ReadBody(1 << 20)
-		status := 200
-		if errors.Is(err, errBodiesBusy) {
-			status = Status(err)
-		}
-		_ = x.Reply(status, nil, nil)
-	}})
+	g := newGateway(t, nil, setup{
+		cfg: func(c *Config) { c.MaxBodiesBytes = bound },
+		handler: func(x *Exchange, _ func()) {
+			_, err := x.ReadBody(1 << 20)
+			status := 200
+			if errors.Is(err, errBodiesBusy) {
+				status = Status(err)
+			}
+			_ = x.Reply(status, nil, nil)
+		},
+	})
 	held := func(want string) {
 		t.Helper()
-		for end := time.Now().Add(time.Minute); g.metric("antirobot_http_bodies_bytes") != want; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); g.metric("antirobot_http_bodies_bytes") != want; time.Sleep(
+			time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s bytes are held, not %s", g.metric("antirobot_http_bodies_bytes"), want)
 			}

@@ -40,7 +40,9 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 }
 
 // appendRequestFields reports in encoded whether Transfer-Encoding was among the fields: HTTP/2 has none.
-func (x *Exchange) appendRequestFields(dst []byte, o *ForwardOptions, addr string, streamed bool) (_ []byte, encoded bool) {
+func (x *Exchange) appendRequestFields(dst []byte, o *ForwardOptions, addr string, streamed bool) (_ []byte,
+	encoded bool,
+) {
 	h := x.h
 	for i := range h.Fields {
 		f := &h.Fields[i]

@@ -83,7 +83,8 @@ func (c *ClientCAs) sessions(cfg *tls.Config) {
 	}
 	cfg.UnwrapSession = func(ticket []byte, of tls.ConnectionState) (*tls.SessionState, error) {
 		session, err := cfg.DecryptTicket(ticket, of)
-		if err != nil || session == nil || !slices.ContainsFunc(session.Extra, func(b []byte) bool { return bytes.Equal(b, *c.mark.Load()) }) {
+		if err != nil || session == nil || !slices.ContainsFunc(session.Extra,
+			func(b []byte) bool { return bytes.Equal(b, *c.mark.Load()) }) {
 			return nil, err
 		}
 		return session, nil
@@ -109,7 +110,8 @@ func (c *ClientCAs) verify(chain []*x509.Certificate, at time.Time) error {
 		between.AddCert(cert)
 	}
 	if _, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: c.pool.Load(), Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: c.pool.Load(), Intermediates: between, CurrentTime: at,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}); err != nil {
 		return fmt.Errorf("the client's certificate: %w", err)
 	}

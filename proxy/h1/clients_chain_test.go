@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestClientChains: certificates lead to an authority over others, one of which may have two issuers; more than that is refused before
-// their signatures are checked, of which a few certificates of one subject would make a hundred.
+// TestClientChains: certificates lead to an authority over others, one of which may have two issuers; more than that is
+// refused before their signatures are checked, of which a few certificates of one subject would make a hundred.
 func TestClientChains(t *testing.T) {
 	ours := newSigner(t, "ours")
 	cas, err := LoadClientCAs(ours.file, true)
@@ -28,8 +28,11 @@ func TestClientChains(t *testing.T) {
 	signed := func(subject string, serial int64, issuer *x509.Certificate, by *ecdsa.PrivateKey) *x509.Certificate {
 		t.Helper()
 		of := &x509.Certificate{
-			SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: subject}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-			IsCA: subject != "client", BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, DNSNames: []string{big.NewInt(serial).String()},
+			SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: subject}, NotBefore: time.Now().
+					Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			IsCA: subject != "client", BasicConstraintsValid: true,
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+			DNSNames:    []string{big.NewInt(serial).String()},
 		}
 		der, err := x509.CreateCertificate(rand.Reader, of, issuer, key.Public(), by)
 		if err != nil {
@@ -61,7 +64,8 @@ func TestClientChains(t *testing.T) {
 	stranger := newSigner(t, "stranger")
 	twice := signed("a", 2, stranger.cert, stranger.key)
 	f("two issuers", []*x509.Certificate{short[0], twice, short[1]}, nil)
-	f("and a third", []*x509.Certificate{short[0], twice, signed("a", 3, stranger.cert, stranger.key), short[1]}, errLongChain)
+	f("and a third", []*x509.Certificate{short[0], twice, signed("a", 3, stranger.cert, stranger.key), short[1]},
+		errLongChain)
 	clique := []*x509.Certificate{signed("client", 99, twice, key)}
 	for i := range int64(5) {
 		clique = append(clique, signed("a", i, twice, key))

@@ -31,9 +31,13 @@ type signer struct {
 func newSigner(t *testing.T, name string) *signer {
 	t.Helper()
 	s := &signer{t: t, file: filepath.Join(t.TempDir(), name+".pem")}
-	tpl := &x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	tpl := &x509.Certificate{
+		Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign,
+	}
 	s.cert, s.key = s.sign(tpl)
-	if err := os.WriteFile(s.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Raw}), 0o600); err != nil {
+	if err := os.WriteFile(s.file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.cert.Raw}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -73,8 +77,8 @@ func (s *signer) client(tpl x509.Certificate) []tls.Certificate {
 	return []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: key}}
 }
 
-// TestClientCertificates: who has a good certificate is known by its name; a bad one is worse than none, and none will do
-// where it is not required. A reload changes who signs.
+// TestClientCertificates: who has a good certificate is known by its name; a bad one is worse than none, and none will
+// do where it is not required. A reload changes who signs.
 func TestClientCertificates(t *testing.T) {
 	certs, err := hello.LoadCertificates([]hello.CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {
@@ -89,14 +93,18 @@ func TestClientCertificates(t *testing.T) {
 		cfg := certs.Config()
 		cas.Apply(cfg, "acme-tls/1")
 		cfg.NextProtos = append(cfg.NextProtos, "acme-tls/1")
-		g := newGateway(t, answering(t, okAnswer), setup{listener: ListenerOptions{TLS: cfg}, handler: func(x *Exchange, _ func()) {
-			_ = x.Reply(200, nil, append([]byte("you are "), x.View.Client...))
-		}})
+		g := newGateway(t, answering(t, okAnswer), setup{
+			listener: ListenerOptions{TLS: cfg},
+			handler: func(x *Exchange, _ func()) {
+				_ = x.Reply(200, nil, append([]byte("you are "), x.View.Client...))
+			},
+		})
 		sessions := tls.NewLRUClientSessionCache(1)
 		ask := func(own []tls.Certificate, protocols ...string) string {
 			c, err := tls.Dial("tcp", g.addr, &tls.Config{
 				ServerName: "a.test", InsecureSkipVerify: true, NextProtos: protocols, ClientSessionCache: sessions,
-				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { // whoever is asked for
+				// whoever is asked for
+				GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 					if own == nil {
 						return new(tls.Certificate), nil
 					}
@@ -130,15 +138,25 @@ func TestClientCertificates(t *testing.T) {
 		if required {
 			without = "no"
 		}
-		good := ours.client(x509.Certificate{DNSNames: []string{"shop.partner.example"}, Subject: pkix.Name{CommonName: "Partner"}})
+		good := ours.client(x509.Certificate{
+			DNSNames: []string{"shop.partner.example"},
+			Subject:  pkix.Name{CommonName: "Partner"},
+		})
 		f(without, nil)
 		f("you are shop.partner.example", good)
 		again("you are shop.partner.example", good) // the session is resumed
-		f("you are Partner Ltd", ours.client(x509.Certificate{Subject: pkix.Name{CommonName: "Partner Ltd"}}), "http/1.1")
-		f("you are spiffe://partner/app", ours.client(x509.Certificate{URIs: []*url.URL{{Scheme: "spiffe", Host: "partner", Path: "/app"}}, Subject: pkix.Name{CommonName: "x"}}))
+		f("you are Partner Ltd", ours.client(x509.Certificate{Subject: pkix.Name{CommonName: "Partner Ltd"}}),
+			"http/1.1")
+		f("you are spiffe://partner/app", ours.client(x509.Certificate{URIs: []*url.URL{{
+			Scheme: "spiffe",
+			Host:   "partner", Path: "/app",
+		}}, Subject: pkix.Name{CommonName: "x"}}))
 		f("no", theirs.client(x509.Certificate{DNSNames: []string{"shop.partner.example"}}))
 		f("no", ours.client(x509.Certificate{DNSNames: []string{"a"}, NotAfter: time.Now().Add(-time.Minute)}))
-		f("no", ours.client(x509.Certificate{DNSNames: []string{"a"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}))
+		f("no", ours.client(x509.Certificate{
+			DNSNames:    []string{"a"},
+			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		}))
 		f("no", ours.client(x509.Certificate{}))
 		f("no", ours.client(x509.Certificate{Subject: pkix.Name{CommonName: "a\r\nX-Real-IP: 1"}}))
 		f("no", theirs.client(x509.Certificate{DNSNames: []string{"a"}}), "acme-tls/1") // a challenge is no way in
@@ -149,7 +167,8 @@ func TestClientCertificates(t *testing.T) {
 		}
 		commit()
 		again("no", good)
-		again("you are b", theirs.client(x509.Certificate{DNSNames: []string{"b"}})) // who comes with the session of before is asked anew
+		// who comes with the session of before is asked anew
+		again("you are b", theirs.client(x509.Certificate{DNSNames: []string{"b"}}))
 		if _, err := cas.Prepare("/nowhere.pem"); err == nil {
 			t.Error("a file that is not there was read")
 		}
@@ -161,7 +180,8 @@ func TestClientCertificates(t *testing.T) {
 func TestCertificateByServerName(t *testing.T) {
 	dir := t.TempDir()
 	certs, err := hello.LoadCertificates([]hello.CertificateFiles{
-		certificate(t, dir, "first.test", 1), certificate(t, dir, "second.test", 2), certificate(t, dir, "*.wild.test", 3),
+		certificate(t, dir, "first.test", 1), certificate(t, dir, "second.test", 2),
+		certificate(t, dir, "*.wild.test", 3),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,25 +18,29 @@ type Config struct {
 	MaxBodyBytes    int64  `mapstructure:"max_body_bytes"`    // of a request; beyond: 413
 	MaxBodiesBytes  int64  `mapstructure:"max_bodies_bytes"`  // memory of all bodies; beyond: 503
 
-	HeaderTimeout   time.Duration `mapstructure:"header_timeout"` // first to last byte of a head; of a new connection with its handshake
-	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`   // between two requests
-	ReadTimeout     time.Duration `mapstructure:"read_timeout"`   // between two pieces of a request body; rolls
-	WriteTimeout    time.Duration `mapstructure:"write_timeout"`  // for a piece of at most 32 KiB; rolls
-	MinBodyRate     int64         `mapstructure:"min_body_rate"`  // bytes a second, averaged after ten seconds
-	ContinueTimeout time.Duration `mapstructure:"-"`              // of a service that leaves Expect: 100-continue open
-	HalfCloseGrace  time.Duration `mapstructure:"-"`              // until a half-closed client counts as gone
-	LingerTimeout   time.Duration `mapstructure:"-"`              // discarding input after the last answer, so that the client can read it
-	LingerBytes     int64         `mapstructure:"-"`
-	MaxDrainBytes   int64         `mapstructure:"-"` // an unread body up to this length is discarded to keep the connection
-	MaxConns        int           `mapstructure:"max_conns"`
-	MaxConnsPerAddr int           `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, except balancers
+	// first to last byte of a head; of a new connection with its handshake
+	HeaderTimeout   time.Duration `mapstructure:"header_timeout"`
+	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`  // between two requests
+	ReadTimeout     time.Duration `mapstructure:"read_timeout"`  // between two pieces of a request body; rolls
+	WriteTimeout    time.Duration `mapstructure:"write_timeout"` // for a piece of at most 32 KiB; rolls
+	MinBodyRate     int64         `mapstructure:"min_body_rate"` // bytes a second, averaged after ten seconds
+	ContinueTimeout time.Duration `mapstructure:"-"`             // of a service that leaves Expect: 100-continue open
+	HalfCloseGrace  time.Duration `mapstructure:"-"`             // until a half-closed client counts as gone
+	// discarding input after the last answer, so that the client can read it
+	LingerTimeout time.Duration `mapstructure:"-"`
+	LingerBytes   int64         `mapstructure:"-"`
+	// an unread body up to this length is discarded to keep the connection
+	MaxDrainBytes   int64 `mapstructure:"-"`
+	MaxConns        int   `mapstructure:"max_conns"`
+	MaxConnsPerAddr int   `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, except balancers
 
 	// MaxHandshakeRate is TLS handshakes a second, averaged over ten, per IPv4 address or IPv6 /64, tenfold per /48,
 	// except balancers.
 	MaxHandshakeRate int `mapstructure:"max_handshake_rate"`
 
-	MaxRequests        int `mapstructure:"max_requests"`          // in flight over HTTP/2 and HTTP/3
-	MaxRequestsPerAddr int `mapstructure:"max_requests_per_addr"` // of them, per IPv4 address or IPv6 /64, except balancers
+	MaxRequests int `mapstructure:"max_requests"` // in flight over HTTP/2 and HTTP/3
+	// of them, per IPv4 address or IPv6 /64, except balancers
+	MaxRequestsPerAddr int `mapstructure:"max_requests_per_addr"`
 	MaxRequestsPerConn int `mapstructure:"max_requests_per_conn"`
 }
 

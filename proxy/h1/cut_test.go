@@ -7,7 +7,10 @@ import (
 
 // TestCutBody: a body that ends with its connection, at whatever point, never looks complete to the service.
 func TestCutBody(t *testing.T) {
-	for _, sent := range []string{"", "5\r\nhel", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\nX: y\r\n"} {
+	for _, sent := range []string{
+		"", "5\r\nhel", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n",
+		"5\r\nhello\r\n0\r\nX: y\r\n",
+	} {
 		whole := make(chan bool, 1)
 		s := newService(t, func(k *talk) {
 			r, _ := k.request(true)

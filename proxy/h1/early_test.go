@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestEarlyAnswer: if a service refuses before it has read the body, its answer is relayed at once, the upload stops, and
-// its connection is not reused.
+// TestEarlyAnswer: if a service refuses before it has read the body, its answer is relayed at once, the upload stops,
+// and its connection is not reused.
 func TestEarlyAnswer(t *testing.T) {
 	for _, chunked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("chunked %v", chunked), func(t *testing.T) {

@@ -68,7 +68,8 @@ func (x *Exchange) start(cfg *Config, from Origin) {
 	}
 	x.View = request.View{
 		At: time.Now(), Method: h.Method, Host: x.hostName, HostPort: h.Host, Target: h.Target, Path: h.Target,
-		Fields: h.Fields, Peer: from.Peer, TLS: from.TLS, HTTP10: h.Minor == 0, Body: h.Chunked || h.Length > 0, JA4: from.JA4, Client: from.Client, Frames: from.HTTP2, Behind: from.Behind,
+		Fields: h.Fields, Peer: from.Peer, TLS: from.TLS, HTTP10: h.Minor == 0, Body: h.Chunked || h.Length > 0,
+		JA4: from.JA4, Client: from.Client, Frames: from.HTTP2, Behind: from.Behind,
 	}
 	if i := bytes.IndexByte(h.Target, '?'); i >= 0 {
 		x.View.Path, x.View.Query = h.Target[:i], h.Target[i+1:]

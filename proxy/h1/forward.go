@@ -150,11 +150,13 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	if x.gone {
 		return ErrClientGone
 	}
-	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || !validFields(o.AddPrivate) || o.Host != nil && !wire.IsAuthority(o.Host) {
+	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || !validFields(o.AddPrivate) || o.Host != nil &&
+		!wire.IsAuthority(o.Host) {
 		return errBadField
 	}
 	if r := o.Replay; r != nil {
-		if !wire.IsName(r.Method) || len(r.Target) == 0 || r.Target[0] != '/' || !wire.All(r.Target, wire.Target) || !validFields(r.Fields) {
+		if !wire.IsName(r.Method) || len(r.Target) == 0 || r.Target[0] != '/' || !wire.All(r.Target, wire.Target) ||
+			!validFields(r.Fields) {
 			return errBadField
 		}
 		x.method = r.Method
@@ -192,7 +194,9 @@ func (x *Exchange) lastHop() (done bool, err error) {
 }
 
 // attempt tries one connection; again: a retry can't do anything twice.
-func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOptions, res *Result, start time.Time) (again bool, err error) {
+func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOptions, res *Result,
+	start time.Time,
+) (again bool, err error) {
 	l := &x.leg
 	l.begin(up, orDefault(o.HeadTimeout, gc.ResponseTimeout))
 	bodiless := x.appendToSend(o, up.Addr())
@@ -337,7 +341,8 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 				return err
 			}
 		case h.Status == 101:
-			if o.Replay != nil || !x.h.WebSocket() || h.UpgradeNum != 1 || !h.Upgrade || !request.EqualFold(h.UpgradeTo, "websocket") {
+			if o.Replay != nil || !x.h.WebSocket() || h.UpgradeNum != 1 || !h.Upgrade ||
+				!request.EqualFold(h.UpgradeTo, "websocket") {
 				return fmt.Errorf("%w: unasked 101", wire.ErrBadResponse)
 			}
 			return accepts(x.h, h)

@@ -123,7 +123,8 @@ func (t *overHTTP2) setFields() {
 		default:
 			continue
 		}
-		if x.h.Nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) || request.EqualFold(f.Name, socketKeyName) {
+		if x.h.Nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) ||
+			request.EqualFold(f.Name, socketKeyName) {
 			continue
 		}
 		v := string(f.Value)

@@ -70,7 +70,8 @@ func FuzzRequestHead(f *testing.F) {
 			if req.Method != string(h.Method) || req.RequestURI != string(h.Target) {
 				t.Errorf("net/http reads %s %s, we %s %s", req.Method, req.RequestURI, h.Method, h.Target)
 			}
-			if chunked := len(req.TransferEncoding) == 1; chunked != h.Chunked || !chunked && req.ContentLength != max(h.Length, 0) {
+			if chunked := len(req.TransferEncoding) == 1; chunked != h.Chunked || !chunked &&
+				req.ContentLength != max(h.Length, 0) {
 				t.Errorf("net/http reads another body: %v %d", req.TransferEncoding, req.ContentLength)
 			}
 			if h.Host != nil && req.Host != string(h.Host) {
@@ -86,7 +87,8 @@ func FuzzRequestHead(f *testing.F) {
 			if h.Host != nil && string(fh.Host()) != string(h.Host) {
 				t.Errorf("fasthttp reads host %q, we %q", fh.Host(), h.Host)
 			}
-			if h.Length >= 0 && fh.ContentLength() != int(h.Length) && string(h.Method) != "GET" && string(h.Method) != "HEAD" {
+			if h.Length >= 0 && fh.ContentLength() != int(h.Length) && string(h.Method) != "GET" &&
+				string(h.Method) != "HEAD" {
 				t.Errorf("fasthttp reads length %d, we %d", fh.ContentLength(), h.Length)
 			}
 		}
@@ -113,7 +115,8 @@ func FuzzResponseHead(f *testing.F) {
 		x := &Exchange{h: &c.h, method: c.h.Method}
 		fr := x.frame(&h)
 		sent := append(x.appendAnswer(nil, &h, &ForwardOptions{}, fr), "\r\n"...)
-		if bytes.Count(sent, []byte("\r\n\r\n")) != 1 || bytes.Count(sent, []byte("\n")) != bytes.Count(sent, []byte("\r\n")) {
+		if bytes.Count(sent, []byte("\r\n\r\n")) != 1 ||
+			bytes.Count(sent, []byte("\n")) != bytes.Count(sent, []byte("\r\n")) {
 			t.Fatalf("passed on as %q", sent)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(sent)), &http.Request{Method: "GET"})
@@ -161,7 +164,8 @@ func FuzzStreamedHead(f *testing.F) {
 		if rest, _ := io.ReadAll(br); string(rest) != "rest" {
 			t.Fatalf("the head ends elsewhere: %q", sent)
 		}
-		if string(again.Method) != method || string(again.Target) != target || again.Chunked != h.Chunked || max(again.Length, 0) != max(h.Length, 0) {
+		if string(again.Method) != method || string(again.Target) != target || again.Chunked != h.Chunked ||
+			max(again.Length, 0) != max(h.Length, 0) {
 			t.Errorf("%q reads as %q", sent, again.Raw)
 		}
 	})

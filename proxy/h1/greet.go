@@ -70,7 +70,8 @@ func (g greeter) serveHTTP2() {
 
 func (c *conn) origin() Origin {
 	return Origin{
-		Peer: c.peer, Trusted: c.trusted, Counted: c.counted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client, Behind: c.behind, AltSvc: c.opts.AltSvc,
+		Peer: c.peer, Trusted: c.trusted, Counted: c.counted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client,
+		Behind: c.behind, AltSvc: c.opts.AltSvc,
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"antirobot/proxy/h1/hello"
 )
 
-// TestHandshakeRate: so many a second and ten seconds' worth at once for an address or a /64, ten times as many for a /48, and as many again
-// for what nobody has proven to be his.
+// TestHandshakeRate: so many a second and ten seconds' worth at once for an address or a /64, ten times as many for a
+// /48, and as many again for what nobody has proven to be his.
 func TestHandshakeRate(t *testing.T) {
 	h, now := &handshakes{}, time.Now()
 	spent := func(addr string, proven bool, most int) (n int) {
@@ -44,13 +44,14 @@ func TestHandshakeRate(t *testing.T) {
 	f("203.0.113.5", true, 10)
 	now = now.Add(time.Hour)
 	f("203.0.113.5", true, 50)
-	if n := spent("203.0.113.7", true, 10); n != 10 || !h.take(netip.MustParseAddr("203.0.113.6"), true, 0, now) || !h.take(netip.Addr{}, true, 5, now) {
+	if n := spent("203.0.113.7", true, 10); n != 10 || !h.take(netip.MustParseAddr("203.0.113.6"), true, 0, now) ||
+		!h.take(netip.Addr{}, true, 5, now) {
 		t.Error("what has no limit is limited")
 	}
 }
 
-// TestHandshakeFlood: beyond the rate a client's connections end before their handshakes, whether it comes by itself or through a balancer's
-// PROXY header; a balancer's own do not.
+// TestHandshakeFlood: beyond the rate a client's connections end before their handshakes, whether it comes by itself or
+// through a balancer's PROXY header; a balancer's own do not.
 func TestHandshakeFlood(t *testing.T) {
 	certs, err := hello.LoadCertificates([]hello.CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {

@@ -91,8 +91,8 @@ func (l smallSockets) Accept() (net.Conn, error) {
 	return nc, err
 }
 
-// TestKeyUpdatesHoldNoConnection: a client that changes its keys again and again within its first request, and takes none of the
-// answers, which reading writes, is cut in the time of a head or of a body.
+// TestKeyUpdatesHoldNoConnection: a client that changes its keys again and again within its first request, and takes
+// none of the answers, which reading writes, is cut in the time of a head or of a body.
 func TestKeyUpdatesHoldNoConnection(t *testing.T) {
 	certs, err := hello.LoadCertificates([]hello.CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {
@@ -118,7 +118,8 @@ func TestKeyUpdatesHoldNoConnection(t *testing.T) {
 			defer nc.Close()
 			_, _ = nc.(*net.TCPConn).SetReadBuffer(4<<10), nc.(*net.TCPConn).SetWriteBuffer(4<<10)
 			var log bytes.Buffer
-			if err := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: &log}).Handshake(); err != nil {
+			if err := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, KeyLogWriter: &log}).
+				Handshake(); err != nil {
 				t.Fatal(err)
 			}
 			r := newRecords(t, log.String())
@@ -132,7 +133,9 @@ func TestKeyUpdatesHoldNoConnection(t *testing.T) {
 				_, err := nc.Write(b)
 				full = err != nil // nobody reads any more
 			}
-			for by := time.Now().Add(20 * time.Second); g.metric("antirobot_http_open_connections") != "0"; time.Sleep(10 * time.Millisecond) { // the goodbye of TLS may take five of them
+			// the goodbye of TLS may take five of them
+			for by := time.Now().Add(20 * time.Second); g.metric("antirobot_http_open_connections") != "0"; time.Sleep(
+				10 * time.Millisecond) {
 				if time.Now().After(by) {
 					t.Fatal("the connection is held")
 				}

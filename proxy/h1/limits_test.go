@@ -23,14 +23,35 @@ func TestLimits(t *testing.T) {
 		status    int
 		metric    string
 	}{
-		{"target", "GET /" + strings.Repeat("a", 600) + " HTTP/1.1\r\nHost: a\r\n\r\n", 414, `antirobot_http_bad_requests_total{reason="target_too_long"}`},
-		{"endless target", "GET /" + strings.Repeat("a", 1800), 414, `antirobot_http_bad_requests_total{reason="target_too_long"}`},
-		{"header", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 2048) + "\r\n\r\n", 431, `antirobot_http_bad_requests_total{reason="header_too_long"}`},
-		{"endless header", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: a\r\n", 1000), 431, `antirobot_http_bad_requests_total{reason="header_too_long"}`},
-		{"fields", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: a\r\n", 20) + "\r\n", 431, `antirobot_http_bad_requests_total{reason="too_many_fields"}`},
+		{
+			"target", "GET /" + strings.Repeat("a", 600) + " HTTP/1.1\r\nHost: a\r\n\r\n", 414,
+			`antirobot_http_bad_requests_total{reason="target_too_long"}`,
+		},
+		{
+			"endless target", "GET /" + strings.Repeat("a", 1800), 414,
+			`antirobot_http_bad_requests_total{reason="target_too_long"}`,
+		},
+		{
+			"header", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 2048) + "\r\n\r\n", 431,
+			`antirobot_http_bad_requests_total{reason="header_too_long"}`,
+		},
+		{
+			"endless header", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: a\r\n", 1000), 431,
+			`antirobot_http_bad_requests_total{reason="header_too_long"}`,
+		},
+		{
+			"fields", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: a\r\n", 20) + "\r\n", 431,
+			`antirobot_http_bad_requests_total{reason="too_many_fields"}`,
+		},
 		{"body", post + "Content-Length: 11\r\n\r\nhello world", 413, `antirobot_http_limits_total{limit="body_size"}`},
-		{"chunked body", post + "Transfer-Encoding: chunked\r\n\r\n8\r\nhello wo\r\n3\r\nrld\r\n0\r\n\r\n", 413, `antirobot_http_limits_total{limit="body_size"}`},
-		{"slow head", "GET / HTTP/1.1\r\nHost: a\r\n", 408, `antirobot_http_bad_requests_total{reason="header_timeout"}`},
+		{
+			"chunked body", post + "Transfer-Encoding: chunked\r\n\r\n8\r\nhello wo\r\n3\r\nrld\r\n0\r\n\r\n", 413,
+			`antirobot_http_limits_total{limit="body_size"}`,
+		},
+		{
+			"slow head", "GET / HTTP/1.1\r\nHost: a\r\n", 408,
+			`antirobot_http_bad_requests_total{reason="header_timeout"}`,
+		},
 		{"slow body", post + "Content-Length: 5\r\n\r\nhel", 408, `antirobot_http_limits_total{limit="body_timeout"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,7 +87,8 @@ func TestSlowloris(t *testing.T) {
 	}
 }
 
-// TestSlowUploadIsNoTimeout: deadlines roll; a body may take longer than any of them, and the service is not slow for it.
+// TestSlowUploadIsNoTimeout: deadlines roll; a body may take longer than any of them, and the service is not slow for
+// it.
 func TestSlowUploadIsNoTimeout(t *testing.T) {
 	s := answering(t, okAnswer)
 	results := make(chan outcome, 1)
@@ -91,7 +113,10 @@ func TestSlowUploadIsNoTimeout(t *testing.T) {
 
 func TestIdleConnectionsCloseSilently(t *testing.T) {
 	s := answering(t, okAnswer)
-	g := newGateway(t, s, setup{cfg: func(c *Config) { c.IdleTimeout, c.HeaderTimeout = 100*time.Millisecond, 100*time.Millisecond }})
+	g := newGateway(t, s, setup{cfg: func(c *Config) {
+		c.IdleTimeout, c.HeaderTimeout = 100*time.Millisecond,
+			100*time.Millisecond
+	}})
 	dial(t, g).closes() // never said anything
 	c2 := dial(t, g)
 	c2.say(aGet)
@@ -278,15 +303,22 @@ func TestViewIsTheRequest(t *testing.T) {
 	var got string
 	g := newGateway(t, nil, setup{handler: func(x *Exchange, _ func()) {
 		v := &x.View
-		got = fmt.Sprintf("%s|%s|%s|%s|%s|%s|%d|%v|%v|%v|%d|%v|%d", v.Method, v.Host, v.HostPort, v.Target, v.Path, v.Query,
+		got = fmt.Sprintf("%s|%s|%s|%s|%s|%s|%d|%v|%v|%v|%d|%v|%d", v.Method, v.Host, v.HostPort, v.Target, v.Path,
+			v.Query,
 			len(v.Fields), v.Peer, v.TLS, v.HTTP10, max(x.h.Length, 0), x.h.WebSocket(), x.c.requests)
 		_ = x.Reply(200, nil, nil)
 	}})
 	c1 := dial(t, g)
 	for _, c := range []struct{ req, want string }{
-		{"GET /a?b?c HTTP/1.1\r\nHost: WWW.Example.COM.:80\r\nX: y\r\n\r\n", "GET|www.example.com|WWW.Example.COM.:80|/a?b?c|/a|b?c|2|127.0.0.1|false|false|0|false|1"},
+		{
+			"GET /a?b?c HTTP/1.1\r\nHost: WWW.Example.COM.:80\r\nX: y\r\n\r\n",
+			"GET|www.example.com|WWW.Example.COM.:80|/a?b?c|/a|b?c|2|127.0.0.1|false|false|0|false|1",
+		},
 		{"GET /a? HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET|||/a?|/a||1|127.0.0.1|false|true|0|false|2"},
-		{"POST http://[::1]/ HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 0\r\n\r\n", "POST|[::1]|[::1]|/|/||2|127.0.0.1|false|false|0|false|3"},
+		{
+			"POST http://[::1]/ HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 0\r\n\r\n",
+			"POST|[::1]|[::1]|/|/||2|127.0.0.1|false|false|0|false|3",
+		},
 		{wsAsk, "GET|a|a|/ws|/ws||5|127.0.0.1|false|false|0|true|4"},
 	} {
 		c1.say(c.req)
@@ -311,7 +343,8 @@ func TestConfigReportsAllFaults(t *testing.T) {
 	}
 }
 
-// TestBalancersSendAll: an answer that comes before the end of a body breaks no balancer's connection, however long the body is.
+// TestBalancersSendAll: an answer that comes before the end of a body breaks no balancer's connection, however long the
+// body is.
 func TestBalancersSendAll(t *testing.T) {
 	f := func(who Balancers, all bool) {
 		t.Helper()

@@ -43,7 +43,10 @@ func certificate(t testing.TB, dir, name string, serial int64) hello.Certificate
 		t.Fatal(err)
 	}
 	f := hello.CertificateFiles{CertFile: filepath.Join(dir, name+".crt"), KeyFile: filepath.Join(dir, name+".key")}
-	for file, b := range map[string]*pem.Block{f.CertFile: {Type: "CERTIFICATE", Bytes: der}, f.KeyFile: {Type: "EC PRIVATE KEY", Bytes: kder}} {
+	for file, b := range map[string]*pem.Block{
+		f.CertFile: {Type: "CERTIFICATE", Bytes: der},
+		f.KeyFile:  {Type: "EC PRIVATE KEY", Bytes: kder},
+	} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +56,10 @@ func certificate(t testing.TB, dir, name string, serial int64) hello.Certificate
 
 func dialTLS(t *testing.T, g *gateway, name string) (*client, *x509.Certificate) {
 	t.Helper()
-	c, err := tls.Dial("tcp", g.addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	c, err := tls.Dial("tcp", g.addr, &tls.Config{
+		ServerName: name, InsecureSkipVerify: true,
+		NextProtos: []string{"h2", "http/1.1"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,10 +78,13 @@ func TestTLSReload(t *testing.T) {
 	}
 	s := answering(t, okAnswer)
 	var seen string
-	g := newGateway(t, s, setup{listener: ListenerOptions{TLS: certs.Config()}, handler: func(x *Exchange, forward func()) {
-		seen = fmt.Sprint(x.View.TLS)
-		forward()
-	}})
+	g := newGateway(t, s, setup{
+		listener: ListenerOptions{TLS: certs.Config()},
+		handler: func(x *Exchange, forward func()) {
+			seen = fmt.Sprint(x.View.TLS)
+			forward()
+		},
+	})
 	c1, first := dialTLS(t, g, "a.test")
 	c1.say(aGet)
 	if _, body := c1.answer("GET"); body != "ok" || seen != "true" {
@@ -149,7 +158,8 @@ func TestProxyProtocol(t *testing.T) {
 		v2IPv6 = proxyV2 + "\x21\x21\x00\x24" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07" +
 			"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x12\x67\x00\x50"
 		// with the name that the client asked for behind the addresses
-		v2TLV = proxyV2 + "\x21\x11\x00\x15" + "\xcb\x00\x71\x07" + "\xc0\x00\x02\x01" + "\x12\x67\x00\x50" + "\x02\x00\x06a.test"
+		v2TLV = proxyV2 + "\x21\x11\x00\x15" + "\xcb\x00\x71\x07" + "\xc0\x00\x02\x01" + "\x12\x67\x00\x50" +
+			"\x02\x00\x06a.test"
 	)
 	v2 := func(rest string) string { return proxyV2 + rest }
 	for _, c := range []struct{ name, header, peer string }{
@@ -164,7 +174,10 @@ func TestProxyProtocol(t *testing.T) {
 		{"v2 IPv6", v2IPv6, "2001:db8::7"},
 		{"v2 TLV", v2TLV, "203.0.113.7"},
 		{"v2 LOCAL", v2("\x20\x00\x00\x00"), "127.0.0.1"},
-		{"v2 LOCAL with an address", v2("\x20\x11\x00\x0c\x01\x02\x03\x04\x01\x02\x03\x04\x00\x01\x00\x01"), "127.0.0.1"},
+		{
+			"v2 LOCAL with an address", v2("\x20\x11\x00\x0c\x01\x02\x03\x04\x01\x02\x03\x04\x00\x01\x00\x01"),
+			"127.0.0.1",
+		},
 		{"v2 UNSPEC", v2("\x21\x00\x00\x03abc"), "127.0.0.1"},
 		{"none", "", ""},
 		{"v1 lower case", "proxy TCP4 1.2.3.4 1.2.3.4 1 2\r\n", ""},
@@ -184,10 +197,13 @@ func TestProxyProtocol(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			peer := ""
-			g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: localTrusted}, handler: func(x *Exchange, _ func()) {
-				peer = x.View.Peer.String()
-				_ = x.Reply(200, nil, nil)
-			}})
+			g := newGateway(t, nil, setup{
+				listener: ListenerOptions{ProxyProtocol: true, Trusted: localTrusted},
+				handler: func(x *Exchange, _ func()) {
+					peer = x.View.Peer.String()
+					_ = x.Reply(200, nil, nil)
+				},
+			})
 			c1 := dial(t, g)
 			c1.say(c.header + aGet)
 			if c.peer == "" {
@@ -204,17 +220,23 @@ func TestProxyProtocol(t *testing.T) {
 		})
 	}
 	t.Run("untrusted", func(t *testing.T) {
-		g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: trusted(func(netip.Addr) bool { return false })}})
+		g := newGateway(t, nil, setup{listener: ListenerOptions{
+			ProxyProtocol: true,
+			Trusted:       trusted(func(netip.Addr) bool { return false }),
+		}})
 		c1 := dial(t, g)
 		_, _ = io.WriteString(c1.Conn, v1IPv4+aGet)
 		c1.closes()
 	})
 	t.Run("in pieces", func(t *testing.T) {
 		peer := ""
-		g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: localTrusted}, handler: func(x *Exchange, _ func()) {
-			peer = x.View.Peer.String()
-			_ = x.Reply(200, nil, nil)
-		}})
+		g := newGateway(t, nil, setup{
+			listener: ListenerOptions{ProxyProtocol: true, Trusted: localTrusted},
+			handler: func(x *Exchange, _ func()) {
+				peer = x.View.Peer.String()
+				_ = x.Reply(200, nil, nil)
+			},
+		})
 		c1 := dial(t, g)
 		for _, p := range strings.SplitAfter(v1IPv4+aGet, " ") {
 			c1.say(p)
@@ -248,7 +270,10 @@ func TestProxyProtocolBeforeTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	peer := ""
-	g := newGateway(t, nil, setup{listener: ListenerOptions{TLS: certs.Config(), ProxyProtocol: true, Trusted: localTrusted}, handler: func(x *Exchange, _ func()) {
+	g := newGateway(t, nil, setup{listener: ListenerOptions{
+		TLS: certs.Config(), ProxyProtocol: true,
+		Trusted: localTrusted,
+	}, handler: func(x *Exchange, _ func()) {
 		peer = x.View.Peer.String()
 		_ = x.Reply(200, nil, []byte("ok"))
 	}})
@@ -257,7 +282,8 @@ func TestProxyProtocolBeforeTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	c := tls.Client(&prefixed{Conn: nc, prefix: "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n"}, &tls.Config{InsecureSkipVerify: true})
+	c := tls.Client(&prefixed{Conn: nc, prefix: "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n"},
+		&tls.Config{InsecureSkipVerify: true})
 	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := io.WriteString(c, aGet); err != nil {
 		t.Fatal(err)

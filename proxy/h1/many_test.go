@@ -29,7 +29,8 @@ func TestManyAtOnce(t *testing.T) {
 				k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 			case 1:
 				k.say("HTTP/1.1 103 Early Hints\r\n\r\n")
-				k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", body[:1], len(body)-1, body[1:]))
+				k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+
+					"chunked\r\n\r\n1\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", body[:1], len(body)-1, body[1:]))
 			case 2:
 				k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body)))
 				k.say(body)
@@ -99,7 +100,8 @@ func TestBoundedMemory(t *testing.T) {
 		}
 		if r.Method == "POST" {
 			n, _ := io.Copy(io.Discard, r.Body)
-			k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%d", len(fmt.Sprint(n)), n))
+			k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%d",
+				len(fmt.Sprint(n)), n))
 			return
 		}
 		chunked := r.URL.Path == "/chunked"

@@ -24,7 +24,8 @@ func TestOwnAnswers(t *testing.T) {
 	fields = []request.Field{field("X-A", "b"), field("Content-Length", "9"), field("Transfer-Encoding", "chunked")}
 	c1.say(aGet)
 	resp, body := c1.answer("GET")
-	if resp.StatusCode != 403 || body != "no" || resp.Header.Get("Date") == "" || resp.Header.Get("X-A") != "b" || resp.ContentLength != 2 {
+	if resp.StatusCode != 403 || body != "no" || resp.Header.Get("Date") == "" || resp.Header.Get("X-A") != "b" ||
+		resp.ContentLength != 2 {
 		t.Errorf("got %v %q", resp, body)
 	}
 	c1.say("HEAD / HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -43,8 +44,8 @@ func TestOwnAnswers(t *testing.T) {
 	}
 }
 
-// TestUnreadBodyOfAnOwnAnswer: a short body is skipped and the connection stays open; a long one is not read to its end,
-// and the client can still read the answer.
+// TestUnreadBodyOfAnOwnAnswer: a short body is skipped and the connection stays open; a long one is not read to its
+// end, and the client can still read the answer.
 func TestUnreadBodyOfAnOwnAnswer(t *testing.T) {
 	g := newGateway(t, nil, setup{handler: func(x *Exchange, _ func()) { _ = x.Reply(403, nil, []byte("no")) }})
 	c1 := dial(t, g)

@@ -42,8 +42,8 @@ func TestManyKindsOnOneConnection(t *testing.T) {
 	}
 }
 
-// TestEndTogetherWithALaterRequest closes the client's side in the packet of its third request. The poller is woken once
-// for both, so only a look shows that nothing more will come.
+// TestEndTogetherWithALaterRequest closes the client's side in the packet of its third request. The poller is woken
+// once for both, so only a look shows that nothing more will come.
 func TestEndTogetherWithALaterRequest(t *testing.T) {
 	g := newGateway(t, answering(t, okAnswer), setup{cfg: func(c *Config) { c.IdleTimeout = time.Minute }})
 	c := dial(t, g)

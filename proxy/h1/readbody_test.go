@@ -18,12 +18,26 @@ func TestReadBody(t *testing.T) {
 		want, err string
 		sent      string
 	}{
-		{"length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 10, "hello", "", "Content-Length: 5\r\n\r\nhello"},
+		{
+			"length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 10, "hello", "",
+			"Content-Length: 5\r\n\r\nhello",
+		},
 		{"none", aGet, 10, "", "", "Host: a\r\n\r\n"},
-		{"chunked", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\nX-T: 1\r\n\r\n", 5, "hello", "", "chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n"},
-		{"too long", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 4, "", ErrBodyTooLarge.Error(), "Content-Length: 5\r\n\r\nhello"},
-		{"chunked, too long", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", 4, "", ErrBodyTooLarge.Error(), "hello"},
-		{"broken", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhelXX", 4, "", ErrBadBody.Error(), ""},
+		{
+			"chunked", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\nX-T: 1\r\n\r\n", 5, "hello", "",
+			"chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n",
+		},
+		{
+			"too long", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 4, "", ErrBodyTooLarge.Error(),
+			"Content-Length: 5\r\n\r\nhello",
+		},
+		{"chunked, too long", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", 4, "", ErrBodyTooLarge.Error(), "hello"},
+		{
+			"broken", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhelXX", 4, "",
+			ErrBadBody.Error(), "",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := answering(t, okAnswer)
@@ -68,7 +82,8 @@ func TestReplay(t *testing.T) {
 	s := answering(t, okAnswer)
 	o := ForwardOptions{Replay: &Request{
 		Method: []byte("PUT"), Target: []byte("/saved?x"), Body: []byte("form"),
-		Fields: append(append([]request.Field{}, field("Cookie", "a=b"), field("Content-Length", "99")), field("Connection", "close")),
+		Fields: append(append([]request.Field{}, field("Cookie", "a=b"), field("Content-Length", "99")),
+			field("Connection", "close")),
 	}, AddAnswer: []request.Field{field("Set-Cookie", "spravka=1")}}
 	g := newGateway(t, s, setup{options: o, handler: func(x *Exchange, forward func()) {
 		_, _ = x.ReadBody(100)
@@ -91,10 +106,22 @@ func TestReplay(t *testing.T) {
 // TestReadBodyBy: a body that is too late for the handler is still forwarded completely, wherever the handler gave up.
 func TestReadBodyBy(t *testing.T) {
 	for _, c := range []struct{ name, first, rest, sent string }{
-		{"length, nothing there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", "hello", "Content-Length: 5\r\n\r\nhello"},
-		{"length, a part there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe", "llo", "Content-Length: 5\r\n\r\nhello"},
-		{"chunked, within a chunk", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhe", "l\r\n2\r\nlo\r\n0\r\n\r\n", "he"},
-		{"chunked, between chunks", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n", "2\r\nlo\r\n0\r\n\r\n", "hel"},
+		{
+			"length, nothing there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", "hello",
+			"Content-Length: 5\r\n\r\nhello",
+		},
+		{
+			"length, a part there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe", "llo",
+			"Content-Length: 5\r\n\r\nhello",
+		},
+		{
+			"chunked, within a chunk", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhe",
+			"l\r\n2\r\nlo\r\n0\r\n\r\n", "he",
+		},
+		{
+			"chunked, between chunks", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n",
+			"2\r\nlo\r\n0\r\n\r\n", "hel",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := make(chan string, 1)

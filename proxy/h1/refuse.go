@@ -54,7 +54,10 @@ func (c *conn) refuse(err error) {
 	if method == nil { // the line is incomplete
 		method, _, _ = bytes.Cut(c.h.Raw, []byte{' '})
 	}
-	c.x.View = request.View{At: time.Now(), Method: method, Peer: c.peer, TLS: c.opts.TLS != nil, Fields: readable(nil, c.h.Raw)}
+	c.x.View = request.View{
+		At: time.Now(), Method: method, Peer: c.peer, TLS: c.opts.TLS != nil,
+		Fields: readable(nil, c.h.Raw),
+	}
 	fields, body := c.srv.Refuse(why.Status(), &c.x.View)
 	_ = c.Reply(why.Status(), fields, body)
 	c.linger = true

@@ -170,11 +170,13 @@ func fromResponse(h *wire.Head, r *http.Response, method []byte, maxFields int) 
 	h.Chunked = h.Length < 0
 	if h.Chunked && r.ContentLength == 0 && !h.Bodiless(method) { // ended with its head
 		h.Length, h.Chunked = 0, false
-		h.Fields, h.Kinds = append(h.Fields, request.Field{Name: []byte("Content-Length"), Value: []byte("0")}), append(h.Kinds, wire.Length)
+		h.Fields, h.Kinds = append(h.Fields, request.Field{Name: []byte("Content-Length"), Value: []byte("0")}),
+			append(h.Kinds, wire.Length)
 	}
 	if len(r.Trailer) > 0 {
 		names := strings.Join(slices.Sorted(maps.Keys(r.Trailer)), ", ")
-		h.Fields, h.Kinds = append(h.Fields, request.Field{Name: []byte("Trailer"), Value: []byte(names)}), append(h.Kinds, wire.Trailer)
+		h.Fields, h.Kinds = append(h.Fields, request.Field{Name: []byte("Trailer"), Value: []byte(names)}),
+			append(h.Kinds, wire.Trailer)
 	}
 	return nil
 }

@@ -91,31 +91,93 @@ func TestAnswersAreRelayed(t *testing.T) {
 		closes                  bool
 	}{
 		{"length", aGet, okAnswer, okAnswer, false},
-		{"nothing is invented", aGet, "HTTP/1.1 299 My Reason\r\nx-a: b\r\nX-A: c\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 299 My Reason\r\nx-a: b\r\nX-A: c\r\nContent-Length: 0\r\n\r\n", false},
-		{"no reason", aGet, "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n", false},
-		{"odd status", aGet, "HTTP/1.1 799 X\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 799 X\r\nContent-Length: 0\r\n\r\n", false},
-		{"chunked", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;ext\r\nok\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false},
-		{"chunked, sizes padded", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nok\r\n0 \r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false},
-		{"trailers", aGet, "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\nSet-Cookie: a=b\r\nContent-Length: 3\r\n\r\n", "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n", false},
-		{"chunked for 1.0", get10, "HTTP/1.1 200 OK\r\nTrailer: X\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX: y\r\n\r\n", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", true},
-		{"1.0 keep-alive", "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n", okAnswer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nok", false},
+		{
+			"nothing is invented", aGet, "HTTP/1.1 299 My Reason\r\nx-a: b\r\nX-A: c\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 299 My Reason\r\nx-a: b\r\nX-A: c\r\nContent-Length: 0\r\n\r\n", false,
+		},
+		{
+			"no reason", aGet, "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n",
+			false,
+		},
+		{
+			"odd status", aGet, "HTTP/1.1 799 X\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 799 X\r\nContent-Length: 0\r\n\r\n", false,
+		},
+		{
+			"chunked", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;ext\r\nok\r\n0\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false,
+		},
+		{
+			"chunked, sizes padded", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nok\r\n0 \r\n\r\n",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false,
+		},
+		{
+			"trailers", aGet, "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\nSet-Cookie: a=b\r\nContent-Length: 3\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: " +
+				"1\r\n\r\n", false,
+		},
+		{"chunked for 1.0", get10, "HTTP/1.1 200 OK\r\nTrailer: X\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n2\r\nok\r\n0\r\nX: y\r\n\r\n", "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nok", true},
+		{
+			"1.0 keep-alive", "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n", okAnswer,
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: keep-alive\r\n\r\nok", false,
+		},
 		{"1.0 close", get10, okAnswer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", true},
-		{"1.1 close", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", okAnswer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", true},
-		{"service closes", aGet, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", okAnswer, false},
-		{"HEAD with length", head, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", false},
-		{"HEAD chunked", head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n", false},
-		{"identity with length", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok", okAnswer, false},
-		{"HEAD with identity", head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: Identity\r\nContent-Length: 1000\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", false},
+		{
+			"1.1 close", "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", okAnswer,
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", true,
+		},
+		{
+			"service closes", aGet, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok", okAnswer,
+			false,
+		},
+		{
+			"HEAD with length", head, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", false,
+		},
+		{
+			"HEAD chunked", head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n",
+			false,
+		},
+		{
+			"identity with length", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok",
+			okAnswer, false,
+		},
+		{
+			"HEAD with identity", head, "HTTP/1.1 200 OK\r\nTransfer-Encoding: Identity\r\nContent-Length: 1000\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", false,
+		},
 		{"204", aGet, "HTTP/1.1 204 No Content\r\nX: y\r\n\r\n", "HTTP/1.1 204 No Content\r\nX: y\r\n\r\n", false},
-		{"204 with length", aGet, "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 204 No Content\r\n\r\n", false},
-		{"304 with length", aGet, "HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 99\r\n\r\n", "HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 99\r\n\r\n", false},
-		{"two equal lengths", aGet, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", okAnswer, false},
+		{
+			"204 with length", aGet, "HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 204 No Content\r\n\r\n", false,
+		},
+		{
+			"304 with length", aGet, "HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 99\r\n\r\n",
+			"HTTP/1.1 304 Not Modified\r\nETag: x\r\nContent-Length: 99\r\n\r\n", false,
+		},
+		{
+			"two equal lengths", aGet, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok", okAnswer,
+			false,
+		},
 		{"lone LF", aGet, "HTTP/1.1 200 OK\nContent-Length: 2\n\nok", okAnswer, false},
-		{"space before colon", aGet, "HTTP/1.1 200 OK\r\nX : y\r\nContent-Length : 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 2\r\n\r\nok", false},
+		{
+			"space before colon", aGet, "HTTP/1.1 200 OK\r\nX : y\r\nContent-Length : 2\r\n\r\nok",
+			"HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 2\r\n\r\nok", false,
+		},
 		{"hop by hop", aGet, hop, "HTTP/1.1 200 OK\r\nX-End: 2\r\nContent-Length: 0\r\n\r\n", false},
-		{"426 keeps Upgrade", aGet, "HTTP/1.1 426 Upgrade Required\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: 0\r\nConnection: Upgrade\r\n\r\n", false},
-		{"103 is passed on", aGet, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer, false},
-		{"103 not to 1.0", get10, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", true},
+		{"426 keeps Upgrade", aGet, "HTTP/1.1 426 Upgrade Required\r\nConnection: Upgrade\r\nUpgrade: " +
+			"websocket\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 426 Upgrade Required\r\nUpgrade: " +
+			"websocket\r\nContent-Length: 0\r\nConnection: Upgrade\r\n\r\n", false},
+		{
+			"103 is passed on", aGet, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer,
+			"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer, false,
+		},
+		{
+			"103 not to 1.0", get10, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + okAnswer,
+			"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok", true,
+		},
 		{"unasked 100 is dropped", aGet, "HTTP/1.1 100 Continue\r\n\r\n" + okAnswer, okAnswer, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,7 +226,10 @@ func TestTruncatedAnswersStayTruncated(t *testing.T) {
 		{"chunked, within", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"},
 		{"chunked, malformed", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcXX\r\n0\r\n\r\n"},
 		{"chunked, no final CRLF", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"},
-		{"chunked for 1.0", "GET / HTTP/1.0\r\nHost: a\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"},
+		{
+			"chunked for 1.0", "GET / HTTP/1.0\r\nHost: a\r\n\r\n",
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newService(t, func(k *talk) {
@@ -229,13 +294,17 @@ func TestRequestHeadersOnTheirWay(t *testing.T) {
 	c1 := dial(t, g)
 	c1.say("POST /p HTTP/1.1\r\nAccept: */*\r\nhOST: a\r\nX-Forwarded-For: 9.9.9.9\r\nx_forwarded_for: 9.9.9.9\r\n" +
 		"X-Request-ID: mine\r\nX-Antirobot-Verdict: human\r\nX-Accel-Redirect: /x\r\n" +
-		"Connection: X-Drop, X-Forwarded-Proto, Host, Content-Length, Content-Type, close\r\nX-Drop: 1\r\nX-Forwarded-Proto: https\r\n" +
+		"Connection: X-Drop, X-Forwarded-Proto, Host, Content-Length, Content-Type, close\r\nX-Drop: " +
+		"1\r\nX-Forwarded-Proto: https\r\n" +
 		"Keep-Alive: 5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic x\r\nTE: gzip\r\nUpgrade: h2c\r\n" +
-		"HTTP2-Settings: AA\r\nContent_Length: 100\r\nTransfer_Encoding: chunked\r\nX.Forwarded.For: 9.9.9.9\r\nX_Custom: kept\r\n" +
-		"Content-Type: text/plain\r\nCookie: a=1; i=2;b=3\r\nCookie: spravka=x\r\nContent-Length: 2\r\nLast: 1\r\n\r\nhi")
+		"HTTP2-Settings: AA\r\nContent_Length: 100\r\nTransfer_Encoding: chunked\r\nX.Forwarded.For: " +
+		"9.9.9.9\r\nX_Custom: kept\r\n" +
+		"Content-Type: text/plain\r\nCookie: a=1; i=2;b=3\r\nCookie: spravka=x\r\nContent-Length: 2\r\nLast: " +
+		"1\r\n\r\nhi")
 	c1.answer("POST")
 	want := "POST /p HTTP/1.1\r\nAccept: */*\r\nhOST: a\r\nX-Forwarded-Proto: https\r\nX_Custom: kept\r\n" +
-		"Content-Type: text/plain\r\nCookie: a=1; b=3\r\nContent-Length: 2\r\nLast: 1\r\nX-Forwarded-For: 1.2.3.4\r\nX-Request-Id: id\r\n\r\nhi"
+		"Content-Type: text/plain\r\nCookie: a=1; b=3\r\nContent-Length: 2\r\nLast: 1\r\nX-Forwarded-For: " +
+		"1.2.3.4\r\nX-Request-Id: id\r\n\r\nhi"
 	if got := s.got(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
@@ -256,7 +325,8 @@ func TestPipelining(t *testing.T) {
 	g := newGateway(t, s, setup{})
 	c1 := dial(t, g)
 	c1.say("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx" +
-		"POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\ny\r\n0\r\n\r\nGET /4 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" +
+		"POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\ny\r\n0\r\n\r\nGET /4 " +
+		"HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" +
 		"GET /5 HTTP/1.1\r\nHost: a\r\n\r\n")
 	for _, want := range []string{"/1", "/2x", "/3y", "/4"} {
 		if _, body := c1.answer("GET"); body != want {
@@ -276,7 +346,8 @@ func TestHalfClosedClient(t *testing.T) {
 		time.Sleep(800 * time.Millisecond)
 		k.say(okAnswer)
 	})
-	g := newGateway(t, s, setup{cfg: func(c *Config) { c.HalfCloseGrace = 30 * time.Second }}) // the machine may be busy
+	// the machine may be busy
+	g := newGateway(t, s, setup{cfg: func(c *Config) { c.HalfCloseGrace = 30 * time.Second }})
 	c1 := dial(t, g)
 	c1.say(aGet)
 	_ = c1.Conn.(interface{ CloseWrite() error }).CloseWrite()

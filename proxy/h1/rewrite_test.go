@@ -44,7 +44,8 @@ func (l *louder) Body(w io.Writer, r io.Reader) error {
 		case err != nil:
 			return err
 		case bytes.Contains(l.held.Bytes(), []byte("!")):
-			return errors.Join(l.Flush(), map[bool]error{true: errors.New("too loud")}[bytes.Contains(p[:n], []byte("?"))])
+			return errors.Join(l.Flush(), map[bool]error{true: errors.New("too loud")}[bytes.Contains(p[:n],
+				[]byte("?"))])
 		}
 	}
 }
@@ -96,7 +97,8 @@ func TestRewrite(t *testing.T) {
 		c.say(method + " " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
 		resp, body := c.answer(method)
 		kept := path == "/kept" || path == "/empty"
-		if body != want || resp.ContentLength != length || (resp.Header.Get("ETag") == "") != (path != "/empty") || len(resp.Trailer) > 0 && !kept {
+		if body != want || resp.ContentLength != length || (resp.Header.Get("ETag") == "") != (path != "/empty") ||
+			len(resp.Trailer) > 0 && !kept {
 			t.Errorf("%s %s: %q %d %v %v", method, path, body, resp.ContentLength, resp.Header, resp.Trailer)
 		}
 	}
@@ -119,7 +121,8 @@ func TestRewrite(t *testing.T) {
 	}
 	old := dial(t, g)
 	old.say("GET /length HTTP/1.0\r\nHost: a\r\n\r\n")
-	if b, err := old.rest(); err != nil || !strings.HasSuffix(b, "\r\n\r\nHELLO") || strings.Contains(b, "Content-Length") {
+	if b, err := old.rest(); err != nil || !strings.HasSuffix(b, "\r\n\r\nHELLO") ||
+		strings.Contains(b, "Content-Length") {
 		t.Errorf("HTTP/1.0: %q %v", b, err)
 	}
 	if rewriter.w != nil || slices.Contains(rewriter.asked, 100) {

@@ -249,7 +249,8 @@ func (s *Server) guard(x *Exchange) {
 	defer func() {
 		if r := recover(); r != nil {
 			s.m.panics.Inc()
-			s.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Stringer("peer", x.View.Peer).Msg("handler panicked")
+			s.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Stringer("peer", x.View.Peer).
+				Msg("handler panicked")
 			x.afterPanic()
 		}
 	}()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAmbiguousRequestsAreRefused is pitfall 9: each request is answered at once with an error and a closed connection, and
-// the service sees nothing of it.
+// TestAmbiguousRequestsAreRefused is pitfall 9: each request is answered at once with an error and a closed connection,
+// and the service sees nothing of it.
 func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{})
@@ -198,26 +198,49 @@ func TestRequestsThatAreFine(t *testing.T) {
 		{"one empty line first", "\r\n" + get + "\r\n", "GET / HTTP/1.1\r\n"},
 		{"unknown method", "BREW /pot HTTP/1.1\r\nHost: a\r\n\r\n", "BREW /pot HTTP/1.1\r\n"},
 		{"odd but legal method", "M-SEARCH /x HTTP/1.1\r\nHost: a\r\n\r\n", "M-SEARCH /x"},
-		{"bytes above ASCII", "GET /\xd0\xbf?q=\xff HTTP/1.1\r\nHost: a\r\n\r\n", "GET /\xd0\xbf?q=\xff HTTP/1.1\r\nHost: a\r\n"},
-		{"absolute-form without a path", "GET http://a?q HTTP/1.1\r\nHost: a\r\n\r\n", "GET /?q HTTP/1.1\r\nHost: a\r\n"},
+		{
+			"bytes above ASCII", "GET /\xd0\xbf?q=\xff HTTP/1.1\r\nHost: a\r\n\r\n",
+			"GET /\xd0\xbf?q=\xff HTTP/1.1\r\nHost: a\r\n",
+		},
+		{
+			"absolute-form without a path", "GET http://a?q HTTP/1.1\r\nHost: a\r\n\r\n",
+			"GET /?q HTTP/1.1\r\nHost: a\r\n",
+		},
 		{"absolute-form", "GET http://A:80/p?q HTTP/1.1\r\nHost: a\r\n\r\n", "GET /p?q HTTP/1.1\r\nHost: A:80\r\n"},
 		{"absolute-form without path", "GET http://a HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\n"},
 		{"absolute-form OPTIONS", "OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * HTTP/1.1\r\n"},
 		{"asterisk", "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * HTTP/1.1\r\n"},
 		{"IPv6 Host", "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "Host: [::1]:80\r\n"},
-		{"raw path", "GET //a/./b/%2e%2e/%2F;x=y?a=|^\"<> HTTP/1.1\r\nHost: a\r\n\r\n", "GET //a/./b/%2e%2e/%2F;x=y?a=|^\"<> HTTP/1.1\r\n"},
+		{
+			"raw path", "GET //a/./b/%2e%2e/%2F;x=y?a=|^\"<> HTTP/1.1\r\nHost: a\r\n\r\n",
+			"GET //a/./b/%2e%2e/%2F;x=y?a=|^\"<> HTTP/1.1\r\n",
+		},
 		{"bytes above ASCII in value", get + "X: \xd0\xbf\r\n\r\n", "X: \xd0\xbf\r\n"},
 		{"tab in value", get + "X:\ta\tb \r\n\r\n", "X: a\tb\r\n"},
 		{"empty value", get + "X:\r\n\r\n", "X: \r\n"},
 		{"order and case", get + "x-B: 1\r\nX-a: 2\r\nx-b: 3\r\n\r\n", "x-B: 1\r\nX-a: 2\r\nx-b: 3\r\n"},
-		{"CL with space around", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:  2 \r\n\r\nhi", "Content-Length: 2\r\n\r\nhi"},
+		{
+			"CL with space around", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length:  2 \r\n\r\nhi",
+			"Content-Length: 2\r\n\r\nhi",
+		},
 		{"CL zero", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", "Content-Length: 0\r\n\r\n"},
 		{"POST without body", "POST / HTTP/1.1\r\nHost: a\r\n\r\n", "POST / HTTP/1.1\r\nHost: a\r\n\r\n"},
 		{"GET with body", "GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi", "Content-Length: 2\r\n\r\nhi"},
-		{"Chunked in capitals", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
-		{"chunk extension is dropped", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0002;a=b\r\nhi\r\n00;x\r\n\r\n", "\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
-		{"trailers", "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers, deflate\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\nHost: b\r\nX-Forwarded-For: c\r\n\r\n", "\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n"},
-		{"Expect of a 1.0 client", "POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"},
+		{
+			"Chunked in capitals", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+			"Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+		},
+		{"chunk extension is dropped", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: " +
+			"chunked\r\n\r\n0002;a=b\r\nhi\r\n00;x\r\n\r\n", "\r\n\r\n2\r\nhi\r\n0\r\n\r\n"},
+		{
+			"trailers", "POST / HTTP/1.1\r\nHost: a\r\nTE: trailers, deflate\r\nTrailer: X-Sum\r\nTransfer-Encoding: " +
+				"chunked\r\n\r\n2\r\nhi\r\n0\r\nX-Sum: 1\r\nContent-Length: 9\r\nHost: b\r\nX-Forwarded-For: c\r\n\r\n",
+			"\r\nhi\r\n0\r\nX-Sum: 1\r\n\r\n",
+		},
+		{
+			"Expect of a 1.0 client", "POST / HTTP/1.0\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\nhi",
+			"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi",
+		},
 		{"Expect without body", get + "Expect: 100-continue\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"},
 		{"Max-Forwards", "OPTIONS / HTTP/1.1\r\nHost: a\r\nMax-Forwards: 5\r\n\r\n", "Max-Forwards: 4\r\n"},
 	} {

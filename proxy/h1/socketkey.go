@@ -33,7 +33,8 @@ func (k *socketKey) make(h *wire.Head) {
 
 	h.Upgrade, h.UpgradeNum, h.UpgradeTo = true, 1, []byte("websocket")
 	h.Accept = k.accept[:]
-	h.Fields = append(h.Fields, request.Field{Name: []byte("upgrade"), Value: h.UpgradeTo}, request.Field{Name: []byte(socketKeyName), Value: k.key[:]})
+	h.Fields = append(h.Fields, request.Field{Name: []byte("upgrade"), Value: h.UpgradeTo},
+		request.Field{Name: []byte(socketKeyName), Value: k.key[:]})
 	h.Kinds = append(h.Kinds, wire.Upgrade, wire.Plain)
 }
 

@@ -11,9 +11,15 @@ import (
 // TestStreamedPiecesArriveAtOnce is pitfall 25: an event reaches the client before the next one is sent.
 func TestStreamedPiecesArriveAtOnce(t *testing.T) {
 	for _, c := range []struct{ name, head, piece, end string }{
-		{"chunked", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n", "9\r\ndata: x\n\n\r\n", "0\r\n\r\n"},
+		{
+			"chunked", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"9\r\ndata: x\n\n\r\n", "0\r\n\r\n",
+		},
 		{"closing", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n", "data: x\n\n", ""},
-		{"length", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 27\r\n\r\n", "data: x\n\n", ""},
+		{
+			"length", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 27\r\n\r\n", "data: x\n\n",
+			"",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			next := make(chan bool)
@@ -49,8 +55,8 @@ func TestStreamedPiecesArriveAtOnce(t *testing.T) {
 	}
 }
 
-// TestShortAnswersTakeOneWrite: head and body that the service sends separately still leave together. On a busy machine the
-// second may come too late, but not twenty times.
+// TestShortAnswersTakeOneWrite: head and body that the service sends separately still leave together. On a busy machine
+// the second may come too late, but not twenty times.
 func TestShortAnswersTakeOneWrite(t *testing.T) {
 	s := newService(t, func(k *talk) {
 		for {

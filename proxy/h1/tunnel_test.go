@@ -14,7 +14,8 @@ import (
 const (
 	wsAsk = "GET /ws HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: WebSocket\r\n" +
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-	wsYes = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"
+	wsYes = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
+		"x\r\n\r\n"
 )
 
 // echoing upgrades and echoes its input in upper case.
@@ -37,14 +38,16 @@ func echoing(t testing.TB) *service {
 	})
 }
 
-// TestTunnel: bytes flow both ways, including early ones, and a half-closed side still receives everything from the other.
+// TestTunnel: bytes flow both ways, including early ones, and a half-closed side still receives everything from the
+// other.
 func TestTunnel(t *testing.T) {
 	s := echoing(t)
 	results := make(chan outcome, 1)
 	g := newGateway(t, s, setup{results: results})
 	c1 := dial(t, g)
 	c1.say(wsAsk + "soon")
-	if h := c1.head(); !strings.HasPrefix(h, "HTTP/1.1 101 ") || !strings.Contains(h, "Connection: Upgrade\r\n") || !strings.Contains(h, "Upgrade: websocket\r\n") {
+	if h := c1.head(); !strings.HasPrefix(h, "HTTP/1.1 101 ") || !strings.Contains(h, "Connection: Upgrade\r\n") ||
+		!strings.Contains(h, "Upgrade: websocket\r\n") {
 		t.Fatalf("got %q", h)
 	}
 	expect := func(want string) {
@@ -97,7 +100,8 @@ func TestServiceEndsTunnel(t *testing.T) {
 func TestUpgradeOnlyForWebSockets(t *testing.T) {
 	for _, c := range []struct{ name, req string }{
 		{"h2c", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"},
-		{"no key", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"},
+		{"no key", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: " +
+			"13\r\n\r\n"},
 		{"no Connection", strings.Replace(wsAsk, "Connection: keep-alive, Upgrade\r\n", "", 1)},
 		{"two protocols", strings.Replace(wsAsk, "WebSocket\r\n", "websocket, h2c\r\n", 1)},
 		{"twice", strings.Replace(wsAsk, "Upgrade: WebSocket\r\n", "Upgrade: websocket\r\nUpgrade: h2c\r\n", 1)},
@@ -111,7 +115,8 @@ func TestUpgradeOnlyForWebSockets(t *testing.T) {
 					if h == "" {
 						return
 					}
-					if strings.Contains(h, "\r\nUpgrade:") || strings.Contains(h, "\r\nConnection:") || strings.Contains(h, "HTTP2-Settings") {
+					if strings.Contains(h, "\r\nUpgrade:") || strings.Contains(h, "\r\nConnection:") ||
+						strings.Contains(h, "HTTP2-Settings") {
 						t.Errorf("the service saw %q", h)
 					}
 					k.say(wsYes) // unasked
@@ -142,7 +147,8 @@ func TestRefusedUpgrade(t *testing.T) {
 
 func TestTunnelIdleTimeout(t *testing.T) {
 	s := echoing(t)
-	g := newGateway(t, s, setup{upstream: func(c *upstream.Config) { c.TunnelIdleTimeout = 3 * time.Second }}) // more than a busy machine keeps a byte
+	// more than a busy machine keeps a byte
+	g := newGateway(t, s, setup{upstream: func(c *upstream.Config) { c.TunnelIdleTimeout = 3 * time.Second }})
 	c1 := dial(t, g)
 	c1.say(wsAsk)
 	c1.head()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestWithhold: an answer whose field says so is withheld, the handler answers instead, and the service's connection serves
-// on where its body had a length.
+// TestWithhold: an answer whose field says so is withheld, the handler answers instead, and the service's connection
+// serves on where its body had a length.
 func TestWithhold(t *testing.T) {
 	f := func(name, answer string, held bool, conns int) {
 		t.Helper()
@@ -37,7 +37,8 @@ func TestWithhold(t *testing.T) {
 	}
 	f("with a length", "HTTP/1.1 403 No\r\nX-Hold: yes\r\nContent-Length: 6\r\n\r\nsecret", true, 1)
 	f("without a body", "HTTP/1.1 204 No\r\nx-hold: yes\r\n\r\n", true, 1)
-	f("in chunks", "HTTP/1.1 403 No\r\nX-Hold: yes\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nsecret\r\n0\r\n\r\n", true, 2)
+	f("in chunks", "HTTP/1.1 403 No\r\nX-Hold: yes\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nsecret\r\n0\r\n\r\n", true,
+		2)
 	f("another value", "HTTP/1.1 403 No\r\nX-Hold: no\r\nContent-Length: 6\r\n\r\nsecret", false, 1)
 	f("another field", "HTTP/1.1 403 No\r\nX-Held: yes\r\nContent-Length: 6\r\n\r\nsecret", false, 1)
 }

@@ -8,8 +8,8 @@ import (
 	"antirobot/proxy/streams"
 )
 
-// Config limits the cost of an HTTP/2 connection, in addition to h1.Config, which applies to its requests too. The zero value is not
-// usable: start with DefaultConfig. Sizes are bytes. Fields without a key are constants that tests vary.
+// Config limits the cost of an HTTP/2 connection, in addition to h1.Config, which applies to its requests too. The zero
+// value is not usable: start with DefaultConfig. Sizes are bytes. Fields without a key are constants that tests vary.
 type Config struct {
 	Enabled    bool          `mapstructure:"enabled"` // on every listener with TLS
 	MaxStreams int           `mapstructure:"max_streams"`
@@ -20,8 +20,9 @@ type Config struct {
 	MaxFrameBytes    int64         `mapstructure:"-"` // of a frame that is read
 	HeaderTableBytes int64         `mapstructure:"-"` // HPACK, each direction; at least 4 KiB for requests
 	PingTimeout      time.Duration `mapstructure:"-"`
-	MaxResets        int           `mapstructure:"-"` // streams reset in ten seconds; more end the connection; 0: no limit
-	MaxControlFrames int           `mapstructure:"-"` // frames without content, likewise
+	// streams reset in ten seconds; more end the connection; 0: no limit
+	MaxResets        int `mapstructure:"-"`
+	MaxControlFrames int `mapstructure:"-"` // frames without content, likewise
 }
 
 // DefaultConfig suits a public site.

@@ -37,7 +37,8 @@ func printOf(data []byte, piece int) string {
 // TestFingerprint: settings, window, priorities and pseudo fields stand in the fingerprint, however the bytes arrive.
 func TestFingerprint(t *testing.T) {
 	chrome := opening(t, func(f *http2.Framer, block []byte) {
-		_ = f.WriteSettings(http2.Setting{ID: 1, Val: 65536}, http2.Setting{ID: 2, Val: 0}, http2.Setting{ID: 0x1a2a, Val: 7},
+		_ = f.WriteSettings(http2.Setting{ID: 1, Val: 65536}, http2.Setting{ID: 2, Val: 0},
+			http2.Setting{ID: 0x1a2a, Val: 7},
 			http2.Setting{ID: 4, Val: 6291456}, http2.Setting{ID: 6, Val: 262144})
 		_ = f.WriteWindowUpdate(0, 15663105)
 		_ = f.WriteHeaders(http2.HeadersFrameParam{

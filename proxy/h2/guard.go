@@ -55,7 +55,8 @@ func (c overTLS) ConnectionState() tls.ConnectionState { return c.tls.Connection
 // guard counts the frames of a connection; use the second result in its place.
 func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, limits *h1.Config) (*guarded, net.Conn) {
 	g := &guarded{
-		Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), out: newBatch(nc, limits.WriteTimeout), m: m, skip: len(http2.ClientPreface),
+		Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), out: newBatch(nc, limits.WriteTimeout), m: m,
+		skip: len(http2.ClientPreface),
 	}
 	g.mostOf = continuations + int(limits.MaxHeaderBytes/(16<<10))
 	if !trusted { // a balancer carries many clients

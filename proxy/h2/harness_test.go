@@ -78,7 +78,10 @@ func newFront(t *testing.T, serviceURL string, o setup) *front {
 	}
 	handler := handlerFunc(func(x *h1.Exchange) {
 		forward := func() {
-			_, err := x.Forward(g, &h1.ForwardOptions{SetFields: []request.Field{{Name: []byte("X-Real-IP"), Value: x.View.Peer.AppendTo(nil)}}})
+			_, err := x.Forward(g, &h1.ForwardOptions{SetFields: []request.Field{{
+				Name:  []byte("X-Real-IP"),
+				Value: x.View.Peer.AppendTo(nil),
+			}}})
 			if status := h1.Status(err); err != nil && status != 0 && !x.Answered() {
 				_ = x.Reply(status, nil, nil)
 			}
@@ -150,9 +153,12 @@ func (f *front) awaitMetric(t *testing.T, name, want string) {
 // client is net/http's, on one connection.
 func client(t *testing.T, f *front) *http.Client {
 	t.Helper()
-	tr := &http.Transport{DisableCompression: true, Protocols: new(http.Protocols), DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, f.addr)
-	}}
+	tr := &http.Transport{
+		DisableCompression: true, Protocols: new(http.Protocols),
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, network, f.addr)
+		},
+	}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, Timeout: 30 * time.Second}
@@ -228,12 +234,15 @@ func (r *raw) block(fields ...string) []byte {
 func (r *raw) open(ended bool, fields ...string) uint32 {
 	id := r.next
 	r.next += 2
-	_ = r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: r.block(fields...), EndStream: ended, EndHeaders: true})
+	_ = r.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: id, BlockFragment: r.block(fields...), EndStream: ended,
+		EndHeaders: true,
+	})
 	return id
 }
 
-// outcome reads until a stream has its answer or ends: it returns the status, the code of its reset, or that the connection
-// has ended.
+// outcome reads until a stream has its answer or ends: it returns the status, the code of its reset, or that the
+// connection has ended.
 func (r *raw) outcome(id uint32) (status string, code http2.ErrCode, gone bool) {
 	for {
 		f, err := r.ReadFrame()

@@ -119,7 +119,8 @@ func TestWrongLengths(t *testing.T) {
 	}), setup{})
 	for name, body := range map[string]string{"shorter": "abc", "longer": "abcdefgh", "none": ""} {
 		r := dialRaw(t, f)
-		id := r.open(false, ":method", "POST", ":scheme", "http", ":authority", "site.example", ":path", "/", "content-length", "5")
+		id := r.open(false, ":method", "POST", ":scheme", "http", ":authority", "site.example", ":path", "/",
+			"content-length", "5")
 		_ = r.WriteData(id, true, []byte(body))
 		status, code, _ := r.outcome(id)
 		if !strings.HasPrefix(status, "4") && code == 0 {
@@ -133,23 +134,42 @@ func TestWrongLengths(t *testing.T) {
 	}
 }
 
-// TestFloods: frames without payload, and requests that are cancelled at once, end their connection, are counted, and do
-// not affect others.
+// TestFloods: frames without payload, and requests that are cancelled at once, end their connection, are counted, and
+// do not affect others.
 func TestFloods(t *testing.T) {
-	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }), setup{h2: func(c *Config) {
-		c.MaxResets, c.MaxControlFrames = 50, 100
-	}})
+	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }),
+		setup{h2: func(c *Config) {
+			c.MaxResets, c.MaxControlFrames = 50, 100
+		}})
 	other := dialRaw(t, f)
 	for name, c := range map[string]struct {
 		metric string
 		frame  func(r *raw) error
 	}{
-		"rapid reset": {`antirobot_http2_floods_total{of="resets"}`, func(r *raw) error { return r.WriteRSTStream(r.open(true, get...), http2.ErrCodeCancel) }},
-		"PING":        {`antirobot_http2_floods_total{of="control_frames"}`, func(r *raw) error { return r.WritePing(false, [8]byte{}) }},
-		"SETTINGS":    {`antirobot_http2_floods_total{of="control_frames"}`, func(r *raw) error { return r.WriteSettings() }},
-		"PRIORITY":    {`antirobot_http2_floods_total{of="control_frames"}`, func(r *raw) error { return r.WritePriority(99, http2.PriorityParam{Weight: 1}) }},
-		"unknown":     {`antirobot_http2_floods_total{of="control_frames"}`, func(r *raw) error { return r.WriteRawFrame(0x77, 0, 0, nil) }},
-		"empty DATA":  {`antirobot_http2_floods_total{of="control_frames"}`, func(r *raw) error { return r.WriteData(1, false, nil) }},
+		"rapid reset": {
+			`antirobot_http2_floods_total{of="resets"}`,
+			func(r *raw) error { return r.WriteRSTStream(r.open(true, get...), http2.ErrCodeCancel) },
+		},
+		"PING": {
+			`antirobot_http2_floods_total{of="control_frames"}`,
+			func(r *raw) error { return r.WritePing(false, [8]byte{}) },
+		},
+		"SETTINGS": {
+			`antirobot_http2_floods_total{of="control_frames"}`,
+			func(r *raw) error { return r.WriteSettings() },
+		},
+		"PRIORITY": {
+			`antirobot_http2_floods_total{of="control_frames"}`,
+			func(r *raw) error { return r.WritePriority(99, http2.PriorityParam{Weight: 1}) },
+		},
+		"unknown": {
+			`antirobot_http2_floods_total{of="control_frames"}`,
+			func(r *raw) error { return r.WriteRawFrame(0x77, 0, 0, nil) },
+		},
+		"empty DATA": {
+			`antirobot_http2_floods_total{of="control_frames"}`,
+			func(r *raw) error { return r.WriteData(1, false, nil) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := f.metric(c.metric)
@@ -216,7 +236,8 @@ func TestLimits(t *testing.T) {
 		status string
 		fields []string
 	}{
-		"target": {"414", []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/" + strings.Repeat("a", 600)}},
+		"target": {"414", []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/" +
+			strings.Repeat("a", 600)}},
 		"fields": {"431", with(many...)},
 		"head":   {"431", with("x", strings.Repeat("a", 3990))},
 		"larger": {"431", with("x", strings.Repeat("a", 3000), "y", strings.Repeat("b", 3000))},
@@ -238,9 +259,11 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestSmallHeaderTable: clients send requests, with the table that they begin with, before they have read how large theirs may be.
+// TestSmallHeaderTable: clients send requests, with the table that they begin with, before they have read how large
+// theirs may be.
 func TestSmallHeaderTable(t *testing.T) {
-	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }), setup{h2: func(c *Config) { c.HeaderTableBytes = 1 }})
+	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }),
+		setup{h2: func(c *Config) { c.HeaderTableBytes = 1 }})
 	r := dialRaw(t, f)
 	fields := append(slices.Clone(get), "x-kept", "in the table")
 	for n := range 2 { // the second refers to what the first has put into the table

@@ -18,10 +18,30 @@ const resetFloods = `antirobot_http2_floods_total{of="resets"}`
 
 // mistakes are requests that have no answer yet when their client makes the gateway end them.
 var mistakes = map[string]func(r *raw) uint32{
-	"WINDOW_UPDATE of nothing":  func(r *raw) uint32 { id := r.open(true, get...); _ = r.WriteWindowUpdate(id, 0); return id },
-	"WINDOW_UPDATE of too much": func(r *raw) uint32 { id := r.open(true, get...); _ = r.WriteWindowUpdate(id, 1<<31-1); return id },
-	"DATA behind the end":       func(r *raw) uint32 { id := r.open(true, get...); _ = r.WriteData(id, true, nil); return id },
-	"HEADERS behind the end":    func(r *raw) uint32 { id := r.open(true, get...); r.next = id; return r.open(true, get...) },
+	"WINDOW_UPDATE of nothing": func(r *raw) uint32 {
+		id := r.open(true, get...)
+		_ = r.WriteWindowUpdate(id,
+			0)
+		return id
+	},
+	"WINDOW_UPDATE of too much": func(r *raw) uint32 {
+		id := r.open(true, get...)
+		_ = r.WriteWindowUpdate(id,
+			1<<31-1)
+		return id
+	},
+	"DATA behind the end": func(r *raw) uint32 {
+		id := r.open(true, get...)
+		_ = r.WriteData(id, true,
+			nil)
+		return id
+	},
+	"HEADERS behind the end": func(r *raw) uint32 {
+		id := r.open(true, get...)
+		r.next = id
+		return r.open(true,
+			get...)
+	},
 	"a PRIORITY of its own": func(r *raw) uint32 {
 		id := r.open(true, get...)
 		_ = r.WritePriority(id, http2.PriorityParam{StreamDep: id})
@@ -35,8 +55,8 @@ var mistakes = map[string]func(r *raw) uint32{
 	"a name in upper case": func(r *raw) uint32 { return r.open(true, append(slices.Clone(get), "X-A", "b")...) },
 }
 
-// TestResetsThatAreAskedFor: a client whose mistakes make the gateway end its requests is cut as one that ends them itself
-// (CVE-2025-8671), and no more of them reach the service.
+// TestResetsThatAreAskedFor: a client whose mistakes make the gateway end its requests is cut as one that ends them
+// itself (CVE-2025-8671), and no more of them reach the service.
 func TestResetsThatAreAskedFor(t *testing.T) {
 	const most = 50
 	var served atomic.Int64
@@ -69,8 +89,8 @@ func TestResetsThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestResetsOfTheGateway: what the gateway ends for reasons of its own, and what its client had sent before it knew, is no
-// mistake.
+// TestResetsOfTheGateway: what the gateway ends for reasons of its own, and what its client had sent before it knew, is
+// no mistake.
 func TestResetsOfTheGateway(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "begun")

@@ -52,8 +52,9 @@ func New(cfg Config, d Deps) (*Server, error) {
 func (s *Server) speaker(most int) speaker {
 	cfg, limits := &s.cfg, s.front.Config()
 	base := &http.Server{
-		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: streams.HeaderRoom(limits), ReadHeaderTimeout: limits.HeaderTimeout,
-		ErrorLog: log.New(io.Discard, "", 0), // clients cause its errors
+		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: streams.HeaderRoom(limits),
+		ReadHeaderTimeout: limits.HeaderTimeout,
+		ErrorLog:          log.New(io.Discard, "", 0), // clients cause its errors
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          most,
 			MaxDecoderHeaderTableSize:     max(int(cfg.HeaderTableBytes), firstTable),

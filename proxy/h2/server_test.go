@@ -27,7 +27,8 @@ func certificate(t *testing.T) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"site.example"}, NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"site.example"}, NotAfter: time.Now().
+		Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -35,16 +36,22 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestHandshake: the client's choice decides the protocol; data that starts with a preface where HTTP/2 was not chosen is
-// not a request.
+// TestHandshake: the client's choice decides the protocol; data that starts with a preface where HTTP/2 was not chosen
+// is not a request.
 func TestHandshake(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Proto)) }),
-		setup{tls: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"h2", "http/1.1"}}})
+		setup{tls: &tls.Config{
+			Certificates: []tls.Certificate{certificate(t)},
+			NextProtos:   []string{"h2", "http/1.1"},
+		}})
 	for _, c := range []struct {
 		offer []string
 		want  string
 	}{{[]string{"h2", "http/1.1"}, "HTTP/2.0"}, {[]string{"http/1.1"}, "HTTP/1.1"}, {nil, "HTTP/1.1"}} {
-		tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, NextProtos: c.offer}, ForceAttemptHTTP2: len(c.offer) == 2}
+		tr := &http.Transport{
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true, NextProtos: c.offer},
+			ForceAttemptHTTP2: len(c.offer) == 2,
+		}
 		res, err := (&http.Client{Transport: tr}).Get("https://" + f.addr + "/")
 		if err != nil {
 			t.Fatal(err)
@@ -113,7 +120,8 @@ func (c tardy) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// TestDrainFindsLateConnections: a connection that http2.Server learns of just after the others were asked to leave is asked too.
+// TestDrainFindsLateConnections: a connection that http2.Server learns of just after the others were asked to leave is
+// asked too.
 func TestDrainFindsLateConnections(t *testing.T) {
 	f := newFront(t, "http://127.0.0.1:1", setup{})
 	ours, theirs := net.Pipe()
@@ -172,7 +180,8 @@ func TestShutdownCuts(t *testing.T) {
 
 // TestRequestsPerConnection: the last request is answered, and its connection is then closed gracefully.
 func TestRequestsPerConnection(t *testing.T) {
-	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }), setup{h1: func(c *h1.Config) { c.MaxRequestsPerConn = 3 }})
+	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }),
+		setup{h1: func(c *h1.Config) { c.MaxRequestsPerConn = 3 }})
 	c := client(t, f)
 	for range 9 {
 		if res, _ := fetch(t, c, newRequest(t, "GET", "/", nil)); res.StatusCode != 200 {

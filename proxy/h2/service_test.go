@@ -42,7 +42,9 @@ func toHTTP2(c *upstream.Config) { c.Protocol, c.TLS.InsecureSkipVerify = "h2", 
 // plainClient speaks HTTP/1.1.
 func plainClient(t *testing.T, f *front) *http.Client {
 	t.Helper()
-	tr := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+	tr := &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, network, _ string) (net.Conn,
+		error,
+	) {
 		return new(net.Dialer).DialContext(ctx, network, f.addr)
 	}}
 	t.Cleanup(tr.CloseIdleConnections)
@@ -56,8 +58,10 @@ func TestHTTP2Service(t *testing.T) {
 		var seen string
 		f := newFront(t, http2Service(t, secure, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
-			seen = fmt.Sprintf("%s %s %s host=%s cl=%d cookie=%q ip=%s x=%q ua=%q body=%q trailer=%v", r.Proto, r.Method, r.RequestURI, r.Host,
-				r.ContentLength, r.Header["Cookie"], r.Header.Get("X-Real-Ip"), r.Header["X-Two"], r.Header["User-Agent"], body, r.Trailer)
+			seen = fmt.Sprintf("%s %s %s host=%s cl=%d cookie=%q ip=%s x=%q ua=%q body=%q trailer=%v", r.Proto,
+				r.Method, r.RequestURI, r.Host,
+				r.ContentLength, r.Header["Cookie"], r.Header.Get("X-Real-Ip"), r.Header["X-Two"],
+				r.Header["User-Agent"], body, r.Trailer)
 			switch r.URL.Path {
 			case "/none":
 				w.WriteHeader(204)
@@ -96,7 +100,10 @@ func TestHTTP2Service(t *testing.T) {
 				req.URL.Opaque = "//site.example//a%2fb//c?d=e" // http2.Server refuses the other
 			}
 			_, query, _ := strings.Cut(req.URL.Opaque, "?")
-			req.Header = http.Header{"X-Two": {"1", "2"}, "Cookie": {"a=b; c=d"}, "Connection": {"X-Hop"}, "X-Hop": {"1"}, "User-Agent": {"x/1"}}
+			req.Header = http.Header{
+				"X-Two": {"1", "2"}, "Cookie": {"a=b; c=d"}, "Connection": {"X-Hop"},
+				"X-Hop": {"1"}, "User-Agent": {"x/1"},
+			}
 			if name == "HTTP/2" {
 				delete(req.Header, "Connection")
 				delete(req.Header, "X-Hop")
@@ -107,25 +114,29 @@ func TestHTTP2Service(t *testing.T) {
 			}
 			req = newRequest(t, "POST", "/p", strings.NewReader("hello"))
 			req.Header["User-Agent"] = []string{""}
-			ask(`HTTP/2.0 POST /p host=site.example cl=5 cookie=[] ip=127.0.0.1 x=[] ua=[] body="hello" trailer=map[]`, req)
+			ask(`HTTP/2.0 POST /p host=site.example cl=5 cookie=[] ip=127.0.0.1 x=[] ua=[] body="hello" trailer=map[]`,
+				req)
 			req = newRequest(t, "PUT", "/p", io.MultiReader(strings.NewReader("of unknown length")))
 			req.Trailer = http.Header{"X-After": {"1"}}
 			req.Header["User-Agent"] = []string{""}
 			ask(`HTTP/2.0 PUT /p host=site.example cl=-1 cookie=[] ip=127.0.0.1 x=[] ua=[] body="of unknown length" trailer=map[X-After:[1]]`, req)
 			for path, status := range map[string]int{"/none": 204, "/same": 304, "/empty": 200} {
-				if res, body := fetch(t, c, newRequest(t, "GET", path, nil)); res.StatusCode != status || body != "" || status == 200 && res.ContentLength != 0 {
+				if res, body := fetch(t, c, newRequest(t, "GET", path, nil)); res.StatusCode != status || body != "" ||
+					status == 200 && res.ContentLength != 0 {
 					t.Errorf("%s %s: %v %q", name, path, res, body)
 				}
 			}
 			if res, body := fetch(t, c, newRequest(t, "HEAD", "/", nil)); res.ContentLength != 2 || body != "" {
 				t.Errorf("%s HEAD: %v %q", name, res, body)
 			}
-			if res, body := fetch(t, c, newRequest(t, "GET", "/trailers", nil)); body != "hello" || res.Trailer.Get("X-Sum") != "5" || res.Trailer.Get("X-Late") != "6" {
+			if res, body := fetch(t, c, newRequest(t, "GET", "/trailers", nil)); body != "hello" ||
+				res.Trailer.Get("X-Sum") != "5" || res.Trailer.Get("X-Late") != "6" {
 				t.Errorf("%s: %q, trailers %v", name, body, res.Trailer)
 			}
 			for path, want := range map[string]string{"/counted": "hello", "/nothing": ""} {
 				res, body := fetch(t, c, newRequest(t, "GET", path, nil))
-				if got := res.Trailer.Get("X-Sum"); body != want || res.ContentLength != int64(len(want)) || name == "HTTP/2" && got != "5" {
+				if got := res.Trailer.Get("X-Sum"); body != want || res.ContentLength != int64(len(want)) ||
+					name == "HTTP/2" && got != "5" {
 					t.Errorf("%s %s: %q, length %d, trailers %v", name, path, body, res.ContentLength, res.Trailer)
 				}
 			}
@@ -133,8 +144,8 @@ func TestHTTP2Service(t *testing.T) {
 	}
 }
 
-// TestBothStreamsOpen: as in gRPC, a request goes on while its answer does, a refusal is a head with trailers' fields only,
-// and an end brings trailers that nothing announced.
+// TestBothStreamsOpen: as in gRPC, a request goes on while its answer does, a refusal is a head with trailers' fields
+// only, and an end brings trailers that nothing announced.
 func TestBothStreamsOpen(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		bothStreamsOpen(t, secure)
@@ -181,7 +192,8 @@ func bothStreamsOpen(t *testing.T, secure bool) {
 		}
 		_ = res.Body.Close()
 	}
-	if res, _ := fetch(t, c, newRequest(t, "POST", "/other", strings.NewReader("x"))); res.Header.Get("Grpc-Status") != "12" || res.StatusCode != 200 {
+	if res, _ := fetch(t, c, newRequest(t, "POST", "/other",
+		strings.NewReader("x"))); res.Header.Get("Grpc-Status") != "12" || res.StatusCode != 200 {
 		t.Errorf("a refusal: %v", res)
 	}
 	r := dialRaw(t, f)
@@ -213,7 +225,11 @@ func (h held) Accept() (net.Conn, error) {
 
 // TestFewConnections: requests that come together while there is no connection to a service share the first ones.
 func TestFewConnections(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request,
+	) {
+		w.WriteHeader(200)
+	}))
 	door := held{s.Listener, make(chan struct{})}
 	s.Listener, s.EnableHTTP2 = door, true
 	s.StartTLS()

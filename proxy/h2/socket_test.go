@@ -80,8 +80,8 @@ func (r *raw) data(id uint32, n int) (got string, ended bool) {
 	return got, false
 }
 
-// TestWebSocket: a client is told that it may open WebSockets, and opens two beside an ordinary request. Messages flow both
-// ways, and either side's end is the other's.
+// TestWebSocket: a client is told that it may open WebSockets, and opens two beside an ordinary request. Messages flow
+// both ways, and either side's end is the other's.
 func TestWebSocket(t *testing.T) {
 	f := newFront(t, echo(t), setup{})
 	r := dialRaw(t, f)
@@ -144,7 +144,8 @@ func TestNoWebSocket(t *testing.T) {
 	if status, code, _ := r.outcome(r.open(false, other...)); !strings.HasPrefix(status, "4") && code == 0 {
 		t.Errorf("another protocol got %q", status)
 	}
-	if status, code, _ := r.outcome(r.open(true, append([]string{":protocol", "websocket"}, get...)...)); !strings.HasPrefix(status, "4") && code == 0 {
+	if status, code, _ := r.outcome(r.open(true, append([]string{":protocol", "websocket"},
+		get...)...)); !strings.HasPrefix(status, "4") && code == 0 {
 		t.Errorf("a protocol for GET got %q", status)
 	}
 }

@@ -23,8 +23,10 @@ func TestRequests(t *testing.T) {
 	var seen string
 	url := service(t, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		seen = fmt.Sprintf("%s %s %s host=%s cl=%d te=%v cookie=%q ip=%s x=%q body=%q trailer=%v", r.Proto, r.Method, r.RequestURI, r.Host,
-			r.ContentLength, r.TransferEncoding, r.Header["Cookie"], r.Header.Get("X-Real-Ip"), r.Header["X-Two"], body, r.Trailer)
+		seen = fmt.Sprintf("%s %s %s host=%s cl=%d te=%v cookie=%q ip=%s x=%q body=%q trailer=%v", r.Proto, r.Method,
+			r.RequestURI, r.Host,
+			r.ContentLength, r.TransferEncoding, r.Header["Cookie"], r.Header.Get("X-Real-Ip"), r.Header["X-Two"], body,
+			r.Trailer)
 		switch r.URL.Path {
 		case "/none":
 			w.WriteHeader(204)
@@ -63,28 +65,33 @@ func TestRequests(t *testing.T) {
 	if res.StatusCode != 200 || body != "ok" || res.Header.Get("X-Hop") != "" || res.ContentLength != 2 {
 		t.Errorf("%v %q", res, body)
 	}
-	ask(`HTTP/1.1 POST /p host=site.example cl=5 te=[] cookie=[] ip=127.0.0.1 x=[] body="hello" trailer=map[]`, newRequest(t, "POST", "/p", strings.NewReader("hello")))
+	ask(`HTTP/1.1 POST /p host=site.example cl=5 te=[] cookie=[] ip=127.0.0.1 x=[] body="hello" trailer=map[]`,
+		newRequest(t, "POST", "/p", strings.NewReader("hello")))
 	req = newRequest(t, "PUT", "/p", io.MultiReader(strings.NewReader("of unknown length")))
 	req.Trailer = http.Header{"X-After": {"1"}}
 	ask(`HTTP/1.1 PUT /p host=site.example cl=-1 te=[chunked] cookie=[] ip=127.0.0.1 x=[] body="of unknown length" trailer=map[X-After:[1]]`, req)
-	res, body = ask(`HTTP/1.1 HEAD / host=site.example cl=0 te=[] cookie=[] ip=127.0.0.1 x=[] body="" trailer=map[]`, newRequest(t, "HEAD", "/", nil))
+	res, body = ask(`HTTP/1.1 HEAD / host=site.example cl=0 te=[] cookie=[] ip=127.0.0.1 x=[] body="" trailer=map[]`,
+		newRequest(t, "HEAD", "/", nil))
 	if res.ContentLength != 2 || body != "" {
 		t.Errorf("HEAD: %d %q", res.ContentLength, body)
 	}
 	for path, status := range map[string]int{"/none": 204, "/same": 304} {
-		if res, body := fetch(t, c, newRequest(t, "GET", path, nil)); res.StatusCode != status || body != "" || res.Header.Get("Content-Type") != "" {
+		if res, body := fetch(t, c, newRequest(t, "GET", path, nil)); res.StatusCode != status || body != "" ||
+			res.Header.Get("Content-Type") != "" {
 			t.Errorf("%s: %v %q", path, res, body)
 		}
 	}
-	if res, body := fetch(t, c, newRequest(t, "GET", "/trailers", nil)); body != "hello" || res.Trailer.Get("X-Sum") != "5" {
+	if res, body := fetch(t, c, newRequest(t, "GET", "/trailers", nil)); body != "hello" ||
+		res.Trailer.Get("X-Sum") != "5" {
 		t.Errorf("%q, trailers %v", body, res.Trailer)
 	}
 	var early []string
 	req = newRequest(t, "GET", "/early", nil)
-	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-		early = append(early, fmt.Sprint(code, " ", h.Get("Link")))
-		return nil
-	}}))
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(),
+		&httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			early = append(early, fmt.Sprint(code, " ", h.Get("Link")))
+			return nil
+		}}))
 	if _, body := fetch(t, c, req); body != "hello" || !slices.Equal(early, []string{"103 </a.css>; rel=preload"}) {
 		t.Errorf("%q, before it %q", body, early)
 	}
@@ -98,24 +105,28 @@ func TestView(t *testing.T) {
 	var seen string
 	f := newFront(t, "http://127.0.0.1:1", setup{handler: func(x *h1.Exchange, _ func()) {
 		v := &x.View
-		seen = fmt.Sprintf("%s %s %s %s %s %s %v %v %v", v.Method, v.Host, v.HostPort, v.Path, v.Query, v.Peer, v.HTTP2, v.HTTP10, v.TLS)
+		seen = fmt.Sprintf("%s %s %s %s %s %s %v %v %v", v.Method, v.Host, v.HostPort, v.Path, v.Query, v.Peer, v.HTTP2,
+			v.HTTP10, v.TLS)
 		for _, f := range v.Fields {
 			seen += fmt.Sprintf("|%s: %s", f.Name, f.Value)
 		}
 		_ = x.Reply(200, nil, []byte("own"))
 	}})
 	r := dialRaw(t, f)
-	id := r.open(true, ":method", "GET", ":scheme", "http", ":authority", "Site.Example:81", ":path", "/a?b", "user-agent", "x", "accept", "*/*", "cookie", "a=1", "cookie", "b=2")
+	id := r.open(true, ":method", "GET", ":scheme", "http", ":authority", "Site.Example:81", ":path", "/a?b",
+		"user-agent", "x", "accept", "*/*", "cookie", "a=1", "cookie", "b=2")
 	if status, _, _ := r.outcome(id); status != "200" {
 		t.Fatalf("status %s", status)
 	}
-	const want = "GET site.example Site.Example:81 /a b 127.0.0.1 true false false|host: Site.Example:81|accept: */*|cookie: a=1; b=2|user-agent: x"
+	const want = "GET site.example Site.Example:81 /a b 127.0.0.1 true false false|host: Site.Example:81|accept: " +
+		"*/*|cookie: a=1; b=2|user-agent: x"
 	if seen != want {
 		t.Errorf("saw  %s\nwant %s", seen, want)
 	}
 }
 
-// TestStreaming: pieces of an answer arrive while the service is still writing, and an upload continues beside its answer.
+// TestStreaming: pieces of an answer arrive while the service is still writing, and an upload continues beside its
+// answer.
 func TestStreaming(t *testing.T) {
 	more := make(chan struct{})
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
@@ -168,8 +179,8 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
-// TestASlowStreamBlocksNoOther: a client that reads nothing of a large answer still gets other answers on the connection,
-// and the unread answer is cut in the end.
+// TestASlowStreamBlocksNoOther: a client that reads nothing of a large answer still gets other answers on the
+// connection, and the unread answer is cut in the end.
 func TestASlowStreamBlocksNoOther(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
@@ -236,14 +247,15 @@ func TestAClientThatLeaves(t *testing.T) {
 func TestBodyByAMoment(t *testing.T) {
 	var read []string
 	patience, late := time.Minute, make(chan struct{})
-	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), setup{handler: func(x *h1.Exchange, forward func()) {
-		b, err := x.ReadBodyBy(1000, x.View.At.Add(patience))
-		read = append(read, fmt.Sprint(string(b), err))
-		if err != nil {
-			close(late)
-		}
-		forward()
-	}})
+	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }),
+		setup{handler: func(x *h1.Exchange, forward func()) {
+			b, err := x.ReadBodyBy(1000, x.View.At.Add(patience))
+			read = append(read, fmt.Sprint(string(b), err))
+			if err != nil {
+				close(late)
+			}
+			forward()
+		}})
 	c := client(t, f)
 	if _, body := fetch(t, c, newRequest(t, "POST", "/", strings.NewReader("at once"))); body != "at once" {
 		t.Errorf("got %q", body)

@@ -27,7 +27,8 @@ func (s *Server) tellBuffer(pc net.PacketConn) {
 		n, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
 		if err == nil && n < WantedBuffer {
 			s.deps.Log.Warn().Stringer("address", pc.LocalAddr()).Int("bytes", n).Int("wanted", WantedBuffer).
-				Msg("the kernel's buffer for UDP is small, and HTTP/3 slow under load: raise net.core.rmem_max and net.core.wmem_max")
+				Msg("the kernel's buffer for UDP is small, and HTTP/3 slow under load: raise net.core.rmem_max and " +
+					"net.core.wmem_max")
 		}
 	})
 }

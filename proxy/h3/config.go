@@ -8,20 +8,21 @@ import (
 	"antirobot/proxy/streams"
 )
 
-// Config limits the cost of an HTTP/3 connection, in addition to h1.Config, which applies to its requests too. The zero value is not
-// usable: start with DefaultConfig. Sizes are bytes. Fields without a key are constants that tests vary.
+// Config limits the cost of an HTTP/3 connection, in addition to h1.Config, which applies to its requests too. The zero
+// value is not usable: start with DefaultConfig. Sizes are bytes. Fields without a key are constants that tests vary.
 type Config struct {
 	MaxStreams int           `mapstructure:"max_streams"`
 	AltSvcAge  time.Duration `mapstructure:"alt_svc_age"` // how long browsers remember that the site speaks HTTP/3
 
-	ConnWindow       int64         `mapstructure:"-"` // of unread bodies
-	StreamWindow     int64         `mapstructure:"-"`
-	PingAfter        time.Duration `mapstructure:"-"` // without a packet
-	PingTimeout      time.Duration `mapstructure:"-"`
-	MaxHandshakes    int           `mapstructure:"-"` // at a time; beyond, addresses are validated first (Retry)
-	MaxResets        int           `mapstructure:"-"` // streams reset in ten seconds; more end the connection; 0: no limit
-	MaxPieces        int           `mapstructure:"-"` // small pieces of bodies and heads, likewise
-	MaxControlFrames int           `mapstructure:"-"` // frames without content, likewise
+	ConnWindow    int64         `mapstructure:"-"` // of unread bodies
+	StreamWindow  int64         `mapstructure:"-"`
+	PingAfter     time.Duration `mapstructure:"-"` // without a packet
+	PingTimeout   time.Duration `mapstructure:"-"`
+	MaxHandshakes int           `mapstructure:"-"` // at a time; beyond, addresses are validated first (Retry)
+	// streams reset in ten seconds; more end the connection; 0: no limit
+	MaxResets        int `mapstructure:"-"`
+	MaxPieces        int `mapstructure:"-"` // small pieces of bodies and heads, likewise
+	MaxControlFrames int `mapstructure:"-"` // frames without content, likewise
 }
 
 // DefaultConfig suits a public site.

@@ -57,7 +57,10 @@ type conn struct {
 }
 
 func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
-	c := &conn{srv: s, quic: qc, from: from, room: make(chan struct{}, headsAtOnce), heads: make(map[quic.StreamID]struct{}, headsAtOnce)}
+	c := &conn{
+		srv: s, quic: qc, from: from, room: make(chan struct{}, headsAtOnce),
+		heads: make(map[quic.StreamID]struct{}, headsAtOnce),
+	}
 	c.from.Own, c.late.Most = &c.underWay, lateHeads
 	if !from.Trusted { // a balancer carries many clients
 		c.resets.Most, c.own.Most = s.cfg.MaxResets, ownStreams

@@ -12,13 +12,16 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// TestFloods: what costs a client little and is no request that anything judges ends its connection, is counted, and does not affect
-// others.
+// TestFloods: what costs a client little and is no request that anything judges ends its connection, is counted, and
+// does not affect others.
 func TestFloods(t *testing.T) {
-	f := newFront(t, setup{h3: func(c *Config) { c.MaxResets, c.MaxControlFrames = 50, 200 }, handler: func(x *h1.Exchange) {
-		_, _ = x.ReadBody(1 << 20)
-		reply(x, "ok")
-	}})
+	f := newFront(t, setup{
+		h3: func(c *Config) { c.MaxResets, c.MaxControlFrames = 50, 200 },
+		handler: func(x *h1.Exchange) {
+			_, _ = x.ReadBody(1 << 20)
+			reply(x, "ok")
+		},
+	})
 	frame := func(kind uint64, payload ...byte) []byte {
 		return append(quicvarint.Append(quicvarint.Append(nil, kind), uint64(len(payload))), payload...)
 	}
@@ -52,15 +55,28 @@ func TestFloods(t *testing.T) {
 		of   string
 		each func(c *quic.Conn) error
 	}{
-		"unknown frames before a head": {"control_frames", func(c *quic.Conn) error { return within(c, nil, bytes.Repeat(frame(0x21), 100)) }},
-		"unknown frames in a body":     {"control_frames", func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(0x21), 100)) }},
-		"empty DATA":                   {"control_frames", func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(0), 100)) }},
-		"MAX_PUSH_ID":                  {"control_frames", func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(13, 1), 100)) }},
+		"unknown frames before a head": {
+			"control_frames",
+			func(c *quic.Conn) error { return within(c, nil, bytes.Repeat(frame(0x21), 100)) },
+		},
+		"unknown frames in a body": {
+			"control_frames",
+			func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(0x21), 100)) },
+		},
+		"empty DATA": {
+			"control_frames",
+			func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(0), 100)) },
+		},
+		"MAX_PUSH_ID": {
+			"control_frames",
+			func(c *quic.Conn) error { return within(c, post, bytes.Repeat(frame(13, 1), 100)) },
+		},
 		"heads taken back": {"resets", func(c *quic.Conn) error {
 			return alone(c, []byte{1, 100, 0}, func(s *quic.Stream) { s.CancelWrite(0x10c); s.CancelRead(0x10c) })
 		}},
 		"heads that the library refuses": {"resets", func(c *quic.Conn) error {
-			return alone(c, frame(1, 0, 0, 0xc0|17), func(s *quic.Stream) { _ = s.Close(); s.CancelRead(0x10c) }) // a method alone
+			// a method alone
+			return alone(c, frame(1, 0, 0, 0xc0|17), func(s *quic.Stream) { _ = s.Close(); s.CancelRead(0x10c) })
 		}},
 		"references to a table that there is not": {"resets", func(c *quic.Conn) error {
 			return alone(c, frame(1, 2, 0, 0x80), func(s *quic.Stream) { _ = s.Close(); s.CancelRead(0x10c) })

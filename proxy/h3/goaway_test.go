@@ -95,8 +95,8 @@ func TestConnectionsEnd(t *testing.T) {
 	}
 }
 
-// TestNoRequestIsLostWithItsConnection: what a client sends while the gateway ends a connection that was idle for long, or drains, is refused
-// as a request that nobody has seen, which browsers send again.
+// TestNoRequestIsLostWithItsConnection: what a client sends while the gateway ends a connection that was idle for long,
+// or drains, is refused as a request that nobody has seen, which browsers send again.
 func TestNoRequestIsLostWithItsConnection(t *testing.T) {
 	for name, limit := range map[string]func(c *h1.Config){
 		"silent": func(c *h1.Config) { c.HeaderTimeout = 500 * time.Millisecond },
@@ -133,7 +133,8 @@ func TestNoRequestIsLostWithItsConnection(t *testing.T) {
 				_, err = late.Read(make([]byte, 1))
 			}
 			why, ok := errors.AsType[*quic.StreamError](err)
-			if (!ok || http3.ErrCode(why.ErrorCode) != http3.ErrCodeRequestRejected) && time.Since(told) < lastWords { // a busy machine is late
+			// a busy machine is late
+			if (!ok || http3.ErrCode(why.ErrorCode) != http3.ErrCodeRequestRejected) && time.Since(told) < lastWords {
 				t.Errorf("a late request: %v", err)
 			}
 			if code := ended(t, qc); code != http3.ErrCodeNoError {

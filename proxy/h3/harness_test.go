@@ -60,8 +60,9 @@ func certificate(t *testing.T, host string) tls.Certificate {
 		t.Fatal(err)
 	}
 	of := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{host}, IsCA: true, BasicConstraintsValid: true,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{host}, IsCA: true,
+		BasicConstraintsValid: true,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
 	if err != nil {
@@ -225,7 +226,8 @@ func (c *client) begin(t *testing.T, path string) *http3.RequestStream {
 	return s
 }
 
-// ended waits until the server has ended a connection, or its client because the server asked for it, and returns the code.
+// ended waits until the server has ended a connection, or its client because the server asked for it, and returns the
+// code.
 func ended(t *testing.T, qc *quic.Conn) http3.ErrCode {
 	t.Helper()
 	select {

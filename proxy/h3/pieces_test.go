@@ -13,7 +13,8 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// TestSmallPiecesAreCounted: a stream that comes byte by byte, which the library would keep at many times its length, ends its connection.
+// TestSmallPiecesAreCounted: a stream that comes byte by byte, which the library would keep at many times its length,
+// ends its connection.
 func TestSmallPiecesAreCounted(t *testing.T) {
 	f := newFront(t, setup{h3: func(c *Config) { c.MaxPieces = 20 }, handler: func(x *h1.Exchange) { reply(x, "ok") }})
 	c := f.mustDial(t)
@@ -26,7 +27,8 @@ func TestSmallPiecesAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _ = str.Write(quicvarint.Append(quicvarint.Append(nil, 1), 59_000))                    // HEADERS (RFC 9114 section 7.2.2)
+	// HEADERS (RFC 9114 section 7.2.2)
+	_, _ = str.Write(quicvarint.Append(quicvarint.Append(nil, 1), 59_000))
 	for by := time.Now().Add(patience); time.Now().Before(by); time.Sleep(time.Millisecond) { // a packet for each
 		if _, err := str.Write([]byte{0}); err != nil {
 			break
@@ -48,7 +50,8 @@ func TestUploadsAreNoSmallPieces(t *testing.T) {
 		reply(x, "ok")
 	}})
 	c := f.mustDial(t)
-	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://site.example/", strings.NewReader(strings.Repeat("a", size)))
+	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://site.example/",
+		strings.NewReader(strings.Repeat("a", size)))
 	res, err := c.http.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)

@@ -81,7 +81,8 @@ func (c *Config) AltSvc(port int) []byte {
 func (s *Server) Serve(pc net.PacketConn, o Options) error {
 	defer pc.Close()
 	tr := &quic.Transport{
-		Conn: pc, StatelessResetKey: (*quic.StatelessResetKey)(&s.deps.ResetKey), TokenGeneratorKey: (*quic.TokenGeneratorKey)(&s.deps.TokenKey),
+		Conn: pc, StatelessResetKey: (*quic.StatelessResetKey)(&s.deps.ResetKey),
+		TokenGeneratorKey:   (*quic.TokenGeneratorKey)(&s.deps.TokenKey),
 		VerifySourceAddress: func(peer net.Addr) bool { return s.doubts(h1.AddrOf(peer), &o) },
 	}
 	tr.ConnContext = func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
@@ -152,7 +153,8 @@ func (s *Server) track(ln *quic.Listener) bool {
 
 // doubts reports whether an address must be validated before any state is kept.
 func (s *Server) doubts(peer netip.Addr, o *Options) bool {
-	if s.m.handshakes.Load() < int64(s.cfg.MaxHandshakes) && (o.trusts(peer) || s.deps.Front.MayShakeHands(peer, false)) {
+	if s.m.handshakes.Load() < int64(s.cfg.MaxHandshakes) &&
+		(o.trusts(peer) || s.deps.Front.MayShakeHands(peer, false)) {
 		return false
 	}
 	s.m.retries.Inc()
@@ -226,7 +228,8 @@ func (s *Server) admit(qc *quic.Conn, o *Options) {
 		return
 	}
 	c := newConn(s, qc, h1.Origin{
-		Trusted: o.trusts(h1.AddrOf(qc.RemoteAddr())), Counted: !o.trusts(h1.AddrOf(qc.RemoteAddr())), TLS: true, JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
+		Trusted: o.trusts(h1.AddrOf(qc.RemoteAddr())), Counted: !o.trusts(h1.AddrOf(qc.RemoteAddr())), TLS: true,
+		JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
 	})
 	h.pieces.conn.Store(c)
 	s.open[c] = struct{}{}

@@ -22,12 +22,13 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// TestRequestsSayHowTheyCame: the protocol, the handshake's fingerprint, and the address that the answer goes to, which may
-// change within a connection.
+// TestRequestsSayHowTheyCame: the protocol, the handshake's fingerprint, and the address that the answer goes to, which
+// may change within a connection.
 func TestRequestsSayHowTheyCame(t *testing.T) {
 	f := newFront(t, setup{handler: func(x *h1.Exchange) {
 		v := &x.View
-		if !v.HTTP3 || !v.HTTP2 || !v.TLS || !strings.HasPrefix(string(v.JA4), "q13d") || !strings.Contains(string(v.JA4), "h3_") {
+		if !v.HTTP3 || !v.HTTP2 || !v.TLS || !strings.HasPrefix(string(v.JA4), "q13d") ||
+			!strings.Contains(string(v.JA4), "h3_") {
 			t.Errorf("HTTP/3 %v, HTTP/2 %v, TLS %v, JA4 %s", v.HTTP3, v.HTTP2, v.TLS, v.JA4)
 		}
 		reply(x, v.Peer.String())
@@ -103,8 +104,8 @@ func TestResetsAreCounted(t *testing.T) {
 	f.await(t, `antirobot_http3_floods_total{of="resets"}`, "1")
 }
 
-// TestResetsOfShortAnswersAreCounted: a short answer is written when nobody looks any more whether its client is there; and a request
-// may be taken back before it is known whether it has a body.
+// TestResetsOfShortAnswersAreCounted: a short answer is written when nobody looks any more whether its client is there;
+// and a request may be taken back before it is known whether it has a body.
 func TestResetsOfShortAnswersAreCounted(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		t.Run("answered "+strconv.FormatBool(answered), func(t *testing.T) {
@@ -169,7 +170,10 @@ func TestResetsOfShortAnswersAreCounted(t *testing.T) {
 
 // TestUnfinishedRequestsAreCounted: a request of which it is not known yet whether it has a body is under way.
 func TestUnfinishedRequestsAreCounted(t *testing.T) {
-	f := newFront(t, setup{h1: func(c *h1.Config) { c.MaxRequests = 2 }, handler: func(x *h1.Exchange) { reply(x, "ok") }})
+	f := newFront(t, setup{
+		h1:      func(c *h1.Config) { c.MaxRequests = 2 },
+		handler: func(x *h1.Exchange) { reply(x, "ok") },
+	})
 	c := f.mustDial(t)
 	status := make(chan int, 3)
 	for range 3 {
@@ -191,8 +195,8 @@ func TestUnfinishedRequestsAreCounted(t *testing.T) {
 	<-status
 }
 
-// TestAddressesAreChecked: with many handshakes under way a client has to show its address first; an address may have so many
-// connections, whichever way it was shown.
+// TestAddressesAreChecked: with many handshakes under way a client has to show its address first; an address may have
+// so many connections, whichever way it was shown.
 func TestAddressesAreChecked(t *testing.T) {
 	for name, most := range map[string]int{"by a token": 0, "by the handshake": 10} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +232,10 @@ func TestAddressesAreChecked(t *testing.T) {
 
 // TestHandshakeFlood: an address that shakes hands too often has to show that it is the client's, and is refused then.
 func TestHandshakeFlood(t *testing.T) {
-	f := newFront(t, setup{h1: func(c *h1.Config) { c.MaxHandshakeRate = 1 }, handler: func(x *h1.Exchange) { reply(x, "ok") }})
+	f := newFront(t, setup{
+		h1:      func(c *h1.Config) { c.MaxHandshakeRate = 1 },
+		handler: func(x *h1.Exchange) { reply(x, "ok") },
+	})
 	began, served := time.Now(), 0
 	for range 30 {
 		c, err := f.dial(t, nil)
@@ -243,7 +250,9 @@ func TestHandshakeFlood(t *testing.T) {
 	if most := 11 + int(time.Since(began)/time.Second); served < 10 || served > most {
 		t.Errorf("%d were served", served)
 	}
-	if n, err := strconv.Atoi(f.metric(`antirobot_http_limits_total{limit="handshake_rate"}`)); err != nil || n < 30-served { // each packet of a hello counts
+	// each packet of a hello counts
+	if n, err := strconv.Atoi(f.metric(`antirobot_http_limits_total{limit="handshake_rate"}`)); err != nil ||
+		n < 30-served {
 		t.Errorf("%d were refused", n)
 	}
 	if f.metric("antirobot_http3_address_checks_total") == "0" {
@@ -276,7 +285,8 @@ func TestNothingEarly(t *testing.T) {
 func TestClientCertificates(t *testing.T) {
 	partner := certificate(t, "partner.example")
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: partner.Certificate[0]}), 0o600); err != nil {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: partner.Certificate[0]}),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	clients, err := h1.LoadClientCAs(file, true)
@@ -301,9 +311,13 @@ func TestClientCertificates(t *testing.T) {
 	f.await(t, "antirobot_http3_failed_handshakes_total", "1")
 }
 
-// TestHeadsHaveAnEnd: a head that is not whole in time costs its request, many of them the connection; the others are served meanwhile.
+// TestHeadsHaveAnEnd: a head that is not whole in time costs its request, many of them the connection; the others are
+// served meanwhile.
 func TestHeadsHaveAnEnd(t *testing.T) {
-	f := newFront(t, setup{h1: func(c *h1.Config) { c.HeaderTimeout = 4 * time.Second }, handler: func(x *h1.Exchange) { reply(x, "ok") }})
+	f := newFront(t, setup{
+		h1:      func(c *h1.Config) { c.HeaderTimeout = 4 * time.Second },
+		handler: func(x *h1.Exchange) { reply(x, "ok") },
+	})
 	c := f.mustDial(t)
 	begin := func() *quic.Stream {
 		t.Helper()

@@ -33,7 +33,10 @@ const (
 	Results
 )
 
-var resultNames = [Results]string{"none", "inserted", "already", "policy", "no-transform", "coding", "charset", "no-place", "busy"}
+var resultNames = [Results]string{
+	"none", "inserted", "already", "policy", "no-transform", "coding", "charset",
+	"no-place", "busy",
+}
 
 func (r Result) String() string { return resultNames[r] }
 
@@ -174,7 +177,10 @@ func isWide(params []byte) bool {
 		return false
 	}
 	name := bytes.Trim(p[i+len("charset"):], "= \t\"'")
-	for _, wide := range [...]string{"utf-16", "utf16", "utf-32", "utf32", "utf-7", "utf7", "ucs-2", "unicode", "iso-10646"} {
+	for _, wide := range [...]string{
+		"utf-16", "utf16", "utf-32", "utf32", "utf-7", "utf7", "ucs-2", "unicode",
+		"iso-10646",
+	} {
 		if bytes.HasPrefix(name, []byte(wide)) {
 			return true
 		}
@@ -198,8 +204,10 @@ func changed(fields []request.Field) []request.Field {
 	kept := fields[:0]
 	for _, f := range fields {
 		switch {
-		case request.EqualFold(f.Name, "Content-Length"), request.EqualFold(f.Name, "Content-MD5"), request.EqualFold(f.Name, "Digest"),
-			request.EqualFold(f.Name, "Content-Digest"), request.EqualFold(f.Name, "Repr-Digest"), request.EqualFold(f.Name, "Accept-Ranges"):
+		case request.EqualFold(f.Name, "Content-Length"), request.EqualFold(f.Name, "Content-MD5"),
+			request.EqualFold(f.Name, "Digest"),
+			request.EqualFold(f.Name, "Content-Digest"), request.EqualFold(f.Name, "Repr-Digest"),
+			request.EqualFold(f.Name, "Accept-Ranges"):
 			continue
 		case request.EqualFold(f.Name, "ETag"):
 			f.Value = weak(f.Value)

@@ -99,7 +99,8 @@ func TestPlace(t *testing.T) {
 
 // TestBase: a page whose addresses have another base gets the whole address.
 func TestBase(t *testing.T) {
-	_, _, out := answer(t, Page{}, strings.NewReader(`<html><base href="https://cdn.example/"><body>`), "Content-Type: text/html")
+	_, _, out := answer(t, Page{}, strings.NewReader(`<html><base href="https://cdn.example/"><body>`),
+		"Content-Type: text/html")
 	if want := `<script src="https://shop.example/captcha/evidence.js" async>`; !strings.Contains(string(out), want) {
 		t.Fatalf("%s", out)
 	}
@@ -142,15 +143,17 @@ func unpacked(t testing.TB, coding string, b []byte) string {
 	return string(out)
 }
 
-// TestCodings: a compressed page is compressed in the same way afterwards, one after another with the same tables; broken
-// ones end with an error, and what follows a page's gzip is left out.
+// TestCodings: a compressed page is compressed in the same way afterwards, one after another with the same tables;
+// broken ones end with an error, and what follows a page's gzip is left out.
 func TestCodings(t *testing.T) {
 	body := strings.Repeat("<p>a line of a long page, which compresses\n", 5000)
 	page := "<!doctype html><title>x</title>" + body
 	for range 2 {
 		for _, coding := range []string{"gzip", "br", "identity"} {
-			result, _, out := answer(t, Page{}, bytes.NewReader(packed(t, coding, page)), "Content-Type: text/html", "Content-Encoding: "+coding)
-			if got := unpacked(t, coding, out); result != Inserted || got != "<!doctype html><title>x</title>"+tagged+body {
+			result, _, out := answer(t, Page{}, bytes.NewReader(packed(t, coding, page)), "Content-Type: text/html",
+				"Content-Encoding: "+coding)
+			if got := unpacked(t, coding, out); result != Inserted ||
+				got != "<!doctype html><title>x</title>"+tagged+body {
 				t.Fatalf("%s: %v, %d bytes", coding, result, len(got))
 			}
 			if coding != "identity" && len(out) > len(page)/20 {
@@ -168,7 +171,8 @@ func TestCodings(t *testing.T) {
 			t.Errorf("half a page in %s is a whole one", coding)
 		}
 	}
-	_, _, out := answer(t, Page{}, bytes.NewReader(append(packed(t, "gzip", page), "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)), "Content-Type: text/html", "Content-Encoding: gzip")
+	_, _, out := answer(t, Page{}, bytes.NewReader(append(packed(t, "gzip", page),
+		"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"...)), "Content-Type: text/html", "Content-Encoding: gzip")
 	if got := unpacked(t, "gzip", out); !strings.HasSuffix(got, body) {
 		t.Errorf("%d bytes", len(got))
 	}
@@ -190,12 +194,14 @@ func TestDensePages(t *testing.T) {
 		_ = w.Close()
 		in := &Insertion{Page: Page{Script: script, Scheme: "https"}}
 		in.Head(200, fields("Content-Type: text/html", "Content-Encoding: "+coding))
-		if err := in.Body(io.Discard, bytes.NewReader(dense.Bytes())); coding == "br" && !errors.Is(err, errTooDense) || coding == "gzip" && dense.Len() > 400*len(line)/mostTimes && err != nil {
+		if err := in.Body(io.Discard, bytes.NewReader(dense.Bytes())); coding == "br" && !errors.Is(err, errTooDense) ||
+			coding == "gzip" && dense.Len() > 400*len(line)/mostTimes && err != nil {
 			t.Errorf("%s: %d bytes of %d: %v", coding, dense.Len(), 400*len(line), err)
 		}
 	}
 	large := &counter{n: mostOpened/mostTimes + 1}
-	if n, err := io.Copy(io.Discard, large.bounded(io.LimitReader(endless{}, mostOpened+mostTimes-1))); n != mostOpened+mostTimes-1 || err != nil {
+	if n, err := io.Copy(io.Discard, large.bounded(io.LimitReader(endless{},
+		mostOpened+mostTimes-1))); n != mostOpened+mostTimes-1 || err != nil {
 		t.Errorf("%d bytes: %v", n, err)
 	}
 }
@@ -234,7 +240,10 @@ func TestStreams(t *testing.T) {
 		}
 		in := &Insertion{Page: Page{Script: script, Scheme: "https"}}
 		in.Head(200, fields("Content-Type: text/html", "Content-Encoding: "+coding))
-		p := &paused{io.MultiReader(bytes.NewReader(pieces.Bytes()[:n]), iotest.ErrReader(io.ErrNoProgress)), in, &got, nil}
+		p := &paused{
+			io.MultiReader(bytes.NewReader(pieces.Bytes()[:n]), iotest.ErrReader(io.ErrNoProgress)), in, &got,
+			nil,
+		}
 		_ = in.Body(&got, p)
 		b := got.Bytes()
 		if coding == "gzip" {
@@ -277,7 +286,8 @@ func TestHead(t *testing.T) {
 	f(Policy, html, "Integrity-Policy: blocked-destinations=(script)")
 	f(Policy, html, "Content-Security-Policy: script-src 'none'")
 
-	_, left, _ := answer(t, Page{}, strings.NewReader("<html><body>"), html, "Content-Length: 12", "ETag: \"a\"", "Content-MD5: x", "Digest: x",
+	_, left, _ := answer(t, Page{}, strings.NewReader("<html><body>"), html, "Content-Length: 12", "ETag: \"a\"",
+		"Content-MD5: x", "Digest: x",
 		"Repr-Digest: x", "Content-Digest: x", "Accept-Ranges: bytes", "Last-Modified: now")
 	if want := []string{html, `ETag: W/"a"`, "Last-Modified: now"}; !slices.Equal(left, want) {
 		t.Errorf("%q", left)
@@ -319,7 +329,8 @@ func TestAccepts(t *testing.T) {
 func FuzzPlace(f *testing.F) {
 	f.Add([]byte("<!doctype html><html><head><title>a</title></head><body>"), byte(0))
 	f.Add([]byte("<html><script>a<!--<script></head>--></script><body>"), byte(3))
-	f.Add([]byte("<base href=//a><meta http-equiv=content-security-policy content=\"script-src 'nonce-a'\"><p>"), byte(1))
+	f.Add([]byte("<base href=//a><meta http-equiv=content-security-policy content=\"script-src 'nonce-a'\"><p>"),
+		byte(1))
 	f.Add(packed(f, "gzip", "<html><body>"), byte(1))
 	f.Fuzz(func(t *testing.T, page []byte, size byte) {
 		for c, name := range []string{"identity", "gzip", "br"} {
@@ -358,9 +369,11 @@ func commonPrefix(a, b string) int {
 // BenchmarkInsertion puts the tag into a page of 100 kB, beside a copy.
 func BenchmarkInsertion(b *testing.B) {
 	var s strings.Builder
-	s.WriteString("<!doctype html><html><head><meta charset=utf-8><title>A page</title><link rel=stylesheet href=/a.css></head><body>")
+	s.WriteString("<!doctype html><html><head><meta charset=utf-8><title>A page</title><link rel=stylesheet " +
+		"href=/a.css></head><body>")
 	for i := 0; s.Len() < 100<<10; i++ {
-		fmt.Fprintf(&s, "<li class=item><a href=/item/%d>An item, number %x of them</a> <b>%d.99</b>\n", i*7919%10007, i*31337, i*i%977)
+		fmt.Fprintf(&s, "<li class=item><a href=/item/%d>An item, number %x of them</a> <b>%d.99</b>\n", i*7919%10007,
+			i*31337, i*i%977)
 	}
 	for _, coding := range []string{"copied", "identity", "gzip", "br"} {
 		b.Run(coding, func(b *testing.B) {

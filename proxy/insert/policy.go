@@ -13,7 +13,8 @@ type site struct{ scheme, host, path string }
 
 // isPolicy also matches report-only policies, whose reports would be full of the script.
 func isPolicy(name []byte) bool {
-	return request.EqualFold(name, "Content-Security-Policy") || request.EqualFold(name, "Content-Security-Policy-Report-Only")
+	return request.EqualFold(name, "Content-Security-Policy") ||
+		request.EqualFold(name, "Content-Security-Policy-Report-Only")
 }
 
 // policySet is the policies of a page (CSP3). The zero value permits everything.
@@ -117,7 +118,8 @@ func (p *policySet) nonces() (found []string) {
 // nonceOf returns the nonce of a source; ok: it needs no quoting.
 func nonceOf(source string) (nonce string, ok bool) {
 	const prefix = "'nonce-"
-	if len(source) <= len(prefix)+1 || !strings.EqualFold(source[:len(prefix)], prefix) || !strings.HasSuffix(source, "'") {
+	if len(source) <= len(prefix)+1 || !strings.EqualFold(source[:len(prefix)], prefix) ||
+		!strings.HasSuffix(source, "'") {
 		return "", false
 	}
 	nonce = source[len(prefix) : len(source)-1]
@@ -161,7 +163,11 @@ func (d *directive) loads(s site, nonce string) bool {
 	switch {
 	case d == nil:
 		return true
-	case nonce != "" && slices.ContainsFunc(d.sources, func(source string) bool { n, ok := nonceOf(source); return ok && n == nonce }):
+	case nonce != "" && slices.ContainsFunc(d.sources, func(source string) bool {
+		n, ok := nonceOf(source)
+		return ok &&
+			n == nonce
+	}):
 		return true
 	case d.has("'strict-dynamic'"):
 		return false
@@ -200,16 +206,19 @@ func (s site) matches(source, path string) bool {
 	authority, want, hasPath := strings.Cut(rest, "/")
 	if hasPath && want != "" {
 		want = "/" + want
-		if strings.HasSuffix(want, "/") && !strings.HasPrefix(path, want) || !strings.HasSuffix(want, "/") && path != want {
+		if strings.HasSuffix(want, "/") && !strings.HasPrefix(path, want) || !strings.HasSuffix(want, "/") &&
+			path != want {
 			return false
 		}
 	}
 	host, port := splitPort(authority)
 	own, ownPort := splitPort(strings.ToLower(s.host))
-	if suffix, wild := strings.CutPrefix(host, "*."); wild && !strings.HasSuffix(own, "."+suffix) || !wild && host != own {
+	if suffix, wild := strings.CutPrefix(host, "*."); wild && !strings.HasSuffix(own, "."+suffix) || !wild &&
+		host != own {
 		return false
 	}
-	return port == "*" || orPort(port, scheme) == orPort(ownPort, s.scheme) || port == "80" && orPort(ownPort, s.scheme) == "443"
+	return port == "*" || orPort(port, scheme) == orPort(ownPort, s.scheme) || port == "80" &&
+		orPort(ownPort, s.scheme) == "443"
 }
 
 func splitPort(authority string) (host, port string) {

@@ -79,8 +79,10 @@ func TestExtend(t *testing.T) {
 	}
 	f("default-src 'self'", "default-src 'self'")
 	f("default-src 'none'; img-src *", "default-src 'none'; img-src *; script-src-elem 'self'; connect-src 'self'")
-	f("script-src 'sha256-AA='; connect-src a.example", "script-src 'sha256-AA='; connect-src a.example 'self'; script-src-elem 'sha256-AA=' 'self'")
-	f("script-src 'strict-dynamic' 'sha256-AA='", "script-src 'strict-dynamic' 'sha256-AA='; script-src-elem 'strict-dynamic' 'sha256-AA=' 'nonce-NONCE'")
+	f("script-src 'sha256-AA='; connect-src a.example",
+		"script-src 'sha256-AA='; connect-src a.example 'self'; script-src-elem 'sha256-AA=' 'self'")
+	f("script-src 'strict-dynamic' 'sha256-AA='", "script-src 'strict-dynamic' 'sha256-AA='; script-src-elem "+
+		"'strict-dynamic' 'sha256-AA=' 'nonce-NONCE'")
 	f("script-src-elem 'none', connect-src 'self'", "script-src-elem 'self', connect-src 'self'")
 	f("sandbox", "")
 }
@@ -111,7 +113,8 @@ func TestPoliciesAreBounded(t *testing.T) {
 		"thousands of nonces":     {"script-src" + nonces.String() + ", script-src 'none'", "<html><body>"},
 	} {
 		began := time.Now()
-		got, _, _ := answer(t, Page{}, strings.NewReader(c.page), "Content-Type: text/html", "Content-Security-Policy: "+c.policy)
+		got, _, _ := answer(t, Page{}, strings.NewReader(c.page), "Content-Type: text/html",
+			"Content-Security-Policy: "+c.policy)
 		if took := time.Since(began); got != Policy || took > time.Second {
 			t.Errorf("%s: %v after %v", what, got, took)
 		}

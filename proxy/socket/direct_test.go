@@ -45,7 +45,8 @@ func pair(t *testing.T) (direct net.Conn, other *net.TCPConn) {
 	return direct, other
 }
 
-// TestDirectBothWays: more than the buffers hold passes in both directions at once, in pieces that the socket accepts, and ends.
+// TestDirectBothWays: more than the buffers hold passes in both directions at once, in pieces that the socket accepts,
+// and ends.
 func TestDirectBothWays(t *testing.T) {
 	d, other := pair(t)
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
@@ -84,7 +85,8 @@ func TestDirectBothWays(t *testing.T) {
 	}
 }
 
-// TestDirectDeadlines: both deadlines hold, a write says how much it sent until then, and the connection goes on afterwards.
+// TestDirectDeadlines: both deadlines hold, a write says how much it sent until then, and the connection goes on
+// afterwards.
 func TestDirectDeadlines(t *testing.T) {
 	d, other := pair(t)
 	soon := func() time.Time { return time.Now().Add(20 * time.Millisecond) }

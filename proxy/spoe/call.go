@@ -46,7 +46,8 @@ var (
 
 // leftOut are fields of the connection or body, and those that describe a request to the check.
 var leftOut = []string{
-	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer",
+	"transfer-encoding", "upgrade",
 	"x-forwarded-method", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for", "x-forwarded-proto",
 }
 
@@ -71,8 +72,10 @@ func (k *call) ask(m *message, from netip.Addr) int {
 	}
 	k.head.Method, k.head.Target, k.head.Length = get, checkPath, 0
 	k.head.Fields = append(k.head.Fields[:0],
-		request.Field{Name: nameHost, Value: selfHost}, request.Field{Name: nameMethod, Value: m.method}, request.Field{Name: nameAsked, Value: m.host},
-		request.Field{Name: nameURI, Value: m.uri}, request.Field{Name: nameFor, Value: k.addr}, request.Field{Name: nameProto, Value: proto})
+		request.Field{Name: nameHost, Value: selfHost}, request.Field{Name: nameMethod, Value: m.method},
+		request.Field{Name: nameAsked, Value: m.host},
+		request.Field{Name: nameURI, Value: m.uri}, request.Field{Name: nameFor, Value: k.addr},
+		request.Field{Name: nameProto, Value: proto})
 	if !k.addHeaders(m.headers) {
 		return 400
 	}

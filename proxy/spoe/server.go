@@ -132,7 +132,8 @@ func addressOf(nc net.Conn) netip.Addr {
 func (s *Server) say(peer netip.Addr, err error) {
 	const every = 10
 	if now, last := time.Now().Unix(), s.said.Load(); now-last >= every && s.said.CompareAndSwap(last, now) {
-		s.deps.Log.Warn().Stringer("caller", peer).Err(err).Msg("a balancer's SPOE connection ended; see docs/balancers.md")
+		s.deps.Log.Warn().Stringer("caller", peer).Err(err).
+			Msg("a balancer's SPOE connection ended; see docs/balancers.md")
 	}
 }
 
@@ -173,7 +174,10 @@ type talk struct {
 
 // converse serves one connection.
 func (s *Server) converse(nc net.Conn, peer netip.Addr) error {
-	t := talk{s: s, nc: nc, r: bufio.NewReaderSize(nc, 16<<10), peer: peer, limit: maxFrame, call: newCall(s.deps.Front)}
+	t := talk{
+		s: s, nc: nc, r: bufio.NewReaderSize(nc, 16<<10), peer: peer, limit: maxFrame,
+		call: newCall(s.deps.Front),
+	}
 	more, err := t.greet()
 	for err == nil && more {
 		more, err = t.answer()
@@ -268,7 +272,8 @@ func (t *talk) answer() (more bool, err error) {
 	}
 	t.s.asked.Inc()
 	status := t.call.ask(&m, t.peer)
-	t.out = appendFrame(t.out[:0], ackFrame, f.stream, f.id, func(dst []byte) []byte { return t.call.appendAnswer(dst, status) })
+	t.out = appendFrame(t.out[:0], ackFrame, f.stream, f.id,
+		func(dst []byte) []byte { return t.call.appendAnswer(dst, status) })
 	return true, t.send()
 }
 

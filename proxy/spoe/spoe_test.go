@@ -37,7 +37,8 @@ func (c *checker) ServeExchange(x *h1.Exchange) {
 	if status == 0 {
 		status = 200
 		fields = append(fields, request.Field{Name: []byte("Set-Cookie"), Value: []byte("i=1")},
-			request.Field{Name: []byte("X-Antirobot-Mark"), Value: []byte("a")}, request.Field{Name: []byte("X-Antirobot-Mark"), Value: []byte("b")})
+			request.Field{Name: []byte("X-Antirobot-Mark"), Value: []byte("a")},
+			request.Field{Name: []byte("X-Antirobot-Mark"), Value: []byte("b")})
 	}
 	if uri == "/panic" {
 		panic("a test")
@@ -51,7 +52,10 @@ func serve(t *testing.T, trusted bool) (string, *checker) {
 	c := new(checker)
 	set := metrics.NewSet()
 	front := asktest.Front(t, c, set)
-	return asktest.Serve(t, New(Deps{Front: front, Trusted: asktest.Trusts(trusted), Log: zerolog.Nop(), Metrics: set})), c
+	return asktest.Serve(t, New(Deps{
+		Front: front, Trusted: asktest.Trusts(trusted), Log: zerolog.Nop(),
+		Metrics: set,
+	})), c
 }
 
 // haproxy is HAProxy's end of a connection.
@@ -74,7 +78,8 @@ func dial(t *testing.T, addr string) *haproxy {
 
 func (h *haproxy) say(kind byte, stream, id uint64, payload []byte) {
 	h.t.Helper()
-	if _, err := h.Write(appendFrame(nil, kind, stream, id, func(dst []byte) []byte { return append(dst, payload...) })); err != nil {
+	if _, err := h.Write(appendFrame(nil, kind, stream, id,
+		func(dst []byte) []byte { return append(dst, payload...) })); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -98,7 +103,8 @@ func hello(versions string, size uint64, probe bool) []byte {
 // notify is what HAProxy says of a request.
 func notify(uri string, headers ...string) []byte {
 	p := append(appendText(nil, []byte("check")), 6)
-	p = appendString(appendString(appendString(p, "method", []byte("GET")), "uri", []byte(uri)), "host", []byte("shop.example"))
+	p = appendString(appendString(appendString(p, "method", []byte("GET")), "uri", []byte(uri)), "host",
+		[]byte("shop.example"))
 	var h []byte
 	for _, s := range headers {
 		h = appendText(h, []byte(s))
@@ -145,14 +151,19 @@ func TestConversation(t *testing.T) {
 		v := variables(t, f)
 		return strings.Join([]string{v["verdict"], v["cookie"], v["mark"], v["id"]}, " ")
 	}
-	if got := ask("/a?b=1", "User-Agent", "x", "X-Forwarded-For", "192.0.2.1", "x-forwarded-uri", "/evil", "Connection", "close", "cookie", " a=b "); got != "human i=1 a, b ID" {
+	if got := ask("/a?b=1", "User-Agent", "x", "X-Forwarded-For", "192.0.2.1", "x-forwarded-uri", "/evil", "Connection",
+		"close", "cookie", " a=b "); got != "human i=1 a, b ID" {
 		t.Errorf("a human: %q", got)
 	}
-	const want = "GET /check host=spoe x-forwarded-method=GET x-forwarded-host=shop.example x-forwarded-uri=/a?b=1 x-forwarded-for=203.0.113.7 x-forwarded-proto=https user-agent=x cookie=a=b"
+	const want = "GET /check host=spoe x-forwarded-method=GET x-forwarded-host=shop.example x-forwarded-uri=/a?b=1 " +
+		"x-forwarded-for=203.0.113.7 x-forwarded-proto=https user-agent=x cookie=a=b"
 	if c.saw != want {
 		t.Errorf("the check saw\n%s, not\n%s", c.saw, want)
 	}
-	for uri, want := range map[string]string{"/stop": "stop   ID", "/block": "stop   ID", "/error": "down   ID", "/panic": "down   ", "/bad name": "human i=1 a, b ID"} {
+	for uri, want := range map[string]string{
+		"/stop": "stop   ID", "/block": "stop   ID", "/error": "down   ID",
+		"/panic": "down   ", "/bad name": "human i=1 a, b ID",
+	} {
 		if got := ask(uri); got != want {
 			t.Errorf("%s: %q, not %q", uri, got, want)
 		}
@@ -194,7 +205,11 @@ func TestRefused(t *testing.T) {
 	f("HTTP", func(h *haproxy) { fmt.Fprint(h, "GET / HTTP/1.1\r\n\r\n") }, ourGoodbyeFrame)
 	f("no hello", func(h *haproxy) { h.say(notifyFrame, 0, 0, notify("/a")) }, ourGoodbyeFrame)
 	f("half a message", func(h *haproxy) { greet(h); h.say(notifyFrame, 0, 0, notify("/a")[:20]) }, ourGoodbyeFrame)
-	f("longer than agreed", func(h *haproxy) { greet(h); h.say(notifyFrame, 0, 0, notify("/"+strings.Repeat("a", 1000))) }, ourGoodbyeFrame)
+	f("longer than agreed", func(h *haproxy) {
+		greet(h)
+		h.say(notifyFrame, 0, 0,
+			notify("/"+strings.Repeat("a", 1000)))
+	}, ourGoodbyeFrame)
 
 	stranger, _ := serve(t, false)
 	h := dial(t, stranger)
@@ -205,8 +220,14 @@ func TestRefused(t *testing.T) {
 
 // FuzzFrames: whatever arrives is read without a panic, and what is written is read back.
 func FuzzFrames(f *testing.F) {
-	f.Add(appendFrame(nil, notifyFrame, 1, 2, func(dst []byte) []byte { return append(dst, notify("/a", "a", "b")...) })[4:], uint64(239))
-	f.Add(appendFrame(nil, helloFrame, 0, 0, func(dst []byte) []byte { return append(dst, hello("2.0", 16380, true)...) })[4:], uint64(1)<<62)
+	f.Add(appendFrame(nil, notifyFrame, 1, 2, func(dst []byte) []byte {
+		return append(dst,
+			notify("/a", "a", "b")...)
+	})[4:], uint64(239))
+	f.Add(appendFrame(nil, helloFrame, 0, 0, func(dst []byte) []byte {
+		return append(dst,
+			hello("2.0", 16380, true)...)
+	})[4:], uint64(1)<<62)
 	f.Add([]byte{notifyFrame, 0, 0, 0, 1, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255}, uint64(2287))
 	f.Fuzz(func(t *testing.T, data []byte, n uint64) {
 		n &= 1<<62 - 1
@@ -221,9 +242,11 @@ func FuzzFrames(f *testing.F) {
 		m.read(fr.payload)
 		k := new(call)
 		k.addHeaders(m.headers)
-		again := appendFrame(nil, fr.kind, fr.stream, fr.id, func(dst []byte) []byte { return append(dst, fr.payload...) })
+		again := appendFrame(nil, fr.kind, fr.stream, fr.id,
+			func(dst []byte) []byte { return append(dst, fr.payload...) })
 		back, err := parseFrame(again[4:])
-		if err != nil || back.kind != fr.kind || back.stream != fr.stream || back.id != fr.id || !bytes.Equal(back.payload, fr.payload) {
+		if err != nil || back.kind != fr.kind || back.stream != fr.stream || back.id != fr.id ||
+			!bytes.Equal(back.payload, fr.payload) {
 			t.Fatalf("%+v is read back as %+v: %v", fr, back, err)
 		}
 	})

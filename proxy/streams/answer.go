@@ -40,7 +40,8 @@ func (s *stream) addFields(fields []request.Field) {
 	for i := range fields {
 		f := &fields[i]
 		switch name := textproto.CanonicalMIMEHeaderKey(string(f.Name)); name {
-		case "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Keep-Alive", "Proxy-Connection", "Upgrade",
+		case "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Keep-Alive", "Proxy-Connection",
+			"Upgrade",
 			"Sec-Websocket-Accept":
 			// Framing is the library's; the WebSocket proof is hop by hop.
 		default:

@@ -6,8 +6,8 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// HeaderRoom is the limit of a head for the libraries, which count 32 bytes more for each field. It exceeds c's, so that a head
-// slightly too large gets the gateway's answer, which says why.
+// HeaderRoom is the limit of a head for the libraries, which count 32 bytes more for each field. It exceeds c's, so
+// that a head slightly too large gets the gateway's answer, which says why.
 func HeaderRoom(c *h1.Config) int {
 	return int(c.MaxHeaderBytes+c.MaxHeaderBytes/4) + 32*c.MaxHeaderFields
 }

@@ -43,7 +43,8 @@ func (c *Config) Validate() error {
 	}
 	if c.Page != "" {
 		u, err := url.Parse(strings.ReplaceAll(c.Page, "{trace}", "0"))
-		ok := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && strings.Contains(c.Page, "{trace}")
+		ok := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil &&
+			strings.Contains(c.Page, "{trace}")
 		bad(ok, "page: %q is no URL with {trace} in it; write for example http://127.0.0.1:16686/trace/{trace}", c.Page)
 	}
 	bad(c.Share >= 0 && c.Share <= 1, "share: %v is not between 0 and 1", c.Share)

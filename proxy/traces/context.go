@@ -83,7 +83,8 @@ func (c *Context) parse(text []byte) (flags byte, ok bool) {
 		}
 	}
 	longer := len(text) > headerLength
-	if version[0] == 0xff || version[0] == 0 && longer || longer && text[headerLength] != '-' || c.trace == [16]byte{} || c.parent == [8]byte{} {
+	if version[0] == 0xff || version[0] == 0 && longer || longer && text[headerLength] != '-' ||
+		c.trace == [16]byte{} || c.parent == [8]byte{} {
 		*c = Context{}
 		return 0, false
 	}

@@ -30,7 +30,8 @@ const (
 )
 
 func encode(all []Request, version string) []byte {
-	resource := appendText(appendText(nil, resourceAttributes, "service.name", "antirobot"), resourceAttributes, "service.version", version)
+	resource := appendText(appendText(nil, resourceAttributes, "service.name", "antirobot"), resourceAttributes,
+		"service.version", version)
 	scope := appendString(appendString(nil, scopeName, "antirobot"), scopeVersion, version)
 	spans := appendMessage(nil, scopeSpansScope, scope)
 	for i := range all {

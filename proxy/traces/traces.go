@@ -79,7 +79,10 @@ func New(cfg Config, d Deps) (*Tracer, error) {
 	}
 	t := &Tracer{
 		cfg: cfg, deps: d, share: bound(cfg.Share), queue: make(chan Request, cfg.Queue),
-		client:  http.Client{Timeout: cfg.Timeout, Transport: &http.Transport{Proxy: nil, IdleConnTimeout: time.Minute}},
+		client: http.Client{Timeout: cfg.Timeout, Transport: &http.Transport{
+			Proxy:           nil,
+			IdleConnTimeout: time.Minute,
+		}},
 		sent:    d.Metrics.GetOrCreateCounter("antirobot_traces_sent_total"),
 		shed:    d.Metrics.GetOrCreateCounter(`antirobot_traces_dropped_total{why="queue"}`),
 		refused: d.Metrics.GetOrCreateCounter(`antirobot_traces_dropped_total{why="receiver"}`),
@@ -152,7 +155,8 @@ func (t *Tracer) send(batch []Request) {
 	case err != nil:
 		t.refused.Add(len(batch))
 		if !t.ill {
-			t.deps.Log.Warn().Err(err).Str("endpoint", t.cfg.Endpoint).Msg("the receiver of traces takes none: they are dropped and counted")
+			t.deps.Log.Warn().Err(err).Str("endpoint", t.cfg.Endpoint).
+				Msg("the receiver of traces takes none: they are dropped and counted")
 		}
 	default:
 		t.sent.Add(len(batch))

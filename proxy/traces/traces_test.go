@@ -38,7 +38,8 @@ func newReceiver(t *testing.T) *receiver {
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(q.Body)
 		data := new(v1.TracesData)
-		if err != nil || proto.Unmarshal(body, data) != nil || len(data.GetResourceSpans()) != 1 || q.Header.Get("Content-Type") != "application/x-protobuf" {
+		if err != nil || proto.Unmarshal(body, data) != nil || len(data.GetResourceSpans()) != 1 ||
+			q.Header.Get("Content-Type") != "application/x-protobuf" {
 			t.Errorf("%v: %x", err, body)
 			return
 		}
@@ -78,9 +79,12 @@ func newTracer(t *testing.T, r *receiver, change func(c *Config)) (*Tracer, *met
 func whole(tr *Tracer, parent string) *Request {
 	at := time.Unix(1_800_000_000, 5)
 	r := &Request{
-		ID: "01K", At: at, End: at.Add(9 * time.Millisecond), Method: "GET", Host: "shop.example", Path: "/a\xff", Service: "shop",
-		Verdict: "human", Cause: "none", Mode: "enforce", DecidedFrom: at.Add(time.Millisecond), DecidedTo: at.Add(2 * time.Millisecond),
-		Status: 200, CalledAt: at.Add(3 * time.Millisecond), HeadAt: 4 * time.Millisecond, CallTook: 5 * time.Millisecond, Answer: 200, Upstream: "127.0.0.1:3000",
+		ID: "01K", At: at, End: at.Add(9 * time.Millisecond), Method: "GET", Host: "shop.example", Path: "/a\xff",
+		Service: "shop",
+		Verdict: "human", Cause: "none", Mode: "enforce", DecidedFrom: at.Add(time.Millisecond),
+		DecidedTo: at.Add(2 * time.Millisecond),
+		Status:    200, CalledAt: at.Add(3 * time.Millisecond), HeadAt: 4 * time.Millisecond,
+		CallTook: 5 * time.Millisecond, Answer: 200, Upstream: "127.0.0.1:3000",
 	}
 	tr.Begin(&r.Context, request.NewID(at), []byte(parent), true)
 	return r
@@ -98,14 +102,16 @@ func attributes(s *v1.Span) string {
 	return strings.Join(all, " ")
 }
 
-// TestSpans: a receiver gets the request, and below it the decision and the service's answer, as part of the trace that went on.
+// TestSpans: a receiver gets the request, and below it the decision and the service's answer, as part of the trace that
+// went on.
 func TestSpans(t *testing.T) {
 	r := newReceiver(t)
 	tr, set := newTracer(t, r, nil)
 	told := whole(tr, someParent)
 	tr.Offer(told)
 	got := <-r.got
-	if n := got.GetResource().GetAttributes(); len(n) != 2 || n[0].GetValue().GetStringValue() != "antirobot" || n[1].GetValue().GetStringValue() != "1.2.3" {
+	if n := got.GetResource().GetAttributes(); len(n) != 2 || n[0].GetValue().GetStringValue() != "antirobot" ||
+		n[1].GetValue().GetStringValue() != "1.2.3" {
 		t.Errorf("resource %v", n)
 	}
 	spans := got.GetScopeSpans()[0].GetSpans()
@@ -113,15 +119,19 @@ func TestSpans(t *testing.T) {
 		t.Fatalf("%d spans", len(spans))
 	}
 	first, service := spans[0], spans[2]
-	if hex.EncodeToString(first.GetTraceId()) != someParent[3:35] || hex.EncodeToString(first.GetParentSpanId()) != someParent[36:52] {
+	if hex.EncodeToString(first.GetTraceId()) != someParent[3:35] ||
+		hex.EncodeToString(first.GetParentSpanId()) != someParent[36:52] {
 		t.Errorf("the request is %x below %x", first.GetTraceId(), first.GetParentSpanId())
 	}
 	for _, s := range spans[1:] {
-		if string(s.GetTraceId()) != string(first.GetTraceId()) || string(s.GetParentSpanId()) != string(first.GetSpanId()) || string(s.GetSpanId()) == string(first.GetSpanId()) {
+		if string(s.GetTraceId()) != string(first.GetTraceId()) ||
+			string(s.GetParentSpanId()) != string(first.GetSpanId()) ||
+			string(s.GetSpanId()) == string(first.GetSpanId()) {
 			t.Errorf("%s is %x below %x", s.GetName(), s.GetSpanId(), s.GetParentSpanId())
 		}
 	}
-	if want := "00-" + someParent[3:35] + "-" + hex.EncodeToString(service.GetSpanId()) + "-01"; string(told.Context.Header()) != want {
+	if want := "00-" + someParent[3:35] + "-" + hex.EncodeToString(service.GetSpanId()) +
+		"-01"; string(told.Context.Header()) != want {
 		t.Errorf("the service gets %s, want %s", told.Context.Header(), want)
 	}
 	for i, want := range []struct {
@@ -129,13 +139,23 @@ func TestSpans(t *testing.T) {
 		kind             v1.Span_SpanKind
 		from, to         time.Duration
 	}{
-		{"GET", "http.request.method=GET url.path=/a? server.address=shop.example antirobot.request_id=01K antirobot.service=shop antirobot.verdict=human http.response.status_code=200", v1.Span_SPAN_KIND_SERVER, 0, 9},
-		{"decision", "antirobot.verdict=human antirobot.cause=none antirobot.mode=enforce", v1.Span_SPAN_KIND_INTERNAL, 1, 2},
-		{"service shop", "http.request.method=GET network.peer.address=127.0.0.1:3000 antirobot.answer_began_us=4000 http.response.status_code=200", v1.Span_SPAN_KIND_CLIENT, 3, 8},
+		{
+			"GET", "http.request.method=GET url.path=/a? server.address=shop.example antirobot.request_id=01K " +
+				"antirobot.service=shop antirobot.verdict=human http.response.status_code=200", v1.Span_SPAN_KIND_SERVER, 0,
+			9,
+		},
+		{
+			"decision", "antirobot.verdict=human antirobot.cause=none antirobot.mode=enforce", v1.Span_SPAN_KIND_INTERNAL,
+			1, 2,
+		},
+		{"service shop", "http.request.method=GET network.peer.address=127.0.0.1:3000 antirobot.answer_began_us=4000 " +
+			"http.response.status_code=200", v1.Span_SPAN_KIND_CLIENT, 3, 8},
 	} {
 		s := spans[i]
-		from, to := time.Duration(s.GetStartTimeUnixNano()-uint64(told.At.UnixNano())), time.Duration(s.GetEndTimeUnixNano()-uint64(told.At.UnixNano()))
-		if s.GetName() != want.name || s.GetKind() != want.kind || from != want.from*time.Millisecond || to != want.to*time.Millisecond || s.GetStatus() != nil {
+		from, to := time.Duration(s.GetStartTimeUnixNano()-uint64(told.At.UnixNano())),
+			time.Duration(s.GetEndTimeUnixNano()-uint64(told.At.UnixNano()))
+		if s.GetName() != want.name || s.GetKind() != want.kind || from != want.from*time.Millisecond ||
+			to != want.to*time.Millisecond || s.GetStatus() != nil {
 			t.Errorf("%v from %v to %v", s, from, to)
 		}
 		if a := attributes(s); a != want.attributes {
@@ -162,7 +182,8 @@ func TestFailures(t *testing.T) {
 		t.Fatal(spans)
 	}
 	for _, s := range spans {
-		if s.GetStatus().GetCode() != v1.Status_STATUS_CODE_ERROR || s.GetStatus().GetMessage() != "connection refused" {
+		if s.GetStatus().GetCode() != v1.Status_STATUS_CODE_ERROR || s.GetStatus().
+			GetMessage() != "connection refused" {
 			t.Error(s)
 		}
 	}
@@ -182,7 +203,8 @@ func TestDrops(t *testing.T) {
 	if err := tr.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if refused := set.GetOrCreateCounter(`antirobot_traces_dropped_total{why="receiver"}`).Get(); refused != uint64(n-1) {
+	if refused := set.GetOrCreateCounter(`antirobot_traces_dropped_total{why="receiver"}`).
+		Get(); refused != uint64(n-1) {
 		t.Errorf("%d of %d are counted as refused", refused, n-1)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"antirobot/servertest"
 )
 
-// TestAskIsWrittenByTheRead asks in every possible state of a connection: the line is sent once, completely, and the answer
-// comes back.
+// TestAskIsWrittenByTheRead asks in every possible state of a connection: the line is sent once, completely, and the
+// answer comes back.
 func TestAskIsWrittenByTheRead(t *testing.T) {
 	cert, certFile, _ := certificate(t)
 	plain := serve(t, listen(t), echoLines)
@@ -58,8 +58,8 @@ func TestAskIsWrittenByTheRead(t *testing.T) {
 	}
 }
 
-// TestAskAfterTheDeadline reads with an expired deadline: the request is sent anyway, because the caller's next read will
-// wait for its answer.
+// TestAskAfterTheDeadline reads with an expired deadline: the request is sent anyway, because the caller's next read
+// will wait for its answer.
 func TestAskAfterTheDeadline(t *testing.T) {
 	s := serve(t, listen(t), echoLines)
 	c := get(t, group(t, nil, s.url()))

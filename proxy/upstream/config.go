@@ -30,7 +30,8 @@ type Config struct {
 
 	Protocol string `mapstructure:"protocol"` // http1 or h2 (ALPN with https, prior knowledge with http)
 
-	DialTimeout       time.Duration `mapstructure:"dial_timeout"`        // resolve, connect and handshake of one address
+	// resolve, connect and handshake of one address
+	DialTimeout       time.Duration `mapstructure:"dial_timeout"`
 	IdleTimeout       time.Duration `mapstructure:"idle_timeout"`        // of an unused connection
 	MaxAge            time.Duration `mapstructure:"-"`                   // of a connection; 0: no limit
 	ResponseTimeout   time.Duration `mapstructure:"response_timeout"`    // from request to head
@@ -198,7 +199,8 @@ func parseTarget(raw string) (target, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return target{}, fmt.Errorf("%q must begin with http://, https:// or http+unix://", raw)
 	case u.Path != "" && u.Path != "/":
-		return target{}, fmt.Errorf("%q has the path %q; requests keep their own path, so an address has none", raw, u.Path)
+		return target{}, fmt.Errorf("%q has the path %q; requests keep their own path, so an address has none", raw,
+			u.Path)
 	case u.Hostname() == "":
 		return target{}, fmt.Errorf("%q has no host", raw)
 	}

@@ -36,10 +36,13 @@ func TestParseTargetNames(t *testing.T) {
 // TestTargetErrorsShowNoSecrets: errors about an address do not contain anything that may be a password or a token.
 func TestTargetErrorsShowNoSecrets(t *testing.T) {
 	for _, raw := range []string{
-		"http://user:secret@host", "http://user:sec/secret@host", "http://user:secret@host:bad", "http://user:%zzsecret@host",
-		"ftp://user:secret@host", "http://user:sec?secret#@host", "http://host?token=secret", "http://ho st?secret", "//u:secret@h",
+		"http://user:secret@host", "http://user:sec/secret@host", "http://user:secret@host:bad",
+		"http://user:%zzsecret@host",
+		"ftp://user:secret@host", "http://user:sec?secret#@host", "http://host?token=secret", "http://ho st?secret",
+		"//u:secret@h",
 	} {
-		if _, err := parseTarget(raw); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "h") {
+		if _, err := parseTarget(raw); err == nil || strings.Contains(err.Error(), "secret") ||
+			!strings.Contains(err.Error(), "h") {
 			t.Errorf("%s: %v", raw, err)
 		}
 	}
@@ -69,7 +72,8 @@ func TestValidateReturnsEverythingWrong(t *testing.T) {
 	f("urls", func(c *Config) { c.URLs = nil })
 	f("urls", func(c *Config) { c.URLs = make([]string, 65) })
 	for _, u := range []string{
-		"127.0.0.1:80", "ftp://x", "http://", "http://x:0", "http://x:99999", "http://x:", "http://x/path", "http://x?q",
+		"127.0.0.1:80", "ftp://x", "http://", "http://x:0", "http://x:99999", "http://x:", "http://x/path",
+		"http://x?q",
 		"http://x/?", "http://x#f", "http://u:p@x", "http+unix://x/y", "http+unix:///", "http://x y", "",
 	} {
 		f("urls[0]", func(c *Config) { c.URLs = []string{u} })

@@ -169,7 +169,8 @@ func (r *resolver) order() []netip.Addr {
 // clientTLS builds the shared configuration of https addresses.
 func clientTLS(c TLSConfig, protocol string) (*tls.Config, error) {
 	of := clienttls.Config{
-		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify,
+		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName,
+		InsecureSkipVerify: c.InsecureSkipVerify,
 	}
 	t, err := of.Load()
 	if err != nil {

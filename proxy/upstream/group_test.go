@@ -170,7 +170,11 @@ func TestManyClients(t *testing.T) {
 // TestHTTP makes an HTTP exchange with a real server, to show that nothing here interferes with it.
 func TestHTTP(t *testing.T) {
 	l := listen(t)
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })}
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request,
+	) {
+		io.WriteString(w, r.URL.Path)
+	})}
 	go srv.Serve(l)
 	defer srv.Close()
 	g := group(t, nil, "http://"+l.Addr().String())

@@ -81,7 +81,8 @@ func TestAnswersThatFailTakeAnAddressOutAndTheProbeBringsItBack(t *testing.T) {
 		}
 		c.Release()
 	}
-	servertest.Eventually(t, "probed and back, with the probe's connection kept", func() bool { h := g.Healthy()[0]; return h.Up && h.Idle == 1 })
+	servertest.Eventually(t, "probed and back, with the probe's connection kept",
+		func() bool { h := g.Healthy()[0]; return h.Up && h.Idle == 1 })
 	if h := g.Healthy()[0]; h.Fails != 2 {
 		t.Fatalf("%+v: on trial", h)
 	}

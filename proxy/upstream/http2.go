@@ -132,7 +132,10 @@ func (a *address) newHTTP2() *http.Transport {
 	t := &http.Transport{
 		DialContext: dial, DialTLSContext: dial, Protocols: new(http.Protocols), DisableCompression: true,
 		IdleConnTimeout: cfg.IdleTimeout, MaxResponseHeaderBytes: cfg.ReadBufferSize,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout, WriteByteTimeout: cfg.StreamIdleTimeout},
+		HTTP2: &http.HTTP2Config{
+			SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+			WriteByteTimeout: cfg.StreamIdleTimeout,
+		},
 	}
 	t.Protocols.SetHTTP2(a.tls != nil)
 	t.Protocols.SetUnencryptedHTTP2(a.tls == nil)

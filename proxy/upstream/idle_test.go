@@ -61,8 +61,8 @@ func TestDeadlinesOfTheLastRequestAreForgotten(t *testing.T) {
 	}
 }
 
-// TestDeadlinesStay: a deadline of reading that is still to come is known to whoever gets the connection next, which costs no call; one
-// that another goroutine set to wake a reader, and one of writing, are taken away.
+// TestDeadlinesStay: a deadline of reading that is still to come is known to whoever gets the connection next, which
+// costs no call; one that another goroutine set to wake a reader, and one of writing, are taken away.
 func TestDeadlinesStay(t *testing.T) {
 	g := group(t, nil, serve(t, listen(t), echoLines).url())
 	c := get(t, g)
@@ -100,8 +100,8 @@ func TestDeadlinesStay(t *testing.T) {
 	c.Discard(nil)
 }
 
-// TestUnaskedAnswerNeverReachesTheNextClient: the server answers each question, and then sends more without being asked:
-// together with the answer, a moment later, much later.
+// TestUnaskedAnswerNeverReachesTheNextClient: the server answers each question, and then sends more without being
+// asked: together with the answer, a moment later, much later.
 func TestUnaskedAnswerNeverReachesTheNextClient(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {

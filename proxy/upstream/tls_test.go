@@ -30,7 +30,8 @@ func certificate(t testing.TB) (c tls.Certificate, certFile, keyFile string) {
 	}
 	tmpl := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "app.example"}, DNSNames: []string{"app.example"},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().
+				Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
@@ -106,19 +107,20 @@ func TestUnaskedAnswerOverTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			said := make(chan struct{})
-			s := serve(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}), func(c net.Conn) {
-				r := bufio.NewReader(c)
-				l, _ := r.ReadString('\n')
-				if spoil == nil {
-					io.WriteString(c, l+"poison\n")
-				} else {
-					io.WriteString(c, l)
-					time.Sleep(5 * time.Millisecond)
-					spoil(c)
-				}
-				close(said)
-				io.Copy(io.Discard, c)
-			})
+			s := serve(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}),
+				func(c net.Conn) {
+					r := bufio.NewReader(c)
+					l, _ := r.ReadString('\n')
+					if spoil == nil {
+						io.WriteString(c, l+"poison\n")
+					} else {
+						io.WriteString(c, l)
+						time.Sleep(5 * time.Millisecond)
+						spoil(c)
+					}
+					close(said)
+					io.Copy(io.Discard, c)
+				})
 			g := group(t, func(c *Config) { c.TLS.CAFile = ca }, "https://"+s.Addr().String())
 			c := get(t, g)
 			ask(t, c, "question")

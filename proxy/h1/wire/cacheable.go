@@ -76,7 +76,8 @@ func cacheDirectives(value []byte) (keeps, refuses, dated bool) {
 			refuses = true
 		case request.EqualFold(name, "private"):
 			refuses = refuses || !of
-		case request.EqualFold(name, "public"), request.EqualFold(name, "s-maxage"), request.EqualFold(name, "immutable"),
+		case request.EqualFold(name, "public"), request.EqualFold(name, "s-maxage"),
+			request.EqualFold(name, "immutable"),
 			request.EqualFold(name, "stale-while-revalidate"), request.EqualFold(name, "stale-if-error"),
 			request.EqualFold(name, "cache-maxage"), request.EqualFold(name, "!no-store"): // the last two: Edge-Control
 			keeps = true

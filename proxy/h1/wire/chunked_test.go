@@ -41,7 +41,8 @@ func decode(r io.Reader, spaced bool) (data []byte, d *Chunks, left *bufio.Reade
 // FuzzChunked: whatever is accepted decodes as in net/http, and segments don't matter.
 func FuzzChunked(f *testing.F) {
 	for _, s := range []string{
-		"0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n000\r\nX: y\r\n\r\nnext", "A\r\n0123456789\r\n0\r\n\r\n",
+		"0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n000\r\nX: y\r\n\r\nnext",
+		"A\r\n0123456789\r\n0\r\n\r\n",
 		"5\nhello\n0\n\n", "5 \r\nhello\r\n0\r\n\r\n", "ffffffffffffffff\r\n", "5\r\nhelloX0\r\n\r\n",
 	} {
 		f.Add([]byte(s), false)
@@ -88,7 +89,8 @@ func TestChunkedRoundTrip(t *testing.T) {
 // TestChunkFloods: a body whose framing costs much more than its data is refused.
 func TestChunkFloods(t *testing.T) {
 	one := "1;" + strings.Repeat("x", 4000) + "\r\na\r\n"
-	if _, _, _, err := decode(strings.NewReader(strings.Repeat(one, 1000)+"0\r\n\r\n"), false); !errors.Is(err, ErrChunk) {
+	if _, _, _, err := decode(strings.NewReader(strings.Repeat(one, 1000)+"0\r\n\r\n"), false); !errors.Is(err,
+		ErrChunk) {
 		t.Errorf("got %v", err)
 	}
 }

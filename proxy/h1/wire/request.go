@@ -152,7 +152,8 @@ func (h *Head) parseTarget(t []byte) error {
 	case len(target) > 0 && target[0] == '/':
 		h.Target = target
 	case len(target) > 0:
-		h.Target = append([]byte("/"), target...) // "http://host?query": what is forwarded shows explicitly that the path is empty
+		// "http://host?query": what is forwarded shows explicitly that the path is empty
+		h.Target = append([]byte("/"), target...)
 	case string(h.Method) == "OPTIONS":
 		h.Target = asterisk
 	default:

@@ -33,14 +33,20 @@ func TestKindOf(t *testing.T) {
 		}
 	}
 	for name, k := range map[string]Kind{
-		"te": TE, "Host": Host, "DATE": Date, "cookie": Cookie, "Expect": Expect, "Trailer": Trailer, "upgrade": Upgrade,
-		"Forwarded": Forwarded, "X-Real-IP": Forwarded, "Keep-Alive": Hop, "Connection": Connection, "Max-Forwards": MaxForwards,
+		"te": TE, "Host": Host, "DATE": Date, "cookie": Cookie, "Expect": Expect, "Trailer": Trailer,
+		"upgrade":   Upgrade,
+		"Forwarded": Forwarded, "X-Real-IP": Forwarded, "Keep-Alive": Hop, "Connection": Connection,
+		"Max-Forwards":   MaxForwards,
 		"Content-Length": Length, "Proxy-Connection": Hop, "Transfer-Encoding": Encoding, "Proxy-Authenticate": Hop,
-		"Proxy-Authorization": Hop, "Proxy-Authentication-Info": Hop, "X-Forwarded-For": Forwarded, "x-forwarded-anything-at-all": Forwarded,
-		"Content_Length": Lookalike, "content_LENGTH": Lookalike, "Transfer_Encoding": Lookalike, "Transfer-Encoding_": Plain,
-		"X_Forwarded-For": Lookalike, "x_forwarded_something_very_very_long": Lookalike, "x_real_ip": Lookalike, "Proxy_Connection": Lookalike,
-		"X.Forwarded.For": Lookalike, "X-Real~IP": Lookalike, "Content.Length": Lookalike, "my.header": Plain,
-		"max_forwards": Plain, "my_header": Plain, "an_unrelated_name_longer_than_the_buffer": Plain, "": Plain, "x": Plain, "hosT2": Plain,
+		"Proxy-Authorization": Hop, "Proxy-Authentication-Info": Hop, "X-Forwarded-For": Forwarded,
+		"x-forwarded-anything-at-all": Forwarded,
+		"Content_Length":              Lookalike, "content_LENGTH": Lookalike, "Transfer_Encoding": Lookalike,
+		"Transfer-Encoding_": Plain,
+		"X_Forwarded-For":    Lookalike, "x_forwarded_something_very_very_long": Lookalike, "x_real_ip": Lookalike,
+		"Proxy_Connection": Lookalike,
+		"X.Forwarded.For":  Lookalike, "X-Real~IP": Lookalike, "Content.Length": Lookalike, "my.header": Plain,
+		"max_forwards": Plain, "my_header": Plain, "an_unrelated_name_longer_than_the_buffer": Plain, "": Plain,
+		"x": Plain, "hosT2": Plain,
 	} {
 		f(name, k)
 	}
