@@ -1,63 +1,11 @@
 package h1
 
 import (
-	"fmt"
 	"io"
 	"strings"
 	"testing"
 	"time"
 )
-
-// TestEarlyAnswer: if a service refuses before it has read the body, its answer is relayed at once, the upload stops,
-// and its connection is not reused.
-func TestEarlyAnswer(t *testing.T) {
-	for _, chunked := range []bool{false, true} {
-		t.Run(fmt.Sprintf("chunked %v", chunked), func(t *testing.T) {
-			s := newService(t, func(k *talk) {
-				k.head()
-				k.say("HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig")
-				time.Sleep(100 * time.Millisecond) // does not read, does not close
-				_, _ = io.Copy(io.Discard, k.r)
-			})
-			g := newGateway(t, s, setup{})
-			c1 := dial(t, g)
-			if chunked {
-				c1.say("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-			} else {
-				c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nhello")
-			}
-			resp, body := c1.answer("POST")
-			if resp.StatusCode != 413 || body != "big" || !resp.Close {
-				t.Errorf("got %v %q", resp, body)
-			}
-			c1.closes()
-			c2 := dial(t, g)
-			c2.say(aGet)
-			c2.answer("GET")
-			if n := s.connections(); n != 2 {
-				t.Errorf("the connection was used again")
-			}
-		})
-	}
-}
-
-// TestEarlyAnswerWhileClientSends: the client does not read before it has sent much; the answer must survive.
-func TestEarlyAnswerWhileClientSends(t *testing.T) {
-	s := newService(t, func(k *talk) {
-		k.head()
-		k.say("HTTP/1.1 401 Who\r\nConnection: close\r\nContent-Length: 3\r\n\r\nwho")
-	})
-	g := newGateway(t, s, setup{cfg: func(c *Config) { c.LingerTimeout = 3 * time.Second }})
-	for range 10 {
-		c1 := dial(t, g)
-		c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n")
-		_, _ = c1.Write(make([]byte, 4_000_000))
-		if resp, body := c1.answer("POST"); resp.StatusCode != 401 || body != "who" {
-			t.Fatalf("got %v %q", resp, body)
-		}
-		c1.Close()
-	}
-}
 
 // TestAnswerBeforeTheEndOfTheBody: a service that answers at once and then reads the body costs no connection.
 func TestAnswerBeforeTheEndOfTheBody(t *testing.T) {
@@ -83,48 +31,6 @@ func TestAnswerBeforeTheEndOfTheBody(t *testing.T) {
 	}
 	if n := s.connections(); n != 1 {
 		t.Errorf("%d connections to the service", n)
-	}
-}
-
-// TestDuplex talks both ways within one exchange.
-func TestDuplex(t *testing.T) {
-	s := newService(t, func(k *talk) {
-		r, _ := k.request(false)
-		k.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-		b := make([]byte, 100)
-		for {
-			n, err := r.Body.Read(b)
-			if n > 0 {
-				k.say(fmt.Sprintf("%x\r\n%s\r\n", n, b[:n]))
-			}
-			if err != nil {
-				k.say("0\r\n\r\n")
-				break
-			}
-		}
-		if r, _ := k.request(true); r != nil {
-			k.say(okAnswer)
-		}
-	})
-	g := newGateway(t, s, setup{})
-	c1 := dial(t, g)
-	c1.say("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
-	c1.head()
-	for range 3 {
-		c1.say("4\r\nping\r\n")
-		b := make([]byte, len("4\r\nping\r\n"))
-		if _, err := io.ReadFull(c1.r, b); err != nil || string(b) != "4\r\nping\r\n" {
-			t.Fatalf("got %q %v", b, err)
-		}
-	}
-	c1.say("0\r\n\r\n")
-	b := make([]byte, 5)
-	if _, err := io.ReadFull(c1.r, b); err != nil || string(b) != "0\r\n\r\n" {
-		t.Fatalf("got %q %v", b, err)
-	}
-	c1.say(aGet)
-	if _, body := c1.answer("GET"); body != "ok" || s.connections() != 1 {
-		t.Errorf("then got %q over %d connections", body, s.connections())
 	}
 }
 

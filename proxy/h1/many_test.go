@@ -4,84 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net/http"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
-
-// TestManyAtOnce mixes all kinds of requests on many connections; every answer must belong to its own request.
-func TestManyAtOnce(t *testing.T) {
-	s := newService(t, func(k *talk) {
-		for {
-			r, b := k.request(true)
-			if r == nil {
-				return
-			}
-			body := r.Method + r.URL.Path + string(b)
-			switch len(body) % 4 {
-			case 0:
-				k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
-			case 1:
-				k.say("HTTP/1.1 103 Early Hints\r\n\r\n")
-				k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: "+
-					"chunked\r\n\r\n1\r\n%s\r\n%x\r\n%s\r\n0\r\n\r\n", body[:1], len(body)-1, body[1:]))
-			case 2:
-				k.say(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body)))
-				k.say(body)
-			default:
-				k.say("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + body)
-				return
-			}
-		}
-	})
-	g := newGateway(t, s, setup{})
-	var wg sync.WaitGroup
-	for n := range 16 {
-		wg.Go(func() {
-			c1 := dial(t, g)
-			rnd := rand.New(rand.NewPCG(uint64(n), 1))
-			for i := range 60 {
-				path := fmt.Sprintf("/%d/%d/%s", n, i, strings.Repeat("p", rnd.IntN(10)))
-				body := strings.Repeat(string(rune('a'+i%26)), rnd.IntN(3)*rnd.IntN(30_000))
-				method := "POST"
-				head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: a\r\n", path)
-				switch rnd.IntN(3) {
-				case 0:
-					method, body = "GET", ""
-					c1.say(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path))
-				case 1:
-					c1.say(head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)) + body)
-				default:
-					c1.say(head + "Transfer-Encoding: chunked\r\n\r\n")
-					if body != "" {
-						c1.say(fmt.Sprintf("%x\r\n%s\r\n", len(body), body))
-					}
-					c1.say("0\r\n\r\n")
-				}
-				resp, err := http.ReadResponse(c1.r, &http.Request{Method: method})
-				for err == nil && resp.StatusCode == 103 {
-					resp, err = http.ReadResponse(c1.r, &http.Request{Method: method})
-				}
-				if err != nil {
-					t.Errorf("%s: %v", path, err)
-					return
-				}
-				got, err := io.ReadAll(resp.Body)
-				if string(got) != method+path+body || err != nil || resp.Close {
-					t.Errorf("%s: got %d bytes, %v, close %v", path, len(got), err, resp.Close)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
 
 // TestBoundedMemory is pitfall 25: bodies of any size cost the same memory. H1_STREAM_MB sets their size.
 func TestBoundedMemory(t *testing.T) {

@@ -1,13 +1,11 @@
 package h1
 
 import (
-	"errors"
 	"io"
 	"strings"
 	"testing"
 	"time"
 
-	"antirobot/proxy/h1/wire"
 	"antirobot/proxy/upstream"
 	"antirobot/request"
 )
@@ -218,68 +216,6 @@ func TestAnswersAreRelayed(t *testing.T) {
 	}
 }
 
-// TestTruncatedAnswersStayTruncated: whatever breaks upstream, the client must not take a partial answer for the whole.
-func TestTruncatedAnswersStayTruncated(t *testing.T) {
-	for _, c := range []struct{ name, req, answer string }{
-		{"length", aGet, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"},
-		{"chunked, between", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"},
-		{"chunked, within", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc"},
-		{"chunked, malformed", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcXX\r\n0\r\n\r\n"},
-		{"chunked, no final CRLF", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n"},
-		{
-			"chunked for 1.0", "GET / HTTP/1.0\r\nHost: a\r\n\r\n",
-			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-		},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newService(t, func(k *talk) {
-				k.request(true)
-				k.say(c.answer)
-			})
-			results := make(chan outcome, 1)
-			g := newGateway(t, s, setup{results: results})
-			c1 := dial(t, g)
-			c1.say(c.req)
-			got, err := c1.rest()
-			if isTimeout(err) {
-				t.Fatal("not closed")
-			}
-			if strings.Contains(got, "\r\n0\r\n\r\n") {
-				t.Errorf("ended cleanly: %q", got)
-			}
-			if !strings.Contains(c.name, "1.0") && !strings.Contains(got, "abc") {
-				t.Errorf("what there was did not arrive: %q", got)
-			}
-			if strings.HasSuffix(c.name, "1.0") && err == nil {
-				t.Errorf("an answer without length ended cleanly: %q", got)
-			}
-			if o := <-results; !errors.Is(o.err, errUpstreamClosed) && !errors.Is(o.err, wire.ErrBadResponse) {
-				t.Errorf("Forward returned %v", o.err)
-			}
-		})
-	}
-}
-
-// TestCloseDelimitedAnswer ends with the service's connection: chunked for 1.1, so that its end is known.
-func TestCloseDelimitedAnswer(t *testing.T) {
-	s := newService(t, func(k *talk) {
-		k.request(true)
-		k.say("HTTP/1.0 200 OK\r\nX: y\r\n\r\nabc")
-		time.Sleep(20 * time.Millisecond)
-		k.say("def")
-	})
-	g := newGateway(t, s, setup{})
-	c1 := dial(t, g)
-	c1.say(aGet)
-	if resp, body := c1.answer("GET"); body != "abcdef" || len(resp.TransferEncoding) != 1 {
-		t.Errorf("got %q %v", body, resp.TransferEncoding)
-	}
-	c1.say("GET / HTTP/1.0\r\nHost: a\r\n\r\n")
-	if got, err := c1.rest(); err != nil || got != "HTTP/1.1 200 OK\r\nX: y\r\nConnection: close\r\n\r\nabcdef" {
-		t.Errorf("1.0 got %q %v", got, err)
-	}
-}
-
 // TestRequestHeadersOnTheirWay is pitfall 6: hop-by-hop fields are removed, ours replace the client's, and no field for
 // framing, routing or the body's type can be removed by nomination.
 func TestRequestHeadersOnTheirWay(t *testing.T) {
@@ -308,53 +244,6 @@ func TestRequestHeadersOnTheirWay(t *testing.T) {
 	if got := s.got(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-}
-
-// TestPipelining answers in the order of the requests.
-func TestPipelining(t *testing.T) {
-	s := newService(t, func(k *talk) {
-		for {
-			r, b := k.request(true)
-			if r == nil {
-				return
-			}
-			body := r.URL.Path + string(b)
-			k.say("HTTP/1.1 200 OK\r\nContent-Length: " + itoa(len(body)) + "\r\n\r\n" + body)
-		}
-	})
-	g := newGateway(t, s, setup{})
-	c1 := dial(t, g)
-	c1.say("GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx" +
-		"POST /3 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\ny\r\n0\r\n\r\nGET /4 " +
-		"HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" +
-		"GET /5 HTTP/1.1\r\nHost: a\r\n\r\n")
-	for _, want := range []string{"/1", "/2x", "/3y", "/4"} {
-		if _, body := c1.answer("GET"); body != want {
-			t.Fatalf("got %q, want %q", body, want)
-		}
-	}
-	c1.closes()
-	if strings.Contains(s.got(), "/5") {
-		t.Error("a request behind Connection: close was served")
-	}
-}
-
-// TestHalfClosedClient ends its side after the request and still wants the answer.
-func TestHalfClosedClient(t *testing.T) {
-	s := newService(t, func(k *talk) {
-		k.request(true)
-		time.Sleep(800 * time.Millisecond)
-		k.say(okAnswer)
-	})
-	// the machine may be busy
-	g := newGateway(t, s, setup{cfg: func(c *Config) { c.HalfCloseGrace = 30 * time.Second }})
-	c1 := dial(t, g)
-	c1.say(aGet)
-	_ = c1.Conn.(interface{ CloseWrite() error }).CloseWrite()
-	if _, body := c1.answer("GET"); body != "ok" {
-		t.Errorf("got %q", body)
-	}
-	c1.closes()
 }
 
 // TestRetryOnce: a bodiless request on a pooled connection that just died is retried once; no other request is.

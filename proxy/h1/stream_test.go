@@ -1,7 +1,6 @@
 package h1
 
 import (
-	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -85,52 +84,4 @@ func TestShortAnswersTakeOneWrite(t *testing.T) {
 		}
 	}
 	t.Error("the head never waited for the body")
-}
-
-// TestClientLeaves: the service's connection is closed soon, whatever the exchange waits for.
-func TestClientLeaves(t *testing.T) {
-	for _, c := range []struct {
-		name, req, first string
-		reset            bool
-	}{
-		{"while the service works", aGet, "", false},
-		{"while the service works, reset", aGet, "", true},
-		{"while a stream is silent", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n", false},
-		{"within its body", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhello", "", false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			closed := make(chan bool, 1)
-			ready := make(chan bool, 1)
-			s := newService(t, func(k *talk) {
-				k.head()
-				k.say(c.first)
-				ready <- true
-				_ = k.SetReadDeadline(time.Now().Add(60 * time.Second))
-				_, err := io.Copy(io.Discard, k.r)
-				if !isTimeout(err) {
-					closed <- true
-				}
-			})
-			results := make(chan outcome, 1)
-			g := newGateway(t, s, setup{results: results})
-			c1 := dial(t, g)
-			c1.say(c.req)
-			<-ready
-			if c.first != "" {
-				c1.head()
-			}
-			if c.reset {
-				_ = c1.Conn.(interface{ SetLinger(int) error }).SetLinger(0)
-			}
-			c1.Close()
-			select {
-			case <-closed:
-			case <-time.After(60 * time.Second):
-				t.Error("the service's connection stays open")
-			}
-			if o := <-results; !errors.Is(o.err, ErrClientGone) {
-				t.Errorf("Forward returned %v", o.err)
-			}
-		})
-	}
 }

@@ -74,28 +74,6 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
-// TestServiceEndsTunnel: the client learns of it at once.
-func TestServiceEndsTunnel(t *testing.T) {
-	s := newService(t, func(k *talk) {
-		k.head()
-		k.say(wsYes + "last words")
-	})
-	results := make(chan outcome, 1)
-	g := newGateway(t, s, setup{results: results})
-	c1 := dial(t, g)
-	c1.say(wsAsk)
-	c1.head()
-	if b, err := c1.rest(); b != "last words" || err != nil {
-		t.Errorf("got %q %v", b, err)
-	}
-	c1.Close()
-	select {
-	case <-results:
-	case <-time.After(60 * time.Second):
-		t.Error("the tunnel goes on without anybody")
-	}
-}
-
 // TestUpgradeOnlyForWebSockets: any other upgrade request is treated as an ordinary request.
 func TestUpgradeOnlyForWebSockets(t *testing.T) {
 	for _, c := range []struct{ name, req string }{
@@ -129,19 +107,6 @@ func TestUpgradeOnlyForWebSockets(t *testing.T) {
 				t.Errorf("got %d", resp.StatusCode)
 			}
 		})
-	}
-}
-
-// TestRefusedUpgrade: the connection goes on as HTTP, whatever the client sent prematurely.
-func TestRefusedUpgrade(t *testing.T) {
-	s := answering(t, "HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno")
-	g := newGateway(t, s, setup{})
-	c1 := dial(t, g)
-	c1.say(wsAsk + aGet)
-	for range 2 {
-		if resp, body := c1.answer("GET"); resp.StatusCode != 403 || body != "no" {
-			t.Errorf("got %d %q", resp.StatusCode, body)
-		}
 	}
 }
 

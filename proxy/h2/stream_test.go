@@ -1,8 +1,6 @@
 package h2
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -125,60 +123,6 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestStreaming: pieces of an answer arrive while the service is still writing, and an upload continues beside its
-// answer.
-func TestStreaming(t *testing.T) {
-	more := make(chan struct{})
-	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).EnableFullDuplex()
-		if r.URL.Path == "/echo" {
-			lines := bufio.NewScanner(r.Body)
-			w.WriteHeader(200)
-			w.(http.Flusher).Flush()
-			for lines.Scan() {
-				_, _ = fmt.Fprintf(w, "%s again\n", lines.Text())
-				w.(http.Flusher).Flush()
-			}
-			return
-		}
-		_, _ = io.WriteString(w, "first\n")
-		w.(http.Flusher).Flush()
-		<-more
-		_, _ = io.WriteString(w, "second\n")
-	}), setup{})
-	c := client(t, f)
-	res, err := c.Do(newRequest(t, "GET", "/events", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	lines := bufio.NewReader(res.Body)
-	if s, _ := lines.ReadString('\n'); s != "first\n" {
-		t.Errorf("got %q", s)
-	}
-	close(more)
-	if s, _ := lines.ReadString('\n'); s != "second\n" {
-		t.Errorf("got %q", s)
-	}
-	pr, pw := io.Pipe()
-	res2, err := c.Do(newRequest(t, "POST", "/echo", pr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res2.Body.Close()
-	back := bufio.NewReader(res2.Body)
-	for _, word := range []string{"a", "b"} {
-		_, _ = io.WriteString(pw, word+"\n")
-		if s, _ := back.ReadString('\n'); s != word+" again\n" {
-			t.Errorf("got %q", s)
-		}
-	}
-	_ = pw.Close()
-	if s, err := back.ReadString('\n'); s != "" || err != io.EOF {
-		t.Errorf("got %q, %v", s, err)
-	}
-}
-
 // TestASlowStreamBlocksNoOther: a client that reads nothing of a large answer still gets other answers on the
 // connection, and the unread answer is cut in the end.
 func TestASlowStreamBlocksNoOther(t *testing.T) {
@@ -203,44 +147,6 @@ func TestASlowStreamBlocksNoOther(t *testing.T) {
 		t.Error("the answer that nobody took was not cut")
 	}
 	f.awaitMetric(t, "antirobot_http2_open_streams", "0")
-}
-
-// TestCutAnswer: an answer that the service breaks off ends with a reset.
-func TestCutAnswer(t *testing.T) {
-	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "100000")
-		_, _ = w.Write(make([]byte, 50000))
-		panic(http.ErrAbortHandler)
-	}), setup{})
-	res, err := client(t, f).Do(newRequest(t, "GET", "/", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if _, err := io.ReadAll(res.Body); err == nil || !strings.Contains(err.Error(), "stream error") {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestAClientThatLeaves: a cancelled request frees the connection to the service.
-func TestAClientThatLeaves(t *testing.T) {
-	began, left := make(chan struct{}), make(chan struct{})
-	f := newFront(t, service(t, func(_ http.ResponseWriter, r *http.Request) {
-		close(began)
-		<-r.Context().Done()
-		close(left)
-	}), setup{})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { <-began; cancel() }()
-	if _, err := client(t, f).Do(newRequest(t, "GET", "/", nil).WithContext(ctx)); err == nil {
-		t.Error("there was an answer")
-	}
-	select {
-	case <-left:
-	case <-time.After(20 * time.Second):
-		t.Error("the service still works for who has left")
-	}
-	f.awaitMetric(t, "antirobot_http_clients_gone_total", "1")
 }
 
 // TestBodyByAMoment: a body that did not arrive by the given moment can still be forwarded.
