@@ -96,7 +96,7 @@ type Server struct {
 	figures  figures
 	traces   *traces.Tracer // nil: off
 	link     link
-	turns    *proxy.Turns
+	inFlight *proxy.InFlight
 	judge    *Judge
 	messages messages
 	proxy    *proxy.Gateway
@@ -195,12 +195,12 @@ func (a *Server) Close() {
 
 // openJudge builds what decides, with what it tells the other parts.
 func (a *Server) openJudge() (err error) {
-	a.turns = proxy.NewTurns(a.Config().Role != config.RoleAll)
+	a.inFlight = proxy.NewInFlight(a.Config().Role != config.RoleAll)
 	live := &live{
-		part: a.link.part(), losses: a.storage.losses, localLog: a.storage.localLog, banned: a.figures.banned, judged: a.turns.Judged,
+		part: a.link.part(), losses: a.storage.losses, localLog: a.storage.localLog, banned: a.figures.banned, judged: a.inFlight.Judged,
 	}
 	if log := a.link.restartLog; log != nil {
-		live.judged, live.waits = func(e *verdict.Event) { a.turns.Judged(e); log.Add(e) }, true
+		live.judged, live.waits = func(e *verdict.Event) { a.inFlight.Judged(e); log.Add(e) }, true
 	}
 	a.judge, err = newJudge(a.Config(), JudgeDeps{
 		Store: a.storage.store, Counters: a.storage.store.counters, Keys: a.storage.keys, Log: a.Logger, Metrics: a.set,
@@ -245,7 +245,7 @@ func (a *Server) openProxy() error {
 	}
 	if cfg.Processor.Enabled {
 		proc := a.judge.Processors[0]
-		deps.Sink, deps.Turns, deps.Spared, deps.Crawlers = a.link.sink(proc), a.turns, proc.Spares, proc.Learns()
+		deps.Sink, deps.InFlight, deps.Exempt, deps.Crawlers = a.link.sink(proc), a.inFlight, proc.Spares, proc.Learns()
 	}
 	if cfg.Log.Access {
 		access := a.Logger("access")

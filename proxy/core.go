@@ -26,7 +26,7 @@ type Core struct {
 	snap    atomic.Pointer[Snapshot]
 
 	decisions, accesses *lines
-	underWay            underWay
+	pagesInFlight       pagesInFlight
 	served              served
 	programs            programs
 	pages               pages
@@ -82,7 +82,7 @@ type Case struct {
 	event    verdict.Event
 	ask      captcha.Request
 	idText   [26]byte
-	turn     [2]uint16     // in-flight slots; see Turns
+	slots    [2]uint16     // see InFlight
 	paths    request.Paths // readings of the path
 	under    readings      // settings of all readings
 	scratch  []byte
@@ -99,7 +99,7 @@ func (c *Case) Open(core *Core, v *request.View) {
 
 // Close forgets borrowed bytes. Large parts stay: each request overwrites them.
 func (c *Case) Close() {
-	c.endTurn()
+	c.freeSlots()
 	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
 	c.ask = captcha.Request{}
 	c.xml = false
@@ -119,7 +119,7 @@ func (c *Case) Decision() *verdict.Decision { return &c.decision }
 // Route finds the service. Otherwise it returns a status and text: the host is unknown, or the path is ambiguous.
 func (c *Case) Route() (status int, problem string) {
 	c.paths.Read(c.view.Path)
-	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, asksForPart(c.view))
+	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths, namesSubresource(c.view))
 	if c.svc != nil && c.under.addRewritten(c.snap.Router, c.view) {
 		c.svc = c.under.service()
 	}
@@ -136,7 +136,7 @@ func (c *Case) Route() (status int, problem string) {
 	return 0, ""
 }
 
-func asksForPart(v *request.View) bool {
+func namesSubresource(v *request.View) bool {
 	return (string(v.Method) == "GET" || string(v.Method) == "HEAD") && v.NamesPart()
 }
 
@@ -241,13 +241,13 @@ func (c *Case) challenge(q *captcha.Request) captcha.Response {
 		return c.snap.Captcha.ChallengeXML(q, false)
 	case kindScript:
 		return c.snap.Captcha.ChallengeJSON(q)
-	case kindAsks:
+	case kindJSON:
 		a := c.snap.Captcha.ChallengeJSON(q)
 		if string(c.view.Method) != "GET" {
 			a.Status = 403
 		}
 		return a
-	case kindPart, kindPreflight:
+	case kindSubresource, kindPreflight:
 		return c.snap.Captcha.SubResource(q, false)
 	case kindForm:
 		return c.snap.Captcha.ChallengeForm(q)
@@ -285,7 +285,7 @@ func (c *Case) reads() captcha.Reader {
 	switch c.kind() {
 	case kindPage, kindForm:
 		return captcha.ReadsPage
-	case kindScript, kindAsks:
+	case kindScript, kindJSON:
 		return captcha.ReadsJSON
 	case kindXML:
 		return captcha.ReadsXML
@@ -388,11 +388,11 @@ func (c *Case) Tell(f *Facts) bool {
 		d.Decider.Delivered(&c.decision, e)
 	}
 	if told {
-		if t := d.Turns; t != nil && !t.apart {
-			e.Turn = c.turn
+		if t := d.InFlight; t != nil && !t.apart {
+			e.Turn = c.slots
 		}
 		if d.Sink.Offer(e) && e.Turn != ([2]uint16{}) {
-			c.turn = [2]uint16{} // until it is judged
+			c.slots = [2]uint16{} // until it is judged
 		}
 	}
 	return told

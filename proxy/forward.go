@@ -86,18 +86,18 @@ func serviceMayNotSendHSTS(name []byte) bool {
 type relay struct {
 	*journey
 
-	options   h1.ForwardOptions
-	hold      func([]byte) bool
-	head      func(h1.Result)
-	onlyPart  func(int, []request.Field) bool
-	noPage    func(int, []request.Field) bool
-	unblocked func() bool
-	insertion *insert.Insertion
-	required  captcha.Step // by the withheld answer
-	resent    bool         // the request was carried through a captcha
-	sent      []request.Field
-	own       [1]request.Field // fields for the visitor alone, which no shared cache keeps
-	passed    []byte
+	options         h1.ForwardOptions
+	hold            func([]byte) bool
+	head            func(h1.Result)
+	onlySubresource func(int, []request.Field) bool
+	noPage          func(int, []request.Field) bool
+	unblocked       func() bool
+	insertion       *insert.Insertion
+	required        captcha.Step // by the withheld answer
+	resent          bool         // the request was carried through a captcha
+	sent            []request.Field
+	own             [1]request.Field // fields for the visitor alone, which no shared cache keeps
+	passed          []byte
 }
 
 func (j *relay) end() {
@@ -147,7 +147,7 @@ func (j *journey) forward(a *captcha.Response) {
 	}
 	switch {
 	case j.part:
-		o.HoldHead = j.relay.onlyPart
+		o.HoldHead = j.relay.onlySubresource
 	case j.embed && j.decision.Judged():
 		o.HoldHead = j.relay.noPage
 	}

@@ -62,8 +62,8 @@ type Deps struct {
 	Resolver     *identity.Resolver
 	Decider      Decider
 	Sink         verdict.Sink               // nil: no events
-	Turns        *Turns                     // nil: no limit on requests in flight
-	Spared       func(addr netip.Addr) bool // addresses without that limit; nil: none
+	InFlight     *InFlight                  // nil: no limit on requests in flight
+	Exempt       func(addr netip.Addr) bool // addresses without that limit; nil: none
 	Messages     Messages                   // nil: no message firewall
 	Queue        Queue                      // nil: no queue
 	Seconds      Seconds                    // nil: no second opinions
@@ -132,7 +132,8 @@ func newJourney() *journey {
 func (j *journey) join() {
 	j.moderation.journey, j.relay.journey, j.reporter.journey = j, j, j
 	r := &j.relay
-	r.hold, r.head, r.onlyPart, r.noPage, r.unblocked = r.withholds, j.begun, j.onlyParts, j.holdsPage, r.isUnblocked
+	r.hold, r.head, r.onlySubresource, r.noPage, r.unblocked = r.withholds, j.begun, j.onlySubresources, j.holdsPage,
+		r.isUnblocked
 }
 
 // ServeExchange serves a request. After a panic, which h1 recovers and answers, it frees slots that others would wait
@@ -154,7 +155,7 @@ func (g *Gateway) ServeExchange(x *h1.Exchange) {
 
 func (j *journey) release() {
 	j.arrived()
-	j.endTurn()
+	j.freeSlots()
 }
 
 func (j *journey) serve() {
@@ -178,8 +179,8 @@ func (j *journey) serve() {
 	if len(j.svc.routes) > 0 {
 		j.moderation.judgeMessage()
 	}
-	if j.Stopped() && j.mayBePart() {
-		j.forwardPart()
+	if j.Stopped() && j.mayBeSubresource() {
+		j.forwardSubresource()
 		return
 	}
 	j.reporter.remember()

@@ -43,7 +43,7 @@ func (j *relay) opensPage() bool {
 	return j.kind() == kindPage && !insert.ForbidsTransform(v.Get("Cache-Control"))
 }
 
-const forbadeEvery = 3600
+const forbiddenEvery = 3600
 
 func (j *relay) inserted(r insert.Result) {
 	m := j.svc.metrics
@@ -51,8 +51,8 @@ func (j *relay) inserted(r insert.Result) {
 	if r != insert.Policy {
 		return
 	}
-	if last, now := m.forbade.Load(), j.view.At.Unix(); now-last >= forbadeEvery &&
-		m.forbade.CompareAndSwap(last, now) {
+	if last, now := m.forbidden.Load(), j.view.At.Unix(); now-last >= forbiddenEvery &&
+		m.forbidden.CompareAndSwap(last, now) {
 		j.core.deps.Log.Warn().Str("service", j.svc.Name).Bytes("path", j.view.Path).
 			Msg("the page's Content-Security-Policy forbids the script of captcha.evidence_insert: nothing is put " +
 				"into it")

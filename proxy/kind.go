@@ -12,19 +12,19 @@ import (
 type kind uint8
 
 const (
-	kindPage      kind = iota // navigation of a browser: 302 to the captcha page
-	kindForm                  // form POST of a browser: the captcha page itself, with the request sealed in it
-	kindScript                // page's own script: JSON
-	kindAsks                  // client that asks for the JSON without a browser's fields: 200 for GET, otherwise 403
-	kindXML                   // user or partner of an XML interface: XML
-	kindPart                  // part of a page, WebSocket, beacon: an empty 403
-	kindPreflight             // CORS preflight: never challenged
-	kindProgram               // all others: 403 or 429, in the form that it accepts
+	kindPage        kind = iota // navigation of a browser: 302 to the captcha page
+	kindForm                    // form POST of a browser: the captcha page itself, with the request sealed in it
+	kindScript                  // page's own script: JSON
+	kindJSON                    // client that asks for the JSON without a browser's fields: 200 for GET, otherwise 403
+	kindXML                     // user or partner of an XML interface: XML
+	kindSubresource             // part of a page, WebSocket, beacon: an empty 403
+	kindPreflight               // CORS preflight: never challenged
+	kindProgram                 // all others: 403 or 429, in the form that it accepts
 )
 
 func (k kind) page() bool { return k == kindPage || k == kindForm }
 
-func (k kind) script() bool { return k == kindScript || k == kindAsks }
+func (k kind) script() bool { return k == kindScript || k == kindJSON }
 
 // classify returns the kind of a request; the first match wins.
 func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind {
@@ -39,13 +39,13 @@ func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind 
 	case browser && f.isScript(v) && f.ofSite(v, s), browser && string(f.mode) != "navigate" && s.isAJAXPath(paths):
 		return kindScript
 	case f.requestedWith && string(f.mode) != "navigate":
-		return kindAsks
+		return kindJSON
 	case browser && f.navigates() && string(v.Method) == "GET":
 		return kindPage
 	case browser && f.navigates() && v.IsForm():
 		return kindForm
 	case f.isPart(v, browser):
-		return kindPart
+		return kindSubresource
 	}
 	return kindProgram
 }
@@ -172,8 +172,8 @@ func (f *fields) ofSite(v *request.View, s *Service) bool {
 	return s.Captcha.OwnsPage(from, v.Host)
 }
 
-// partAccepts are prefixes of Accept for subresources.
-var partAccepts = [...]string{"image/", "text/css", "video/", "audio/", "font/"}
+// subresourceAccepts are prefixes of Accept for subresources.
+var subresourceAccepts = [...]string{"image/", "text/css", "video/", "audio/", "font/"}
 
 // isPart reports whether nobody would see an answer in words: an element, a beacon, a socket.
 func (f *fields) isPart(v *request.View, browser bool) bool {
@@ -193,7 +193,7 @@ func (f *fields) namesPart(v *request.View) bool {
 	if f.socket {
 		return true
 	}
-	for _, t := range partAccepts {
+	for _, t := range subresourceAccepts {
 		if request.HasPrefixFold(f.accept, t) {
 			return true
 		}

@@ -125,24 +125,25 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	// jQuery
 	f(kindScript, "POST /", browser(withHere("X-Requested-With", "XMLHttpRequest", "Accept",
 		"text/html, */*; q=0.01")...)...)
-	f(kindAsks, "GET /", "X-Requested-With", "XMLHttpRequest")
-	f(kindAsks, "GET /", browser("X-Requested-With", "XMLHttpRequest", "Accept", browserAccept)...)
-	f(kindAsks, "POST /", "x-requested-with", "xmlhttprequest", "Content-Type", json)
+	f(kindJSON, "GET /", "X-Requested-With", "XMLHttpRequest")
+	f(kindJSON, "GET /", browser("X-Requested-With", "XMLHttpRequest", "Accept", browserAccept)...)
+	f(kindJSON, "POST /", "x-requested-with", "xmlhttprequest", "Content-Type", json)
 
 	// parts of pages, where nobody would see a page
 	for _, dest := range []string{
 		"image", "style", "script", "font", "audio", "video", "track", "manifest", "worker",
 		"serviceworker", "embed", "object", "report", "something-new",
 	} {
-		f(kindPart, "GET /x", fetch(dest, "no-cors", "Accept", "*/*")...)
+		f(kindSubresource, "GET /x", fetch(dest, "no-cors", "Accept", "*/*")...)
 	}
-	f(kindPart, "GET /x", fetch("font", "cors", here...)...)
-	f(kindPart, "GET /x", fetch("empty", "no-cors")...) // a beacon
+	f(kindSubresource, "GET /x", fetch("font", "cors", here...)...)
+	f(kindSubresource, "GET /x", fetch("empty", "no-cors")...) // a beacon
 	// a WebSocket of a new browser
-	f(kindPart, "GET /live", fetch("empty", "websocket")...)
-	f(kindPart, "GET /live", browser("Upgrade", "WebSocket", "Origin", "https://a.example")...) // and of an old one
-	f(kindPart, "GET /a/style.CSS", browser("Accept", "text/css,*/*;q=.1")...)
-	f(kindPart, "GET /photo", browser(withHere("Accept", "image/avif,image/webp,*/*;q=0.8")...)...)
+	f(kindSubresource, "GET /live", fetch("empty", "websocket")...)
+	// and of an old one
+	f(kindSubresource, "GET /live", browser("Upgrade", "WebSocket", "Origin", "https://a.example")...)
+	f(kindSubresource, "GET /a/style.CSS", browser("Accept", "text/css,*/*;q=.1")...)
+	f(kindSubresource, "GET /photo", browser(withHere("Accept", "image/avif,image/webp,*/*;q=0.8")...)...)
 
 	// programs
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND", "MKCOL", "OPTIONS"} {

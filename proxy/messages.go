@@ -242,7 +242,7 @@ func (j *moderation) challengeMessage(q *captcha.Request) captcha.Response {
 	switch k := j.kind(); {
 	case k == kindXML:
 		return c.ChallengeXML(q, false)
-	case k == kindPart:
+	case k == kindSubresource:
 		return c.SubResource(q, false)
 	case k == kindProgram:
 		return j.refuse(q)

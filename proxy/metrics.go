@@ -38,16 +38,16 @@ type verdictCounters [verdict.Blocked + 1][verdict.Causes]*metrics.Counter
 
 // serviceMetrics are the counters of one service, and other state that survives a reload.
 type serviceMetrics struct {
-	own      *metrics.Counter
-	failed   *metrics.Counter
-	required [requireResults]*metrics.Counter
-	inserted [insert.Results]*metrics.Counter
-	forbade  atomic.Int64 // last log line about a forbidding policy; unix seconds
-	messages sync.Map     // *metrics.Counter by messageCount
-	set      *metrics.Set
-	name     string
-	whole    latency // from head to last byte
-	sitemaps sitemaps
+	own       *metrics.Counter
+	failed    *metrics.Counter
+	required  [requireResults]*metrics.Counter
+	inserted  [insert.Results]*metrics.Counter
+	forbidden atomic.Int64 // last log line about a forbidding policy; unix seconds
+	messages  sync.Map     // *metrics.Counter by messageCount
+	set       *metrics.Set
+	name      string
+	whole     latency // from head to last byte
+	sitemaps  sitemaps
 }
 
 func newCoreMetrics(set *metrics.Set) *coreMetrics {

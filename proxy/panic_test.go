@@ -50,7 +50,7 @@ func TestPanicHoldsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := e.check.core.deps
-	d.Sink, d.Turns, d.Metrics = faulty{}, NewTurns(false), set
+	d.Sink, d.InFlight, d.Metrics = faulty{}, NewInFlight(false), set
 	g, err := New(&Snapshot{Router: router, Captcha: was.Captcha}, d)
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +65,8 @@ func TestPanicHoldsNothing(t *testing.T) {
 	}
 	served := make(chan struct{})
 	go func() { _ = s.Serve(ln, h1.ListenerOptions{}); close(served) }()
-	place := g.underWay.of(netip.MustParseAddr("127.0.0.1"))
-	for _, others := range []int32{0, fewUnderWay} { // told of when its answer ends, and when it begins
+	place := g.pagesInFlight.of(netip.MustParseAddr("127.0.0.1"))
+	for _, others := range []int32{0, fewInFlight} { // told of when its answer ends, and when it begins
 		place.Store(others)
 		c, err := net.Dial("tcp", ln.Addr().String())
 		if err != nil {
@@ -79,9 +79,9 @@ func TestPanicHoldsNothing(t *testing.T) {
 		if n := place.Load(); n != others {
 			t.Errorf("%d documents are under way, and %d of others", n, others)
 		}
-		for i := range d.Turns.visitors {
-			if v, w := d.Turns.visitors[i].n.Load(), d.Turns.networks[i].n.Load(); v != 0 || w != 0 {
-				t.Errorf("beside %d others: a visitor keeps %d turns, a network %d", others, v, w)
+		for i := range d.InFlight.visitors {
+			if v, w := d.InFlight.visitors[i].n.Load(), d.InFlight.networks[i].n.Load(); v != 0 || w != 0 {
+				t.Errorf("beside %d others: a visitor keeps %d slots, a network %d", others, v, w)
 			}
 		}
 	}

@@ -48,7 +48,7 @@ func (p *programs) limit(c *Case, watch bool) {
 	if !program && !verdict.Writes(c.view.Method) {
 		return
 	}
-	if spared := c.core.deps.Spared; spared != nil && spared(c.id.Addr) {
+	if exempt := c.core.deps.Exempt; exempt != nil && exempt(c.id.Addr) {
 		return
 	}
 	at := c.view.At

@@ -178,7 +178,7 @@ func (j *reporter) describe(e *zerolog.Event) *zerolog.Event {
 // remember and the answer, in either order.
 func (j *reporter) noteRefusal() {
 	if (j.status == 403 || j.status == 429) && !j.ownPage && j.Stopped() &&
-		(j.kind() == kindProgram || j.kind() == kindPart) {
+		(j.kind() == kindProgram || j.kind() == kindSubresource) {
 		j.core.deps.Decider.Decisions().Answered(j.requestID, &j.decision, j.status)
 	}
 }

@@ -10,10 +10,10 @@ import (
 
 // Results of a step that a service requires.
 const (
-	requireAsked  = iota // the answer is withheld, and the visitor challenged
-	requirePassed        // passed just now
-	requireUnfit         // no challenge possible: a subresource, a crawler, mode observe
-	requireUnread        // unknown step
+	requireChallenged = iota // the answer is withheld, and the visitor challenged
+	requirePassed            // passed just now
+	requireUnfit             // no challenge possible: a subresource, a crawler, mode observe
+	requireUnread            // unknown step
 	requireResults
 )
 
@@ -22,7 +22,7 @@ var requireResultNames = [requireResults]string{"asked", "passed", "not-asked", 
 // keepForm reads a posted form, so that it can be carried through a required step. A larger or broken body is forwarded
 // as it comes.
 func (j *relay) keepForm() {
-	if !j.svc.Captcha.Requires() || string(j.view.Method) != "POST" || j.kind() != kindForm || !j.mayAsk() {
+	if !j.svc.Captcha.Requires() || string(j.view.Method) != "POST" || j.kind() != kindForm || !j.mayChallenge() {
 		return
 	}
 	if body, err := j.x.ReadBody(j.snap.Captcha.FormLimit()); err == nil {
@@ -57,24 +57,24 @@ func (j *relay) appendPassed(dst []request.Field, a *captcha.Response) []request
 
 // withholds decides about an answer that requires a step. A resent request is never held again.
 func (j *relay) withholds(value []byte) bool {
-	result := requireAsked
+	result := requireChallenged
 	step, ok := captcha.ReadRequire(value)
 	switch {
 	case !ok:
 		result = requireUnread
 	case j.resent, j.snap.Captcha.Satisfies(j.pass(nil), step):
 		result = requirePassed
-	case !j.mayAsk():
+	case !j.mayChallenge():
 		result = requireUnfit
 	default:
 		j.required = step
 	}
 	j.svc.metrics.required[result].Inc()
-	return result == requireAsked
+	return result == requireChallenged
 }
 
-// mayAsk reports whether a visitor who is not stopped can be challenged.
-func (j *relay) mayAsk() bool {
+// mayChallenge reports whether a visitor who is not stopped can be challenged.
+func (j *relay) mayChallenge() bool {
 	if j.svc.Verdict.Mode != verdict.Enforce || j.decision.Cause == verdict.CauseWhite ||
 		j.decision.Cause == verdict.CauseOff {
 		return false

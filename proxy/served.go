@@ -73,9 +73,9 @@ func (j *journey) servedPage(r h1.Result) {
 	}
 }
 
-// mayBePart reports whether a stopped request may be for such a subresource. Blocked clients, programs and messages get
-// none.
-func (j *journey) mayBePart() bool {
+// mayBeSubresource reports whether a stopped request may be for such a subresource. Blocked clients, programs and
+// messages get none.
+func (j *journey) mayBeSubresource() bool {
 	switch d := &j.decision; {
 	case d.Verdict == verdict.Blocked || j.partner != nil || string(j.view.Method) != "GET" ||
 		j.view.Get("Upgrade") != nil:
@@ -85,7 +85,7 @@ func (j *journey) mayBePart() bool {
 		return false
 	}
 	switch j.kind() {
-	case kindPart:
+	case kindSubresource:
 	case kindScript: // without Sec-Fetch fields a script looks like a call
 		if j.view.Get("Sec-Fetch-Mode") != nil {
 			return false
@@ -96,7 +96,7 @@ func (j *journey) mayBePart() bool {
 	return j.core.served.take(j.servedTo(), j.view.At)
 }
 
-func (j *journey) forwardPart() {
+func (j *journey) forwardSubresource() {
 	j.part, j.stopped = true, j.decision.Verdict
 	j.decision.Verdict, j.decision.Waived = verdict.Human, verdict.WaivedServed
 	j.forward(nil)
@@ -105,7 +105,7 @@ func (j *journey) forwardPart() {
 	}
 }
 
-func (j *journey) onlyParts(status int, fields []request.Field) bool {
+func (j *journey) onlySubresources(status int, fields []request.Field) bool {
 	held := status != 304 && !verdict.IsPart(valueOf(fields, "Content-Type"))
 	if held {
 		j.decision.Verdict, j.decision.Waived = j.stopped, verdict.NotWaived

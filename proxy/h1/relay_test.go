@@ -94,7 +94,8 @@ func TestAnswersAreRelayed(t *testing.T) {
 			"HTTP/1.1 299 My Reason\r\nx-a: b\r\nX-A: c\r\nContent-Length: 0\r\n\r\n", false,
 		},
 		{
-			"no reason", aGet, "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n", "HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n",
+			"no reason", aGet, "HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n",
 			false,
 		},
 		{
@@ -106,7 +107,8 @@ func TestAnswersAreRelayed(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false,
 		},
 		{
-			"chunked, sizes padded", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nok\r\n0 \r\n\r\n",
+			"chunked, sizes padded", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2  \r\nok\r\n0 " +
+				"\r\n\r\n",
 			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n", false,
 		},
 		{
@@ -139,7 +141,8 @@ func TestAnswersAreRelayed(t *testing.T) {
 			false,
 		},
 		{
-			"identity with length", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nok",
+			"identity with length", aGet, "HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\nContent-Length: " +
+				"2\r\n\r\nok",
 			okAnswer, false,
 		},
 		{
@@ -326,15 +329,6 @@ func TestLateAnswerIsNotPoison(t *testing.T) {
 			time.Sleep(20 * time.Millisecond) // over the loopback
 		}
 	}
-}
-
-func itoa(n int) string { return string(appendDecimal(nil, n)) }
-
-func appendDecimal(b []byte, n int) []byte {
-	if n >= 10 {
-		b = appendDecimal(b, n/10)
-	}
-	return append(b, byte('0'+n%10))
 }
 
 // TestUnreadableHeadTakesNoAddressOut: servers that answer HEAD in a way that can't be read answer GET well.

@@ -55,7 +55,7 @@ type Server struct {
 	draining   atomic.Bool
 	conns      sync.Pool
 	perAddr    connlimit.Counts
-	underWay   connlimit.Counts // over HTTP/2 and HTTP/3
+	inFlight   connlimit.Counts // over HTTP/2 and HTTP/3
 	streamed   atomic.Int64     // in sum
 	handshakes handshakes
 

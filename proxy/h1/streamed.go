@@ -112,7 +112,7 @@ func (s *Server) enter(cfg *Config, from *Origin) bool {
 	if from.Own != nil && from.Own.Add(1) <= OwnRequests {
 		most = 0
 	}
-	if s.underWay.Add(from.Peer, most) {
+	if s.inFlight.Add(from.Peer, most) {
 		return true
 	}
 	if from.Own != nil {
@@ -130,7 +130,7 @@ const OwnRequests = 8
 // Crowded reports whether an address uses half of its limit, so that a new connection is better limited to OwnRequests.
 func (s *Server) Crowded(peer netip.Addr, trusted bool) bool {
 	most := s.cfg.Load().MaxRequestsPerAddr
-	return most > 0 && !trusted && s.underWay.Of(peer) >= (most+1)/2
+	return most > 0 && !trusted && s.inFlight.Of(peer) >= (most+1)/2
 }
 
 func (s *Server) leave(from *Origin) {
@@ -138,7 +138,7 @@ func (s *Server) leave(from *Origin) {
 	if !from.Counted {
 		return
 	}
-	s.underWay.Remove(from.Peer)
+	s.inFlight.Remove(from.Peer)
 	if from.Own != nil {
 		from.Own.Add(-1)
 	}

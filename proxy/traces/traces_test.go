@@ -141,11 +141,13 @@ func TestSpans(t *testing.T) {
 	}{
 		{
 			"GET", "http.request.method=GET url.path=/a? server.address=shop.example antirobot.request_id=01K " +
-				"antirobot.service=shop antirobot.verdict=human http.response.status_code=200", v1.Span_SPAN_KIND_SERVER, 0,
+				"antirobot.service=shop antirobot.verdict=human http.response.status_code=200",
+			v1.Span_SPAN_KIND_SERVER, 0,
 			9,
 		},
 		{
-			"decision", "antirobot.verdict=human antirobot.cause=none antirobot.mode=enforce", v1.Span_SPAN_KIND_INTERNAL,
+			"decision", "antirobot.verdict=human antirobot.cause=none antirobot.mode=enforce",
+			v1.Span_SPAN_KIND_INTERNAL,
 			1, 2,
 		},
 		{"service shop", "http.request.method=GET network.peer.address=127.0.0.1:3000 antirobot.answer_began_us=4000 " +
