@@ -218,7 +218,7 @@ func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length tim
 	if length <= 0 {
 		return
 	}
-	sent, err := playTraffic(ctx, a.VisitorAddr(), length)
+	sent, err := demo.Visit(ctx, a.VisitorAddr(), length)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -227,7 +227,7 @@ func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length tim
 	default:
 		fmt.Fprint(out, words.Sprintf(words.English, "  The made-up traffic is over: %d {request|requests}, %d of "+
 			"them stopped. The console says which, and why.\n\n",
-			sent.requests.Load(), sent.stopped.Load()))
+			sent.Requests.Load(), sent.Stopped.Load()))
 	}
 }
 

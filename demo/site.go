@@ -94,6 +94,7 @@ func (s *site) routes() http.Handler {
 	mux.HandleFunc("GET /guestbook/rules", s.showRules)
 	mux.HandleFunc("POST /guestbook/rules", s.teach)
 	mux.HandleFunc("GET /list", s.show("list", nil))
+	mux.HandleFunc("GET /shop/{section}/{item}", s.item)
 	mux.HandleFunc("GET /api/list", s.listItems)
 	mux.HandleFunc("OPTIONS /api/list", s.listPreflight)
 	mux.HandleFunc("GET /live", s.show("live", nil))
@@ -202,10 +203,12 @@ func (s *site) render(w http.ResponseWriter, r *http.Request, status int, page s
 	_, _ = w.Write(buf.Bytes())
 }
 
+// item serves a page of a made-up shop, to which no page links: scrapers read it.
+func (s *site) item(w http.ResponseWriter, r *http.Request) {
+	s.render(w, r, http.StatusOK, "shop", r.PathValue("item"))
+}
+
 func (s *site) missing(w http.ResponseWriter, r *http.Request) {
-	if s.shop(w, r) {
-		return
-	}
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		s.render(w, r, http.StatusNotFound, "missing", nil)
 		return
