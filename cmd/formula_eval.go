@@ -139,11 +139,11 @@ type counted struct {
 func newCounted() *counted { return &counted{subject: map[string]*judged{}} }
 
 // add counts a row for its subject. A subject is a robot if one of its rows is.
-func (c *counted) add(row *formula.Row, s formula.Sample) {
+func (c *counted) add(row *formula.Row, client string, s formula.Sample) {
 	name := row.Kind + ":" + row.Subject
 	j := c.subject[name]
 	if j == nil || row.Subject == "" {
-		j = &judged{Sample: s, source: row.Source, client: clientOf(row.Factors)}
+		j = &judged{Sample: s, source: row.Source, client: client}
 		c.subject[name] = j
 		c.list = append(c.list, j)
 	}
@@ -189,7 +189,7 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 		}
 		s := formula.Sample{Score: m.Score(row.Factors), Robot: row.Label == formula.Robot}
 		rows = append(rows, s)
-		who.add(row, s)
+		who.add(row, clientOf(row.Factors), s)
 		return nil
 	})
 	if err != nil {

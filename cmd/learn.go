@@ -264,37 +264,38 @@ func (f *learnFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	who := newCounted()
 	for i, row := range l.rows {
-		who.add(row, formula.Sample{Score: float32(probability(scores[i])), Robot: !l.samples[i].Known})
+		who.add(row, clientOf(row.Factors), formula.Sample{Score: float32(probability(scores[i])), Robot: !l.samples[i].Known})
 	}
 	if f.out != "" {
 		if err := os.WriteFile(f.out, card.Text(), 0o644); err != nil { //nolint:gosec // names nobody
 			return err
 		}
 	}
-	return printLearntLabels(out, who)
+	threshold, err := printLearntLabels(out, who)
+	if err == nil && threshold > 0 {
+		fmt.Fprintf(out, "\nIt may challenge and must not ban. With the card as formula.model:\n  verdict: {threshold: 0.999999, unsure: {above: %.4f, then: check}}\n", threshold)
+	}
+	return err
 }
 
-// printLearntLabels prints how well robots are told from people, all of them by fits that have not seen them.
-func printLearntLabels(out io.Writer, who *counted) error {
+// printLearntLabels prints how well robots are told from people, all of them by fits that have not seen them, and returns
+// the threshold that 1 % of the people exceed; 0: the scores are no better than chance.
+func printLearntLabels(out io.Writer, who *counted) (threshold float32, err error) {
 	samples := who.samples(byMean)
 	e := formula.Evaluate(samples)
 	fmt.Fprintln(out, words.Sprintf(words.English, "%d {robot|robots} and %d {person|people}, each scored by a fit that has not seen it", e.Robots, e.People))
 	fmt.Fprintf(out, "ROC AUC %.4f (95 %%: %.4f to %.4f)\n", e.AUC, e.Low, e.High)
 	if !e.BetterThanChance() {
 		fmt.Fprintln(out, "The scores are no better than chance: do not use this.")
-		return nil
+		return 0, nil
 	}
 	for _, share := range [...]float64{0.001, 0.01} {
 		s := e.Suggest(samples, share)
 		fmt.Fprintln(out, words.Sprintf(words.English, "with at most %s of the people above the threshold (%.4f): %d of %d {robot|robots} (%s), %d of %d {person|people}; the true rate is under %s (95 %%)",
 			percent(formula.Figure(share)), s.Threshold, s.Banned, e.Robots, percent(s.Recall), s.Wronged, e.People, percent(s.Bound)))
 	}
-	threshold := e.Suggest(samples, 0.01).Threshold
+	threshold = e.Suggest(samples, 0.01).Threshold
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	(&formulaReport{Clients: byClient(who.list, threshold)}).printClients(w)
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "\nIt may challenge and must not ban. With the card as formula.model:\n  verdict: {threshold: 0.999999, unsure: {above: %.4f, then: check}}\n", threshold)
-	return nil
+	return threshold, w.Flush()
 }

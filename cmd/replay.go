@@ -29,6 +29,8 @@ import (
 type replayFlags struct {
 	config, against, format, host, html, factors string
 	identity, labels, scores                     string
+	known, card                                  string
+	learn                                        bool
 	captures                                     []string
 	ranges                                       []string
 	window                                       time.Duration
@@ -93,7 +95,11 @@ docs/replay.md explains how to read the result.`,
 	p.StringVar(&f.scores, "scores", "", "write each visitor's score as CSV to `FILE`: the mean of its moments, of "+
 		"which later ones count more, and the highest")
 	p.StringVar(&f.labels, "labels", "", "CSV `FILE` with columns visitor (as --identity finds it, or ip:ADDRESS) "+
-		"and label (human or robot), for --factors and --scores")
+		"and label (human or robot), for --factors, --scores and --learn")
+	p.BoolVar(&f.learn, "learn", false, "learn from the log how usual its visitors are for the site, and print that alone")
+	p.StringVar(&f.known, "known", "", "for --learn, the known people: CSV `FILE` as for --labels; or where the log has a "+
+		"name if the visitor is signed in, as for --identity")
+	p.StringVar(&f.card, "card", "", "write the card that --learn learns to `FILE`")
 	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
 	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, and no summary of the time taken")
 	return cmd
@@ -143,7 +149,15 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	if err != nil {
 		return err
 	}
-	first, err := f.rehearse(f.config, cfg, tables.observer())
+	learner, err := f.newReplayLearner(&runner)
+	if err != nil {
+		return err
+	}
+	observer := tables.observer()
+	if learner != nil {
+		observer = learner.Observe
+	}
+	first, err := f.rehearse(f.config, cfg, observer)
 	if err != nil {
 		return err
 	}
@@ -160,6 +174,9 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	sayWhere(cmd.ErrOrStderr(), res, err)
 	if err != nil && res.Report.Requests == 0 && !errors.Is(err, context.Canceled) {
 		return err
+	}
+	if learner != nil {
+		return errors.Join(learner.finish(ctx, cmd.OutOrStdout()), briefly(err, res, len(inputs)))
 	}
 	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)),
 		briefly(err, res, len(inputs)))
@@ -190,6 +207,15 @@ func (f *replayFlags) options() (o replay.Options, err error) {
 	}
 	if err != nil {
 		return o, misused("--identity: %w", err)
+	}
+	if !f.knownIsPlace() {
+		return o, nil
+	}
+	if o.Signed, err = replay.ParseIdentity(f.known); err == nil && !o.Format.Named() {
+		err = o.Signed.Unnamed()
+	}
+	if err != nil {
+		return o, misused("--known: %w", err)
 	}
 	return o, nil
 }

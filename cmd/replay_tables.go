@@ -50,17 +50,12 @@ type replayTables struct {
 
 // makeTables reads the labels and prepares the tables that the flags ask for.
 func (f *replayFlags) makeTables(r *replay.Runner, cfg *config.Config) (t *replayTables, err error) {
-	if f.labels != "" && f.factors == "" && f.scores == "" {
-		return nil, misused("--labels: what for? add --factors FILE, or --scores FILE")
+	if f.labels != "" && f.factors == "" && f.scores == "" && !f.learn {
+		return nil, misused("--labels: what for? add --factors FILE, --scores FILE, or --learn")
 	}
 	if f.labels != "" {
-		file, err := os.Open(f.labels)
-		if err != nil {
-			return nil, fmt.Errorf("--labels: %w", err)
-		}
-		defer file.Close()
-		if r.Labels, err = replay.ReadLabels(file); err != nil {
-			return nil, fmt.Errorf("--labels: %s: %w", f.labels, err)
+		if r.Labels, err = readReplayLabels("--labels", f.labels); err != nil {
+			return nil, err
 		}
 	}
 	t = &replayTables{}
@@ -81,6 +76,20 @@ func (f *replayFlags) makeTables(r *replay.Runner, cfg *config.Config) (t *repla
 		r.Factors = t.factors.Factors
 	}
 	return t, nil
+}
+
+// readReplayLabels reads labels of visitors from the file of a flag.
+func readReplayLabels(flag, name string) (replay.Labels, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	defer file.Close()
+	labels, err := replay.ReadLabels(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", flag, name, err)
+	}
+	return labels, nil
 }
 
 // open makes the files, or empties those of an earlier run.

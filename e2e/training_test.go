@@ -118,6 +118,9 @@ func TestTenCommands(t *testing.T) {
 	if out := run(commands[6]); !strings.Contains(out, "honeypot") || !strings.Contains(out, "own") {
 		t.Errorf("eval: %s", out)
 	}
+	if out := run("antirobot learn show"); !strings.Contains(out, "not yet") {
+		t.Errorf("learn show: %s", out)
+	}
 	run(commands[7])
 	_ = g.cmd.Process.Signal(syscall.SIGHUP)
 	eventually(t, "the shadow", func() bool {

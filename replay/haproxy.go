@@ -134,8 +134,10 @@ func (r *Record) captured(list []byte, captures [][]byte) error {
 		case "x-forwarded-for":
 			r.forwarded(value)
 		case "cookie":
-			if r.from != nil && r.from.cookie != "" {
-				r.take(cookieOf(value, r.from.cookie))
+			for _, i := range [...]*Identity{r.from, r.signs} {
+				if i != nil && i.cookie != "" {
+					r.take(i, cookieOf(value, i.cookie))
+				}
 			}
 		}
 		r.field(name, value)

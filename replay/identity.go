@@ -57,10 +57,14 @@ func (i *Identity) Unnamed() error {
 // somewhere reports whether lines are to be searched for the visitor.
 func (i *Identity) somewhere() bool { return i.kind != identity.KindNone }
 
-// take keeps what a line says about the visitor.
-func (r *Record) take(who []byte) {
-	if !isDash(who) && len(who) <= maxIdentity {
-		r.Who = append(r.Who[:0], who...)
+// take keeps a name that a line has where it was looked for.
+func (r *Record) take(i *Identity, name []byte) {
+	switch {
+	case isDash(name) || len(name) > maxIdentity:
+	case i == r.signs:
+		r.Signed = true
+	default:
+		r.Who = append(r.Who[:0], name...)
 	}
 }
 
@@ -72,33 +76,41 @@ func (r *Record) subject() identity.Subject {
 	return identity.TextSubject(r.from.kind, r.Who)
 }
 
-// identify finds the visitor in a JSON line.
+// identify finds the visitor in a JSON line, and whether it is signed in.
 func (l *jsonLine) identify(r *Record) {
-	i := r.from
+	l.find(r, r.from)
+	l.find(r, r.signs)
+}
+
+func (l *jsonLine) find(r *Record, i *Identity) {
 	switch {
 	case i == nil || !i.somewhere():
 	case i.cookie != "":
 		if v := l.get("cookie_"+i.cookie, "Cookies."+i.cookie); v != nil { // nginx: $cookie_NAME; Cloudflare
-			r.take(v)
+			r.take(i, v)
 			return
 		}
-		r.take(cookieOf(l.get("http_cookie", "request.headers.Cookie", "request_Cookie", "cookie"), i.cookie))
+		r.take(i, cookieOf(l.get("http_cookie", "request.headers.Cookie", "request_Cookie", "cookie"), i.cookie))
 	case i.key != "":
-		r.take(l.get(i.key))
+		r.take(i, l.get(i.key))
 	default:
-		r.take(r.User)
+		r.take(i, r.User)
 	}
 }
 
 // identifyCLF finds the visitor in a common or combined line: a cookie in any quoted column that contains it. It
 // returns how many bytes of the line follow a column that is the visitor's name and nothing else, -1 if there is none.
 func (r *Record) identifyCLF(line []byte) (after int) {
-	i := r.from
+	r.findCLF(line, r.signs)
+	return r.findCLF(line, r.from)
+}
+
+func (r *Record) findCLF(line []byte, i *Identity) (after int) {
 	switch {
 	case i == nil || !i.somewhere():
 	case i.column > 0:
 		who, rest := columnOf(line, func(n, _ int, _ []byte) bool { return n == i.column })
-		r.take(who)
+		r.take(i, who)
 		if who != nil {
 			return len(rest)
 		}
@@ -110,9 +122,9 @@ func (r *Record) identifyCLF(line []byte) (after int) {
 			}
 			return found != nil
 		})
-		r.take(found)
+		r.take(i, found)
 	case i.key == "":
-		r.take(r.User)
+		r.take(i, r.User)
 	}
 	return -1
 }

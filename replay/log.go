@@ -22,6 +22,7 @@ type Options struct {
 	Now    time.Time     // a line more than a day later than this is bad; zero: no such check
 
 	Identity Identity // where lines name the visitor
+	Signed   Identity // and where they have a name if it is signed in
 	Captures []string // the headers of requests that HAProxy captures, in its configuration's order
 }
 

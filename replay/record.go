@@ -29,10 +29,12 @@ type Record struct {
 	Input  uint16       // index of the input
 	asks   request.Kind // the purpose, if a gateway wrote the line
 	said   bool         // asks is known
+	Signed bool         // Options.Signed finds a name
 	from   *Identity
-	apart  bool // Addr is made up for this visitor, because the log has no address, or one for all
-	unread bool // HAProxy captured headers whose names are unknown
-	named  bool // the log has a name instead of an address, and Addr is a stand-in for it
+	signs  *Identity // Options.Signed
+	apart  bool      // Addr is made up for this visitor, because the log has no address, or one for all
+	unread bool      // HAProxy captured headers whose names are unknown
+	named  bool      // the log has a name instead of an address, and Addr is a stand-in for it
 
 	buf []byte // the line; most of the above points into it
 }
@@ -50,7 +52,7 @@ type Response struct {
 // reset clears everything but the memory, and takes a copy of the line.
 func (r *Record) reset(line []byte) []byte {
 	fields, buf := r.Fields[:0], append(r.buf[:0], line...)
-	*r = Record{Fields: fields, buf: buf, Who: r.Who[:0], from: r.from, Line: r.Line, Input: r.Input}
+	*r = Record{Fields: fields, buf: buf, Who: r.Who[:0], from: r.from, signs: r.signs, Line: r.Line, Input: r.Input}
 	return buf
 }
 

@@ -40,6 +40,10 @@ type Runner struct {
 
 	Visitors *Visitors // nil: their scores are not collected; otherwise the same
 	Labels   Labels    // of visitors, for Factors; may be nil
+
+	// Serving is told before each record whether its visitor is signed in (Options.Signed), and its name, which is valid
+	// during the call; may be nil.
+	Serving func(visitor string, signed bool)
 }
 
 // Run reads the log to its end. If ctx ends earlier, the error is that of ctx and the Result covers the lines until
@@ -73,6 +77,9 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			r := a.Record
 			if u.Factors != nil {
 				u.Factors.label(r, u.Gateway, u.Labels, agents)
+			}
+			if u.Serving != nil {
+				u.Serving(r.visitor(), r.Signed)
 			}
 			if u.Visitors != nil {
 				u.Visitors.serving = r

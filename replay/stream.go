@@ -150,7 +150,7 @@ func (s *stream) readAll() (read int, err error) {
 			r = new(Record)
 		}
 		if err == nil {
-			r.from = &s.log.opts.Identity
+			r.from, r.signs = &s.log.opts.Identity, &s.log.opts.Signed
 			err = p.parse(r, line)
 		}
 		if err == nil && !s.log.opts.Now.IsZero() && r.At.After(s.log.opts.Now.Add(aDay)) {

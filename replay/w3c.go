@@ -267,9 +267,13 @@ func (c *columns) fields(r *Record) {
 	}
 }
 
-// identify finds the visitor.
+// identify finds the visitor, and whether it is signed in.
 func (c *columns) identify(r *Record) {
-	i := r.from
+	c.find(r, r.from)
+	c.find(r, r.signs)
+}
+
+func (c *columns) find(r *Record, i *Identity) {
 	switch {
 	case i == nil || !i.somewhere():
 	case i.cookie != "":
@@ -279,14 +283,14 @@ func (c *columns) identify(r *Record) {
 		} else {
 			v = bytes.ReplaceAll(v, []byte(";+"), []byte("; "))
 		}
-		r.take(cookieOf(v, i.cookie))
+		r.take(i, cookieOf(v, i.cookie))
 	case i.column > 0:
 		if i.column <= len(c.values) {
-			r.take(c.values[i.column-1])
+			r.take(i, c.values[i.column-1])
 		}
 	case i.key != "":
-		r.take(c.get(strings.ToLower(i.key)))
+		r.take(i, c.get(strings.ToLower(i.key)))
 	default:
-		r.take(r.User)
+		r.take(i, r.User)
 	}
 }
