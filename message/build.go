@@ -112,7 +112,8 @@ func (s *System) ownFirewalls(ctx context.Context, d *Domain) error {
 	prefix := "message/" + d.partner + ":" + d.path + ":"
 	var names []string
 	err := s.deps.Store.Scan(ctx, []byte(prefix+propertyAnalyzer), func(k, _ []byte, _ time.Duration) error {
-		if name, ok := strings.CutSuffix(string(k[len(prefix):]), "/rules"); ok && name == propertyAnalyzer && !d.has(name) {
+		if name, ok := strings.CutSuffix(string(k[len(prefix):]), "/rules"); ok && name == propertyAnalyzer &&
+			!d.has(name) {
 			names = append(names, name)
 		}
 		return nil

@@ -63,9 +63,10 @@ type PropertyConfig struct {
 	Attributes []AttributeConfig `mapstructure:"attributes"`
 	Rules      string            `mapstructure:"rules"`
 	Model      string            `mapstructure:"model"` // BayesModel: default or robinson
-	Start      string            `mapstructure:"start"` // BayesModel: what judges until it knows enough: ru-en-1 or none
-	TimeChunk  time.Duration     `mapstructure:"time_chunk"`
-	NumChunks  int               `mapstructure:"num_chunks"`
+	// BayesModel: what judges until it knows enough: ru-en-1 or none
+	Start     string        `mapstructure:"start"`
+	TimeChunk time.Duration `mapstructure:"time_chunk"`
+	NumChunks int           `mapstructure:"num_chunks"`
 }
 
 // The classes of properties.
@@ -127,7 +128,11 @@ func DefaultConfig() Config {
 }
 
 func defaultAttributes() []AttributeConfig {
-	return []AttributeConfig{{"text", rules.Text.String()}, {"from", rules.UniqueInt.String()}, {"ip", rules.IP.String()}}
+	return []AttributeConfig{
+		{"text", rules.Text.String()},
+		{"from", rules.UniqueInt.String()},
+		{"ip", rules.IP.String()},
+	}
 }
 
 // Validate returns all errors of c with their paths.
@@ -219,7 +224,8 @@ func (c Config) CheckSources(partner, path string, used []string) error {
 	var errs []error
 	for k, name := range used {
 		if name != "" && !slices.ContainsFunc(known, func(a AttributeConfig) bool { return a.Name == name }) {
-			errs = append(errs, fmt.Errorf("sources[%d].attribute: messages of the domain %q have no %q", k, path, name))
+			errs = append(errs, fmt.Errorf("sources[%d].attribute: messages of the domain %q have no %q", k, path,
+				name))
 		}
 	}
 	return errors.Join(errs...)

@@ -180,7 +180,8 @@ func Describe(name string, p any) (repr, class string, interfaces []string) {
 		for _, a := range p.attributes {
 			types = append(types, a.Name+":"+a.Type)
 		}
-		return "<MessageDomain " + strings.Join(types, ", ") + ">", ClassMessageDomain, []string{"IMessageDomain", "IDomainBindable"}
+		return "<MessageDomain " + strings.Join(types, ", ") + ">", ClassMessageDomain,
+			[]string{"IMessageDomain", "IDomainBindable"}
 	case *Firewall:
 		class, interfaces = ClassFirewall, []string{"IFirewall", "IDomainBindable"}
 	case *Model:

@@ -45,7 +45,9 @@ type tookFunc = func(p *rules.Program, r *rules.Run, score *float64, err error)
 
 // run runs p over each reading of a message until one fails. took must keep nothing of a run, and is not called
 // without rules.
-func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, readings []*Message, trace bool, took tookFunc) error {
+func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, readings []*Message, trace bool,
+	took tookFunc,
+) error {
 	if p == nil {
 		return nil
 	}
@@ -81,10 +83,12 @@ func (s *System) slow(d *Domain, err error) {
 		return
 	}
 	s.deps.Metrics.GetOrCreateCounter(
-		fmt.Sprintf(`antirobot_message_slow_total{partner=%q,domain=%q,line="%d",rule=%q}`, d.partner, d.path, f.Line, f.Rule)).Inc()
+		fmt.Sprintf(`antirobot_message_slow_total{partner=%q,domain=%q,line="%d",rule=%q}`, d.partner, d.path, f.Line,
+			f.Rule)).Inc()
 	now, last := s.deps.Now().Unix(), s.saidSlow.Load()
 	if now-last >= 10 && s.saidSlow.CompareAndSwap(last, now) {
-		s.deps.Log.Warn().Str("partner", d.partner).Str("domain", d.path).Int("line", f.Line).Str("rule", f.Rule).Msg("a rule over messages was too slow")
+		s.deps.Log.Warn().Str("partner", d.partner).Str("domain", d.path).Int("line", f.Line).
+			Str("rule", f.Rule).Msg("a rule over messages was too slow")
 	}
 }
 
@@ -93,7 +97,9 @@ const methodInline = "inline"
 // JudgeInline judges a message inside a request in each of its readings. It remains one message: counters are added
 // to once, and only the first reading is logged and learnt. A domain without rules is judged by the start rules;
 // without these, took is not called.
-func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[string]any, trace bool, took tookFunc) error {
+func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[string]any, trace bool,
+	took tookFunc,
+) error {
 	d.Requested(methodInline)
 	kind, err := d.messages()
 	if err != nil {

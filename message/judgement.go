@@ -30,7 +30,8 @@ func newJudgement(s *System) *judgement {
 	j := &judgement{system: s}
 	j.once = sources.Once{Storages: j, Counters: j}
 	j.env = rules.Env{
-		Attributes: j, Storages: &j.once, Models: j, Logs: j, Counters: &j.once, Lists: s.deps.Lists, Places: s.deps.Places,
+		Attributes: j, Storages: &j.once, Models: j, Logs: j, Counters: &j.once, Lists: s.deps.Lists,
+		Places: s.deps.Places,
 	}
 	return j
 }
@@ -136,7 +137,8 @@ func (p *partner) counters(name string) (*counters, error) {
 		return c, nil
 	}
 	if len(p.spaces) == maxSpaces {
-		return nil, rules.Faultf(CodeProperty, "the domain has no counters %q, and the partner has %d others already", rules.Clip(name, 64), maxSpaces)
+		return nil, rules.Faultf(CodeProperty, "the domain has no counters %q, and the partner has %d others already",
+			rules.Clip(name, 64), maxSpaces)
 	}
 	c := newCounters(p.name, "message/"+p.name+":/:"+name+"/")
 	p.spaces[name] = c
@@ -184,7 +186,9 @@ func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) 
 }
 
 // Frequency implements rules.Storages.
-func (j *judgement) Frequency(ctx context.Context, name string, key []byte, n int64, window time.Duration) (int64, error) {
+func (j *judgement) Frequency(ctx context.Context, name string, key []byte, n int64, window time.Duration) (
+	int64, error,
+) {
 	s, err := j.domain.storage(name)
 	if err != nil {
 		return 0, err

@@ -49,7 +49,8 @@ func (k *Keeper) Start(ctx context.Context) error {
 	if !k.deps.Store.Shared() {
 		return err
 	}
-	k.deps.Log.Error().Err(err).Msg("the message firewall waits for the shared store: until then its API answers 503, and message routes as their on_error says")
+	k.deps.Log.Error().Err(err).Msg("the message firewall waits for the shared store: until then its API answers " +
+		"503, and message routes as their on_error says")
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	k.cancel = cancel
 	k.work.Go(func() { k.await(run) })

@@ -11,7 +11,10 @@ import (
 func (c Config) Warnings(lists []rules.List, places bool) []string {
 	var out []string
 	for i, p := range c.Partners {
-		names := knownNames{lists: lists, places: places, attributes: defaultAttributes(), storages: []string{}, models: []string{}, logs: []string{}}
+		names := knownNames{
+			lists: lists, places: places, attributes: defaultAttributes(), storages: []string{},
+			models: []string{}, logs: []string{},
+		}
 		out = append(out, names.warnings(fmt.Sprintf("partners[%d].domain", i), p.Domain)...)
 	}
 	return out

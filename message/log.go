@@ -127,7 +127,9 @@ func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.R
 	return err
 }
 
-func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run, o *Opinion) (full []*batch, err error) {
+func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run,
+	o *Opinion,
+) (full []*batch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id == 0 {
@@ -325,7 +327,8 @@ func (l *messageLog) fetch(ctx context.Context, r Range) ([]Entry, error) {
 			if err != nil {
 				return err
 			}
-			if e.ID >= r.FirstID && (r.First.IsZero() || !e.When.Before(r.First)) && (r.Last.IsZero() || !e.When.After(r.Last)) {
+			if e.ID >= r.FirstID && (r.First.IsZero() || !e.When.Before(r.First)) &&
+				(r.Last.IsZero() || !e.When.After(r.Last)) {
 				out = append(out, e)
 			}
 		}

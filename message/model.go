@@ -55,7 +55,8 @@ const (
 
 func newModel(deps Deps, prefix string, cfg PropertyConfig, maxText int, node uint32, start *learn.Start) *Model {
 	m := &Model{
-		store: deps.Store, now: deps.Now, prefix: prefix, kind: cfg.Model, limit: maxFeatures, maxText: maxText, node: node,
+		store: deps.Store, now: deps.Now, prefix: prefix, kind: cfg.Model, limit: maxFeatures, maxText: maxText,
+		node:   node,
 		taught: learn.NewPrints(maxTaught),
 	}
 	if cfg.Start != StartNone && cfg.Model != learn.Robinson {

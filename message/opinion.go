@@ -93,7 +93,9 @@ func (m *Model) Classify(text string) Opinion {
 		return o
 	case byNothing:
 		size := m.Size()
-		o.Reasons = append(o.Reasons, fmt.Sprintf("the model knows too little to judge: %d good and %d bad texts, of at least %d and %d", size.Good, size.Bad, learn.LeastGood, learn.LeastBad))
+		o.Reasons = append(o.Reasons,
+			fmt.Sprintf("the model knows too little to judge: %d good and %d bad texts, of at least %d and %d",
+				size.Good, size.Bad, learn.LeastGood, learn.LeastBad))
 		return o
 	case byModel:
 		spoke = (*m.learner.Load()).Explain(text)

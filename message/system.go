@@ -114,7 +114,10 @@ func (s *System) Start(ctx context.Context) error {
 		if err := s.build(ctx, root, p.Domain); err != nil {
 			return fmt.Errorf("partner %s: %w", p.Name, err)
 		}
-		s.partners[p.Name] = &partner{name: p.Name, secret: sha256.Sum256([]byte(p.Secret)), root: root, spaces: make(map[string]*counters)}
+		s.partners[p.Name] = &partner{
+			name: p.Name, secret: sha256.Sum256([]byte(p.Secret)), root: root,
+			spaces: make(map[string]*counters),
+		}
 		if s.cfg.Authorisation == "trust" {
 			s.trusted = s.partners[p.Name]
 		}
@@ -219,7 +222,8 @@ func (s *System) Recompile() {
 	s.firewalls.Range(func(key, v any) bool {
 		if f, ok := v.(*Firewall); ok {
 			if err := f.recompile(); err != nil {
-				s.deps.Log.Error().Err(err).Any("firewall", key).Msg("rules do not fit the new formulas, and go on with the old ones")
+				s.deps.Log.Error().Err(err).Any("firewall",
+					key).Msg("rules do not fit the new formulas, and go on with the old ones")
 			}
 		}
 		return true

@@ -12,7 +12,8 @@ import (
 )
 
 // ErrOld says that a text can't be unlearnt: it was not taught so, or is part of a snapshot, which has counts only.
-var ErrOld = errors.New("the model has no such text that it could unlearn: it was not taught so, or is part of its snapshot by now; teach the opposite")
+var ErrOld = errors.New("the model has no such text that it could unlearn: it was not taught so, or is part of its " +
+	"snapshot by now; teach the opposite")
 
 // unlearned takes back the last Train of a text, here and on the other gateways. Texts that a good one made the
 // model forget stay forgotten.

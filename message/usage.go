@@ -17,7 +17,8 @@ func (d *Domain) Requested(method string) {
 		}
 		return
 	}
-	c := d.set.GetOrCreateCounter(fmt.Sprintf(`antirobot_message_requests_total{partner=%q,domain=%q,method=%q}`, d.partner, d.path, method))
+	c := d.set.GetOrCreateCounter(fmt.Sprintf(`antirobot_message_requests_total{partner=%q,domain=%q,method=%q}`,
+		d.partner, d.path, method))
 	d.requests.Store(method, c)
 	c.Inc()
 }

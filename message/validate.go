@@ -25,7 +25,8 @@ func (v *validator) name(path, name string) {
 }
 
 func validName(s string) bool {
-	return s != "" && len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
+	return s != "" && len(s) <= 64 && strings.Trim(s,
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
 }
 
 func (v *validator) opinions(all []second.Config) {
@@ -113,7 +114,8 @@ func (v *validator) property(path string, p PropertyConfig) {
 		}
 	default:
 		v.addf("%s.class: %q is not one of %s", path, p.Class, strings.Join([]string{
-			ClassNumber, ClassString, ClassMessageDomain, ClassFirewall, ClassModel, ClassMemoryStorage, ClassStoreStorage, ClassLog, ClassCounters,
+			ClassNumber, ClassString, ClassMessageDomain, ClassFirewall, ClassModel, ClassMemoryStorage,
+			ClassStoreStorage, ClassLog, ClassCounters,
 		}, ", "))
 	}
 }

@@ -160,7 +160,8 @@ func (e *Env) valueOf(name string) (Value, error) {
 
 func (e *Env) bounded(name string, v Value) error {
 	if e.MaxText > 0 && len(v.Text) > e.MaxText {
-		return Faultf(codeUnexpected, "the attribute %s has %d bytes, more than the limit of %d", name, len(v.Text), e.MaxText)
+		return Faultf(codeUnexpected, "the attribute %s has %d bytes, more than the limit of %d", name, len(v.Text),
+			e.MaxText)
 	}
 	return nil
 }

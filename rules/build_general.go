@@ -111,7 +111,8 @@ func buildCompareCheck(a *arguments) (check, error) {
 			}
 			number := v[i].Kind == Int || v[i].Kind == UniqueInt
 			if is > 0 && is < 6 && v[i].Kind != Text || is >= 6 && !number {
-				return false, Faultf(CodeType, "the attribute %s is of type %s, which can't be compared so", name, v[i].Kind)
+				return false, Faultf(CodeType, "the attribute %s is of type %s, which can't be compared so", name,
+					v[i].Kind)
 			}
 		}
 		return compare(v[0], v[1]), nil
@@ -237,7 +238,8 @@ func buildTimeCheck(a *arguments) (check, error) {
 func buildSampleCheck(a *arguments) (check, error) {
 	share, salt := a.number("share"), a.text("salt")
 	if !a.given("attribute") {
-		return func(context.Context, *Env, *Run) (bool, error) { return rand.Float64() >= share, nil }, nil //nolint:gosec // a sample
+		//nolint:gosec // a sample
+		return func(context.Context, *Env, *Run) (bool, error) { return rand.Float64() >= share, nil }, nil
 	}
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(salt))

@@ -46,7 +46,8 @@ func lintListCheck(a *arguments) string {
 	case !lists[i].Texts && (match == texts.ByHost || match == texts.ByWord):
 		return lists[i].Name + " is a list of networks: it has no texts in which to look up a " + a.text("match")
 	case lists[i].Texts && !lists[i].Of.Fits(match):
-		return lists[i].Name + " is a list of " + lists[i].Of.String() + `: nothing is found there with match="` + a.text("match") + `"`
+		return lists[i].Name + " is a list of " + lists[i].Of.String() + `: nothing is found there with match="` +
+			a.text("match") + `"`
 	case lists[i].Texts && !a.given("attribute"):
 		return lists[i].Name + " is a list of " + lists[i].Of.String() + `, and the attribute that is looked up is "ip"`
 	}

@@ -104,7 +104,10 @@ func (c *compiler) statement(st *Statement, in *instruction) (err error) {
 	}
 	def, ok := c.table[st.Rule.Text]
 	if !ok {
-		return &SyntaxError{st.Rule.Pos, "there is no rule " + short(st.Rule.Text), spelling.Nearest(st.Rule.Text, ruleNames())}
+		return &SyntaxError{
+			st.Rule.Pos, "there is no rule " + short(st.Rule.Text),
+			spelling.Nearest(st.Rule.Text, ruleNames()),
+		}
 	}
 	if lacks := def.needs &^ c.options.Parts; lacks != 0 {
 		return &SyntaxError{Pos: st.Rule.Pos, Text: def.name + " can't be used here: there are no " + lacks.String()}
@@ -148,7 +151,8 @@ func (c *compiler) tags(list []Name) ([]uint16, error) {
 		n, ok := c.numbers[t.Text]
 		if !ok {
 			if len(c.program.tags) >= min(c.options.Limits.Tags, math.MaxUint16) {
-				return nil, &SyntaxError{Pos: t.Pos, Text: "more than " + strconv.Itoa(c.options.Limits.Tags) + " different tags"}
+				return nil, &SyntaxError{Pos: t.Pos, Text: "more than " + strconv.Itoa(c.options.Limits.Tags) +
+					" different tags"}
 			}
 			n = uint16(len(c.program.tags))
 			c.numbers[t.Text] = n
@@ -170,7 +174,10 @@ type arguments struct {
 }
 
 func (c *compiler) arguments(def *rule, st *Statement) (*arguments, error) {
-	a := &arguments{compiler: c, rule: def, at: st.Rule.Pos, literals: make(map[string]Literal), matchers: make(map[string]*matcher)}
+	a := &arguments{
+		compiler: c, rule: def, at: st.Rule.Pos, literals: make(map[string]Literal),
+		matchers: make(map[string]*matcher),
+	}
 	for _, p := range st.Params {
 		i := slices.IndexFunc(def.params, func(d param) bool { return d.name == p.Name.Text })
 		if i < 0 {
@@ -178,7 +185,10 @@ func (c *compiler) arguments(def *rule, st *Statement) (*arguments, error) {
 			for j, d := range def.params {
 				known[j] = d.name
 			}
-			return nil, &SyntaxError{p.Name.Pos, def.name + " has no parameter " + short(p.Name.Text), spelling.Nearest(p.Name.Text, known)}
+			return nil, &SyntaxError{
+				p.Name.Pos, def.name + " has no parameter " + short(p.Name.Text),
+				spelling.Nearest(p.Name.Text, known),
+			}
 		}
 		if _, twice := a.literals[p.Name.Text]; twice {
 			return nil, &SyntaxError{Pos: p.Name.Pos, Text: "the parameter " + p.Name.Text + " occurs twice"}
@@ -201,7 +211,8 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 		return &SyntaxError{Pos: l.Pos, Text: fmt.Sprintf("%s must be %s", d.name, what)}
 	}
 	switch d.kind {
-	case kindText, kindRegexp, kindPeriod, kindNetworks, kindList, kindFormula, kindMarker, kindAttribute, kindAttributes, kindStorage, kindModel, kindLog:
+	case kindText, kindRegexp, kindPeriod, kindNetworks, kindList, kindFormula, kindMarker, kindAttribute,
+		kindAttributes, kindStorage, kindModel, kindLog:
 		if !l.IsText {
 			return wrong("a text in double quotes")
 		}

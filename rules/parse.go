@@ -22,7 +22,8 @@ import (
 func Parse(src string, limits Limits) (*Script, error) {
 	p := parser{src: src}
 	if len(src) > limits.Source {
-		return nil, &SyntaxError{Pos: Pos{1, 1}, Text: "the text has " + strconv.Itoa(len(src)) + " bytes, more than the limit of " + strconv.Itoa(limits.Source)}
+		return nil, &SyntaxError{Pos: Pos{1, 1}, Text: "the text has " + strconv.Itoa(len(src)) +
+			" bytes, more than the limit of " + strconv.Itoa(limits.Source)}
 	}
 	if !utf8.ValidString(src) {
 		return nil, p.failAt(len(src)-len(validTail(src)), "the text is not UTF-8", "")

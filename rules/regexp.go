@@ -161,7 +161,8 @@ func (t *translator) group(i int) (int, error) {
 		return end + 1, nil
 	}
 	// Unicode is always on.
-	if end := strings.IndexAny(rest, "):"); strings.HasPrefix(rest, "(?") && end > 2 && strings.Trim(rest[2:end], "imsu") == "" {
+	if end := strings.IndexAny(rest, "):"); strings.HasPrefix(rest, "(?") && end > 2 &&
+		strings.Trim(rest[2:end], "imsu") == "" {
 		if flags := strings.ReplaceAll(rest[2:end], "u", ""); flags != "" || rest[end] == ':' {
 			t.out.WriteString("(?" + flags + rest[end:end+1])
 		}

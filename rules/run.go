@@ -197,7 +197,8 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 				r.tracef("line %d: %s", in.line, &p.script.Statements[i])
 			}
 			if in.target < 0 {
-				return Faultf(CodeLabel, "line %d: there is no label %s later in the rules", in.line, p.script.Statements[i].Target)
+				return Faultf(CodeLabel, "line %d: there is no label %s later in the rules", in.line,
+					p.script.Statements[i].Target)
 			}
 			i = in.target
 			continue
@@ -206,7 +207,8 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 			return err
 		}
 		if in.slow && clock.over() {
-			f := Faultf(codeUnexpected, "line %d: the rules took longer than %s, at last %s", in.line, p.limits.Time, p.ruleName(i))
+			f := Faultf(codeUnexpected, "line %d: the rules took longer than %s, at last %s", in.line, p.limits.Time,
+				p.ruleName(i))
 			f.Line, f.Rule, f.Slow = in.line, p.ruleName(i), true
 			return f
 		}

@@ -34,7 +34,10 @@ const (
 )
 
 func (k paramKind) String() string {
-	return [...]string{"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks", "0 to 65535", "text", "text", "text", "text", "text", "text", "text", "text"}[k]
+	return [...]string{
+		"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks",
+		"0 to 65535", "text", "text", "text", "text", "text", "text", "text", "text",
+	}[k]
 }
 
 // param declares a parameter. value is its default in the notation of rules, None, or empty if it is required.
@@ -63,7 +66,10 @@ func textParam() param {
 }
 
 func storageParam() param {
-	return param{"storage", `"storage"`, kindStorage, "the storage with the counters; they belong to the domain that owns it"}
+	return param{
+		"storage", `"storage"`, kindStorage,
+		"the storage with the counters; they belong to the domain that owns it",
+	}
 }
 
 func table() []*rule {
@@ -134,7 +140,10 @@ func parseMarker(s string) (Marker, bool) {
 }
 
 func networkFields(s string) []string {
-	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
+	return strings.FieldsFunc(s, func(r rune) bool {
+		return r == ',' || r == ' ' || r == '\t' || r == '\n' ||
+			r == '\r'
+	})
 }
 
 func badNetwork(s string) (string, int) {

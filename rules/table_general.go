@@ -12,15 +12,28 @@ func generalRules() []*rule {
 
 func eventRules() []*rule {
 	event := param{"event", required, kindText, "the name of the event"}
-	window := param{"timeout", "60", kindSeconds, "the length of the window, from a second up; it starts with the first event and is never extended. Events of different windows are counted apart"}
-	whose := param{"attribute", `"subject"`, kindAttributes, "the attribute, of any type, whose values are counted apart; several of them, separated by commas, are counted together"}
+	window := param{
+		"timeout", "60", kindSeconds,
+		"the length of the window, from a second up; it starts with the first event and is never extended. Events " +
+			"of different windows are counted apart",
+	}
+	whose := param{
+		"attribute", `"subject"`, kindAttributes,
+		"the attribute, of any type, whose values are counted apart; several of them, separated by commas, are " +
+			"counted together",
+	}
 	return []*rule{
 		{
-			name:   "eventAdd",
-			params: []param{event, whose, window, {"number", "1", kindWhole, "the number of events to add"}, storageParam()},
-			needs:  PartStorages,
-			doc:    "Counts an event of the value, for eventCheck. Always TRUE. In rules over answers it counts what a status says: failed logins, pages that there are not.",
-			lint:   lintWindow,
+			name: "eventAdd",
+			params: []param{
+				event, whose, window,
+				{"number", "1", kindWhole, "the number of events to add"},
+				storageParam(),
+			},
+			needs: PartStorages,
+			doc: "Counts an event of the value, for eventCheck. Always TRUE. In rules over answers it counts " +
+				"what a status says: failed logins, pages that there are not.",
+			lint: lintWindow,
 			build: func(a *arguments) (check, error) {
 				f, n := newEvents(a), a.whole("number")
 				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
@@ -32,10 +45,15 @@ func eventRules() []*rule {
 		{
 			name:   "eventCheck",
 			counts: true,
-			params: []param{event, whose, window, {"count", "3", kindWhole, "how many events per window pass"}, storageParam()},
-			needs:  PartStorages,
-			doc:    "FALSE if more than count events of the value were counted in the present window. It counts nothing itself.",
-			lint:   lintWindow,
+			params: []param{
+				event, whose, window,
+				{"count", "3", kindWhole, "how many events per window pass"},
+				storageParam(),
+			},
+			needs: PartStorages,
+			doc: "FALSE if more than count events of the value were counted in the present window. It counts " +
+				"nothing itself.",
+			lint: lintWindow,
 			build: func(a *arguments) (check, error) {
 				f, most := newEvents(a), a.whole("count")
 				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
@@ -54,7 +72,8 @@ func eventRules() []*rule {
 				whose, storageParam(),
 			},
 			needs: PartStorages,
-			doc:   "Takes a token from the bucket of the value; FALSE if it is empty. The answer throttle tells the client when the next token comes. A storage in the store is shared between gateways.",
+			doc: "Takes a token from the bucket of the value; FALSE if it is empty. The answer throttle tells the " +
+				"client when the next token comes. A storage in the store is shared between gateways.",
 			build: buildBucketCheck,
 		},
 	}
@@ -90,11 +109,15 @@ const maxBurst = 1_000_000
 func buildBucketCheck(a *arguments) (check, error) {
 	rate, per, burst := a.number("rate"), a.seconds("per"), a.whole("burst")
 	if rate <= 0 || per <= 0 || burst < 1 || burst > maxBurst {
-		return nil, &SyntaxError{Pos: a.at, Text: "bucketCheck needs a rate and a time above zero, and a burst of 1 to 1000000"}
+		return nil, &SyntaxError{
+			Pos:  a.at,
+			Text: "bucketCheck needs a rate and a time above zero, and a burst of 1 to 1000000",
+		}
 	}
 	b := Bucket{Every: time.Duration(float64(per) / rate), Burst: burst}
 	if b.Every < time.Microsecond || b.Every > 24*time.Hour {
-		return nil, &SyntaxError{Pos: a.at, Text: "bucketCheck: a token comes every " + b.Every.String() + ", which is not between a microsecond and a day"}
+		return nil, &SyntaxError{Pos: a.at, Text: "bucketCheck: a token comes every " + b.Every.String() +
+			", which is not between a microsecond and a day"}
 	}
 	storage := a.text("storage")
 	key := append(append([]byte{'b'}, a.text("attribute")...), 0)
@@ -114,7 +137,12 @@ func worldRules() []*rule {
 			params: []param{
 				{"attribute", required, kindAttribute, "the attribute"},
 				{"other", required, kindAttribute, "the attribute that it is compared with"},
-				{"is", `"equal"`, kindText, "equal (by type), same (texts, without case), contains, starts or ends (texts: with the other), host (texts: it is an address at the other's host, whatever the ports are), less or more (whole numbers)"},
+				{
+					"is", `"equal"`, kindText,
+					"equal (by type), same (texts, without case), contains, starts or ends (texts: with the other), " +
+						"host (texts: it is an address at the other's host, whatever the ports are), less or more " +
+						"(whole numbers)",
+				},
 			},
 			doc:   "TRUE if the first attribute is to the second what `is` says.",
 			build: buildCompareCheck,
@@ -135,7 +163,11 @@ func worldRules() []*rule {
 			params: []param{
 				{"from", `"00:00"`, kindText, "the time of day at which it begins"},
 				{"to", `"24:00"`, kindText, "the time of day at which it ends; before from: on the next day"},
-				{"days", `"mon-sun"`, kindText, "the days on which it begins: mon, tue, wed, thu, fri, sat, sun, or runs of them, separated by commas"},
+				{
+					"days", `"mon-sun"`, kindText,
+					"the days on which it begins: mon, tue, wed, thu, fri, sat, sun, or runs of them, separated by " +
+						"commas",
+				},
 				{"zone", `"UTC"`, kindText, "the time zone, such as Europe/Moscow"},
 			},
 			doc:   "TRUE from one time of the day to the other.",
@@ -146,7 +178,10 @@ func worldRules() []*rule {
 			name: "sampleCheck",
 			params: []param{
 				{"share", required, kindNumber, "the share that is taken, 0 to 1"},
-				{"attribute", "None", kindAttributes, "whose values are taken or not, always the same ones; none: each time by chance"},
+				{
+					"attribute", "None", kindAttributes,
+					"whose values are taken or not, always the same ones; none: each time by chance",
+				},
 				{"salt", `""`, kindText, "samples of different salts are independent"},
 			},
 			doc: "FALSE for the given share: to try a rule on a part of what comes.",

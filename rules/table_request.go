@@ -29,13 +29,18 @@ func checkRules() []*rule {
 			counts: true,
 			params: []param{
 				textParam(), storageParam(),
-				{"timeout", "3600", kindSeconds, "the length of the window; it starts with the first text and is never extended"},
+				{
+					"timeout", "3600", kindSeconds,
+					"the length of the window; it starts with the first text and is never extended",
+				},
 				{"count", "3", kindWhole, "how many similar texts per window pass"},
 				{"words", "3", kindWhole, "words per shingle, at least one"},
 				{"minWords", "12", kindWhole, "only texts with at least this many words are checked"},
 			},
 			needs: PartStorages,
-			doc:   "FALSE if texts very similar to this one came more than count times within timeout seconds. Two texts are similar if most of their shingles, which are runs of words, are the same: changing a name, number or link does not hide a text.",
+			doc: "FALSE if texts very similar to this one came more than count times within timeout seconds. Two " +
+				"texts are similar if most of their shingles, which are runs of words, are the same: changing a " +
+				"name, number or link does not hide a text.",
 			build: buildNearDuplicate,
 		},
 		{
@@ -50,9 +55,18 @@ func checkRules() []*rule {
 		{
 			name: "listCheck",
 			params: []param{
-				{"list", required, kindList, "the list: its name; api for entries made at run time, inline for those in the configuration; block, ban or white for all lists with that flag"},
+				{
+					"list", required, kindList,
+					"the list: its name; api for entries made at run time, inline for those in the configuration; " +
+						"block, ban or white for all lists with that flag",
+				},
 				{"attribute", `"ip"`, kindAttribute, "the attribute to look up"},
-				{"match", "None", kindText, "in a list of texts: value looks up the whole value, domain the hosts of its links and mail addresses with their parent domains, word each of its words; by default word in a list of words, domain in one of domains, value in one of keys"},
+				{
+					"match", "None", kindText,
+					"in a list of texts: value looks up the whole value, domain the hosts of its links and mail " +
+						"addresses with their parent domains, word each of its words; by default word in a list of " +
+						"words, domain in one of domains, value in one of keys",
+				},
 			},
 			needs: PartLists,
 			doc:   "FALSE if the value is in the list.",
@@ -63,10 +77,16 @@ func checkRules() []*rule {
 }
 
 func counterParams() (period, kind, prefix, subject param) {
-	period = param{"period", `"1d"`, kindPeriod, `the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`}
+	period = param{
+		"period", `"1d"`, kindPeriod,
+		`the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`,
+	}
 	kind = param{"type", required, kindType, "the type number of the counter"}
 	prefix = param{"prefix", `"rules"`, kindText, "the prefix of the counter"}
-	subject = param{"attribute", `"subject"`, kindAttributes, "the attribute whose value is counted, of any type, or several that are counted together"}
+	subject = param{
+		"attribute", `"subject"`, kindAttributes,
+		"the attribute whose value is counted, of any type, or several that are counted together",
+	}
 	return period, kind, prefix, subject
 }
 
@@ -104,7 +124,8 @@ func counterRules() []*rule {
 				}
 				return ""
 			},
-			doc: "FALSE if at least the given share of the value's judged events was bad: those that counterMark counted as bad or spam, out of all that it counted.",
+			doc: "FALSE if at least the given share of the value's judged events was bad: those that counterMark " +
+				"counted as bad or spam, out of all that it counted.",
 			build: func(a *arguments) (check, error) {
 				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
 				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
@@ -139,11 +160,15 @@ func countingRules() []*rule {
 			name: "counterAddPair",
 			params: []param{
 				kind,
-				{"unique", required, kindAttribute, "the attribute whose counter grows, once for each value of the other"},
+				{
+					"unique", required, kindAttribute,
+					"the attribute whose counter grows, once for each value of the other",
+				},
 				subject, prefix,
 			},
 			needs: PartCounters,
-			doc:   "Counts the pair of two values: the unique counter grows only if the pair has not been seen in this period yet. Always TRUE.",
+			doc: "Counts the pair of two values: the unique counter grows only if the pair has not been seen in " +
+				"this period yet. Always TRUE.",
 			build: func(a *arguments) (check, error) {
 				c, unique := a.counter(), a.text("unique")
 				return overKey(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
@@ -184,7 +209,11 @@ func formulaRules() []*rule {
 				{"limit", "0.5", kindNumber, "the limit; formulas have values from 0 to 1"},
 			},
 			needs: PartFormulas,
-			doc:   "FALSE if the formula's value is over the limit. The formula is a model over factors of the run so far: score; tag_NAME for each tag of the rules, 1 if it is set and 0 otherwise; and count_NAME for each tag set by a rule that counts (frequencies, counters, shares, similar texts): the number that the rule found, or unknown if it did not run. Use it to decide where a sum of scores is too simple.",
+			doc: "FALSE if the formula's value is over the limit. The formula is a model over factors of the run " +
+				"so far: score; tag_NAME for each tag of the rules, 1 if it is set and 0 otherwise; and count_NAME " +
+				"for each tag set by a rule that counts (frequencies, counters, shares, similar texts): the number " +
+				"that the rule found, or unknown if it did not run. Use it to decide where a sum of scores is too " +
+				"simple.",
 			build: buildFormulaCheck,
 		},
 	}

@@ -158,7 +158,9 @@ type found struct {
 	json   bool
 }
 
-func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in Input) (map[string]*found, map[string]rules.Kind, error) {
+func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in Input) (
+	map[string]*found, map[string]rules.Kind, error,
+) {
 	r := newReader(in, c)
 	all, kinds := make(map[string]*found), make(map[string]rules.Kind)
 	for _, s := range c.Sources {
@@ -168,7 +170,8 @@ func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in In
 			}
 		}
 		if kinds[s.Attribute] == rules.None {
-			return nil, nil, rules.Faultf(message.CodeProperty, "messages of the domain %s have no attribute %q", d.Path(), s.Attribute)
+			return nil, nil, rules.Faultf(message.CodeProperty, "messages of the domain %s have no attribute %q",
+				d.Path(), s.Attribute)
 		}
 		f, err := r.read(s)
 		if err != nil {

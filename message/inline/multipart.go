@@ -202,7 +202,8 @@ var wherever = regexp.MustCompile(`(?i)\bname=(?:"([^"]*)"|([^()<>@,;:\\"/\[\]?=
 
 // plainCharset reports whether all services read ASCII alike in a charset.
 func plainCharset(name string) bool {
-	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1"}, strings.ToLower(strings.Trim(name, `" `)))
+	return slices.Contains([]string{"", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1"},
+		strings.ToLower(strings.Trim(name, `" `)))
 }
 
 // nameInPieces is a name in several parameters (RFC 2231), which some services join as they come, and others by
@@ -234,8 +235,9 @@ func (p *nameInPieces) counted() string {
 }
 
 var (
-	unquoted       = strings.NewReplacer(`\\`, `\`, `\"`, `"`)       // between quotes
-	bareParameters = strings.NewReplacer(`"`, "", `\`, "", ",", ";") // for services that know neither quotes nor escapes
+	unquoted = strings.NewReplacer(`\\`, `\`, `\"`, `"`) // between quotes
+	// for services that know neither quotes nor escapes
+	bareParameters = strings.NewReplacer(`"`, "", `\`, "", ",", ";")
 )
 
 func parameters(s string) iter.Seq2[string, string] {

@@ -16,7 +16,8 @@ func spelt(name, key string) (rest string, ok bool) {
 		return rest, true
 	}
 	of, to := steps(name), steps(key)
-	if rest, ok = below(of, to); !ok && len(of) == len(to)+1 && strings.Trim(of[0], "0123456789") != "" && slices.Equal(of[1:], to) {
+	if rest, ok = below(of, to); !ok && len(of) == len(to)+1 && strings.Trim(of[0], "0123456789") != "" &&
+		slices.Equal(of[1:], to) {
 		return of[0], true
 	}
 	return rest, ok

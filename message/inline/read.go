@@ -112,7 +112,8 @@ func (r *reader) parse(from string) (err error) {
 		return err
 	}
 	compressed := len(expanded) != len(r.in.Body) || !bytes.Equal(expanded, r.in.Body)
-	if compressed && (from == "form" || from == "json" && looksJSON(r.in.Body) || from == "multipart" && bytes.Contains(r.in.Body, []byte("--"+r.content.boundary))) {
+	if compressed && (from == "form" || from == "json" && looksJSON(r.in.Body) || from == "multipart" &&
+		bytes.Contains(r.in.Body, []byte("--"+r.content.boundary))) {
 		if err := r.parseBody(from, r.in.Body, named); err != nil {
 			return err
 		}

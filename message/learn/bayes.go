@@ -129,7 +129,8 @@ const cachedCounts = 48
 func (b *bayes) odds(goodLeft, badLeft uint32) odds {
 	texts := b.counts.texts.Load()
 	o := odds{
-		good: 1 / max(1, float64(texts>>32)-float64(goodLeft)), bad: 1 / max(1, float64(uint32(texts))-float64(badLeft)),
+		good:     1 / max(1, float64(texts>>32)-float64(goodLeft)),
+		bad:      1 / max(1, float64(uint32(texts))-float64(badLeft)),
 		goodLeft: goodLeft, badLeft: badLeft,
 	}
 	if goodLeft|badLeft == 0 {

@@ -199,7 +199,8 @@ func wordBefore(text string, i int) bool {
 }
 
 func ideographic(r rune) bool {
-	return 0x3400 <= r && r <= 0x9fff || 0x3040 <= r && r <= 0x30ff || 0x20000 <= r && r <= 0x3ffff || 0xf900 <= r && r <= 0xfaff
+	return 0x3400 <= r && r <= 0x9fff || 0x3040 <= r && r <= 0x30ff || 0x20000 <= r && r <= 0x3ffff || 0xf900 <= r &&
+		r <= 0xfaff
 }
 
 func (x *extractor) ideograph(r rune) {
@@ -207,7 +208,8 @@ func (x *extractor) ideograph(r rune) {
 	hash := mix64(uint64(r) | 1<<42)
 	x.add(featureWord, hash, func() string { return string(r) })
 	if before := x.before; before != 0 {
-		x.add(featureWord, mix64(uint64(before)<<21|uint64(r)|1<<43), func() string { return string([]rune{before, r}) })
+		x.add(featureWord, mix64(uint64(before)<<21|uint64(r)|1<<43),
+			func() string { return string([]rune{before, r}) })
 	}
 	x.before = r
 	x.last = 0
@@ -314,11 +316,17 @@ func (x *extractor) sign(r rune, shape *textShape) {
 }
 
 func (x *extractor) shapes(s *textShape) {
-	for i, n := range [...]int{s.capitals, s.mixed, s.links, s.bangs, s.money, s.emoji, s.hidden, s.digits, s.mentions, s.forms, s.spaced} {
+	for i, n := range [...]int{
+		s.capitals, s.mixed, s.links, s.bangs, s.money, s.emoji, s.hidden, s.digits, s.mentions,
+		s.forms, s.spaced,
+	} {
 		if n == 0 {
 			continue
 		}
-		name := [...]string{"capitals", "mixed alphabets", "links", "bangs", "money", "emoji", "hidden characters", "numbers", "mentions", "letters in other forms", "letters apart"}[i]
+		name := [...]string{
+			"capitals", "mixed alphabets", "links", "bangs", "money", "emoji", "hidden characters",
+			"numbers", "mentions", "letters in other forms", "letters apart",
+		}[i]
 		level := min(bits.Len(uint(n)), 4)
 		x.add(featureShape, uint64(i<<8|level), func() string { return name })
 	}

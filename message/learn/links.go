@@ -78,7 +78,8 @@ func bareHost(s string) (ok bool, end int) {
 		return true, end
 	}
 	switch strings.ToLower(top) {
-	case "com", "net", "org", "ru", "me", "io", "info", "biz", "xyz", "top", "shop", "site", "online", "club", "uk", "su", "ua", "by", "kz", "cc", "ly", "tk", "link", "live", "pro":
+	case "com", "net", "org", "ru", "me", "io", "info", "biz", "xyz", "top", "shop", "site", "online", "club", "uk",
+		"su", "ua", "by", "kz", "cc", "ly", "tk", "link", "live", "pro":
 		return true, end
 	}
 	return false, end

@@ -106,7 +106,8 @@ func (q *Queue) try(ctx context.Context, id string) {
 		return
 	}
 	if err := q.attempt(ctx, id); err != nil && ctx.Err() == nil {
-		q.deps.Log.Error().Err(err).Str("id", id).Msg("a message of the queue could not be delivered; it is tried again")
+		q.deps.Log.Error().Err(err).Str("id", id).
+			Msg("a message of the queue could not be delivered; it is tried again")
 	}
 }
 
@@ -153,11 +154,13 @@ func (q *Queue) note(ctx context.Context, id string, a Answer, failed error) err
 		it.Error = fmt.Sprintf("the answer was %d", a.Status)
 	}
 	// The service would refuse it again.
-	refused := failed == nil && a.Status >= 400 && a.Status < 500 && a.Status != 408 && a.Status != 425 && a.Status != 429
+	refused := failed == nil && a.Status >= 400 && a.Status < 500 && a.Status != 408 && a.Status != 425 &&
+		a.Status != 429
 	if refused || it.Attempts >= maxAttempts {
 		it.State, it.Next = Failed, time.Time{}
 		q.count["failed"].Inc()
-		q.deps.Log.Warn().Str("id", id).Str("service", it.Service).Str("error", it.Error).Msg("an approved message was not delivered")
+		q.deps.Log.Warn().Str("id", id).Str("service", it.Service).Str("error", it.Error).
+			Msg("an approved message was not delivered")
 	} else {
 		it.Next = q.now().Add(min(retryAfter<<min(it.Attempts-1, 20), time.Hour)).UTC()
 		q.count["retried"].Inc()

@@ -51,7 +51,10 @@ func New(cfg Config, d Deps) (*Queue, error) {
 	if q.now == nil {
 		q.now = time.Now
 	}
-	for _, result := range [...]string{"held", "again", "full", "approved", "refused", "erased", "delivered", "retried", "failed"} {
+	for _, result := range [...]string{
+		"held", "again", "full", "approved", "refused", "erased", "delivered", "retried",
+		"failed",
+	} {
 		q.count[result] = d.Metrics.GetOrCreateCounter(`antirobot_queue_total{result="` + result + `"}`)
 	}
 	q.size = d.Metrics.GetOrCreateGauge("antirobot_queue_entries", nil)
@@ -165,7 +168,8 @@ func (q *Queue) Approve(ctx context.Context, id string) (*Item, error) {
 	if err := q.deps.Store.Put(ctx, []byte(duePrefix+id), nil, it.Until.Sub(q.now())+time.Minute); err != nil {
 		return nil, fmt.Errorf("queue: %w", err)
 	}
-	it.State, it.Decided, it.Attempts, it.Next, it.Error, it.Status, it.Location = Approved, q.now().UTC(), 0, q.now().UTC(), "", 0, ""
+	it.State, it.Decided, it.Attempts, it.Next, it.Error, it.Status, it.Location = Approved, q.now().UTC(), 0,
+		q.now().UTC(), "", 0, ""
 	if ok, err := q.swap(ctx, it, raw); err != nil || !ok {
 		return nil, errors.Join(err, changed(ok))
 	}

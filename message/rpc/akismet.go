@@ -47,11 +47,17 @@ func (s *Server) Akismet(ctx context.Context, call, host string, form url.Values
 	}
 	if !known {
 		s.refused.Inc()
-		return AkismetAnswer{Status: 200, Text: "invalid", Help: "The key is not one of message.akismet.key or of a partner."}
+		return AkismetAnswer{
+			Status: 200, Text: "invalid",
+			Help: "The key is not one of message.akismet.key or of a partner.",
+		}
 	}
 	for _, field := range []string{"blog", "user_ip"} {
 		if form.Get(field) == "" {
-			return AkismetAnswer{Status: 200, Text: "Missing required field: " + field + ".", Help: "Missing required field: " + field + "."}
+			return AkismetAnswer{
+				Status: 200, Text: "Missing required field: " + field + ".",
+				Help: "Missing required field: " + field + ".",
+			}
 		}
 	}
 	d, err := s.deps.System.Domain(partner, s.cfg.Akismet.Domain)
@@ -93,12 +99,15 @@ func (s *Server) akismetCall(ctx context.Context, call string, d *message.Domain
 
 // akismetCheck judges by the domain's rules, or else by its model. The API's roles and authors for tests have fixed
 // answers.
-func (s *Server) akismetCheck(ctx context.Context, d *message.Domain, form url.Values, values map[string]any) (spam bool, decision string, err error) {
+func (s *Server) akismetCheck(ctx context.Context, d *message.Domain, form url.Values,
+	values map[string]any,
+) (spam bool, decision string, err error) {
 	author := form.Get("comment_author")
 	switch {
 	case form.Get("user_role") == "administrator":
 		return false, "", nil
-	case author == "viagra-test-123" || author == "akismet-guaranteed-spam" || form.Get("comment_author_email") == "akismet-guaranteed-spam@example.com":
+	case author == "viagra-test-123" || author == "akismet-guaranteed-spam" ||
+		form.Get("comment_author_email") == "akismet-guaranteed-spam@example.com":
 		return true, "", nil
 	}
 	f, err := d.Firewall("messageAnalyzer")
@@ -130,7 +139,8 @@ func (s *Server) akismetTrain(ctx context.Context, d *message.Domain, values map
 
 var akismetFields = map[string]string{
 	"author": "comment_author", "email": "comment_author_email", "url": "comment_author_url", "type": "comment_type",
-	"agent": "user_agent", "referrer": "referrer", "permalink": "permalink", "blog": "blog", "role": "user_role", "language": "blog_lang",
+	"agent": "user_agent", "referrer": "referrer", "permalink": "permalink", "blog": "blog", "role": "user_role",
+	"language": "blog_lang",
 }
 
 // akismetValues makes a message of a comment. Author and link join the text unless messages have attributes for
@@ -143,7 +153,10 @@ func akismetValues(d *message.Domain, form url.Values) (map[string]any, error) {
 	values := make(map[string]any)
 	text := akismetText(form, "comment_content")
 	has := func(name string, kind rules.Kind) bool {
-		return slices.ContainsFunc(known, func(a message.AttributeConfig) bool { return a.Name == name && a.Type == kind.String() })
+		return slices.ContainsFunc(known, func(a message.AttributeConfig) bool {
+			return a.Name == name &&
+				a.Type == kind.String()
+		})
 	}
 	for name, field := range akismetFields {
 		if has(name, rules.Text) && form.Has(field) {

@@ -61,15 +61,21 @@ func methods() map[string]*method {
 	posted := paramSpec{name: "message", kind: kindStruct}
 	attribute := paramSpec{name: "text_attribute", kind: kindString, optional: true}
 	return map[string]*method{
-		"sf.info.version":    {result: []string{"version"}, open: true, run: (*call).version},
-		"sf.domain.list":     {result: []string{"properties"}, run: (*call).list},
-		"sf.domain.get":      {params: []paramSpec{{name: "name", kind: kindString}}, result: []string{"repr", "classname", "interfaces"}, run: (*call).get},
+		"sf.info.version": {result: []string{"version"}, open: true, run: (*call).version},
+		"sf.domain.list":  {result: []string{"properties"}, run: (*call).list},
+		"sf.domain.get": {
+			params: []paramSpec{{name: "name", kind: kindString}},
+			result: []string{"repr", "classname", "interfaces"}, run: (*call).get,
+		},
 		"sf.domain.children": {result: []string{"children"}, run: (*call).children},
 		"sf.message.input": {
 			params: []paramSpec{posted, {name: "debug", kind: kindBool, optional: true}},
 			result: []string{"result"}, run: (*call).input,
 		},
-		"sf.message.firewall.rules.get":   {params: []paramSpec{firewall}, result: []string{"rules"}, run: (*call).getRules},
+		"sf.message.firewall.rules.get": {
+			params: []paramSpec{firewall}, result: []string{"rules"},
+			run: (*call).getRules,
+		},
 		"sf.message.firewall.rules.set":   {params: []paramSpec{firewall, text}, run: (*call).setRules},
 		"sf.message.firewall.rules.check": {params: []paramSpec{firewall, text}, run: (*call).checkRules},
 		"sf.message.log.fetch": {
@@ -81,8 +87,14 @@ func methods() map[string]*method {
 			},
 			result: []string{"entries"}, run: (*call).fetch,
 		},
-		"sf.model.classify": {params: []paramSpec{model, posted, attribute}, result: []string{"marker"}, run: (*call).classify},
-		"sf.model.train":    {params: []paramSpec{model, posted, {name: "marker", kind: kindString}, attribute}, run: (*call).train},
+		"sf.model.classify": {
+			params: []paramSpec{model, posted, attribute}, result: []string{"marker"},
+			run: (*call).classify,
+		},
+		"sf.model.train": {
+			params: []paramSpec{model, posted, {name: "marker", kind: kindString}, attribute},
+			run:    (*call).train,
+		},
 	}
 }
 
@@ -244,7 +256,9 @@ func (c *call) train(ctx context.Context) (map[string]any, error) {
 // Auth is a name and secret given outside of the request (HTTP basic authentication).
 type Auth struct{ Name, Secret string }
 
-func (s *Server) invoke(ctx context.Context, name string, params map[string]any, auth Auth) (result map[string]any, err error) {
+func (s *Server) invoke(ctx context.Context, name string, params map[string]any, auth Auth) (result map[string]any,
+	err error,
+) {
 	m, ok := s.methods[name]
 	if !ok {
 		s.refused.Inc()
@@ -282,7 +296,10 @@ func (s *Server) invoke(ctx context.Context, name string, params map[string]any,
 
 // check reports unknown parameters first, then types, then missing ones.
 func (m *method) check(params map[string]any) error {
-	specs := append([]paramSpec{{name: "partner", optional: m.open}, {name: "domain", kind: kindString, optional: true}}, m.params...)
+	specs := append([]paramSpec{
+		{name: "partner", optional: m.open},
+		{name: "domain", kind: kindString, optional: true},
+	}, m.params...)
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		if !slices.ContainsFunc(specs, func(s paramSpec) bool { return s.name == name }) {
 			return rules.Faultf(message.CodeUnknown, "there is no parameter %q", rules.Clip(name, 64))

@@ -75,9 +75,12 @@ type request struct {
 
 // Serve answers a request, a batch or a multicall of the API. Errors of the API have status 200, as clients of the
 // protocols expect.
-func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
+func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string,
+	answer []byte,
+) {
 	if len(body) > message.MaxRequest {
-		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), message.MaxRequest)
+		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body),
+			message.MaxRequest)
 		return refusal(http.StatusRequestEntityTooLarge, codec, s.faultOf("", fault))
 	}
 	if codec == XML {

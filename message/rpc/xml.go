@@ -111,7 +111,8 @@ func methodCall(body []byte, req *request) (params any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if call.name != "methodCall" || !blank(call) || len(call.in) == 0 || call.in[0].name != "methodName" || len(call.in[0].in) > 0 {
+	if call.name != "methodCall" || !blank(call) || len(call.in) == 0 || call.in[0].name != "methodName" ||
+		len(call.in[0].in) > 0 {
 		return nil, errXML
 	}
 	req.method = string(bytes.TrimSpace(call.in[0].text))

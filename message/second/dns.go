@@ -26,10 +26,13 @@ func (a *asker) openDNS() {
 	}
 	a.resolver = net.DefaultResolver
 	if server := a.cfg.Server; server != "" {
-		a.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, server)
-		}}
+		a.resolver = &net.Resolver{
+			PreferGo: true,
+			Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				var d net.Dialer
+				return d.DialContext(ctx, network, server)
+			},
+		}
 	}
 }
 
@@ -46,7 +49,8 @@ func (a *asker) askDNS(ctx context.Context, q *Question) Opinion {
 		if i == maxHosts {
 			break
 		}
-		o, err := a.once(ctx, sha256.Sum256([]byte(name)), func(ctx context.Context) (Opinion, error) { return a.lookUp(ctx, name) })
+		o, err := a.once(ctx, sha256.Sum256([]byte(name)),
+			func(ctx context.Context) (Opinion, error) { return a.lookUp(ctx, name) })
 		if out = o; err != nil || o.Says == Bad {
 			break
 		}

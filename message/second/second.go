@@ -125,15 +125,20 @@ type asker struct {
 
 func newAsker(c Config, d Deps) *asker {
 	a := &asker{
-		cfg: c, log: d.Log, now: d.Now, places: make(chan struct{}, concurrency), known: bounded.NewExpiring[[sha256.Size]byte, Opinion](maxRemembered),
+		cfg: c, log: d.Log, now: d.Now, places: make(chan struct{}, concurrency),
+		known: bounded.NewExpiring[[sha256.Size]byte, Opinion](maxRemembered),
 		count: make(map[string]*metrics.Counter),
 	}
 	for _, result := range [...]string{"good", "bad", "unsure", "remembered", "failed", "paused", "busy"} {
-		a.count[result] = d.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_second_opinions_total{name=%q,result=%q}`, c.Name, result))
+		a.count[result] = d.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_second_opinions_total{name=%q,result=%q}`,
+			c.Name, result))
 	}
 	a.openDNS()
 	a.client = &http.Client{
-		Transport:     &http.Transport{Proxy: nil, MaxConnsPerHost: concurrency, MaxIdleConnsPerHost: concurrency, IdleConnTimeout: 30 * time.Second},
+		Transport: &http.Transport{
+			Proxy: nil, MaxConnsPerHost: concurrency, MaxIdleConnsPerHost: concurrency,
+			IdleConnTimeout: 30 * time.Second,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return a
@@ -158,7 +163,9 @@ func (a *asker) opinion(ctx context.Context, q *Question) Opinion {
 	return a.askHTTP(ctx, q)
 }
 
-func (a *asker) once(ctx context.Context, key [sha256.Size]byte, ask func(ctx context.Context) (Opinion, error)) (Opinion, error) {
+func (a *asker) once(ctx context.Context, key [sha256.Size]byte,
+	ask func(ctx context.Context) (Opinion, error),
+) (Opinion, error) {
 	now := a.now()
 	if o, _, ok := a.known.Find(key, now.UnixNano()); ok {
 		a.count["remembered"].Inc()

@@ -29,7 +29,8 @@ type ServiceConfig struct {
 // DefaultServiceConfig returns no rules, and answers for the usual decisions.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{
-		Answers: verdict.DefaultAnswers(), Otherwise: "captcha", OnError: "captcha", Time: 20 * time.Millisecond, MaxInput: 8 << 10,
+		Answers: verdict.DefaultAnswers(), Otherwise: "captcha", OnError: "captcha", Time: 20 * time.Millisecond,
+		MaxInput: 8 << 10,
 	}
 }
 
@@ -42,7 +43,8 @@ func (c *ServiceConfig) Validate() error {
 		errs = append(errs, fmt.Errorf("on_error: %.40q is not an action", c.OnError))
 	}
 	if answers.Leads(verdict.RuleQueue) || failed == verdict.RuleQueue {
-		errs = append(errs, errors.New("answers: queue is an action of message routes: requests do not wait for a person"))
+		errs = append(errs, errors.New("answers: queue is an action of message routes: requests do not wait for a "+
+			"person"))
 	}
 	if c.Time < 100*time.Microsecond || c.Time > 10*time.Second {
 		errs = append(errs, fmt.Errorf("time: %v is not between 100µs and 10s", c.Time))

@@ -109,7 +109,8 @@ func (e *Engine) counts(service string) *counts {
 	if c := e.metrics[service]; c != nil {
 		return c
 	}
-	c := &counts{failed: e.deps.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_rules_failures_total{service=%q}`, service))}
+	c := &counts{failed: e.deps.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_rules_failures_total{service=%q}`,
+		service))}
 	for a := range c.actions {
 		c.actions[a] = e.deps.Metrics.GetOrCreateCounter(
 			fmt.Sprintf(`antirobot_rules_total{service=%q,action=%q}`, service, verdict.RuleAction(a)))
@@ -142,12 +143,16 @@ type Ruleset struct {
 }
 
 // Judge implements verdict.Rules.
-func (s *Ruleset) Judge(r *verdict.Ruling, v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) {
+func (s *Ruleset) Judge(r *verdict.Ruling, v *request.View, id *identity.Identity, vs *verdict.Settings,
+	so verdict.Verdict,
+) {
 	s.judge(r, s.run(v, id, vs, so, false))
 }
 
 // Trace judges a request and logs each statement.
-func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) *verdict.Ruling {
+func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Settings,
+	so verdict.Verdict,
+) *verdict.Ruling {
 	r := new(verdict.Ruling)
 	s.judge(r, s.run(v, id, vs, so, true))
 	return r
@@ -215,6 +220,7 @@ func (s *Ruleset) failed(err error) {
 	}
 	now, last := s.engine.deps.Now().Unix(), s.engine.said.Load()
 	if now-last >= int64(failedEvery/time.Second) && s.engine.said.CompareAndSwap(last, now) {
-		s.engine.deps.Log.Warn().Err(err).Str("service", s.name).Stringer("answer", s.onError).Msg("the rules over requests failed")
+		s.engine.deps.Log.Warn().Err(err).Str("service", s.name).Stringer("answer",
+			s.onError).Msg("the rules over requests failed")
 	}
 }

@@ -46,7 +46,9 @@ func newRun(e *Engine) *run {
 	return r
 }
 
-func (s *Ruleset) run(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict, trace bool) *run {
+func (s *Ruleset) run(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict,
+	trace bool,
+) *run {
 	r, ok := s.engine.runs.Get().(*run)
 	if !ok {
 		panic("BUG: the pool holds something else")
@@ -126,7 +128,8 @@ func optional(b []byte) (rules.Value, bool) {
 }
 
 var attributes = [...]string{
-	"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "ja4", "h2", "client_cert",
+	"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "ja4", "h2",
+	"client_cert",
 }
 
 // KnownAttribute reports whether requests may have such an attribute.

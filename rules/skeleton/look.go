@@ -110,7 +110,8 @@ func markup(text string, i int) int {
 			return hasMarkup
 		}
 	case ':':
-		if next == '/' && i >= 4 && text[i-1]|0x20 != 's' && text[i-4]|0x20 == 'h' && text[i-3]|0x20 == 'x' || next == '/' && i >= 5 && text[i-4]|0x20 == 'x' {
+		if next == '/' && i >= 4 && text[i-1]|0x20 != 's' && text[i-4]|0x20 == 'h' && text[i-3]|0x20 == 'x' ||
+			next == '/' && i >= 5 && text[i-4]|0x20 == 'x' {
 			return hasMarkup
 		}
 	}
@@ -124,17 +125,20 @@ func usual(s string) int {
 		return 0
 	}
 	switch {
-	case s[0] == 0xc2 && s[1] >= 0xa1 && s[1] != 0xaa && s[1] != 0xad && s[1] != 0xb2 && s[1] != 0xb3 && s[1] != 0xb5 && s[1] != 0xb9 && s[1] != 0xba && s[1] < 0xbc:
+	case s[0] == 0xc2 && s[1] >= 0xa1 && s[1] != 0xaa && s[1] != 0xad && s[1] != 0xb2 && s[1] != 0xb3 && s[1] != 0xb5 &&
+		s[1] != 0xb9 && s[1] != 0xba && s[1] < 0xbc:
 		return 2
 	case len(s) < 3:
 		return 0
 	case s[0] == 0xe2 && s[1] == 0x80 && (0x93 <= s[2] && s[2] <= 0x9e || s[2] == 0xa2 || s[2] == 0xa6):
 		return 3
-	case s[0] == 0xe2 && (s[1] == 0x98 || s[1] == 0x99 || s[1] == 0x9a || s[1] == 0x9b || s[1] == 0x9c || s[1] == 0x9d || s[1] == 0x9e || s[1] == 0xac || s[1] == 0xad):
+	case s[0] == 0xe2 && (s[1] == 0x98 || s[1] == 0x99 || s[1] == 0x9a || s[1] == 0x9b || s[1] == 0x9c ||
+		s[1] == 0x9d || s[1] == 0x9e || s[1] == 0xac || s[1] == 0xad):
 		return 3
 	case s[0] == 0xe2 && s[1] == 0x82 && s[2] >= 0xa0 && s[2] != 0xac:
 		return 3
-	case 0xe4 <= s[0] && s[0] <= 0xe9 || s[0] == 0xe3 && (s[1] > 0x80 || s[2] > 0x80) && s[1] < 0x84 && !(s[1] == 0x82 && s[2] >= 0x99 && s[2] <= 0x9c) && !(s[1] == 0x83 && s[2] == 0xbf):
+	case 0xe4 <= s[0] && s[0] <= 0xe9 || s[0] == 0xe3 && (s[1] > 0x80 || s[2] > 0x80) && s[1] < 0x84 &&
+		!(s[1] == 0x82 && s[2] >= 0x99 && s[2] <= 0x9c) && !(s[1] == 0x83 && s[2] == 0xbf):
 		return 3
 	case s[0] == 0xf0 && s[1] == 0x9f && len(s) >= 4 && s[2] != 0x84 && s[2] != 0x85 && s[2] != 0x86 && s[2] != 0x87:
 		return 4

@@ -124,7 +124,8 @@ func plainAddresses(text string) string {
 }
 
 var addresses = strings.NewReplacer("[.]", ".", "(.)", ".", "[dot]", ".", "(dot)", ".", "[точка]", ".", "(точка)", ".",
-	"[at]", "@", "(at)", "@", "hxxp://", "http://", "hxxps://", "https://", "hXXp://", "http://", "hXXps://", "https://")
+	"[at]", "@", "(at)", "@", "hxxp://", "http://", "hxxps://", "https://", "hXXp://", "http://", "hXXps://",
+	"https://")
 
 func (r *Reader) plainForms(text string) string {
 	r.out = r.out[:0]
@@ -153,7 +154,8 @@ func (r *Reader) plainForms(text string) string {
 }
 
 func (r *Reader) appendForm(c rune) {
-	if c < utf8.RuneSelf || basicCyrillic(c) || !unicode.IsLetter(c) && !unicode.IsNumber(c) && (c < 0xff00 || c > 0xffef) && (c < 0x24b6 || c > 0x24e9) || hangul(c) {
+	if c < utf8.RuneSelf || basicCyrillic(c) || !unicode.IsLetter(c) && !unicode.IsNumber(c) &&
+		(c < 0xff00 || c > 0xffef) && (c < 0x24b6 || c > 0x24e9) || hangul(c) {
 		r.out = utf8.AppendRune(r.out, c)
 		return
 	}
@@ -216,9 +218,11 @@ func invisible(c rune) bool {
 	case c < 0xad:
 		return c < ' ' && c != '\n' && c != '\t' && c != '\r' || 0x7f <= c && c < 0xa0
 	case c < 0x2000:
-		return c == 0xad || c == 0x34f || c == 0x61c || c == 0x115f || c == 0x1160 || c == 0x17b4 || c == 0x17b5 || 0x180b <= c && c <= 0x180f
+		return c == 0xad || c == 0x34f || c == 0x61c || c == 0x115f || c == 0x1160 || c == 0x17b4 || c == 0x17b5 ||
+			0x180b <= c && c <= 0x180f
 	}
-	return 0x200b <= c && c <= 0x200f || 0x202a <= c && c <= 0x202e || 0x2060 <= c && c <= 0x206f || c == 0x2800 || c == 0x3164 ||
+	return 0x200b <= c && c <= 0x200f || 0x202a <= c && c <= 0x202e || 0x2060 <= c && c <= 0x206f || c == 0x2800 ||
+		c == 0x3164 ||
 		0xfe00 <= c && c <= 0xfe0f || c == 0xfeff || c == 0xffa0 || 0xfff0 <= c && c <= 0xfffb ||
 		0x1bca0 <= c && c <= 0x1bca3 || 0x1d173 <= c && c <= 0x1d17a || 0xe0000 <= c && c <= 0xe0fff
 }

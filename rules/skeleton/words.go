@@ -214,7 +214,8 @@ func (r *Reader) word(word []rune) {
 // ofLanguage reports whether a word of look-alikes may be a word of its own alphabet.
 func ofLanguage(word []rune) bool {
 	for _, c := range word {
-		if unicode.In(c, unicode.Greek, unicode.Armenian, unicode.Hebrew, unicode.Arabic, unicode.Ethiopic, unicode.Latin) && !(0x1d00 <= c && c <= 0x1d7f || 0xa700 <= c && c <= 0xa7ff || 0x250 <= c && c <= 0x2af) {
+		if unicode.In(c, unicode.Greek, unicode.Armenian, unicode.Hebrew, unicode.Arabic, unicode.Ethiopic,
+			unicode.Latin) && !(0x1d00 <= c && c <= 0x1d7f || 0xa700 <= c && c <= 0xa7ff || 0x250 <= c && c <= 0x2af) {
 			return true
 		}
 	}

@@ -40,7 +40,8 @@ func NewCounters(s Shingler, now func() time.Time) *Counters {
 // counter hashes a value as the API does.
 func (c *Counters) counter(k rules.Counter, v rules.Value) (store.Counter, error) {
 	if !counter.ValidPrefix(k.Prefix) {
-		return store.Counter{}, rules.Faultf(rules.CodeType, "%.80q is not a prefix of counters: letters, digits, _, - and .", k.Prefix)
+		return store.Counter{}, rules.Faultf(rules.CodeType,
+			"%.80q is not a prefix of counters: letters, digits, _, - and .", k.Prefix)
 	}
 	var room [1]counter.Shingle
 	sh, err := counter.Shingles(room[:0], []counter.Piece{{Type: k.Type, Text: textOf(v)}})
@@ -88,7 +89,8 @@ var readers = sync.Pool{New: func() any { return new(texts.Reader) }}
 
 // each calls f with the counter of a value, or of each link in a text under the type of links or hosts.
 func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
-	if k.Type != counter.TypeLink && k.Type != counter.TypeHost || k.Value.Kind != rules.Text || wholeAddress(k.Type, k.Value.Text) {
+	if k.Type != counter.TypeLink && k.Type != counter.TypeHost || k.Value.Kind != rules.Text ||
+		wholeAddress(k.Type, k.Value.Text) {
 		n, err := c.counter(k, k.Value)
 		if err != nil {
 			return err
@@ -125,7 +127,8 @@ func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
 func wholeAddress(typ uint16, text string) bool {
 	text = strings.TrimSpace(text)
 	i := strings.IndexAny(text, ".:")
-	if i <= 0 || i == len(text)-1 || strings.ContainsFunc(text, unicode.IsSpace) || typ == counter.TypeHost && strings.Contains(text, "/") {
+	if i <= 0 || i == len(text)-1 || strings.ContainsFunc(text, unicode.IsSpace) || typ == counter.TypeHost &&
+		strings.Contains(text, "/") {
 		return false
 	}
 	var room [1]counter.Shingle
@@ -191,7 +194,8 @@ func (c *Counters) AddPair(ctx context.Context, k rules.Counter, unique rules.Va
 	return c.each(k, func(grows store.Counter) error {
 		// A pair is a text of two, which has no normal form of its type.
 		text := strconv.FormatUint(grows.Shingle, 16) + "\x00" + of
-		pair, err := c.counter(rules.Counter{Prefix: k.Prefix, Type: counter.TypePair}, rules.Value{Kind: rules.Text, Text: text})
+		pair, err := c.counter(rules.Counter{Prefix: k.Prefix, Type: counter.TypePair},
+			rules.Value{Kind: rules.Text, Text: text})
 		if err != nil {
 			return err
 		}

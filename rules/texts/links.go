@@ -42,7 +42,10 @@ func (r *Reader) Links(text string) []Link {
 		}
 		host, ok := appendHost(r.buf[:0], a.host)
 		if r.buf = host; ok {
-			r.links = append(r.links, Link{Host: string(host), Path: strings.Clone(a.path), Length: utf8.RuneCountInString(a.whole)})
+			r.links = append(r.links, Link{
+				Host: string(host), Path: strings.Clone(a.path),
+				Length: utf8.RuneCountInString(a.whole),
+			})
 		}
 	}
 	return r.links
@@ -236,7 +239,6 @@ func hostRune(c rune) bool {
 	return unicode.IsLetter(c) || unicode.IsNumber(c) || unicode.Is(unicode.Mn, c)
 }
 
-// bareHost reports whether a host without a scheme has the form of one: labels that are not empty, and an end of letters.
 func bareHost(host string) bool {
 	if strings.Contains(host, "..") || host[0] == '.' || host[0] == '-' {
 		return false

@@ -145,5 +145,6 @@ func lower(c rune) rune {
 }
 
 func ideographic(c rune) bool {
-	return 0x3400 <= c && c <= 0x9fff || 0x3040 <= c && c <= 0x30ff || 0x20000 <= c && c <= 0x3ffff || 0xf900 <= c && c <= 0xfaff
+	return 0x3400 <= c && c <= 0x9fff || 0x3040 <= c && c <= 0x30ff || 0x20000 <= c && c <= 0x3ffff || 0xf900 <= c &&
+		c <= 0xfaff
 }

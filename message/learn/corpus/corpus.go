@@ -42,7 +42,8 @@ func dataDir() string {
 // table reads lines of "ham<TAB>text" and "spam<TAB>text".
 func table(s string) (out []Text) {
 	for line := range strings.Lines(s) {
-		if label, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok && (label == "ham" || label == "spam") {
+		if label, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok &&
+			(label == "ham" || label == "spam") {
 			out = append(out, Text{strings.TrimSuffix(text, "\r"), label == "spam"})
 		}
 	}
@@ -58,8 +59,7 @@ func lines(s string, bad bool) (out []Text) {
 	return out
 }
 
-// Further returns the sets that somebody put into the folder further beside the others, for measuring alone: files of lines
-// like those of table, by their names without the end. The project has none of them.
+// Further returns further labelled sets (further/NAME.tsv), which are not part of the project.
 func Further(t testing.TB) map[string][]Text {
 	t.Helper()
 	sets := map[string][]Text{}
