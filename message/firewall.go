@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -144,4 +145,115 @@ func (f *Firewall) recompile() error {
 		f.current.Store(set)
 	}
 	return err
+}
+
+// Warnings returns probable mistakes in the rules of the configuration. Errors are reported by Validate.
+func (c Config) Warnings(lists []rules.List, places bool) []string {
+	var out []string
+	for i, p := range c.Partners {
+		names := knownNames{
+			lists: lists, places: places, attributes: defaultAttributes(), storages: []string{},
+			models: []string{}, logs: []string{},
+		}
+		out = append(out, names.warnings(fmt.Sprintf("partners[%d].domain", i), p.Domain)...)
+	}
+	return out
+}
+
+type knownNames struct {
+	lists                  []rules.List
+	places                 bool
+	attributes             []AttributeConfig
+	storages, models, logs []string
+}
+
+func (k knownNames) warnings(path string, d DomainConfig) []string {
+	for _, p := range d.Properties {
+		switch p.Class {
+		case ClassMessageDomain:
+			if p.Name == propertyMessageDomain {
+				k.attributes = p.Attributes
+			}
+		case ClassMemoryStorage, ClassStoreStorage:
+			k.storages = append(slices.Clip(k.storages), p.Name)
+		case ClassModel:
+			k.models = append(slices.Clip(k.models), p.Name)
+		case ClassLog:
+			k.logs = append(slices.Clip(k.logs), p.Name)
+		}
+	}
+	o := rules.DefaultOptions()
+	o.Storages, o.Models, o.Logs = k.storages, k.models, k.logs
+	o.Lists, o.LooseLists, o.Places = k.lists, true, k.places
+	o.Attributes = func(name string) bool {
+		return slices.ContainsFunc(k.attributes, func(a AttributeConfig) bool { return a.Name == name })
+	}
+	var out []string
+	for i, p := range d.Properties {
+		if p.Class != ClassFirewall || p.Rules == "" {
+			continue
+		}
+		if program, err := rules.Compile(p.Rules, o); err == nil {
+			for _, w := range program.Warnings() {
+				out = append(out, fmt.Sprintf("%s.properties[%d].rules: %s", path, i, w.Error()))
+			}
+		}
+	}
+	for i, sub := range d.Domains {
+		out = append(out, k.warnings(fmt.Sprintf("%s.domains[%d]", path, i), sub)...)
+	}
+	return out
+}
+
+// StartRules names the built-in rules for messages inside requests.
+const StartRules = "start-1"
+
+// startRules apply in domains without rules; a line that needs a missing component is left out. See
+// docs/message-start-card.md.
+const startRules = `do hasAttribute(attribute="text") mark wordless
+if wordless stop as UNKNOWN
+do messageFloodCheck() mark flood score 2
+do messageFrequencyCheck() mark frequent score 1
+do nearDuplicateCheck() mark alike score 1
+do rangeCheck(attribute="text.link.count", max=2) mark links score 1
+do rangeCheck(attribute="text.link.short", max=0) mark shortened score 1
+do regexpCheck(regexp="(?is).*(?:\[url[=\]]|\[/url\]|<a\s[^>]*href)", attribute="text") mark nomarkup
+if not nomarkup do ruleFalse() mark markup score 2
+do modelClassify() mark spam score 2
+do messageLogPut()
+do scoreOver(limit=1.5) mark bad
+if bad stop as SPAM
+stop as OK
+`
+
+func (s *System) startOf(d *Domain) *rules.Program {
+	if s.cfg.StartRules != StartRules {
+		return nil
+	}
+	var lacks string
+	if _, err := d.storage("storage"); err != nil {
+		lacks += " messageFrequencyCheck nearDuplicateCheck"
+	}
+	if _, err := d.Model("model"); err != nil {
+		lacks += " modelClassify"
+	}
+	if _, err := d.messageLog("messageLog"); err != nil {
+		lacks += " messageLogPut"
+	}
+	if p, ok := s.starts.Load(lacks); ok {
+		return p.(*rules.Program) //nolint:forcetypeassert // nothing else is put there
+	}
+	var text strings.Builder
+	for line := range strings.Lines(startRules) {
+		rule, _, _ := strings.Cut(strings.TrimPrefix(line, "do "), "(")
+		if !strings.Contains(lacks+" ", " "+rule+" ") {
+			text.WriteString(line)
+		}
+	}
+	p, err := rules.Compile(text.String(), s.options)
+	if err != nil {
+		panic("BUG: the start rules are wrong: " + err.Error())
+	}
+	s.starts.Store(lacks, p)
+	return p
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"antirobot/rules"
+	"antirobot/rules/sources"
 )
 
 // Judge runs the domain's messageAnalyzer over values (string, int64 or netip.Addr). Errors of the caller or of the
@@ -120,4 +122,201 @@ func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[stri
 		}
 	}
 	return s.run(ctx, d, p, messages, trace, took)
+}
+
+// Outcome is the result of judging a message.
+type Outcome struct {
+	Decision string
+	Score    float64
+	Tags     []string
+	Log      string // if asked for
+}
+
+type judgement struct {
+	system  *System
+	domain  *Domain
+	message *Message
+	once    sources.Once
+	asked   asked
+	run     rules.Run
+	env     rules.Env
+}
+
+func newJudgement(s *System) *judgement {
+	j := &judgement{system: s}
+	j.once = sources.Once{Storages: j, Counters: j}
+	j.env = rules.Env{
+		Attributes: j, Storages: &j.once, Models: j, Logs: j, Counters: &j.once, Lists: s.deps.Lists,
+		Places: s.deps.Places,
+	}
+	return j
+}
+
+// Attribute implements rules.Attributes.
+func (j *judgement) Attribute(name string) (rules.Value, bool) { return j.message.Attribute(name) }
+
+// Score implements rules.Models.
+func (j *judgement) Score(_ context.Context, model, text string) (float64, error) {
+	m, err := j.domain.Model(model)
+	if err != nil {
+		return 0, err
+	}
+	score, by := m.score(text)
+	j.asked = asked{model: m, text: text, score: score, by: by}
+	if j.run.Trace {
+		j.run.Note(m.Classify(text).String())
+	}
+	return score, nil
+}
+
+type asked struct {
+	model *Model
+	text  string
+	score float64
+	by    string
+}
+
+// explained bad messages a second are logged with reasons, which cost several times the judgement.
+const explained = 100
+
+func (j *judgement) opinion() *Opinion {
+	switch {
+	case j.asked.model == nil:
+		return nil
+	case j.asked.score > 0.5 && j.system.mayExplain():
+		o := j.asked.model.Classify(j.asked.text)
+		return &o
+	}
+	return &Opinion{Score: j.asked.score, By: j.asked.by}
+}
+
+func (s *System) mayExplain() bool {
+	const most = 1 << 20 // the count is below the second
+	second := s.deps.Now().Unix() * most
+	for {
+		n := s.explained.Load()
+		next := max(n, second) + 1
+		if n >= second && n-second >= explained {
+			return false
+		}
+		if s.explained.CompareAndSwap(n, next) {
+			return true
+		}
+	}
+}
+
+func (j *judgement) Train(ctx context.Context, model, text string, good bool) error {
+	if !j.once.First() {
+		return nil
+	}
+	m, err := j.domain.Model(model)
+	if err != nil {
+		return err
+	}
+	return j.system.Train(ctx, m, text, good)
+}
+
+func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) error {
+	if !j.once.First() {
+		return nil
+	}
+	l, err := j.domain.messageLog(log)
+	if err != nil {
+		return err
+	}
+	return l.put(ctx, j.message, tag, r, j.opinion())
+}
+
+// own puts a counter into the name space of the domain's property, or else of the partner's root.
+func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
+	if _, ok := j.domain.Get(c.Prefix); !ok {
+		space, err := j.system.partners[j.domain.partner].counters(c.Prefix)
+		if err == nil {
+			c.Prefix = space.prefix
+		}
+		return c, err
+	}
+	space, err := property[*counters](j.domain, c.Prefix, CodeType, "of the class Counters")
+	if err == nil {
+		c.Prefix = space.prefix
+	}
+	return c, err
+}
+
+// maxSpaces bounds the undeclared name spaces of a partner.
+const maxSpaces = 64
+
+func (p *partner) counters(name string) (*counters, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.spaces[name]; c != nil {
+		return c, nil
+	}
+	if len(p.spaces) == maxSpaces {
+		return nil, rules.Faultf(CodeProperty, "the domain has no counters %q, and the partner has %d others already",
+			rules.Clip(name, 64), maxSpaces)
+	}
+	c := newCounters(p.name, "message/"+p.name+":/:"+name+"/")
+	p.spaces[name] = c
+	return c, nil
+}
+
+func (j *judgement) Count(ctx context.Context, c rules.Counter) (uint64, error) {
+	c, err := j.own(c)
+	if err != nil {
+		return 0, err
+	}
+	return j.system.deps.Counters.Count(ctx, c)
+}
+
+func (j *judgement) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
+	if c, err = j.own(c); err != nil {
+		return 0, 0, err
+	}
+	return j.system.deps.Counters.Share(ctx, c)
+}
+
+func (j *judgement) Add(ctx context.Context, c rules.Counter, n uint64) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.Add(ctx, c, n)
+}
+
+func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.AddPair(ctx, c, unique)
+}
+
+// Mark implements rules.CounterSource.
+func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.Mark(ctx, c, as)
+}
+
+// Frequency implements rules.Storages.
+func (j *judgement) Frequency(ctx context.Context, name string, key []byte, n int64, window time.Duration) (
+	int64, error,
+) {
+	s, err := j.domain.storage(name)
+	if err != nil {
+		return 0, err
+	}
+	return s.Incr(ctx, key, n, window)
+}
+
+// Draw implements rules.Storages.
+func (j *judgement) Draw(ctx context.Context, name string, key []byte, b rules.Bucket) (time.Duration, error) {
+	s, err := j.domain.storage(name)
+	if err != nil {
+		return 0, err
+	}
+	return s.Draw(ctx, key, b, true)
 }

@@ -3,7 +3,12 @@ package message
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
+
+	"antirobot/rules"
 )
 
 // Train learns a text here and on the other gateways.
@@ -60,4 +65,110 @@ func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, e
 		return false, err
 	}
 	return true, s.Train(ctx, m, text, k.Good)
+}
+
+// ErrOld says that a text can't be unlearnt: it was not taught so, or is part of a snapshot, which has counts only.
+var ErrOld = errors.New("the model has no such text that it could unlearn: it was not taught so, or is part of its " +
+	"snapshot by now; teach the opposite")
+
+// unlearned takes back the last Train of a text, here and on the other gateways. Texts that a good one made the
+// model forget stay forgotten.
+func (s *System) unlearned(ctx context.Context, m *Model, text string, good bool) error {
+	record, err := m.unlearn(ctx, text, good)
+	if err != nil {
+		return err
+	}
+	return s.tell(ctx, change{Component: m.prefix, Undone: &record})
+}
+
+// Unmark takes back a Mark.
+func (s *System) Unmark(ctx context.Context, d *Domain, k Marking) error {
+	m, text, once, err := s.marked(ctx, d, &k)
+	if err != nil {
+		return err
+	}
+	if err := s.unlearned(ctx, m, text, k.Good); err != nil {
+		return err
+	}
+	_, err = s.deps.Store.Incr(ctx, undoneKey(once), 1, s.markedFor(d, &k))
+	return err
+}
+
+func undoneKey(once []byte) []byte { return append(slices.Clone(once), "/undone"...) }
+
+func (s *System) markedFor(d *Domain, k *Marking) time.Duration {
+	l, err := d.messageLog(cmp.Or(k.Log, "messageLog"))
+	if err != nil {
+		return time.Hour
+	}
+	return l.chunk*time.Duration(l.numChunks) + time.Hour
+}
+
+func (s *System) marked(ctx context.Context, d *Domain, k *Marking) (m *Model, text string, once []byte, err error) {
+	l, err := d.messageLog(cmp.Or(k.Log, "messageLog"))
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if m, err = d.Model(cmp.Or(k.Model, "model")); err != nil {
+		return nil, "", nil, err
+	}
+	entries, err := l.fetch(ctx, Range{FirstID: k.ID})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == k.ID })
+	if at < 0 {
+		return nil, "", nil, rules.Faultf(CodeProperty, "the log has no entry %d", k.ID)
+	}
+	attribute := cmp.Or(k.Attribute, "text")
+	v, ok := entries[at].Message.Attribute(attribute)
+	if !ok || v.Kind != rules.Text {
+		return nil, "", nil, rules.Faultf(CodeAttribute, "entry %d has no text %q", k.ID, attribute)
+	}
+	return m, v.Text, fmt.Appendf(nil, "%smarked/%d/%s/%s/%t", l.prefix, k.ID, m.prefix, attribute, k.Good), nil
+}
+
+func (m *Model) unlearn(ctx context.Context, text string, good bool) (record trainRecord, err error) {
+	s, err := m.read(ctx)
+	if err != nil {
+		return record, fmt.Errorf("unlearn: %w", err)
+	}
+	want := trainRecord{Text: rules.Clip(text, m.maxText), Good: good}
+	others := 0
+	prefix := []byte(m.prefix + "text/")
+	err = m.store.Scan(ctx, prefix, func(k, v []byte, _ time.Duration) error {
+		key := string(k[len(prefix):])
+		if _, live := s.keys[key]; !live || string(v) != string(want.value()) {
+			return nil
+		}
+		if record.Key != "" {
+			others++
+		}
+		if key > record.Key { // keys begin with their time
+			record = trainRecord{key, want.Text, good}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return record, fmt.Errorf("unlearn: %w", err)
+	case record.Key == "":
+		return record, ErrOld
+	}
+	if err := m.store.Delete(ctx, []byte(m.prefix+"text/"+record.Key)); err != nil {
+		return record, fmt.Errorf("unlearn: %w", err)
+	}
+	if p, ok := printOf(record.Text); ok && !good && others == 0 {
+		if err := m.store.Delete(ctx, m.printKey(p)); err != nil {
+			return record, fmt.Errorf("unlearn: %w", err)
+		}
+	}
+	return record, m.reread(ctx, record)
+}
+
+func (m *Model) reread(ctx context.Context, gone trainRecord) error {
+	if p, ok := printOf(gone.Text); ok && !gone.Good {
+		m.taught.Remove(&p, m.now()) // similar ones too: load restores those in the store
+	}
+	return m.load(ctx)
 }

@@ -7,6 +7,7 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"mime"
 	"strings"
 
 	"antirobot/rules"
@@ -183,6 +184,160 @@ func expand(body []byte, encoding string, limits Config) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return out, nil
+}
+
+// OverrideFields are the header fields in which frameworks look for another method.
+var OverrideFields = [...]string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"}
+
+const overrideField = "_method"
+
+// HasFields says whether a body of this content type has fields that services look up by name.
+func HasFields(contentType string) bool {
+	c := readContent(contentType)
+	return c.speaks("form") || c.speaks("multipart") || c.speaks("json")
+}
+
+// Overrides returns the methods that a request claims besides its own, in the header, the query or the body; some
+// frameworks take the first of a list.
+func (c Config) Overrides(in Input) (methods []string, err error) {
+	query, err := parseForm(in.Query, nil, c.Charset)
+	if err != nil {
+		return nil, err
+	}
+	found := query.of(overrideField).values
+	var sources []Source
+	for _, name := range OverrideFields {
+		sources = append(sources, Source{From: "header", Key: name})
+	}
+	for _, from := range []string{"form", "multipart"} {
+		sources = append(sources, Source{From: from, Key: overrideField})
+	}
+	sources = append(sources, Source{From: "json", Key: "/" + overrideField})
+	r := newReader(in, c)
+	for _, s := range sources {
+		f, err := r.read(s)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, f.values...)
+	}
+	for _, v := range found {
+		for m := range strings.SplitSeq(v, ",") {
+			methods = append(methods, strings.ToUpper(strings.TrimSpace(m)))
+		}
+	}
+	return methods, nil
+}
+
+// FieldText is what a request says in one field.
+type FieldText struct {
+	Attribute string
+	Text      string
+	Several   bool // services differ in which value they read
+}
+
+// Texts reads the sources as texts, without a message domain. Absent ones are left out. Errors are ErrTooLarge and
+// ErrUnreadable.
+func (c Config) Texts(in Input) ([]FieldText, error) {
+	if err := c.spoken(in); err != nil {
+		return nil, err
+	}
+	r := newReader(in, c)
+	var out []FieldText
+	for _, s := range c.Sources {
+		f, err := r.read(s)
+		if err != nil {
+			return out, err
+		}
+		if len(f.values) > 0 {
+			out = append(out, FieldText{s.Attribute, strings.Join(f.values, "\n"), f.twice || len(f.values) > 1})
+		}
+	}
+	return out, nil
+}
+
+type content struct {
+	media    string
+	boundary string
+	named    []string
+}
+
+// readContent reads a content type, with the parameters that lenient services find.
+func readContent(contentType string) (c content) {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil && strings.Contains(contentType, ",") {
+		return c
+	}
+	lower := strings.ToLower(contentType)
+	c.media = media
+	if strings.Count(lower, "boundary") == 1 && !strings.Contains(lower, "boundary*") && !strings.Contains(lower, `\`) {
+		c.boundary = params["boundary"] // where all services find the same one
+	}
+	c.named = namedCharsets(contentType)
+	return c
+}
+
+func namedCharsets(contentType string) (named []string) {
+	for piece := range strings.SplitSeq(strings.ToLower(contentType), "charset") {
+		if name, ok := strings.CutPrefix(strings.TrimLeft(piece, " *"), "="); ok {
+			name, _, _ = strings.Cut(name, ";")
+			named = append(named, name)
+		}
+	}
+	return named
+}
+
+func (c *content) charsets() (named charsets, err error) {
+	for _, name := range c.named {
+		if named, err = named.and(name); err != nil {
+			return nil, err
+		}
+	}
+	return named, nil
+}
+
+func (c *content) speaks(from string) bool {
+	switch from {
+	case "form":
+		return c.media == "application/x-www-form-urlencoded"
+	case "multipart":
+		return c.media == "multipart/form-data"
+	default:
+		return c.media == "application/json" || strings.HasSuffix(c.media, "+json") || c.media == "text/json"
+	}
+}
+
+// looksJSON reports whether a body may be JSON for services that ignore its type.
+func looksJSON(body []byte) bool {
+	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
+	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
+}
+
+// parseForms reads a urlencoded form, also as a whole in a named charset without ASCII.
+func parseForms(body []byte, named charsets, charset string) (out fields, err error) {
+	if looksJSON(body) {
+		return nil, fmt.Errorf("%w: a form that may be JSON", ErrUnreadable)
+	}
+	bodies := []string{string(body)}
+	for _, name := range named {
+		const probe = "&a="
+		if text, err := decode(probe, name); err != nil || text == probe {
+			continue // unknown charsets are refused with the values
+		}
+		text, err := decode(bodies[0], name)
+		if err != nil {
+			return nil, err
+		}
+		bodies = append(bodies, text)
+	}
+	for _, s := range bodies {
+		more, err := parseForm(s, named, charset)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
 	}
 	return out, nil
 }

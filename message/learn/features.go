@@ -2,8 +2,13 @@ package learn
 
 import (
 	"math/bits"
+	"strings"
+	"sync/atomic"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kljensen/snowball/english"
+	"github.com/kljensen/snowball/russian"
 
 	"antirobot/request"
 	"antirobot/rules/skeleton"
@@ -359,4 +364,174 @@ func (x *extractor) characters(text string) {
 func (x *extractor) character(before, r rune) {
 	x.add(featureGram, uint64(r), func() string { return "" })
 	x.add(featureGram, uint64(before+1)<<21|uint64(r), func() string { return "" })
+}
+
+func (x *extractor) link(text string, atStart bool) int {
+	if !atStart || len(text) < 4 {
+		return 0
+	}
+	rest := text
+	switch {
+	case text[0] >= utf8.RuneSelf:
+		return 0
+	case request.HasPrefixFold(rest, "http://"):
+		rest = rest[7:]
+	case request.HasPrefixFold(rest, "https://"):
+		rest = rest[8:]
+	case request.HasPrefixFold(rest, "www."):
+	case len(rest) > x.noHost:
+		return 0 // within a run that was already tried
+	default:
+		ok, end := bareHost(rest)
+		if !ok {
+			x.noHost = len(rest) - end
+			return 0
+		}
+	}
+	skipped := len(text) - len(rest)
+	if request.HasPrefixFold(rest, "www.") {
+		rest, skipped = rest[4:], skipped+4
+	}
+	end := 0
+	hash := uint64(fnvOffset)
+	for end < len(rest) && hostByte(rest[end]) {
+		hash = (hash ^ uint64(request.Lower(rest[end]))) * fnvPrime
+		end++
+	}
+	if end == 0 {
+		return 0
+	}
+	host := rest[:end]
+	x.add(featureHost, hash, func() string { return strings.ToLower(host) })
+	if dot := strings.LastIndexByte(host, '.'); dot >= 0 {
+		x.add(featureHost, hashString(host[dot:]), func() string { return strings.ToLower(host[dot:]) })
+	}
+	for end < len(rest) && rest[end] > ' ' && rest[end] != '"' && rest[end] != '<' && rest[end] != '>' {
+		end++
+	}
+	x.before = 0
+	x.pair(1 << 41)
+	return skipped + end
+}
+
+// bareHost finds a host without a scheme: ASCII labels, and a path or a known end. end is behind it, or behind a
+// run without any.
+func bareHost(s string) (ok bool, end int) {
+	dot := -1
+	for end < len(s) && hostByte(s[end]) {
+		if s[end] == '.' {
+			dot = end
+		}
+		end++
+	}
+	if dot <= 0 || dot == end-1 || end-dot > 8 || end < len(s) && s[end] >= utf8.RuneSelf {
+		return false, end
+	}
+	top := s[dot+1 : end]
+	for i := range len(top) {
+		if c := request.Lower(top[i]); c < 'a' || c > 'z' {
+			return false, end
+		}
+	}
+	if end < len(s) && s[end] == '/' {
+		return true, end
+	}
+	switch strings.ToLower(top) {
+	case "com", "net", "org", "ru", "me", "io", "info", "biz", "xyz", "top", "shop", "site", "online", "club", "uk",
+		"su", "ua", "by", "kz", "cc", "ly", "tk", "link", "live", "pro":
+		return true, end
+	}
+	return false, end
+}
+
+func hostByte(c byte) bool {
+	c = request.Lower(c)
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
+}
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+func hashRunes(runes []rune) uint64 {
+	h := uint64(fnvOffset)
+	for _, r := range runes {
+		h = (h ^ uint64(r)) * fnvPrime
+	}
+	return mix64(h)
+}
+
+func hashString(s string) uint64 {
+	h := uint64(fnvOffset)
+	for i := range len(s) {
+		h = (h ^ uint64(request.Lower(s[i]))) * fnvPrime
+	}
+	return mix64(h)
+}
+
+func mix64(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+func (x *extractor) stem(latin, cyrillic int) uint64 {
+	hash := hashRunes(x.raw)
+	if len(x.raw) < 4 || latin > 0 == (cyrillic > 0) {
+		return hash
+	}
+	if stem, ok := x.stems.get(hash); ok {
+		return stem
+	}
+	var stem string
+	if cyrillic > 0 {
+		stem = russian.Stem(string(x.raw), true)
+	} else {
+		stem = english.Stem(string(x.raw), true)
+	}
+	out := uint64(fnvOffset)
+	for _, r := range stem {
+		out = (out ^ uint64(r)) * fnvPrime
+	}
+	out = mix64(out)
+	x.stems.put(hash, out)
+	return out
+}
+
+// stemCache caches stems by hash in a fixed table without locks; a torn entry does not match its key. Safe for
+// concurrent use.
+type stemCache struct {
+	entries []stemEntry
+}
+
+type stemEntry struct{ key, stem atomic.Uint64 }
+
+func newStemCache(size int) *stemCache {
+	return &stemCache{entries: make([]stemEntry, size)}
+}
+
+func (c *stemCache) places(hash uint64) (a, b *stemEntry) {
+	n := uint64(len(c.entries))
+	return &c.entries[hash%n], &c.entries[(hash>>32)%n]
+}
+
+func (c *stemCache) get(hash uint64) (uint64, bool) {
+	a, b := c.places(hash)
+	if stem := a.stem.Load(); a.key.Load()^stem == hash {
+		return stem, true
+	}
+	stem := b.stem.Load()
+	return stem, b.key.Load()^stem == hash
+}
+
+func (c *stemCache) put(hash, stem uint64) {
+	e, other := c.places(hash)
+	if e.key.Load() != 0 && other.key.Load() == 0 {
+		e = other
+	}
+	e.key.Store(hash ^ stem)
+	e.stem.Store(stem)
 }
