@@ -3,6 +3,7 @@ package message
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -245,26 +246,50 @@ func (c Config) CheckOpinions(names []string) error {
 // CheckRules compiles the rules of all firewalls with these formulas.
 func (c Config) CheckRules(formulas rules.Formulas) error {
 	v := validator{}
-	o := rules.DefaultOptions()
-	o.Formulas = formulas
-	var walk func(path string, d DomainConfig)
-	walk = func(path string, d DomainConfig) {
-		for i, p := range d.Properties {
-			if p.Class != ClassFirewall || p.Rules == "" {
-				continue
+	c.firewalls(func(path, text string, o rules.Options) {
+		o.Formulas = formulas
+		if _, err := rules.Compile(text, o); err != nil {
+			v.addf("%s: %w", path, err)
+		}
+	})
+	return errors.Join(v.errs...)
+}
+
+// Warnings returns probable mistakes in the rules of all firewalls. Errors are reported by Validate.
+func (c Config) Warnings(lists []rules.List, places bool) (out []string) {
+	c.firewalls(func(path, text string, o rules.Options) {
+		o.Lists, o.LooseLists, o.Places = lists, true, places
+		if p, err := rules.Compile(text, o); err == nil {
+			for _, w := range p.Warnings() {
+				out = append(out, path+": "+w.Error())
 			}
-			if _, err := rules.Compile(p.Rules, o); err != nil {
-				v.addf("%s.properties[%d].rules: %w", path, i, err)
+		}
+	})
+	return out
+}
+
+// firewalls calls f for all rules, with the names that they may use.
+func (c Config) firewalls(f func(path, text string, o rules.Options)) {
+	var walk func(path string, d DomainConfig, k known)
+	walk = func(path string, d DomainConfig, k known) {
+		k.classes = maps.Clone(k.classes)
+		for _, p := range d.Properties {
+			if k.classes[p.Name] = p.Class; p.Name == propertyMessageDomain && p.Class == ClassMessageDomain {
+				k.attributes = p.Attributes
+			}
+		}
+		for i, p := range d.Properties {
+			if p.Class == ClassFirewall && p.Rules != "" {
+				f(fmt.Sprintf("%s.properties[%d].rules", path, i), p.Rules, k.options(rules.DefaultOptions()))
 			}
 		}
 		for i, sub := range d.Domains {
-			walk(fmt.Sprintf("%s.domains[%d]", path, i), sub)
+			walk(fmt.Sprintf("%s.domains[%d]", path, i), sub, k)
 		}
 	}
 	for i, p := range c.Partners {
-		walk(fmt.Sprintf("partners[%d].domain", i), p.Domain)
+		walk(fmt.Sprintf("partners[%d].domain", i), p.Domain, known{map[string]string{}, defaultAttributes()})
 	}
-	return errors.Join(v.errs...)
 }
 
 func (p PropertyConfig) withDefaults() PropertyConfig {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 
 	"antirobot/rules"
-	"antirobot/rules/sources"
 	"antirobot/store"
 )
 
@@ -68,7 +67,7 @@ func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, er
 	if _, err := d.Firewall(name); err != nil {
 		return nil, err
 	}
-	o := d.lintOptions(s.options)
+	o := d.known().options(s.options)
 	if s.deps.Names != nil {
 		o.Lists, o.Places = s.deps.Names()
 		o.LooseLists = true
@@ -83,31 +82,42 @@ func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, er
 	return warnings, nil
 }
 
-func (d *Domain) lintOptions(o rules.Options) rules.Options {
+// known are the names that the rules of a domain may use: its own and inherited properties by class, and attributes.
+type known struct {
+	classes    map[string]string
+	attributes []AttributeConfig
+}
+
+func (k known) options(o rules.Options) rules.Options {
 	o.Storages, o.Models, o.Logs = []string{}, []string{}, []string{}
-	seen := make(map[string]bool)
-	for at := d; at != nil; at = at.parent {
-		for _, name := range at.List() {
-			if seen[name] {
-				continue
-			}
-			seen[name] = true
-			switch p, _ := at.Get(name); p.(type) {
-			case sources.Storage:
-				o.Storages = append(o.Storages, name)
-			case *Model:
-				o.Models = append(o.Models, name)
-			case *messageLog:
-				o.Logs = append(o.Logs, name)
-			}
+	for name, class := range k.classes {
+		switch class {
+		case ClassMemoryStorage, ClassStoreStorage:
+			o.Storages = append(o.Storages, name)
+		case ClassModel:
+			o.Models = append(o.Models, name)
+		case ClassLog:
+			o.Logs = append(o.Logs, name)
 		}
 	}
-	if known, _, err := d.Attributes(); err == nil {
-		o.Attributes = func(name string) bool {
-			return slices.ContainsFunc(known, func(a AttributeConfig) bool { return a.Name == name })
-		}
+	o.Attributes = func(name string) bool {
+		return slices.ContainsFunc(k.attributes, func(a AttributeConfig) bool { return a.Name == name })
 	}
 	return o
+}
+
+func (d *Domain) known() known {
+	k := known{classes: make(map[string]string)}
+	for at := d; at != nil; at = at.parent {
+		for _, name := range at.List() {
+			if _, nearer := k.classes[name]; !nearer {
+				p, _ := at.Get(name)
+				_, k.classes[name], _ = Describe(name, p)
+			}
+		}
+	}
+	k.attributes, _, _ = d.Attributes() // every domain inherits a message domain
+	return k
 }
 
 func (f *Firewall) load(ctx context.Context, fallback string) error {
@@ -145,64 +155,6 @@ func (f *Firewall) recompile() error {
 		f.current.Store(set)
 	}
 	return err
-}
-
-// Warnings returns probable mistakes in the rules of the configuration. Errors are reported by Validate.
-func (c Config) Warnings(lists []rules.List, places bool) []string {
-	var out []string
-	for i, p := range c.Partners {
-		names := knownNames{
-			lists: lists, places: places, attributes: defaultAttributes(), storages: []string{},
-			models: []string{}, logs: []string{},
-		}
-		out = append(out, names.warnings(fmt.Sprintf("partners[%d].domain", i), p.Domain)...)
-	}
-	return out
-}
-
-type knownNames struct {
-	lists                  []rules.List
-	places                 bool
-	attributes             []AttributeConfig
-	storages, models, logs []string
-}
-
-func (k knownNames) warnings(path string, d DomainConfig) []string {
-	for _, p := range d.Properties {
-		switch p.Class {
-		case ClassMessageDomain:
-			if p.Name == propertyMessageDomain {
-				k.attributes = p.Attributes
-			}
-		case ClassMemoryStorage, ClassStoreStorage:
-			k.storages = append(slices.Clip(k.storages), p.Name)
-		case ClassModel:
-			k.models = append(slices.Clip(k.models), p.Name)
-		case ClassLog:
-			k.logs = append(slices.Clip(k.logs), p.Name)
-		}
-	}
-	o := rules.DefaultOptions()
-	o.Storages, o.Models, o.Logs = k.storages, k.models, k.logs
-	o.Lists, o.LooseLists, o.Places = k.lists, true, k.places
-	o.Attributes = func(name string) bool {
-		return slices.ContainsFunc(k.attributes, func(a AttributeConfig) bool { return a.Name == name })
-	}
-	var out []string
-	for i, p := range d.Properties {
-		if p.Class != ClassFirewall || p.Rules == "" {
-			continue
-		}
-		if program, err := rules.Compile(p.Rules, o); err == nil {
-			for _, w := range program.Warnings() {
-				out = append(out, fmt.Sprintf("%s.properties[%d].rules: %s", path, i, w.Error()))
-			}
-		}
-	}
-	for i, sub := range d.Domains {
-		out = append(out, k.warnings(fmt.Sprintf("%s.domains[%d]", path, i), sub)...)
-	}
-	return out
 }
 
 // StartRules names the built-in rules for messages inside requests.

@@ -248,8 +248,8 @@ func buildSampleCheck(a *arguments) (check, error) {
 		r.buf = appendValue(r.buf[:0], v)
 		h := begin
 		for _, c := range r.buf {
-			h = (h ^ uint64(c)) * fnvPrime
+			h = (h ^ uint64(c)) * FNVPrime
 		}
-		return float64(mix(h)>>11)/(1<<53) >= share, nil
+		return float64(Mix(h)>>11)/(1<<53) >= share, nil
 	}), nil
 }

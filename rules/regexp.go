@@ -8,6 +8,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"antirobot/rules/skeleton"
 )
 
 // matcher matches a regexp at the start of a text, in linear time and without allocating.
@@ -87,8 +89,12 @@ const (
 	spaceClass = `\s\v\x{1c}-\x{1f}\x{85}\p{Z}`
 )
 
-func isWordRune(r rune) bool {
-	return r == '_' || unicode.IsLetter(r) || unicode.Is(unicode.N, r)
+// IsWord reports whether r is of a word as Python and Unicode have it.
+func IsWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return wordByte(byte(r))
+	}
+	return skeleton.Cyrillic(r) || r == '_' || unicode.IsLetter(r) || unicode.Is(unicode.N, r)
 }
 
 func isSpaceRune(r rune) bool {
@@ -288,7 +294,7 @@ func complement(c byte) string {
 
 // \W, \D and \S in a class, computed once.
 var (
-	notWord  = sync.OnceValue(func() string { return spellOutside(isWordRune) })
+	notWord  = sync.OnceValue(func() string { return spellOutside(IsWord) })
 	notDigit = sync.OnceValue(func() string { return spellOutside(unicode.IsDigit) })
 	notSpace = sync.OnceValue(func() string { return spellOutside(isSpaceRune) })
 )
@@ -431,7 +437,7 @@ func (t *threads) add(s *threadSets, set *[]uint32, pc uint32, flags syntax.Empt
 // boundaries takes -1 for the ends of the text.
 func boundaries(before, here rune) syntax.EmptyOp {
 	flags := syntax.EmptyOpContext(before, here) &^ (syntax.EmptyWordBoundary | syntax.EmptyNoWordBoundary)
-	if isWordRune(before) != isWordRune(here) {
+	if IsWord(before) != IsWord(here) {
 		return flags | syntax.EmptyWordBoundary
 	}
 	return flags | syntax.EmptyNoWordBoundary

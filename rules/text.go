@@ -120,20 +120,20 @@ const (
 func (r *Run) sketch(text string, words, minWords int64) (out [sketchPairs]uint64, ok bool) {
 	text, _ = r.reader.Read(text)
 	hashes := r.grams[:0]
-	hash, in := uint64(fnvOffset), false
+	hash, in := uint64(FNVOffset), false
 	for _, c := range text {
-		if !isWordRune(c) {
+		if !IsWord(c) {
 			if in {
-				hashes = append(hashes, mix(hash))
+				hashes = append(hashes, Mix(hash))
 			}
-			hash, in = fnvOffset, false
+			hash, in = FNVOffset, false
 			continue
 		}
 		in = true
-		hash = (hash ^ uint64(unicode.ToLower(c))) * fnvPrime
+		hash = (hash ^ uint64(unicode.ToLower(c))) * FNVPrime
 	}
 	if in {
-		hashes = append(hashes, mix(hash))
+		hashes = append(hashes, Mix(hash))
 	}
 	r.grams = hashes
 	if n := int64(len(hashes)); n < minWords || n < words {
@@ -146,24 +146,26 @@ func (r *Run) sketch(text string, words, minWords int64) (out [sketchPairs]uint6
 	for i := 0; i+int(words) <= len(hashes); i++ {
 		shingle := uint64(0)
 		for _, h := range hashes[i : i+int(words)] {
-			shingle = mix(bits.RotateLeft64(shingle, 7) ^ h)
+			shingle = Mix(bits.RotateLeft64(shingle, 7) ^ h)
 		}
 		for j := range least {
-			least[j] = min(least[j], mix(shingle+uint64(j)*0x9e3779b97f4a7c15))
+			least[j] = min(least[j], Mix(shingle+uint64(j)*0x9e3779b97f4a7c15))
 		}
 	}
 	for i := range out {
-		out[i] = mix(least[2*i] ^ bits.RotateLeft64(least[2*i+1], 29))
+		out[i] = Mix(least[2*i] ^ bits.RotateLeft64(least[2*i+1], 29))
 	}
 	return out, true
 }
 
+// The parameters of 64-bit FNV-1a.
 const (
-	fnvOffset = 14695981039346656037
-	fnvPrime  = 1099511628211
+	FNVOffset = 14695981039346656037
+	FNVPrime  = 1099511628211
 )
 
-func mix(h uint64) uint64 {
+// Mix is the finaliser of MurmurHash3.
+func Mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
 	h ^= h >> 33

@@ -135,7 +135,7 @@ func (b *bayes) odds(goodLeft, badLeft uint32) odds {
 		goodLeft: goodLeft, badLeft: badLeft,
 	}
 	if goodLeft|badLeft == 0 {
-		o.cache, o.epoch = &b.weights, uint32(mix64(texts+1))|1
+		o.cache, o.epoch = &b.weights, uint32(rules.Mix(texts+1))|1
 	}
 	return o
 }

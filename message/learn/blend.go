@@ -48,7 +48,7 @@ type hashedText struct {
 }
 
 func (s *textSample) add(text string) {
-	t := hashedText{hash: mix64(hashString(text)), text: rules.Clip(text, sampleText)}
+	t := hashedText{hash: rules.Mix(hashString(text)), text: rules.Clip(text, sampleText)}
 	at, again := slices.BinarySearchFunc(s.texts, t, func(a, b hashedText) int { return cmp.Compare(a.hash, b.hash) })
 	if again || at == sampleSize {
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/kljensen/snowball/russian"
 
 	"antirobot/request"
+	"antirobot/rules"
 	"antirobot/rules/skeleton"
 )
 
@@ -117,7 +118,7 @@ func (x *extractor) begin(length int) {
 const leastRoom = 64
 
 func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
-	hash = mix64(hash)>>3 | uint64(kind)<<61
+	hash = rules.Mix(hash)>>3 | uint64(kind)<<61
 	mask := uint64(len(x.seen) - 1)
 	i := hash & mask
 	for ; x.seen[i].round == x.round; i = (i + 1) & mask {
@@ -162,11 +163,11 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 		}
 		r, n := utf8.DecodeRuneInString(text[i:])
 		switch {
-		case !isWordRune(r):
+		case !rules.IsWord(r):
 			x.sign(r, &shape)
 			i += n
 			continue
-		case ideographic(r):
+		case skeleton.Ideographic(r):
 			x.ideograph(r)
 			shape.words++
 			i += n
@@ -188,32 +189,17 @@ func (x *extractor) wordEnds(at int) {
 	x.words++
 }
 
-func isWordRune(r rune) bool {
-	if r < utf8.RuneSelf {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
-	}
-	return basicCyrillic(r) || unicode.IsLetter(r) || unicode.Is(unicode.N, r)
-}
-
-// basicCyrillic is faster than the tables of Unicode.
-func basicCyrillic(r rune) bool { return 0x400 <= r && r <= 0x45f }
-
 func wordBefore(text string, i int) bool {
 	r, _ := utf8.DecodeLastRuneInString(text[:i])
-	return isWordRune(r)
-}
-
-func ideographic(r rune) bool {
-	return 0x3400 <= r && r <= 0x9fff || 0x3040 <= r && r <= 0x30ff || 0x20000 <= r && r <= 0x3ffff || 0xf900 <= r &&
-		r <= 0xfaff
+	return rules.IsWord(r)
 }
 
 func (x *extractor) ideograph(r rune) {
 	x.raw = append(x.raw[:0], r)
-	hash := mix64(uint64(r) | 1<<42)
+	hash := rules.Mix(uint64(r) | 1<<42)
 	x.add(featureWord, hash, func() string { return string(r) })
 	if before := x.before; before != 0 {
-		x.add(featureWord, mix64(uint64(before)<<21|uint64(r)|1<<43),
+		x.add(featureWord, rules.Mix(uint64(before)<<21|uint64(r)|1<<43),
 			func() string { return string([]rune{before, r}) })
 	}
 	x.before = r
@@ -231,9 +217,9 @@ func (x *extractor) readWord(text string, shape *textShape) int {
 	for end < len(text) {
 		r, n := utf8.DecodeRuneInString(text[end:])
 		switch {
-		case ideographic(r):
+		case skeleton.Ideographic(r):
 			n = 0
-		case isWordRune(r):
+		case rules.IsWord(r):
 		case r == '\'' || r == '’':
 			if next, _ := utf8.DecodeRuneInString(text[end+n:]); end == 0 || !unicode.IsLetter(next) {
 				n = 0
@@ -257,7 +243,7 @@ func (x *extractor) readWord(text string, shape *textShape) int {
 			latin++
 		case '0' <= r && r <= '9':
 			digits++
-		case basicCyrillic(r) || unicode.Is(unicode.Cyrillic, r):
+		case skeleton.Cyrillic(r) || unicode.Is(unicode.Cyrillic, r):
 			cyrillic++
 		default:
 			odd++
@@ -393,9 +379,9 @@ func (x *extractor) link(text string, atStart bool) int {
 		rest, skipped = rest[4:], skipped+4
 	}
 	end := 0
-	hash := uint64(fnvOffset)
+	hash := uint64(rules.FNVOffset)
 	for end < len(rest) && hostByte(rest[end]) {
-		hash = (hash ^ uint64(request.Lower(rest[end]))) * fnvPrime
+		hash = (hash ^ uint64(request.Lower(rest[end]))) * rules.FNVPrime
 		end++
 	}
 	if end == 0 {
@@ -449,33 +435,20 @@ func hostByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
 }
 
-const (
-	fnvOffset = 14695981039346656037
-	fnvPrime  = 1099511628211
-)
-
 func hashRunes(runes []rune) uint64 {
-	h := uint64(fnvOffset)
+	h := uint64(rules.FNVOffset)
 	for _, r := range runes {
-		h = (h ^ uint64(r)) * fnvPrime
+		h = (h ^ uint64(r)) * rules.FNVPrime
 	}
-	return mix64(h)
+	return rules.Mix(h)
 }
 
 func hashString(s string) uint64 {
-	h := uint64(fnvOffset)
+	h := uint64(rules.FNVOffset)
 	for i := range len(s) {
-		h = (h ^ uint64(request.Lower(s[i]))) * fnvPrime
+		h = (h ^ uint64(request.Lower(s[i]))) * rules.FNVPrime
 	}
-	return mix64(h)
-}
-
-func mix64(h uint64) uint64 {
-	h ^= h >> 33
-	h *= 0xff51afd7ed558ccd
-	h ^= h >> 33
-	h *= 0xc4ceb9fe1a85ec53
-	return h ^ h>>33
+	return rules.Mix(h)
 }
 
 func (x *extractor) stem(latin, cyrillic int) uint64 {
@@ -492,11 +465,11 @@ func (x *extractor) stem(latin, cyrillic int) uint64 {
 	} else {
 		stem = english.Stem(string(x.raw), true)
 	}
-	out := uint64(fnvOffset)
+	out := uint64(rules.FNVOffset)
 	for _, r := range stem {
-		out = (out ^ uint64(r)) * fnvPrime
+		out = (out ^ uint64(r)) * rules.FNVPrime
 	}
-	out = mix64(out)
+	out = rules.Mix(out)
 	x.stems.put(hash, out)
 	return out
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"antirobot/rules"
 )
 
 // robinson is the combination of the original system, over words counted each time they come:
@@ -35,23 +37,23 @@ func (m *robinson) Ready() bool { return m.counts.texts.Load() > 0 }
 func (m *robinson) Size() Size { return m.counts.measure() }
 
 func appendWords(dst []uint64, text string, f func(word string)) []uint64 {
-	hash, from := uint64(fnvOffset), -1
+	hash, from := uint64(rules.FNVOffset), -1
 	for i, r := range text {
-		if isWordRune(r) {
+		if rules.IsWord(r) {
 			if from < 0 {
 				from = i
 			}
-			hash = (hash ^ uint64(toLower(r))) * fnvPrime
+			hash = (hash ^ uint64(toLower(r))) * rules.FNVPrime
 			continue
 		}
 		if from >= 0 {
-			dst = append(dst, mix64(hash)|1)
+			dst = append(dst, rules.Mix(hash)|1)
 			f(text[from:i])
-			hash, from = fnvOffset, -1
+			hash, from = rules.FNVOffset, -1
 		}
 	}
 	if from >= 0 {
-		dst = append(dst, mix64(hash)|1)
+		dst = append(dst, rules.Mix(hash)|1)
 		f(text[from:])
 	}
 	return dst

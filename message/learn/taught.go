@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"antirobot/rules"
 	"antirobot/rules/skeleton"
 )
 
@@ -31,26 +32,26 @@ func PrintOf(r *skeleton.Reader, text string) (p Print, ok bool) {
 	words, last := 0, uint64(0)
 	word := func(hash uint64) {
 		words++
-		p.add(mix64(hash))
+		p.add(rules.Mix(hash))
 		if last != 0 {
-			p.add(mix64(bits.RotateLeft64(last, 21) ^ hash))
+			p.add(rules.Mix(bits.RotateLeft64(last, 21) ^ hash))
 		}
 		last = hash
 	}
-	hash, in := uint64(fnvOffset), false
+	hash, in := uint64(rules.FNVOffset), false
 	for _, c := range text {
-		if in && (!isWordRune(c) || ideographic(c)) {
+		if in && (!rules.IsWord(c) || skeleton.Ideographic(c)) {
 			word(hash)
 			in = false
 		}
 		switch {
-		case ideographic(c):
-			word(mix64(uint64(c) | 1<<42))
-		case isWordRune(c):
+		case skeleton.Ideographic(c):
+			word(rules.Mix(uint64(c) | 1<<42))
+		case rules.IsWord(c):
 			if !in {
-				hash, in = fnvOffset, true
+				hash, in = rules.FNVOffset, true
 			}
-			hash = (hash ^ uint64(toLower(c))) * fnvPrime
+			hash = (hash ^ uint64(toLower(c))) * rules.FNVPrime
 		}
 	}
 	if in {
@@ -125,7 +126,7 @@ func NewPrints(limit int) *Prints {
 const bandHashes = 2 // prints that share a band are compared
 
 func (p *Print) band(i int) uint64 {
-	return mix64(uint64(p[i])<<32|uint64(p[i+1])) + uint64(i)
+	return rules.Mix(uint64(p[i])<<32|uint64(p[i+1])) + uint64(i)
 }
 
 // Add keeps a print until a time.

@@ -132,7 +132,7 @@ func (r *Reader) plainForms(text string) string {
 	before := rune(0)
 	for _, c := range text {
 		switch {
-		case c < utf8.RuneSelf || basicCyrillic(c):
+		case c < utf8.RuneSelf || Cyrillic(c):
 		case invisible(c):
 			// Emoji are joined with these.
 			if before < 0x2190 {
@@ -154,7 +154,7 @@ func (r *Reader) plainForms(text string) string {
 }
 
 func (r *Reader) appendForm(c rune) {
-	if c < utf8.RuneSelf || basicCyrillic(c) || !unicode.IsLetter(c) && !unicode.IsNumber(c) &&
+	if c < utf8.RuneSelf || Cyrillic(c) || !unicode.IsLetter(c) && !unicode.IsNumber(c) &&
 		(c < 0xff00 || c > 0xffef) && (c < 0x24b6 || c > 0x24e9) || hangul(c) {
 		r.out = utf8.AppendRune(r.out, c)
 		return
@@ -207,10 +207,17 @@ func inBoxes(c rune, m *Marks) rune {
 }
 
 func plainLetter(c rune) bool {
-	return 'a' <= c|0x20 && c|0x20 <= 'z' && c < utf8.RuneSelf || basicCyrillic(c)
+	return 'a' <= c|0x20 && c|0x20 <= 'z' && c < utf8.RuneSelf || Cyrillic(c)
 }
 
-func basicCyrillic(c rune) bool { return 0x400 <= c && c <= 0x45f }
+// Cyrillic reports whether c is a letter of Russian or its neighbours; the tables of Unicode are slower.
+func Cyrillic(c rune) bool { return 0x400 <= c && c <= 0x45f }
+
+// Ideographic reports whether c is of a script without spaces: Chinese and kana.
+func Ideographic(c rune) bool {
+	return 0x3400 <= c && c <= 0x9fff || 0x3040 <= c && c <= 0x30ff || 0x20000 <= c && c <= 0x3ffff ||
+		0xf900 <= c && c <= 0xfaff
+}
 
 // invisible covers default-ignorable code points, fillers, the braille blank and control characters.
 func invisible(c rune) bool {

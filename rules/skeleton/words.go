@@ -163,7 +163,7 @@ func (r *Reader) word(word []rune) {
 		switch {
 		case c < utf8.RuneSelf && plainLetter(c):
 			latin++
-		case basicCyrillic(c):
+		case Cyrillic(c):
 			cyrillic++
 		case c < utf8.RuneSelf:
 			digits++

@@ -112,7 +112,7 @@ func (r *Reader) words(text string) {
 			}
 			continue
 		}
-		if ideographic(c) {
+		if skeleton.Ideographic(c) {
 			end()
 		}
 		if !in && len(r.buf) > 0 {
@@ -120,7 +120,7 @@ func (r *Reader) words(text string) {
 		}
 		in = true
 		r.buf = utf8.AppendRune(r.buf, lower(c))
-		if ideographic(c) {
+		if skeleton.Ideographic(c) {
 			end()
 		}
 	}
@@ -131,7 +131,7 @@ func isWord(c rune) bool {
 	if c < utf8.RuneSelf {
 		return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
 	}
-	return 0x400 <= c && c <= 0x45f || unicode.IsLetter(c) || unicode.IsNumber(c) || unicode.Is(unicode.Mn, c)
+	return skeleton.Cyrillic(c) || unicode.IsLetter(c) || unicode.IsNumber(c) || unicode.Is(unicode.Mn, c)
 }
 
 func lower(c rune) rune {
@@ -142,9 +142,4 @@ func lower(c rune) rune {
 		return 'е'
 	}
 	return c
-}
-
-func ideographic(c rune) bool {
-	return 0x3400 <= c && c <= 0x9fff || 0x3040 <= c && c <= 0x30ff || 0x20000 <= c && c <= 0x3ffff || 0xf900 <= c &&
-		c <= 0xfaff
 }
