@@ -1,9 +1,6 @@
-// Package alarm watches what the gateway knows of itself, and tells people when somebody should look.
+// Package alarm watches the gateway's own state and raises alarms for operators.
 //
-// The gateway gives it a Sight, which it judges at intervals:
-//  1. what is judged is in judge.go, and knows neither the network nor the clock
-//  2. an alarm is told when it begins, again while it lasts, and when it has ended: when it was not seen three times in a row
-//  3. webhooks are told beside the watch: one that is slow or away delays neither the watch nor the others
+// An alarm is reported when it begins, again while it lasts, and when it ends. A slow webhook delays nothing else.
 package alarm
 
 import (
@@ -21,7 +18,7 @@ import (
 // Deps is what a Watch works with. Look and Metrics are required.
 type Deps struct {
 	Look    func(at time.Time) Sight // called by the watch alone, every Config.Every
-	Node    string                   // what this gateway is called; empty: the name of the machine
+	Node    string                   // this gateway's name; empty: the host name
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
@@ -49,7 +46,7 @@ type lasting struct {
 	absent int       // times in a row that it was not seen
 }
 
-// enough is how often an alarm must not be seen before it has ended.
+// enough is how many times in a row an alarm must be absent before it ends.
 const enough = 3
 
 // New makes a Watch of a valid configuration. It looks after Start.
@@ -92,7 +89,7 @@ func (w *Watch) Start() {
 	})
 }
 
-// Close ends what Start began; what was not told by then is not told.
+// Close stops the watch; pending messages are dropped.
 func (w *Watch) Close() error {
 	if w.stop != nil {
 		w.stop()
@@ -121,7 +118,7 @@ func (w *Watch) turn(at time.Time) {
 	}
 }
 
-// change puts what was found beside what lasts, and returns what is to be told.
+// change compares the alarms found with the active ones, and returns the messages to send.
 func (w *Watch) change(found []Alarm, at time.Time) (tell []message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

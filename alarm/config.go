@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Config is the section `alarms` of the configuration. Take it from DefaultConfig; the zero value does not validate.
+// Config is the section `alarms`; see DefaultConfig.
 type Config struct {
 	Every  time.Duration `mapstructure:"every"`  // how often the watch looks
 	Repeat time.Duration `mapstructure:"repeat"` // an alarm that lasts is told again after this
@@ -22,15 +22,15 @@ type Config struct {
 	Webhooks       []Webhook     `mapstructure:"webhooks"`
 }
 
-// PeopleStuck says when people appear not to get through the captcha: of the networks of the last hour or two from which a
-// challenge was answered, so many, and this share, had no right answer.
+// PeopleStuck sets when people appear unable to solve the captcha: at least this many of the networks that answered
+// within the last two hours, and this share of them, have no right answer.
 type PeopleStuck struct {
 	Visitors int     `mapstructure:"visitors"`
 	Share    float64 `mapstructure:"share"`
 }
 
-// Doubled says when suddenly more is stopped: the share of the last half hour is this many times that of the day before, and
-// at least Share of at least so many requests.
+// Doubled sets when blocking rises suddenly: the share of the last half hour is Factor times that of the day before,
+// and at least Share of at least Requests requests.
 type Doubled struct {
 	Factor   float64 `mapstructure:"factor"`
 	Share    float64 `mapstructure:"share"`
@@ -40,8 +40,8 @@ type Doubled struct {
 // Webhook is who is told.
 type Webhook struct {
 	URL     string `mapstructure:"url"`      // or URLFile
-	URLFile string `mapstructure:"url_file"` // a file with the URL, which is a secret with most services
-	// Format is json, with all fields and a text, or slack, with the text alone.
+	URLFile string `mapstructure:"url_file"` // a file with the URL, usually a secret
+	// Format is json, with all fields, or slack, with the text alone.
 	Format string `mapstructure:"format"`
 }
 
@@ -61,7 +61,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong, each problem beginning with its key, or nil.
+// Validate returns every error, each beginning with its key.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {
@@ -110,7 +110,7 @@ func (w *Webhook) Address() (string, error) {
 	return address, nil
 }
 
-// host is what may be shown of an address: the rest is a secret with most services.
+// host is the part of an address that is no secret.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -14,8 +14,8 @@ type Sight struct {
 	Certificates []Certificate
 	Obtaining    []string // hosts for which no certificate could be obtained, and why
 	Store        string   // what is wrong with the store; empty: nothing
-	Shed         float64  // events and entries of the journal that were left out since the start
-	Late, Before Share    // requests of the last half hour, and of the day before that
+	Shed         float64  // events and journal entries dropped since the start
+	Late, Before Share    // requests of the last half hour, and of the day before it
 }
 
 // Network is a network that was shown challenges.
@@ -33,7 +33,7 @@ type Certificate struct {
 	Until time.Time
 }
 
-// Share is how many requests there were, and how many of them were stopped, or would have been.
+// Share counts requests, and those blocked or observed as such.
 type Share struct{ Requests, Stopped float64 }
 
 func (s Share) share() float64 {
@@ -55,7 +55,7 @@ type Alarm struct {
 
 func (a *Alarm) key() string { return a.Name + " " + a.About }
 
-// kinds are the alarms there are: what they say of About and Value, and what is to be done.
+// kinds are the alarms, with their text (of About and Value) and their remedy.
 var kinds = map[string]struct{ text, action string }{
 	"people-stuck":     {"people may be stuck at the captcha: %[2]s networks with answers have no right one", "look at `antirobot tail kind:failed` and the console's page Challenges: who tries, in which language, and what with"},
 	"machines-solve":   {"challenges are solved by machine from %[1]s", "look at the console's page Challenges; POST /api/revoke with the campaign takes its passes back"},
@@ -74,7 +74,7 @@ func makeAlarm(name, about, value string, at time.Time) Alarm {
 	return Alarm{Name: name, About: about, Value: value, Text: fmt.Sprintf(k.text, about, value), Action: k.action, Since: at}
 }
 
-// judge returns the alarms that s calls for; shed is what had been left out when the watch last looked.
+// judge returns the alarms for s; shed is the number dropped at the last look.
 func (c *Config) judge(s *Sight, shed float64, at time.Time) []Alarm {
 	var all []Alarm
 	add := func(name, about, value string) { all = append(all, makeAlarm(name, about, value, at)) }
@@ -119,7 +119,7 @@ func (c *Config) judge(s *Sight, shed float64, at time.Time) []Alarm {
 	return all
 }
 
-// stuckOf counts the networks with answers, and those of them without a right one.
+// stuckOf counts the networks with answers, and those without a right one.
 func stuckOf(all []Network) (tried, stuck int) {
 	for _, n := range all {
 		if n.Tried == 0 {

@@ -22,7 +22,7 @@ const (
 	stateTest = "test"
 )
 
-// message is what a webhook gets. Text alone is what Slack and those like it show.
+// message is the body of a webhook call. Slack and its kin show Text alone.
 type message struct {
 	Text  string    `json:"text"`
 	State string    `json:"state"`
@@ -60,7 +60,7 @@ type hook struct {
 }
 
 const (
-	maxWaiting   = 64               // messages for a webhook; further ones are dropped, and counted as failed
+	maxWaiting   = 64               // further ones are dropped, and counted as failed
 	timeout      = 10 * time.Second // of one attempt
 	attempts     = 6
 	longestPause = 5 * time.Minute // between two attempts
@@ -104,7 +104,7 @@ func (h *hook) run(ctx context.Context) {
 	}
 }
 
-// deliver tries until it is told, until trying again is useless, or until the attempts are used up.
+// deliver retries until it succeeds, cannot succeed, or runs out of attempts.
 func (h *hook) deliver(ctx context.Context, m *message) {
 	pause := time.Second
 	for i := 1; ; i++ {
@@ -170,7 +170,7 @@ func (h *hook) post(ctx context.Context, m *message) (again bool, err error) {
 
 // HookState is how a webhook is.
 type HookState struct {
-	Host  string `json:"host"`            // the rest of its address is a secret with most services
+	Host  string `json:"host"`            // without the secret part
 	Error string `json:"error,omitempty"` // of the last try
 }
 
@@ -185,7 +185,7 @@ func (w *Watch) Hooks() []HookState {
 	return all
 }
 
-// Test tells every webhook once that this is a test, all at once, and returns how they are.
+// Test sends a test message to all webhooks at once, and returns their state.
 func (w *Watch) Test(ctx context.Context, at time.Time) []HookState {
 	m := w.message(Alarm{Name: "test", Text: "this is a test", Action: "nothing", Since: at}, stateTest, at)
 	var all sync.WaitGroup

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxDays is the largest number of days that a duration may have: 273 years.
+// maxDays bounds a duration: 273 years.
 const maxDays = 100_000
 
-// Parse reads a duration in Go's form, optionally after whole days: 500ms, 90s, 1h30m, 7d, 1d12h. A number without a unit is
-// refused, unless it is 0.
+// Parse reads Go's form, optionally after whole days: 500ms, 90s, 1h30m, 7d, 1d12h. A number without a unit is refused,
+// unless it is 0.
 func Parse(s string) (time.Duration, error) {
 	i := strings.IndexByte(s, 'd')
 	if i < 0 {

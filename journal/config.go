@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// Config is the section `journal` of the configuration. Take it from DefaultConfig; the zero value does not validate.
+// Config is the section `journal`; see DefaultConfig.
 type Config struct {
 	Enabled  bool          `mapstructure:"enabled"`   // false: nothing is remembered beyond verdict.decisions
 	MaxBytes int64         `mapstructure:"max_bytes"` // of the disk; the oldest entries are forgotten
 	MaxAge   time.Duration `mapstructure:"max_age"`   // entries that are older are forgotten
-	Humans   float64       `mapstructure:"humans"`    // share of the simply human requests that is kept: 0 to 1
+	Humans   float64       `mapstructure:"humans"`    // share of human requests that is kept: 0 to 1
 	Figures  time.Duration `mapstructure:"figures"`   // how long the figures of hours and days are kept
-	// Addresses says what becomes of addresses after AddressesAfter: keep, shorten (to /24 and /48) or hash (with a key
-	// that changes every day and is kept nowhere).
+	// Addresses is the fate of addresses after AddressesAfter: keep, shorten (to /24 and /48) or hash (with a daily key
+	// that is not stored).
 	Addresses      string        `mapstructure:"addresses"`
 	AddressesAfter time.Duration `mapstructure:"addresses_after"`
 }
@@ -28,7 +28,7 @@ const (
 
 const day = 24 * time.Hour
 
-// DefaultConfig returns 1 GiB, 14 days, and one in a hundred of the humans.
+// DefaultConfig returns 1 GiB, 14 days, and 1 % of the human requests.
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, MaxBytes: 1 << 30, MaxAge: 14 * day, Humans: 0.01, Figures: 400 * day,
@@ -36,7 +36,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong, each problem beginning with its key, or nil.
+// Validate returns every error, each beginning with its key.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

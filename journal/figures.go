@@ -10,13 +10,13 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// Figures is what happened within a minute, an hour or a day: by name, how much each count grew.
+// Figures are the counts of a minute, an hour or a day, by name.
 type Figures struct {
 	At     time.Time          `json:"at"` // the beginning
 	Counts map[string]float64 `json:"counts"`
 }
 
-// step is a length of time of which figures are kept, and where they are: what was counted, and who or what was stopped most.
+// step is a length of time, and the spaces of its figures: counts, and the most blocked.
 type step struct {
 	space, stopped byte
 	long           time.Duration
@@ -26,7 +26,7 @@ var steps = map[string]step{
 	"minute": {spaceMinute, spaceStoppedMinute, time.Minute}, "hour": {spaceHour, spaceStoppedHour, time.Hour}, "day": {spaceDay, spaceStoppedDay, day},
 }
 
-// stepOf returns the step of a name, if it fits between two times not too often.
+// stepOf returns the step of a name, if the range is not too long for it.
 func stepOf(by string, from, to time.Time) (step, error) {
 	s, ok := steps[by]
 	if !ok {
@@ -42,7 +42,7 @@ func figureKey(space byte, at time.Time) []byte {
 	return binary.BigEndian.AppendUint32([]byte{space}, uint32(max(at.Unix(), 0))) //nolint:gosec // until the year 2106
 }
 
-// figure adds what has been counted since the last time to the figures of this minute, hour and day.
+// figure adds the counts since the last call to this minute, hour and day.
 func (j *Journal) figure(at time.Time) {
 	j.figures.Lock()
 	defer j.figures.Unlock()
@@ -84,7 +84,7 @@ func (j *Journal) figure(at time.Time) {
 	})
 }
 
-// grown returns by how much what is counted has grown since the last time.
+// grown returns the growth of each count since the last call.
 func (j *Journal) grown() map[string]float64 {
 	if j.counts == nil {
 		return nil
@@ -100,7 +100,7 @@ func (j *Journal) grown() map[string]float64 {
 	return grown
 }
 
-// changed returns a key and its record in JSON, changed; what can't be read begins anew.
+// changed returns a key and its changed JSON record; an unreadable one starts anew.
 func changed[T any](j *Journal, key []byte, change func(T) T) [2][]byte {
 	var v T
 	if text, ok, err := j.db.Get(nil, key); err == nil && ok && json.Unmarshal(text, &v) != nil {
@@ -116,8 +116,7 @@ func changed[T any](j *Journal, key []byte, change func(T) T) [2][]byte {
 // maxFigures bounds how many figures one call returns.
 const maxFigures = 2000
 
-// Figures returns the figures of minutes, hours or days between two times, the oldest first; those in which nothing happened
-// are left out.
+// Figures returns the non-empty figures between two times, the oldest first.
 func (j *Journal) Figures(by string, from, to time.Time) ([]Figures, error) {
 	s, err := stepOf(by, from, to)
 	if err != nil {

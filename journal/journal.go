@@ -17,7 +17,7 @@ import (
 	"antirobot/verdict/bans"
 )
 
-// Teller knows the whole story of a request that was noted a moment ago. *verdict.Recent does.
+// Teller completes a request that was just noted. *verdict.Recent does.
 type Teller interface {
 	Noted(n *verdict.Note) (verdict.Story, bool)
 }
@@ -26,16 +26,16 @@ type Teller interface {
 type Deps struct {
 	Dir     string // of its own
 	Stories Teller
-	Counts  func() map[string]float64 // what has been counted since the start, for the figures; nil: no figures are kept
+	Counts  func() map[string]float64 // counts since the start; nil: no figures
 	Now     func() time.Time          // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 
 	open  func() (*pebblestore.Log, error) // nil: Dir, on the system's disk
-	queue int                              // requests that may wait to be written, about 400 bytes each; 0: 8192
+	queue int                              // waiting requests, about 400 bytes each; 0: 8192
 }
 
-// Journal is the memory of a gateway. Safe for concurrent use; made by New.
+// Journal is a gateway's journal. Safe for concurrent use; made by New.
 type Journal struct {
 	cfg     Config
 	log     zerolog.Logger
@@ -72,8 +72,7 @@ const (
 	batchEvery  = 100 * time.Millisecond
 )
 
-// shard is the notes of one request in sixteen that wait for the writer. They grow to as many as have ever waited at once: what was never
-// needed takes no memory, and the garbage collector does not look through it.
+// shard holds one in sixteen of the waiting notes. It grows with need, and has no pointers for the garbage collector.
 type shard struct {
 	mu    sync.Mutex
 	notes []verdict.Note // at most Journal.each
@@ -128,7 +127,7 @@ func (j *Journal) Close() error {
 	return j.db.Close()
 }
 
-// Backup writes a consistent copy of what has been written into dir, which is made and must not exist. The journal goes on.
+// Backup writes a consistent copy into dir, which must not exist, while the journal goes on.
 func (j *Journal) Backup(dir string) error { return j.db.Checkpoint(dir) }
 
 // Note implements verdict.Journal.
@@ -224,7 +223,7 @@ func (j *Journal) run() {
 	}
 }
 
-// earlyEvery is how often figures are kept in the first minute, when whoever has just started a gateway looks at them.
+// earlyEvery is the interval of figures in the first minute, for an operator who watches the start.
 const earlyEvery = 3 * time.Second
 
 // upkeep is what is done each minute.
@@ -249,8 +248,7 @@ func (j *Journal) first(at time.Time) time.Time {
 	return at
 }
 
-// write makes changes. While the disk takes nothing it tries again, and what comes meanwhile is shed; it gives up when the
-// journal is closed.
+// write retries until the disk accepts the changes, or the journal closes; notes that come meanwhile are dropped.
 func (j *Journal) write(n int, fill func(b *pebblestore.LogBatch)) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		err := j.db.Write(fill)
@@ -270,5 +268,5 @@ func (j *Journal) write(n int, fill func(b *pebblestore.LogBatch)) {
 	}
 }
 
-// bytes is what the journal takes of the disk, as far as that is known.
+// bytes estimates the journal's size on disk.
 func (j *Journal) bytes() int64 { return j.db.Bytes([]byte{0}, []byte{0xff}) }

@@ -18,7 +18,7 @@ import (
 
 // What is forgotten, shortened or erased.
 
-// trim forgets what is too old, and the oldest part while there is too much.
+// trim drops entries that are too old, and the oldest ones beyond the size.
 func (j *Journal) trim(at time.Time) {
 	j.forget(at.Add(-j.cfg.MaxAge))
 	j.write(0, func(b *pebblestore.LogBatch) {
@@ -39,7 +39,7 @@ func (j *Journal) trim(at time.Time) {
 	}
 }
 
-// stoppedAge is how long it is kept which networks were stopped most in an hour.
+// stoppedAge is how long the hourly most blocked networks are kept.
 func (c *Config) stoppedAge() time.Duration {
 	if c.Addresses == hashAddresses {
 		return min(c.MaxAge, c.AddressesAfter)
@@ -47,8 +47,8 @@ func (c *Config) stoppedAge() time.Duration {
 	return c.MaxAge
 }
 
-// since is what the entries since a time take of the disk. What was forgotten takes its part until the engine has tidied up: it
-// must not make further entries go.
+// since estimates the size of the entries since a time. Dropped ones count until the engine compacts, and must not
+// evict more.
 func (j *Journal) since(cut time.Time) (n int64) {
 	n = j.db.Bytes(timeKey(spaceEntry, cut), []byte{spaceEntry + 1}) + j.db.Bytes(timeKey(spaceDetails, cut), []byte{spaceDetails + 1})
 	return n + j.db.Bytes(binary.BigEndian.AppendUint16([]byte{spaceSubject}, dayOf(cut)), []byte{spaceSubject + 1})
@@ -90,7 +90,7 @@ var veiledKey = []byte{spaceState, 'v'}
 
 const veilAtOnce = 20_000
 
-// veil shortens or hashes the addresses of entries that are old enough for it, a part of them each time.
+// veil shortens or hashes the addresses of old entries, a bounded number each time.
 func (j *Journal) veil(at time.Time) {
 	if j.cfg.Addresses == keepAddresses || j.cfg.AddressesAfter >= j.cfg.MaxAge {
 		return
@@ -128,8 +128,8 @@ func (j *Journal) veil(at time.Time) {
 	j.write(0, func(b *pebblestore.LogBatch) { b.Put(veiledKey, append(last, 0)) })
 }
 
-// hide returns what hides addresses of a day: entries of one day can still be told apart by their hashes, those of different days, or
-// before and after a restart, can't be joined.
+// hide returns the function that hides addresses of a day. Hashes of one day compare equal; across days or restarts
+// they don't.
 func (j *Journal) hide(at time.Time) func(string) string {
 	if j.cfg.Addresses != hashAddresses {
 		return shortened
@@ -140,7 +140,7 @@ func (j *Journal) hide(at time.Time) func(string) string {
 	return j.hash
 }
 
-// veiled returns what puts an entry without its address in place of the present one.
+// veiled returns the change that hides an entry's address.
 func (j *Journal) veiled(r *row, hide func(string) string) func(b *pebblestore.LogBatch) {
 	subject, address := string(r.texts[colSubject]), string(r.texts[colAddress])
 	number := dayOf(r.at())
@@ -206,7 +206,7 @@ func hideSubject(s string, hide func(string) string) string {
 	return s
 }
 
-// shortened returns the /24 or /48 of an address or of a longer network, and those of the ends of a range; another text as it is.
+// shortened returns the /24 or /48 of an address, a longer network or the ends of a range; other text unchanged.
 func shortened(s string) string {
 	if from, to, ok := strings.Cut(s, "-"); ok && named(s) {
 		if n := shortened(from); n != shortened(to) {
@@ -228,7 +228,7 @@ func shortened(s string) string {
 	return identity.NetOf(a.Unmap()).String()
 }
 
-// named reports whether a text, as the entry of a list is one, names addresses: one, a network, or a range with a dash.
+// named reports whether a list entry is an address, a network, or a range with a dash.
 func named(s string) bool {
 	from, to, isRange := strings.Cut(s, "-")
 	if !isRange {

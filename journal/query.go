@@ -32,17 +32,17 @@ const (
 	maxTerms = 32
 )
 
-// Keys are the names by which a query may ask, with what stands behind them.
+// Keys are the keys of a query.
 const Keys = "kind verdict cause mode service method path subject ip agent ja4 status reason by trace since until"
 
 // ParseQuery reads a query such as
 //
 //	verdict:robot path:/api ip:203.0.113.0/24 -agent:curl since:2h
 //
-// All conditions must hold; one with a minus before it must not. Several values stand with commas between them. A path is the
-// beginning of one, an address may be a network, a status may be 4xx, and agent and reason are parts of a text in any case of
-// letters. A word without a key is looked for in path, agent, reason and subject; an address and a network stand for ip:. A
-// value with spaces or commas stands in quotes, where a backslash stands before a quote or a backslash that is part of it. Times are durations before now, or of RFC 3339.
+// All conditions must hold, those with a minus must not. Values are separated by commas. path is a prefix, ip may be a
+// network, status may be 4xx; agent and reason match parts, ignoring case. A word without a key matches path, agent,
+// reason and subject; a bare address or network means ip. Values with spaces or commas are quoted; a backslash escapes
+// quotes and backslashes. Times are durations before now, or RFC 3339.
 func ParseQuery(text string, now time.Time) (Query, error) {
 	var q Query
 	if len(text) > maxQuery {
@@ -83,7 +83,7 @@ func ParseQuery(text string, now time.Time) (Query, error) {
 	return q, nil
 }
 
-// quotedComma stands for a comma in quotes, which is part of a value, as in most User-Agents.
+// quotedComma stands for a quoted comma, which belongs to its value.
 const quotedComma = 0
 
 func withCommas(value string) string {
@@ -126,8 +126,8 @@ func wordsOf(text string) (words []string, err error) {
 // maxTerm bounds the bytes of a value that Term puts into a query.
 const maxTerm = 400
 
-// Term returns the condition that a key has a value, as ParseQuery reads it. Of a text that is too long for a query, or has bytes that are
-// no text, it takes the first part that is good, which is enough for the keys that look for a part.
+// Term returns the condition key:value in the syntax of ParseQuery. An overlong or invalid text is cut to its first
+// valid part, enough for keys that match parts.
 func Term(key, value string) string {
 	for part := range strings.SplitSeq(strings.ToValidUTF8(value, "\uFFFD"), "\uFFFD") {
 		if value = part; len(part) > 3 {
@@ -141,7 +141,7 @@ func Term(key, value string) string {
 	return key + `:"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
 }
 
-// split returns the key and the value of a condition; an address is one without its key.
+// split returns the key and the value of a condition; a bare address has key ip.
 func split(w string) (key, value string) {
 	if _, ok := network(w); ok {
 		return "ip", w
@@ -306,7 +306,7 @@ func addressIn(value string) (func(r *row) bool, error) {
 	}, nil
 }
 
-// contains reports whether a text has a part, of which the letters are small already.
+// contains reports whether text contains a lower-case part, ignoring case.
 func contains(text, part []byte) bool {
 	if len(part) == 0 {
 		return true

@@ -23,8 +23,8 @@ type Found struct {
 	Reached time.Time `json:"reached,omitzero"` // how far back they go, if more may lie before
 }
 
-// Find returns the newest entries that a query selects. Before is the position of an earlier answer; after limits it to what
-// came after an entry, for those who follow; both may be empty.
+// Find returns the newest entries that a query selects. before is the position of an earlier answer, after that of an
+// entry to follow from; both may be empty.
 func (j *Journal) Find(ctx context.Context, q *Query, limit int, before, after string) (Found, error) {
 	f := Found{Entries: []Entry{}}
 	from, to := []byte{spaceEntry}, []byte{spaceEntry + 1}
@@ -67,13 +67,13 @@ func (j *Journal) Find(ctx context.Context, q *Query, limit int, before, after s
 	return f, err
 }
 
-// Told is what the journal knows of one ID: the story of a request, and the entries about it.
+// Told is the story of a request, and its entries.
 type Told struct {
 	Story   *verdict.Story
 	Entries []Entry
 }
 
-// Get returns what is known of an ID; false if it is not remembered.
+// Get returns the entries of an ID; false if there are none.
 func (j *Journal) Get(id request.ID) (t Told, ok bool, err error) {
 	var r row
 	err = j.db.Scan(entryKey(spaceEntry, id, 0), entryKey(spaceEntry, id, 0xff), false, func(key, val []byte) bool {
@@ -152,9 +152,9 @@ type Count struct {
 // maxNames bounds the values that are counted at once.
 const maxNames = 50_000
 
-// Top counts the values of keys (subject, ip, network, path, agent, cause, service, reason) among the newest entries that a
-// query selects, and returns the most frequent ones of each key, in one pass. The captcha's page counts where the query names kinds: the
-// request that led there has been counted.
+// Top returns the most frequent values of keys (subject, ip, network, path, agent, cause, service, reason) among the
+// newest selected entries, in one pass. Captcha pages only count if the query names kinds: the request that led there
+// counts.
 func (j *Journal) Top(ctx context.Context, q *Query, by []string, limit int) ([][]Count, error) {
 	keys := make([]tops, len(by))
 	for i := range by {

@@ -11,11 +11,10 @@ import (
 	"antirobot/verdict"
 )
 
-// Keys: 'e' and the ID of a request, an event or an act, in 16 bytes, and one byte for its kind: IDs begin with their time,
-// so entries lie in the order of time, and the ID alone leads to an entry. 'd' and the same has the details, as JSON. 's',
-// the number of the day in two bytes, the hash of a subject in eight, and the ID and the kind, leads from a subject to its
-// entries. 'm', 'h' and 't' and a Unix time in four bytes have the figures of a minute, an hour, a day; 'M', 'H' and 'T' have
-// who or what was stopped most in it. 'z' has the state.
+// Keys: 'e', an ID in 16 bytes (which begins with its time) and the kind in one; 'd' and the same for the details, as
+// JSON; 's', the day in two bytes, the hash of a subject in eight, ID and kind for the index of subjects; 'm', 'h', 't'
+// and a Unix time in four bytes for the figures of a minute, an hour, a day; 'M', 'H', 'T' for the most blocked; 'z'
+// for state.
 const (
 	spaceEntry   = 'e'
 	spaceDetails = 'd'
@@ -59,7 +58,7 @@ const (
 	flagWork
 )
 
-// row is the columns of an entry: what a filter looks at. Its texts are borrowed.
+// row has the columns that a filter reads. Its texts are borrowed.
 type row struct {
 	id      request.ID
 	kind    Kind
@@ -73,8 +72,8 @@ type row struct {
 	texts   [columns][]byte
 }
 
-// followed reports whether it is the captcha's page, seen by somebody whose stopped request led there: that one has an entry as well.
-// Pages of the gateway's own are judged and not enforced.
+// followed reports a captcha page whose challenged request has an entry of its own. The gateway's own pages are not
+// enforced.
 func (r *row) followed() bool { return r.kind == KindShown && r.mode == verdict.Observe }
 
 // The columns that are texts.
@@ -86,7 +85,7 @@ const (
 	colAddress
 	colAgent
 	colJA4
-	colReason // the list's entry, the rule, the ban, or the operator's words
+	colReason // list entry, rule, ban, or the operator's words
 	colBy     // the name of the operator's token
 	colTrace  // the ID of the trace, in 16 bytes
 	columns
@@ -98,7 +97,7 @@ const (
 	longest    = 1 << 10 // bytes of a text
 )
 
-// appendRow appends the stored form; the ID and the kind are in the key.
+// appendRow appends the stored form without ID and kind.
 func appendRow(dst []byte, r *row) []byte {
 	dst = append(dst, rowVersion, byte(r.verdict), byte(r.cause), byte(r.mode), r.flags, 0)
 	dst = binary.BigEndian.AppendUint16(dst, r.status)

@@ -8,18 +8,17 @@ import (
 	"antirobot/verdict"
 )
 
-// stoppedBy are the keys by which requests that were not simply human are counted for the figures.
+// stoppedBy are the keys of the most blocked.
 var stoppedBy = [...]string{"reason", "network", "agent"}
 
 const (
-	keptNames   = 50   // of a key, in what is kept of a minute, an hour or a day
+	keptNames   = 50   // of a key, in a stored record
 	minuteNames = 4096 // of a key, that are counted within a minute
 	longestName = 200  // bytes
 	keptMinutes = 3 * time.Hour
 )
 
-// Stopped is who or what occurred most among the requests that were not simply human: by key (reason, network, agent), the most
-// frequent first.
+// Stopped has the most frequent values of blocked requests by key (reason, network, agent), in order.
 type Stopped map[string][]Count
 
 func newStopped() (all [len(stoppedBy)]tops) {
@@ -36,7 +35,7 @@ func newStopped() (all [len(stoppedBy)]tops) {
 	return all
 }
 
-// lastingReason is the reason of an entry; of a list whose entry names addresses, the name of the list: figures are kept for long.
+// lastingReason is an entry's reason, or only the list's name if the reason names addresses: figures are kept for long.
 func lastingReason(r *row) []byte {
 	list, entry, _ := strings.Cut(string(r.texts[colReason]), ": ")
 	if named(entry) {
@@ -100,8 +99,8 @@ func (c counted) most(limit int) Stopped {
 	return all
 }
 
-// Stopped returns who or what occurred most between two times, as far as it was among the most frequent of a minute. By is the length of
-// time in which it is looked up, as for Figures.
+// Stopped returns the most frequent values between two times, of those that were frequent within a minute. by is as for
+// Figures.
 func (j *Journal) Stopped(by string, from, to time.Time, limit int) (Stopped, error) {
 	s, err := stepOf(by, from, to)
 	if err != nil {

@@ -6,7 +6,7 @@ import "strings"
 type Sums struct {
 	Requests   map[string]float64 // by verdict
 	Total      float64            // of these
-	Challenges map[string]float64 // shown, and by what became of answers: passed, failed and others
+	Challenges map[string]float64 // shown, and by outcome: passed, failed and others
 }
 
 // Sum adds up the figures of requests and challenges.

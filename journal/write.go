@@ -114,7 +114,7 @@ func (j *Journal) told(n *verdict.Note) written {
 	return w
 }
 
-// reasonOf says in short what decided: the list's entry, the rule, the ban, or what it is asked for.
+// reasonOf names the list entry, rule, ban or pending challenge that decided.
 func reasonOf(s *verdict.Story) string {
 	switch {
 	case s.Entry != nil:
@@ -155,7 +155,7 @@ func (j *Journal) put(b *pebblestore.LogBatch, r *row, details any, also []strin
 	}
 }
 
-// openKey is whose challenge is open: an address, and the hash of a User-Agent.
+// openKey identifies a pending challenge: an address, and the hash of a User-Agent.
 type openKey struct {
 	address string
 	agent   uint64

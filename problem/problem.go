@@ -1,8 +1,8 @@
-// Package problem names the keys that a configuration gets wrong. A problem is a line such as
+// Package problem formats configuration errors. A problem is a line such as
 //
 //	services[0].hosts[1]: "x y" is not a host
 //
-// the path of a key and its mistake. A section names its own keys; the holder of the section prefixes its path.
+// A section names its own keys; the holder of the section prefixes its path.
 package problem
 
 import (
@@ -37,7 +37,7 @@ func At(path string, err error) error {
 	return errors.Join(errs...)
 }
 
-// Below returns the path of what rest names below path: a key, an index in brackets, or a problem that begins with one.
+// Below joins path and rest: a key, an index in brackets, or a problem that begins with one.
 func Below(path, rest string) string {
 	switch {
 	case path == "":

@@ -6,9 +6,8 @@ import "strings"
 // maxWord is the longest name, in bytes, that is compared with others.
 const maxWord = 64
 
-// Nearest returns the name of which word is probably a misspelling: the one with the smallest edit distance, which may
-// be at most one plus one for every four letters; among equals, the one with the longest common prefix. Case does not
-// matter. It returns "" if none is near, or if word is one of names itself.
+// Nearest returns the name with the smallest edit distance from word, at most one plus one for every four letters,
+// ignoring case; ties go to the longest common prefix. It returns "" if none is near, or if word is one of names.
 func Nearest(word string, names []string) string {
 	if len(word) > maxWord {
 		return ""
@@ -28,8 +27,7 @@ func Nearest(word string, names []string) string {
 	return at
 }
 
-// slips is the number of bytes inserted, left out, replaced or swapped with their neighbour that turns a into b, each
-// byte being touched once (the optimal string alignment distance). Above most it may be any greater number.
+// slips is the optimal string alignment distance of a and b. Above most it may be any greater number.
 func slips(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most || len(b) > 2*maxWord {
 		return most + 1

@@ -9,7 +9,7 @@ import (
 
 // Helpers for backends, so that all of them compute exactly the same results.
 
-// ExpiryAt returns when something written now with this ttl expires, in Unix milliseconds, rounded up; 0 means never.
+// ExpiryAt returns the expiry of a write at now in Unix milliseconds, rounded up; 0 means never.
 func ExpiryAt(now time.Time, ttl time.Duration) int64 {
 	if ttl == 0 {
 		return 0
@@ -25,7 +25,7 @@ func ExpiryAt(now time.Time, ttl time.Duration) int64 {
 	return at + ms
 }
 
-// TTLLeft returns the time from at to expiry, both in Unix milliseconds, without overflow.
+// TTLLeft returns the time from at to expiry, both in Unix milliseconds.
 func TTLLeft(expiry, at int64) time.Duration {
 	if expiry-at > int64(math.MaxInt64/time.Millisecond) {
 		return math.MaxInt64
@@ -33,7 +33,7 @@ func TTLLeft(expiry, at int64) time.Duration {
 	return time.Duration(expiry-at) * time.Millisecond
 }
 
-// Grant returns how much of want Take grants when old of limit is already used.
+// Grant returns the part of want that Take grants when old of limit is used.
 func Grant(old, want, limit int64) int64 {
 	if want <= 0 || limit <= old {
 		return 0
@@ -41,7 +41,7 @@ func Grant(old, want, limit int64) int64 {
 	return min(want, limit-old)
 }
 
-// SaturatingAdd is the addition that Incr uses: the result stays between 0 and the largest int64. old is not negative.
+// SaturatingAdd is Incr's addition, between 0 and MaxInt64. old is not negative.
 func SaturatingAdd(old, n int64) int64 {
 	if n > math.MaxInt64-old {
 		return math.MaxInt64
@@ -49,8 +49,8 @@ func SaturatingAdd(old, n int64) int64 {
 	return max(old+n, 0)
 }
 
-// FormatPosition prints the sequence number of a feed message as a position. It differs from "0", which means the
-// oldest message that is kept: the position before the first message must turn into ErrGap when that message is dropped.
+// FormatPosition prints a feed message's sequence number. It differs from "0", the oldest message: the position before
+// the first message must become ErrGap when that is dropped.
 func FormatPosition(n uint64) string { return "@" + strconv.FormatUint(n, 10) }
 
 // ParsePosition reads what FormatPosition printed, or returns ErrPosition.

@@ -11,13 +11,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// JumpLeast is the smallest sudden change of a clock that counts as a jump: a smaller one is a time daemon's correction.
+// JumpLeast is the smallest jump: smaller changes are a time daemon's corrections.
 const JumpLeast = time.Minute
 
-// Clock watches this machine's clock and decides what may be forgotten by it. An entry that has expired by the current
-// clock is absent, but it is only forgotten for good if it expired before the horizon. The horizon follows the clock,
-// except that it does not follow a jump ahead until the clock has stayed there for a whole hold. So a clock that goes ahead
-// and back loses nothing that should have been kept. Safe for concurrent use.
+// Clock watches this machine's clock. An entry that has expired by it is absent, but is only removed if it expired
+// before the horizon. The horizon follows the clock, except for a jump ahead until the clock has stayed there for a
+// whole hold: a clock that goes ahead and back loses nothing. Safe for concurrent use.
 type Clock struct {
 	log  zerolog.Logger
 	now  func() time.Time
@@ -28,15 +27,15 @@ type Clock struct {
 	wall    time.Time     // at the last look
 	at      time.Duration // the same moment, by ran
 	horizon time.Time
-	doubt   time.Duration // for how long the clock has been ahead of the horizon; 0: it is not ahead
+	doubt   time.Duration // how long the clock has been ahead of the horizon; 0: it is not
 	jumps   uint64
 	jump    time.Duration // the last one
 	jumped  time.Time     // when it happened, by the clock after the jump
 	noted   time.Duration // the same moment, by ran
 }
 
-// NewClock returns a Clock over now. horizon is its horizon at the last look and doubt how long it had been in doubt by
-// then; both are zero for a new Clock. Time that cannot be set is read from now's monotonic readings, unless ran is given.
+// NewClock returns a Clock over now. horizon and doubt are those of the last look; both are zero for a new Clock.
+// Elapsed time comes from now's monotonic readings, unless ran is given.
 func NewClock(now func() time.Time, ran func() time.Duration, horizon time.Time, doubt, hold time.Duration, log zerolog.Logger) *Clock {
 	begin := now()
 	if ran == nil {
@@ -53,7 +52,7 @@ func NewClock(now func() time.Time, ran func() time.Duration, horizon time.Time,
 	return c
 }
 
-// Look brings the horizon up to date and notices jumps. Users of the clock call it; it should run about once a second.
+// Look updates the horizon and notices jumps. It should run about once a second.
 func (c *Clock) Look() (horizon time.Time, doubt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,18 +119,18 @@ func (c *Clock) WriteMetrics(w io.Writer) {
 	metrics.WriteGaugeFloat64(w, "antirobot_clock_doubted_seconds", ahead)
 }
 
-// Keeper is a Store that keeps expired entries while the clock is in doubt.
+// Keeper is a Store that keeps expired entries after a jump of the clock.
 type Keeper interface {
 	// Horizon is the horizon of the store's Clock.
 	Horizon() time.Time
 	// Jumps is how often the clock jumped.
 	Jumps() uint64
-	// ScanKept is Scan over everything that had not expired before Horizon. ttl is negative for what has expired by the
+	// ScanKept is Scan over all entries that had not expired before Horizon. ttl is negative for those expired by the
 	// clock.
 	ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error
 }
 
-// Horizon returns the moment before which expired entries may be forgotten: now, if the store is no Keeper.
+// Horizon is s.Horizon, or now if s is no Keeper.
 func Horizon(s KV, now time.Time) time.Time {
 	if k, ok := s.(Keeper); ok {
 		return k.Horizon()

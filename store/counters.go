@@ -9,40 +9,38 @@ import (
 )
 
 // Counters keeps counts per counter and period: by ten minutes and by day. Every update counts in both periods of its
-// moment. Counts are unsigned and stop at MaxCount. Rules in addition to those of the package, checked by storetest:
-//  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, but nothing twice. A
-//     failed batch is lost and must not be sent again.
-//  2. Counts survive a crash of the machine after the backend's own interval, about a second, or after Sync.
-//  3. A batch is not one transaction, and its order is open: a reader may see a part of it. Every read that begins after a
-//     call returned nil sees its counts.
-//  4. Testing and counting a Unique's pair is atomic: of any number of parallel callers exactly one makes the unique's
-//     counter grow. A call that fails between the two may have counted the pair and not the unique, never the reverse.
+// moment. Counts are unsigned and stop at MaxCount. Further rules, checked by storetest:
+//  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, nothing twice. It must
+//     not be sent again.
+//  2. Counts survive a crash of the machine after about a second, or after Sync.
+//  3. A batch is not one transaction and has no order. A read that begins after a call returned nil sees its counts.
+//  4. Testing and counting a Unique's pair is atomic: of parallel callers exactly one makes the unique's counter grow. A
+//     failed call may have counted the pair and not the unique, never the reverse.
 type Counters interface {
 	Records
-	// Add adds each delta's N to its counter, both for the ten minutes of its slot and for that day.
+	// Add adds each delta's N to its counter, for the ten minutes of its slot and for that day.
 	Add(ctx context.Context, d []Delta) error
-	// AddUnique adds one to the counter of each unique's pair, as Add would, and one to the unique's own counter for its
-	// ten minutes if the pair's was zero in these ten minutes, and for its day if it was zero on that day, whoever counted
-	// the pair before. Neither of the unique's counts is the sum of the other.
+	// AddUnique adds one to the counter of each unique's pair, as Add would, and one to the unique's own counter for
+	// its ten minutes if the pair's was zero in them, and for its day if it was zero on that day.
 	AddUnique(ctx context.Context, u []Unique) error
 }
 
 // Records reads and drops counts.
 type Records interface {
-	// ReadRecords calls f with the counts of each record; the records come in any order, their periods in order. counts is
-	// valid only during the call, and empty for an absent record. f must not call the Records.
+	// ReadRecords calls f with the counts of each record, in any order, their periods in order. counts is valid during
+	// the call, and empty for an absent record. f must not call the Records.
 	ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error
-	// Drop forgets older counts of before's unit, in whole records: days of ten-minute counts, fortnights of daily ones
-	// (counted from the epoch). Later additions to a dropped period count from zero. It needs no scan. A shared backend
-	// keeps all counts that a query may ask for now, by its own clock.
+	// Drop forgets older counts of before's unit, in whole records: days of ten-minute counts, fortnights of daily
+	// ones. Later additions to them count from zero. A shared backend keeps all counts that a query may ask for now, by
+	// its own clock.
 	Drop(ctx context.Context, before Period) error
-	// Sync returns when all earlier counts are as safe as the backend makes them: on its disk, or with the servers.
+	// Sync returns when all earlier counts are as safe as the backend makes them.
 	Sync(ctx context.Context) error
 }
 
-// Batch is a writer's group of updates, under a number by which it can be repeated.
+// Batch is a writer's group of updates, with a number for repetition.
 type Batch struct {
-	Writer  uint64 // a random name; a writer sends one batch at a time
+	Writer  uint64 // random; a writer sends one batch at a time
 	Number  uint64 // greater than those of the writer's batches before it
 	Uniques []Unique
 	Adds    []Delta
@@ -63,13 +61,12 @@ func (b *Batch) Valid() error {
 	return nil
 }
 
-// Repeatable keeps counts that several gateways share. A batch of unknown outcome can be sent again. The conformance suite
-// has a part for it.
+// Repeatable keeps counts that gateways share. A batch of unknown outcome can be sent again.
 type Repeatable interface {
 	Records
-	// Count counts the batch's uniques as AddUnique would, and then its Adds. After an error, the same batch is sent again
-	// until Count returns nil: nothing is counted twice. A batch whose number is not above that of a completed one counts
-	// nothing. A writer is remembered for at least a week.
+	// Count counts the batch's uniques as AddUnique would, and then its Adds. After an error, the same batch is sent
+	// again until Count returns nil: nothing counts twice. A batch whose number is not above that of a completed one
+	// counts nothing. A writer is remembered for at least a week.
 	Count(ctx context.Context, b *Batch) error
 	// Healthy returns nil if Count can be expected to work.
 	Healthy() error
@@ -80,7 +77,7 @@ type Repeatable interface {
 // ErrRange is returned for a query over more than Unit.Kept periods.
 var ErrRange = errors.New("store: query over too many periods")
 
-// ErrPrefix is returned for a counter whose prefix is empty or longer than MaxPrefix bytes.
+// ErrPrefix is returned for a prefix that is empty or longer than MaxPrefix.
 var ErrPrefix = errors.New("store: bad counter prefix")
 
 // MaxCount is where a count stops growing: the largest int64.
@@ -89,7 +86,7 @@ const MaxCount = math.MaxInt64
 // MaxPrefix is the greatest length of a prefix in bytes.
 const MaxPrefix = 64
 
-// Counter names a counter: a shingle of some type, under the prefix of its owner.
+// Counter names a counter: a shingle of a type, under its owner's prefix.
 type Counter struct {
 	Prefix  string
 	Shingle uint64
@@ -111,9 +108,8 @@ type Delta struct {
 	N    uint64
 }
 
-// Unique is a counter that grows once per period for each pair: it counts the different pairs. The pair is a counter like
-// any other, with the same prefix; its shingle stands for both sides (a sender and a recipient), so a pair belongs to one
-// unique.
+// Unique counts different pairs: it grows once per period for each. The pair is a counter with the same prefix; its
+// shingle stands for both sides (a sender and a recipient), so a pair belongs to one unique.
 type Unique struct {
 	Counter
 	PairType uint16
@@ -126,22 +122,22 @@ func (u *Unique) PairCounter() Counter {
 	return Counter{Prefix: u.Prefix, Shingle: u.Pair, Type: u.PairType}
 }
 
-// Query asks for the sum of a counter over the periods From..To, both included; To before From asks for nothing.
+// Query asks for the sum over the periods From..To; To before From is empty.
 type Query struct {
 	Counter
 	Unit     Unit
 	From, To uint32
 }
 
-// Record names all counts of a counter in a day (of ten-minute counts) or a fortnight (of daily ones), numbered from the
-// epoch.
+// Record names all counts of a counter in a day (of ten-minute counts) or a fortnight (of daily ones), numbered from
+// the epoch.
 type Record struct {
 	Counter
 	Unit   Unit
 	Number uint32
 }
 
-// Count is one of the counts of a record: Period is numbered from the record's first.
+// Count is one count of a record; Period counts from the record's first.
 type Count struct {
 	N      uint64
 	Period uint8
@@ -156,7 +152,7 @@ const (
 	Day
 )
 
-// SlotsPerDay is the number of ten-minute slots in a day, DaysPerFortnight the number of days in a record of daily counts.
+// SlotsPerDay and DaysPerFortnight are the lengths of records.
 const (
 	SlotsPerDay      = 144
 	DaysPerFortnight = 14
@@ -170,7 +166,7 @@ func (u Unit) Seconds() int64 {
 	return 600
 }
 
-// Kept returns how many periods a query may span: the last 24 hours or fortnight, and the period that has just begun.
+// Kept returns how many periods a query may span: 24 hours or a fortnight, and the current period.
 func (u Unit) Kept() uint32 {
 	if u == Day {
 		return DaysPerFortnight + 1
@@ -193,8 +189,7 @@ func (u Unit) String() string {
 	return "10m"
 }
 
-// Number returns the number of the period of unit u that contains a moment: its Unix seconds divided by the period's
-// length. Moments before the epoch are in period 0.
+// Number returns the number of the period that contains a moment; 0 before the epoch.
 func (u Unit) Number(at time.Time) uint32 {
 	n := at.Unix() / u.Seconds()
 	return uint32(min(max(n, 0), math.MaxUint32))

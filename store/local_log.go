@@ -16,13 +16,13 @@ import (
 	"antirobot/varint"
 )
 
-// A local log is a file of records: a gateway's copy of a shared store. A gateway starts from it when the store is
-// unavailable or has lost its data. Of several records with one key the last one holds. Each payload has a frame of its own.
+// A local log is a gateway's copy of a shared store, for a start while the store is away or has lost its data. The last
+// record of a key holds.
 
 const (
 	maxLogged   = 64 << 10 // bytes of a payload
 	logBacklog  = 4 << 20  // bytes that may wait for the disk
-	logSlack    = 1 << 20  // bytes by which a log may be longer than twice its last compaction
+	logSlack    = 1 << 20  // bytes that a log may exceed twice its last compaction
 	logSync     = time.Second
 	logPatience = time.Minute // between attempts to compact a log, and between warnings
 )
@@ -30,7 +30,7 @@ const (
 // The first byte of a payload.
 const (
 	loggedRecord = 'r' // key and value, each behind its length, and expiry (8 bytes, unix milliseconds, 0: none)
-	loggedStamp  = 't' // when the records before and after it were known to be current (8 bytes, unix milliseconds)
+	loggedStamp  = 't' // the time at which all records were current (8 bytes, unix milliseconds)
 )
 
 var errTooLong = errors.New("store: record too long for a local log")
@@ -62,7 +62,7 @@ func appendStamp(dst []byte, at time.Time) []byte {
 	return frames.Seal(varint.AppendU64(dst, uint64(at.UnixMilli())), start) //nolint:gosec // read back as it is
 }
 
-// WriteLog replaces a log by the records that each yields, mode 0600: either the whole file or nothing.
+// WriteLog replaces a log by the records that each yields, or changes nothing.
 func WriteLog(path string, at time.Time, each func(put func(Logged) error) error) error {
 	err := frames.Replace(path, func(w io.Writer) error { return writeRecords(w, at, each) })
 	if err != nil {
@@ -90,8 +90,8 @@ type LogRead struct {
 	At               time.Time // when the records were last known to be current
 }
 
-// ReadLog calls f with each whole record of a log, in order; for an absent log it returns fs.ErrNotExist. The bytes of a
-// record are valid only during the call.
+// ReadLog calls f with each whole record, in order; for an absent log it returns fs.ErrNotExist. A record is valid
+// during the call.
 func ReadLog(path string, f func(Logged) error) (n LogRead, err error) {
 	file, err := os.Open(path) //nolint:gosec // a path of the caller's
 	if err != nil {
@@ -151,11 +151,11 @@ func parseLogged(b []byte) (rec Logged, at time.Time, ok bool) {
 	return rec, at, !in.Bad && len(in.Src) == 0
 }
 
-// LocalLog appends records to a log after the calls that made them, and compacts it. Append never waits for the disk.
+// LocalLog appends to a log and compacts it. Append never waits for the disk.
 //
-// A record is with the kernel within the time of one write, so it survives the death of the process; it is synced within a
-// second, and a compaction syncs the whole file. The file has at most twice the bytes of its live records and logSlack.
-// Records that the disk refuses are dropped, and the log is compacted as soon as it accepts writes.
+// A record survives the death of the process after one write, and of the machine after a second. The file has at most
+// twice
+// the bytes of its live records and logSlack. If the disk refuses records, the log is compacted once it accepts writes.
 //
 // A nil *LocalLog takes no records. Safe for concurrent use; made by OpenLog.
 type LocalLog struct {
@@ -181,8 +181,8 @@ type LocalLog struct {
 	wg     sync.WaitGroup
 }
 
-// OpenLog compacts a log to the records that each yields, and then takes more. each is called again for every compaction,
-// and sees all records appended before the call.
+// OpenLog compacts a log to the records that each yields. Every later compaction calls each again, which sees all
+// appended records.
 func OpenLog(
 	path string, now func() time.Time, log zerolog.Logger, each func(put func(Logged) error) error,
 ) *LocalLog {
@@ -245,7 +245,7 @@ func (l *LocalLog) keep(ctx context.Context) {
 		file, grown := l.file, l.size > 2*l.live+logSlack
 		l.writing.Unlock()
 		if file != nil && l.dirty.Swap(false) {
-			_ = file.Sync() // the next start reads the rest from the kernel, or else from the store
+			_ = file.Sync() // a start has the kernel, or else the store
 		}
 		if at := l.now(); (grown || l.behind.Load()) && at.Sub(tried) >= logPatience {
 			if tried = at; l.compact() != nil {
@@ -292,7 +292,7 @@ func (l *LocalLog) warn(err error) {
 	}
 }
 
-// compact replaces the file by the live records. Records appended meanwhile go to the old file, and are copied from there.
+// compact replaces the file by the live records. Records appended meanwhile are copied from the old file.
 func (l *LocalLog) compact() (err error) {
 	l.writing.Lock()
 	l.flush()

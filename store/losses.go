@@ -15,8 +15,8 @@ import (
 // LossNotice is how long health reports a loss.
 const LossNotice = 10 * time.Minute
 
-// Losses records what a shared store had lost and the gateways still knew: they have written it back, and an operator
-// should find out why it was gone. A nil *Losses records nothing. Safe for concurrent use.
+// Losses counts data that a shared store had lost and gateways wrote back: an operator should find the cause. A nil
+// *Losses counts nothing. Safe for concurrent use.
 type Losses struct {
 	log zerolog.Logger
 	now func() time.Time

@@ -13,13 +13,12 @@ import (
 
 const (
 	memoryShards = 64
-	// sweepPerWrite is how many expired entries at most a write removes from its shard: more than one, so that a shard
-	// shrinks even if every write adds an entry.
+	// sweepPerWrite bounds the expired entries that a write removes: more than one, so that a shard shrinks.
 	sweepPerWrite = 3
 )
 
-// Memory is a Store in the memory of this process: for tests, and for a gateway that may lose its state. It starts no
-// goroutine; expired entries are removed by later writes. The zero value is not usable.
+// Memory is a Store in this process, for tests and for state that may be lost. Later writes remove expired entries. The
+// zero value is not usable.
 type Memory struct {
 	now    func() time.Time
 	seed   maphash.Seed
@@ -67,8 +66,7 @@ type memoryEntry struct {
 
 func (e memoryEntry) live(at int64) bool { return e.expiry == 0 || at < e.expiry }
 
-// memoryShard guards its part of the keys. The heap orders the expiries; a heap line whose entry has been replaced is stale
-// and is skipped when it comes up.
+// memoryShard has a part of the keys. A line of the heap whose entry was replaced is stale, and skipped.
 type memoryShard struct {
 	mu      sync.Mutex
 	entries map[memoryKey]memoryEntry
@@ -131,7 +129,7 @@ func (s *memoryShard) load(k memoryKey, at int64) (memoryEntry, bool) {
 	return e, true
 }
 
-// store sets k and removes a few of the entries that have expired. The caller holds the lock.
+// store sets k and removes a few expired entries. The caller holds the lock.
 func (s *memoryShard) store(k memoryKey, e memoryEntry, at int64) {
 	old, had := s.entries[k]
 	s.entries[k] = e
@@ -152,7 +150,7 @@ func (s *memoryShard) store(k memoryKey, e memoryEntry, at int64) {
 	}
 }
 
-// rebuild removes the stale lines of the heap, so that a key that is rewritten forever does not fill the memory.
+// rebuild removes stale lines, so that a key that is often rewritten does not fill the memory.
 func (s *memoryShard) rebuild() {
 	due := make(expiryHeap, 0, len(s.entries))
 	for k, e := range s.entries {
@@ -242,7 +240,7 @@ func (m *Memory) Delete(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// Scan implements KV; it shows the keys in order, as they were when Scan began.
+// Scan implements KV, in key order, as of its beginning.
 func (m *Memory) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	if err := m.ready(ctx, 0); err != nil {
 		return err
@@ -323,7 +321,7 @@ func (m *Memory) Incr(ctx context.Context, key []byte, n int64, ttl time.Duratio
 	return m.count(ctx, key, ttl, func(old int64) int64 { return SaturatingAdd(old, n) })
 }
 
-// count sets the counter of key to the result of f, and returns that result.
+// count sets the counter of key to the result of f, and returns it.
 func (m *Memory) count(ctx context.Context, key []byte, ttl time.Duration, f func(int64) int64) (int64, error) {
 	if err := m.ready(ctx, ttl); err != nil {
 		return 0, err

@@ -9,18 +9,18 @@ import (
 	"sync/atomic"
 )
 
-// MemoryCounters is a Counters in the memory of this process. Only Drop bounds its memory. Made by NewMemoryCounters; safe
-// for concurrent use.
+// MemoryCounters is a Counters in this process. Only Drop bounds its memory. Made by NewMemoryCounters; safe for
+// concurrent use.
 type MemoryCounters struct {
 	seed   maphash.Seed
 	ended  atomic.Bool
 	shards [memoryShards]counterShard
 }
 
-// counterShard holds some counters completely. All records of one base share a map, so dropping is cheap.
+// counterShard has a part of the counters. Records of one base share a map, so dropping is cheap.
 type counterShard struct {
 	mu    sync.Mutex
-	bases map[Period]map[Counter]map[uint32]uint64 // base → counter → period → count; the base is in records, not periods
+	bases map[Period]map[Counter]map[uint32]uint64 // base, in records → counter → period → count
 }
 
 // NewMemoryCounters returns an empty MemoryCounters.
@@ -108,7 +108,7 @@ func (m *MemoryCounters) AddUnique(ctx context.Context, u []Unique) error {
 	return nil
 }
 
-// grow adds one to a counter in a period, and returns its count before.
+// grow adds one to a counter in a period, and returns its previous count.
 func (m *MemoryCounters) grow(k Counter, p Period) uint64 {
 	s := m.shard(&k)
 	s.mu.Lock()

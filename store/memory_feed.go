@@ -13,7 +13,7 @@ type feeds struct {
 	topics map[string]*memoryTopic
 }
 
-// memoryTopic is a ring: the message with sequence number n is stored at n mod MemoryFeedKept; numbers start at 1.
+// memoryTopic is a ring: message n is at n mod MemoryFeedKept; numbers start at 1.
 type memoryTopic struct {
 	mu   sync.Mutex
 	ring [][]byte
@@ -45,7 +45,7 @@ func (m *Memory) Append(ctx context.Context, topic string, msg []byte) error {
 	if i := t.last % MemoryFeedKept; i < uint64(len(t.ring)) {
 		t.ring[i] = kept
 	} else {
-		// The ring starts empty, and number 1 goes to place 1: place 0 is filled by number MemoryFeedKept.
+		// Number 1 goes to place 1: place 0 is filled by number MemoryFeedKept.
 		for uint64(len(t.ring)) < i {
 			t.ring = append(t.ring, nil)
 		}
@@ -128,7 +128,7 @@ func (t *memoryTopic) oldest() uint64 {
 	return t.last - MemoryFeedKept + 1
 }
 
-// read appends message n to dst, or returns a channel that is closed when more messages arrive.
+// read appends message n to dst, or returns a channel that is closed by the next one.
 func (t *memoryTopic) read(dst []byte, n uint64) ([]byte, <-chan struct{}, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

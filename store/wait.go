@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Every calls f at intervals, for the first time after one of them, until ctx ends.
+// Every calls f at intervals, first after one of them, until ctx ends.
 func Every(ctx context.Context, interval time.Duration, f func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()

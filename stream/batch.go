@@ -10,8 +10,8 @@ import (
 	"antirobot/verdict"
 )
 
-// A batch on the wire: version, the name of its publisher, its number among the publisher's batches of this partition, the
-// time from which its events' times are given (unix microseconds), and the events.
+// A batch on the wire: version, the name of its publisher, its number in this partition, the base of its events' times
+// (unix microseconds), and the events.
 const (
 	batchVersion = 1
 	headLength   = 1 + 8 + 8 + 8
@@ -44,8 +44,8 @@ func readHead(b []byte) (h head, events []byte, err error) {
 	return h, r.Src, nil
 }
 
-// Services translates between the numbers that a process gives to the settings of its services and names that all
-// processes understand. Safe for concurrent use.
+// Services translates between a process's indexes of services and names that all processes share. Safe for concurrent
+// use.
 type Services struct {
 	named []named           // by index
 	index map[uint32]uint16 // by name
@@ -62,7 +62,7 @@ type Service struct {
 	Settings *verdict.Settings
 }
 
-// NewServices returns the translation for the services of a configuration. Two keys with one name are an error.
+// NewServices returns the translation of a configuration. Two keys with one name are an error.
 func NewServices(of []Service) (*Services, error) {
 	t := &Services{index: map[uint32]uint16{}}
 	for _, s := range of {
@@ -78,7 +78,7 @@ func NewServices(of []Service) (*Services, error) {
 	return t, nil
 }
 
-// name returns the name of an index, and the settings; false if there are none.
+// name returns the name and the settings of an index; false without.
 func (t *Services) name(index uint16) (uint32, *verdict.Settings, bool) {
 	if t == nil || int(index) >= len(t.named) || t.named[index].settings == nil {
 		return 0, nil, false

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Config says how events travel from gateways to processors. All nodes must agree on Partitions.
+// Config is the section `stream`. All nodes must agree on Partitions.
 type Config struct {
-	Partitions  int           `mapstructure:"partitions"`   // into which the events are divided: as many processors can share them
+	Partitions  int           `mapstructure:"partitions"`   // as many processors can share the events
 	BufferBytes int64         `mapstructure:"buffer_bytes"` // of encoded events that a gateway holds at most
 	Keep        time.Duration `mapstructure:"keep"`         // how long the engine keeps events
 	KeepBytes   int64         `mapstructure:"keep_bytes"`   // and how many bytes of them, of all partitions
-	Lease       time.Duration `mapstructure:"lease"`        // after which a processor that does not answer loses its partitions
-	AloneAfter  time.Duration `mapstructure:"alone_after"`  // for how long a gateway hears of no processor before it judges by itself
+	Lease       time.Duration `mapstructure:"lease"`        // after which a silent processor loses its partitions
+	AloneAfter  time.Duration `mapstructure:"alone_after"`  // without a processor before a gateway judges by itself
 }
 
 // DefaultConfig returns the defaults.

@@ -45,7 +45,7 @@ type seen struct {
 	last map[uint64]uint64 // number of the last batch
 }
 
-// maxPublishers is how many publishers are remembered for each partition: each start of a gateway is one.
+// maxPublishers bounds the remembered publishers of a partition: each start of a gateway is one.
 const maxPublishers = 4096
 
 // NewConsumer makes a Consumer that knows no services yet: Prepare adds them.
@@ -95,7 +95,7 @@ func (c *Consumer) Close() error {
 	return nil
 }
 
-// Age returns how old the events are that are judged now: 0 if none are waiting.
+// Age returns the age of the events that are judged now: 0 if none wait.
 func (c *Consumer) Age() time.Duration {
 	if c.d.Now().UnixNano()-c.at.Load() > int64(time.Second) {
 		return c.stream.Status().Lag

@@ -14,8 +14,8 @@ import (
 	"antirobot/verdict/label"
 )
 
-// An event on the wire: its length, flags, a set of the fields that follow, single bytes, subjects, and those fields. Zero
-// fields take no room. A later version may add fields at the end, which an earlier one passes over.
+// An event on the wire: its length, flags, a set of the fields that follow, single bytes, subjects, and those fields.
+// Zero fields take no room. A later version may add fields at the end.
 
 // maxEvent bounds the bytes of an event, with its length.
 const maxEvent = 384
@@ -31,7 +31,7 @@ const (
 	atBanned  = 31 // OnBanned
 )
 
-// flags are the event's booleans in the order of their bits, which is part of the format.
+// flags are the event's booleans in the order of their bits, a part of the format.
 func flags(e *verdict.Event) [18]*bool {
 	return [...]*bool{
 		&e.Paid, &e.Own, &e.Crawler, &e.Static, &e.Document, &e.Advised, &e.Work, &e.Partial, &e.Partner, &e.Liar, &e.Secure,
@@ -67,7 +67,7 @@ const (
 	hasMajor
 )
 
-// appendEvent appends an event with its time relative to base; service is the name of its service, see Services.
+// appendEvent appends an event, with its time relative to base and its service's name.
 func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byte {
 	begin := len(dst)
 	dst = append(dst, 0, 0) // the length
@@ -238,7 +238,7 @@ func (r *reader) subject() (s identity.Subject) {
 	return s
 }
 
-// readEvent reads the event at the beginning of b, and returns the name of its service and the rest.
+// readEvent reads the event at the beginning of b, and returns its service's name and the rest.
 func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []byte, err error) {
 	if len(b) < 2 {
 		return 0, nil, errEvent

@@ -16,13 +16,11 @@ import (
 	"antirobot/store"
 )
 
-// Group is a Stream over a Log: its consumers share the partitions by leases in a store. Each holds at most its share; a
-// lease that its holder does not renew ends by itself, and somebody else takes it. The store decides who was first, and its
-// clock when a lease is over. Safe for concurrent use.
+// Group is a Stream over a Log: its consumers share the partitions by leases in a store, by the store's clock. Safe for
+// concurrent use.
 //
-// What a holder has processed is noted in the store with each renewal, and where the last Config.Replay and
-// Config.ReplayBytes before that begin. Who takes a partition over begins there, and what the note covers comes as
-// Delivery.Again.
+// With each renewal a holder notes its progress, and the position from which a successor reads again; batches up to the
+// progress come as Delivery.Again.
 type Group struct {
 	cfg  Config
 	log  Log
@@ -40,7 +38,7 @@ type Group struct {
 // holding is a partition that is held here.
 type holding struct {
 	partition int
-	until     time.Time // the lease holds at least until then, unless it is renewed
+	until     time.Time // the lease holds at least until then
 	cancel    context.CancelFunc
 
 	busy  sync.Mutex // held while a batch is processed
@@ -134,7 +132,7 @@ func (g *Group) Consume(ctx context.Context, f func(d Delivery)) error {
 	}
 }
 
-// turn renews what is held, gives away what is too much, and takes what nobody has.
+// turn renews leases, gives away partitions beyond the share, and takes free ones.
 func (g *Group) turn(ctx context.Context, f func(d Delivery)) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -171,7 +169,7 @@ func (g *Group) holdings() []*holding {
 	return list
 }
 
-// renew renews the leases, and notes what was processed. A lease that somebody else has is lost.
+// renew renews the leases, and notes the progress. A lease of another holder is lost.
 func (g *Group) renew(ctx context.Context) (err error) {
 	for _, h := range g.holdings() {
 		now := time.Now()
@@ -200,7 +198,7 @@ func (g *Group) expire() {
 	}
 }
 
-// drop stops processing a partition. A read that waits for the engine may end later.
+// drop stops processing a partition. A pending read may end later.
 func (g *Group) drop(h *holding) {
 	h.cancel()
 	h.busy.Lock()
@@ -348,7 +346,7 @@ func (g *Group) processed(h *holding, pos string, size int64, again bool) {
 	h.past.Add(pos, g.log.Ahead(pos, ""), size)
 }
 
-// trim drops the oldest batches of a partition: those older than Config.Keep, and those beyond its part of Config.KeepBytes.
+// trim drops the batches of a partition beyond Config.Keep, or its part of Config.KeepBytes.
 func (g *Group) trim(ctx context.Context, h *holding) error {
 	h.mu.Lock()
 	before := h.past.Drop(g.cfg.Keep, g.cfg.KeepBytes/int64(g.cfg.Partitions))

@@ -2,8 +2,8 @@ package stream
 
 import "time"
 
-// Past remembers where the last seconds of a partition begin in its engine: so its holder can say from where a successor has
-// to read, and what may be dropped. The zero value is empty. Not safe for concurrent use.
+// Past remembers the positions of a partition's last seconds: where a successor begins, and what to drop. The zero
+// value is empty. Not safe for concurrent use.
 type Past struct {
 	seconds []second
 	bytes   int64
@@ -17,7 +17,7 @@ type second struct {
 	size int64         // of all of them
 }
 
-// Add notes a batch: its position, when it came by the engine's clock (since any time that stays the same), and its bytes.
+// Add adds a batch: its position, its time by the engine's clock, and its bytes.
 func (p *Past) Add(pos string, at time.Duration, size int64) {
 	if n := len(p.seconds); n == 0 || at-p.seconds[n-1].at > time.Second {
 		p.seconds = append(p.seconds, second{pos: pos, at: at})
@@ -27,8 +27,8 @@ func (p *Past) Add(pos string, at time.Duration, size int64) {
 	p.last = max(p.last, at)
 }
 
-// Drop forgets the seconds that are older than keep, and the oldest ones beyond a number of bytes; never the newest. It
-// returns where the rest begins; empty if nothing was forgotten.
+// Drop forgets the seconds older than keep, and the oldest beyond a number of bytes; never the newest. It returns the
+// start of the rest; empty if nothing was dropped.
 func (p *Past) Drop(keep time.Duration, most int64) string {
 	n := 0
 	for ; n < len(p.seconds)-1 && (p.bytes > most || p.last-p.seconds[n].at > keep); n++ {
@@ -41,8 +41,7 @@ func (p *Past) Drop(keep time.Duration, most int64) string {
 	return p.seconds[0].pos
 }
 
-// From returns where the last seconds begin that are no older than by, and of no more than a number of bytes; at least the
-// newest second is among them. Empty if nothing has come.
+// From returns the start of the last seconds within by and most bytes; at least the newest second. Empty without one.
 func (p *Past) From(by time.Duration, most int64) (pos string) {
 	for i := len(p.seconds) - 1; i >= 0; i-- {
 		s := &p.seconds[i]

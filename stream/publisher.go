@@ -18,10 +18,9 @@ import (
 
 // Publisher is the gateway's end of a stream: a verdict.Sink. Safe for concurrent use.
 //
-// Services that are judged inline need what their gateway itself has seen, so its own eyes see all of that, too.
-//
-// While the stream is away, or no processor is heard of, events go to the gateway's own eyes, too: it then judges what it
-// sees, as a gateway without a stream does.
+// The gateway's own processor also gets the events of services that are judged inline, and all events while the stream
+// or
+// the processors are away: the gateway then judges by itself.
 type Publisher struct {
 	cfg    Config
 	stream Stream
@@ -41,11 +40,11 @@ type Publisher struct {
 	wg     sync.WaitGroup
 }
 
-// PublisherDeps is what a Publisher works with. Eyes, Learn, Heard and Metrics are required.
+// PublisherDeps are the dependencies of a Publisher. Eyes, Learn, Heard and Metrics are required.
 type PublisherDeps struct {
 	Eyes    verdict.Sink                             // what judges here while nobody else does
-	Learn   func(e *verdict.Event, group uint32)     // notes what the gateway itself has to know of an event
-	Heard   func() (at time.Time, age time.Duration) // when a processor was last heard of, and how old the events are that are judged
+	Learn   func(e *verdict.Event, group uint32)     // takes what the gateway itself must know of an event
+	Heard   func() (at time.Time, age time.Duration) // when a processor last reported, and the age of the events it judged
 	Now     func() time.Time                         // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set
@@ -55,9 +54,9 @@ type PublisherDeps struct {
 type outlet struct {
 	mu    sync.Mutex
 	base  int64  // unix microseconds
-	open  []byte // a batch in the making, without its head: nothing yet if it is empty
+	open  []byte // an unfinished batch without its head; empty: none
 	_     [16]byte
-	going []byte // the batch that is being published; of run alone, as are those below
+	going []byte // being published; used by run, as are those below
 	spare []byte
 	sent  uint64
 	since time.Time // of going
@@ -176,7 +175,7 @@ func (p *Publisher) add(e *verdict.Event, service uint32) bool {
 	return true
 }
 
-// grow makes room for another event; false if there is no more. The caller holds the lock.
+// grow makes room for another event; false at the bound. The caller holds the lock.
 func (o *outlet) grow(most int) bool {
 	if cap(o.open) >= most {
 		return false
@@ -215,14 +214,14 @@ func (p *Publisher) run(ctx context.Context) {
 			if err != nil {
 				p.look()
 				store.Pause(ctx, retryPause)
-			} else if n == 0 { // not before: what was tried again had others waiting behind it
+			} else if n == 0 { // a retried batch had others behind it
 				break
 			}
 		}
 	}
 }
 
-// look finds out whether somebody judges this gateway's events, and says when that changes.
+// look checks for processors, and logs a change.
 func (p *Publisher) look() {
 	alone := p.Err() != nil
 	if p.alone.Swap(alone) == alone {
@@ -235,8 +234,8 @@ func (p *Publisher) look() {
 	}
 }
 
-// flush publishes what was collected. What an earlier attempt could not publish goes first, unchanged; when it is older than
-// the engine would have kept it, it is dropped. It returns how many batches it has published.
+// flush publishes the collected events and returns the number of batches. A failed batch goes first, unchanged; it is
+// dropped when the engine would no longer keep it.
 func (p *Publisher) flush(ctx context.Context) (int, error) {
 	var batches []Batch
 	size := 0
@@ -268,7 +267,7 @@ func (p *Publisher) flush(ctx context.Context) (int, error) {
 	return len(batches), nil
 }
 
-// take closes the open batch of a partition; false if there is nothing in it.
+// take closes the open batch of a partition; false if it is empty.
 func (p *Publisher) take(o *outlet) bool {
 	o.mu.Lock()
 	events, base := o.open, o.base

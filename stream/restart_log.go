@@ -24,10 +24,11 @@ import (
 )
 
 // RestartLog keeps the judged events of a process that has every role on disk. After a restart the process judges them
-// again, and so restores its sessions, quotas and baselines. Safe for concurrent use; made by OpenRestartLog.
+// again, to restore sessions, quotas and baselines. Safe for concurrent use; made by OpenRestartLog.
 //
-// It is a directory of files, each a row of frames with the batches of a stream. The last second is in memory alone. Nothing
-// waits for a disk: an event that can't be written is dropped, and counted.
+// Each file has frames with the batches of a stream. The last second is in memory alone. Nothing waits for a disk:
+// events
+// that can't be written are dropped and counted.
 type RestartLog struct {
 	cfg      RestartLogConfig
 	d        RestartLogDeps
@@ -36,7 +37,7 @@ type RestartLog struct {
 
 	mu     sync.Mutex
 	base   int64  // unix microseconds
-	open   []byte // an unfinished frame, with room for its head and its batch's head
+	open   []byte // an unfinished frame with room for both heads
 	number uint64
 	file   *os.File // nil: none is begun, or writing failed
 	size   int64    // of file
@@ -53,7 +54,7 @@ type RestartLog struct {
 // RestartLogConfig bounds a RestartLog.
 type RestartLogConfig struct {
 	Keep  time.Duration `mapstructure:"keep"`  // 0: nothing is written, and a restart begins anew
-	Bytes int64         `mapstructure:"bytes"` // it is read at start: about 110 bytes and 10 µs of CPU an event
+	Bytes int64         `mapstructure:"bytes"` // about 110 bytes and, at start, 10 µs of CPU an event
 }
 
 // DefaultRestartLogConfig returns the defaults.
@@ -82,14 +83,14 @@ type RestartLogDeps struct {
 }
 
 const (
-	logFiles  = 16          // that share RestartLogConfig.Bytes: the oldest is removed when there are more
+	logFiles  = 16          // that share RestartLogConfig.Bytes
 	logBatch  = 32 << 10    // bytes of events after which they are written …
 	logLinger = time.Second // … or after this time
 	maxBatch  = 64 << 10    // bytes of a batch in a file
 	logSuffix = ".events"
 )
 
-// OpenRestartLog opens the directory, or makes it. Prepare comes before the first Add or Read.
+// OpenRestartLog opens or makes the directory. Prepare comes before Add and Read.
 func OpenRestartLog(cfg RestartLogConfig, d RestartLogDeps) (*RestartLog, error) {
 	if d.Now == nil {
 		d.Now = time.Now
@@ -230,7 +231,7 @@ func (l *RestartLog) files() ([]string, error) {
 	return names, err
 }
 
-// trim removes the files that are too old, and the oldest ones beyond the bytes.
+// trim removes files that are too old, and the oldest beyond the bytes.
 func (l *RestartLog) trim() {
 	names, err := l.files()
 	if err != nil {
@@ -251,8 +252,8 @@ func (l *RestartLog) trim() {
 	}
 }
 
-// Read calls f with the events from before this start that are young enough, in order, marked as Past. The event is valid
-// during the call. It returns their number, and ends early with ctx.
+// Read calls f with the events from before this start, in order, marked as Past. The event is valid during the call. It
+// returns their number, and ends early with ctx.
 func (l *RestartLog) Read(ctx context.Context, f func(e *verdict.Event)) (n int) {
 	now := l.d.Now()
 	for _, name := range l.before {
@@ -277,7 +278,7 @@ func (l *RestartLog) Read(ctx context.Context, f func(e *verdict.Event)) (n int)
 	return n
 }
 
-// eachBatch calls f with the batches of a file until it returns an error; damaged ones are skipped, and reported at the end.
+// eachBatch calls f with the batches of a file up to an error; damaged ones are skipped, and reported at the end.
 func eachBatch(path string, f func(batch []byte) error) error {
 	file, err := os.Open(path) //nolint:gosec // in our own directory
 	if err != nil {
@@ -329,7 +330,7 @@ func (l *RestartLog) readBatch(batch []byte, f func(e *verdict.Event) error) err
 	return nil
 }
 
-// Erase removes all events that name a subject, and returns their number. They are gone from the files when it returns.
+// Erase removes all events that name a subject from the files, and returns their number.
 func (l *RestartLog) Erase(sub identity.Subject) (n int, err error) {
 	l.erasing.Lock()
 	defer l.erasing.Unlock()
@@ -350,7 +351,7 @@ func (l *RestartLog) Erase(sub identity.Subject) (n int, err error) {
 	return n, err
 }
 
-// eraseIn replaces a file that has events of a subject, without them and without damaged batches.
+// eraseIn rewrites a file that has events of a subject.
 func eraseIn(path string, sub identity.Subject) (n int, err error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package varint reads and writes stored and replicated records: numbers as varints or of fixed width, and texts behind their
-// length.
+// Package varint reads and writes stored and replicated records: varints, numbers of fixed width, and texts behind
+// their length.
 package varint
 
 import "encoding/binary"
@@ -15,7 +15,7 @@ func AppendU32(dst []byte, n uint32) []byte { return binary.LittleEndian.AppendU
 // AppendU64 appends a number of eight bytes.
 func AppendU64(dst []byte, n uint64) []byte { return binary.LittleEndian.AppendUint64(dst, n) }
 
-// Reader reads what was appended to Src. After a mistake Bad is set, and every value is zero.
+// Reader reads from Src. After a mistake Bad is set, and values are zero.
 type Reader struct {
 	Src []byte // the rest
 	Bad bool
@@ -45,8 +45,8 @@ func (r *Reader) Uint(limit uint64) uint64 {
 	return v
 }
 
-// Count reads a number of things that take at least one byte each: more than the rest of Src is a mistake, so a caller may
-// allocate that many.
+// Count reads a number of things of at least one byte each; it is at most the rest of Src, so a caller may allocate
+// that many.
 func (r *Reader) Count() int {
 	n := r.Uint(uint64(len(r.Src)))
 	if n > uint64(len(r.Src)) {
@@ -56,7 +56,7 @@ func (r *Reader) Count() int {
 	return int(n)
 }
 
-// Bytes reads n bytes, which are those of Src; nil if there are fewer.
+// Bytes reads n bytes of Src; nil if there are fewer.
 func (r *Reader) Bytes(n int) []byte {
 	if n > len(r.Src) {
 		r.fail()

@@ -1,15 +1,13 @@
 // Package backlog keeps counts on disk until a shared store has them.
 //
 // Invariants:
-//  1. A batch is written to the disk before it is sent, and removed when the store has confirmed it. Sync, and otherwise a
-//     timer, brings what waits to the disk's platters; after a restart it is sent.
-//  2. After a failure the same batch is sent again, under its writer's number: it is counted once. A process has a new
-//     writer's name, so that numbers that a crash lost do no harm.
-//  3. Batches go out one at a time, in the order in which they came. Those that wait are joined into larger ones first, but never one
-//     that may have been sent.
-//  4. While the store takes nothing, or others wait, a call returns as soon as its updates are on disk. They are bounded by
-//     Config.MaxBytes; beyond, and while the disk takes nothing either, calls are refused and nothing of them is kept.
-//  5. Reads see what the store has, not what waits.
+//  1. A batch is on disk before it is sent, and removed when the store confirms it. A restart sends the rest.
+//  2. A failed batch is sent again under its writer's number, and counted once. Each process has a new writer name, so
+//     that numbers lost in a crash do no harm.
+//  3. Batches are sent one at a time, in order. Waiting ones are joined first, but never one that may have been sent.
+//  4. While the store is away or a backlog exists, a call returns once its updates are on disk. Beyond Config.MaxBytes, or
+//     if the disk fails too, calls are refused and nothing of them is kept.
+//  5. Reads see the store without the backlog.
 package backlog
 
 import (
@@ -36,7 +34,7 @@ var ErrFull = errors.New("backlog: the queue on disk is full")
 // batchItems is how many updates go out together, at most.
 const batchItems = 4096
 
-// Counters is a store.Counters with a queue before it. Made by Open; safe for concurrent use.
+// Counters is a store.Counters with a backlog. Made by Open; safe for concurrent use.
 type Counters struct {
 	store.Repeatable
 	cfg    Config
@@ -52,16 +50,16 @@ type Counters struct {
 	ended  atomic.Bool
 	hurry  atomic.Bool // nothing is sent any more
 
-	first, next uint64    // positions of the queue: the oldest, and the one to be written next; used by run alone
-	tried       uint64    // up to here batches may have been sent, and stay as they are; used by run alone
-	resume      time.Time // when a batch that failed is sent again; used by run alone
+	first, next uint64    // positions of the oldest batch, and of the next; used by run
+	tried       uint64    // earlier batches may have been sent, and stay unchanged; used by run
+	resume      time.Time // when a failed batch is sent again; used by run
 
 	stats stats
 }
 
 type stats struct {
 	batches, bytes        atomic.Int64 // that wait
-	oldest                atomic.Int64 // when the oldest of them was written, in Unix seconds; 0: nothing waits
+	oldest                atomic.Int64 // when the oldest was written, in Unix seconds; 0: none waits
 	queued, sent          atomic.Uint64
 	failed, refused, lost atomic.Uint64
 }
@@ -100,7 +98,7 @@ type Deps struct {
 	Metrics *metrics.Set     // nil: no metrics
 }
 
-// Open opens the queue, and goes on with what the last process left in it.
+// Open opens the backlog with the batches of the last process.
 func Open(cfg Config, d Deps) (*Counters, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("backlog: %w", err)
@@ -156,7 +154,7 @@ func (c *Counters) survey() error {
 	return nil
 }
 
-// Add implements store.Counters. When it returns nil the updates are in the store, or on disk here.
+// Add implements store.Counters. On nil the updates are in the store or on disk.
 func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 	return c.hand(ctx, &store.Batch{Adds: d})
 }
@@ -166,7 +164,7 @@ func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
 	return c.hand(ctx, &store.Batch{Uniques: u})
 }
 
-// hand gives a call's updates to run, in pieces of the size of a batch.
+// hand gives a call's updates to run, in batches.
 func (c *Counters) hand(ctx context.Context, b *store.Batch) error {
 	if c.ended.Load() {
 		return store.ErrClosed
@@ -209,10 +207,10 @@ func (c *Counters) wait(ctx context.Context, piece *call) error {
 	}
 }
 
-// Hurry makes calls return as soon as their updates are on disk, until the end: there is no time to wait for the store.
+// Hurry makes calls return once their updates are on disk, from now on.
 func (c *Counters) Hurry() { c.hurry.Store(true) }
 
-// Sync implements store.Counters: what waits is then on the disk, and the rest as safe as the store makes it.
+// Sync implements store.Records: the backlog is on disk, the rest as safe as the store makes it.
 func (c *Counters) Sync(ctx context.Context) error {
 	if c.ended.Load() {
 		return store.ErrClosed
@@ -229,7 +227,7 @@ func (c *Counters) Sync(ctx context.Context) error {
 	return nil
 }
 
-// Healthy returns nil if updates are taken: by the store, or by the queue.
+// Healthy returns nil if the store or the backlog takes updates.
 func (c *Counters) Healthy() error {
 	if c.ended.Load() {
 		return store.ErrClosed

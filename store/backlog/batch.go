@@ -9,8 +9,8 @@ import (
 	"antirobot/varint"
 )
 
-// A batch on disk: version, Unix seconds (8 bytes), writer (8), number (8); then, each behind their count, the prefixes, the
-// uniques and the updates. Shingles have 8 bytes, all other numbers are varints.
+// A batch on disk: version, Unix seconds (8 bytes), writer (8), number (8); then, each behind their count, prefixes,
+// uniques and updates. Shingles have 8 bytes, all other numbers are varints.
 const (
 	version   = 1
 	headBytes = 1 + 3*8
@@ -66,7 +66,7 @@ func encode(b *store.Batch, at time.Time) []byte {
 	return dst
 }
 
-// writtenAt returns when a batch was written, in Unix seconds; 0 for what is not one.
+// writtenAt returns the Unix seconds of a batch; 0 if it is none.
 func writtenAt(text []byte) int64 {
 	if len(text) < headBytes {
 		return 0

@@ -7,12 +7,11 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// joinUpdates is how many updates are read at most to make one batch of those that wait.
+// joinUpdates bounds the updates that are read to join batches.
 const joinUpdates = 1 << 16
 
-// join makes one batch of the oldest and of those behind it, and puts it into their place on disk, under the number of the last: what
-// waits was written by many small calls, and a store takes it faster in few large ones. It returns what is to be sent, and its size on
-// disk.
+// join replaces the oldest waiting batches on disk by one, under the number of the last: a store takes few large
+// batches faster. It returns that batch and its size.
 func (c *Counters) join(oldest *store.Batch, size int64, at time.Time) (*store.Batch, int64) {
 	joined := &store.Batch{Writer: oldest.Writer, Number: oldest.Number}
 	sums := map[store.Delta]int{}
@@ -45,21 +44,21 @@ func (c *Counters) join(oldest *store.Batch, size int64, at time.Time) (*store.B
 	if err != nil { // the disk is full, perhaps: as they are, then
 		return oldest, size
 	}
-	_ = c.disk.Sync()                           // or a crash of the machine could bring back the numbers that are joined; without it, what is sent is right all the same
+	_ = c.disk.Sync()                           // a crash of the machine could bring back joined numbers; without it the batch is still right
 	c.stats.batches.Add(-int64(last - c.first)) //nolint:gosec // a few thousand
 	c.stats.bytes.Add(int64(len(text)) - was)
 	c.first = last
 	return joined, int64(len(text))
 }
 
-// fits reports whether b may go out together with what was before it. The uniques of a batch are counted before its updates, so uniques
-// can't join behind updates, which may be of their pairs. The batches of an earlier process have a name of their own.
+// fits reports whether b can join. A batch's uniques count before its updates, which may be of their pairs, so uniques
+// can't join behind updates. An earlier process has another writer.
 func fits(joined, b *store.Batch) bool {
 	return b.Writer == joined.Writer && (len(b.Uniques) == 0 || len(joined.Adds) == 0) &&
 		len(joined.Uniques)+len(joined.Adds)+len(b.Uniques)+len(b.Adds) <= batchItems
 }
 
-// sum adds updates to those of a batch. sums has the place of each counter and slot among them.
+// sum adds updates to a batch. sums has the index of each counter and slot.
 func sum(b *store.Batch, sums map[store.Delta]int, adds []store.Delta) {
 	for _, d := range adds {
 		k := d

@@ -11,7 +11,6 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// How often it is looked whether the store is well again, and how long a batch rests that failed although it was.
 const (
 	lookEvery   = 50 * time.Millisecond
 	resendAfter = 200 * time.Millisecond
@@ -49,7 +48,7 @@ func (c *Counters) well() bool {
 	return c.Repeatable.Healthy() == nil && !c.now().Before(c.resume) && !c.hurry.Load()
 }
 
-// take makes a batch of a call and of those that wait beside it, writes it to the disk, and sends it if nothing is before it.
+// take writes waiting calls to disk as one batch, and sends it if nothing is before it.
 func (c *Counters) take(first *call) {
 	calls, b := c.gather(first)
 	text := encode(b, c.now())
@@ -84,7 +83,7 @@ func (c *Counters) take(first *call) {
 	}
 }
 
-// gather collects the calls that wait, up to the size of a batch, behind the first one.
+// gather collects waiting calls, up to the size of a batch.
 func (c *Counters) gather(first *call) ([]*call, *store.Batch) {
 	calls := []*call{first}
 	b := &store.Batch{Writer: c.writer, Number: c.next, Adds: first.adds, Uniques: first.uniques}
@@ -101,7 +100,7 @@ func (c *Counters) gather(first *call) ([]*call, *store.Batch) {
 	return calls, b
 }
 
-// sendOldest sends the batch that waits longest. One that can't be read is given up, and counted as lost.
+// sendOldest sends the oldest batch. An unreadable one is dropped, and counted as lost.
 func (c *Counters) sendOldest() {
 	text, ok, err := c.disk.Get(nil, key(c.first))
 	if err != nil {
@@ -126,7 +125,7 @@ func (c *Counters) sendOldest() {
 	c.send(b, size)
 }
 
-// send sends the oldest batch, and removes it from the queue when the store has it; false means that it waits.
+// send sends the oldest batch and removes it; false means that it waits.
 func (c *Counters) send(b *store.Batch, size int64) bool {
 	c.tried = c.first
 	if err := c.Count(c.life, b); err != nil {
@@ -146,7 +145,7 @@ func (c *Counters) fail(err error) {
 	}
 }
 
-// remove removes the oldest batch. If the disk does not take that, the batch is sent again after a restart, and counted once.
+// remove removes the oldest batch. If the disk refuses, a restart sends it again, and it counts once.
 func (c *Counters) remove(size int64) {
 	position := key(c.first)
 	if err := c.disk.Write(func(w *pebblestore.LogBatch) { w.Delete(position) }); err != nil && !errors.Is(err, store.ErrClosed) {
@@ -171,7 +170,7 @@ func (c *Counters) writeMetrics(w io.Writer) {
 	metrics.WriteCounterUint64(w, "antirobot_counter_queue_lost_batches_total", c.stats.lost.Load())
 }
 
-// Age returns for how long the oldest batch has been waiting; 0 if none does.
+// Age returns how long the oldest batch has waited; 0 without one.
 func (c *Counters) Age() time.Duration {
 	at := c.stats.oldest.Load()
 	if at == 0 {

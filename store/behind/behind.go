@@ -1,4 +1,4 @@
-// Package behind writes what memory holds to the store after the requests that changed it.
+// Package behind writes memory to the store after the requests that changed it.
 package behind
 
 import (
@@ -16,10 +16,9 @@ const (
 	backoff     = 200 * time.Millisecond
 )
 
-// Writer writes keys to the store in the background, after the requests that changed them: write is called for a key
-// soon after Add, never twice at once for one key, and again if the key was added in the meantime or the write failed.
-// What is written is what memory holds at that moment, so a key that changes a hundred times before its turn costs one
-// write. Its memory is bounded by the number of live keys.
+// Writer writes keys in the background: write is called for a key soon after Add, never twice at once for one key, and
+// again if the key was added meanwhile or the write failed. A write takes the state of its moment, so a hundred changes
+// may cost one. Memory is bounded by the number of live keys.
 type Writer[K comparable] struct {
 	write   func(context.Context, K) error
 	seed    maphash.Seed
@@ -79,7 +78,7 @@ func (w *Writer[K]) Add(k K) {
 	}
 }
 
-// Now writes k before it returns. If that fails, the key is left for Run, and the error is returned.
+// Now writes k before it returns. After an error the key is left for Run.
 func (w *Writer[K]) Now(ctx context.Context, k K) error {
 	err := w.one(ctx, k)
 	if err != nil {
@@ -88,7 +87,7 @@ func (w *Writer[K]) Now(ctx context.Context, k K) error {
 	return err
 }
 
-// one writes k under the lock of its key: of two writes, the one that reads memory last wins.
+// one writes k under its lock: of two writes, the later reading of memory wins.
 func (w *Writer[K]) one(ctx context.Context, k K) error {
 	l := &w.locks[maphash.Comparable(w.seed, k)%lockCount]
 	l.Lock()
@@ -141,7 +140,7 @@ func (w *Writer[K]) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes everything pending, until it is done, a whole round fails, or ctx ends. Run must have ended.
+// Flush writes all pending keys, until a whole round fails or ctx ends. Run must have ended.
 func (w *Writer[K]) Flush(ctx context.Context) error {
 	for w.waiting.Load() > 0 {
 		if err := ctx.Err(); err != nil {
@@ -154,7 +153,7 @@ func (w *Writer[K]) Flush(ctx context.Context) error {
 	return nil
 }
 
-// round writes each pending key once; false if a write failed. Rounds never run concurrently.
+// round writes each pending key once; false if one failed. Rounds never overlap.
 func (w *Writer[K]) round(ctx context.Context) bool {
 	keys := w.batch[:0]
 	for i := range w.stripes {
@@ -211,7 +210,7 @@ func (w *Writer[K]) done(k K, err error) {
 	}
 }
 
-// Backlog returns how many keys wait to be written, and how many writes have failed.
+// Backlog returns the number of waiting keys and of failed writes.
 func (w *Writer[K]) Backlog() (waiting int64, failed uint64) {
 	return w.waiting.Load(), w.failed.Load()
 }

@@ -10,7 +10,7 @@ import (
 const restoreWriters = 16
 
 // Restore calls write with each key, and returns how many it wrote. It stops at the first error: the next scan finds
-// what is still missing.
+// the rest.
 func Restore[K any](ctx context.Context, keys []K, write func(context.Context, K) (bool, error)) (wrote int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

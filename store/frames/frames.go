@@ -1,5 +1,5 @@
-// Package frames keeps payloads in files, each behind a mark, its length and its checksum. A reader skips damage and goes on
-// at the next mark: a torn tail or a bad sector costs the payloads in it and no others.
+// Package frames stores payloads in files, each behind a mark, its length and its checksum. A reader skips damage up to
+// the next mark: a torn tail or a bad sector costs its own payloads only.
 package frames
 
 import (
@@ -15,7 +15,7 @@ import (
 
 const (
 	mark = "\xa7AR\x1a"
-	// Head is the size of a frame without its payload: mark, length and checksum, of four bytes each.
+	// Head is the size of a frame's head: mark, length and checksum.
 	Head = len(mark) + 8
 )
 
@@ -24,7 +24,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Reserve appends room for a frame's head. The payload follows, then Seal.
 func Reserve(dst []byte) []byte { return append(append(dst, mark...), 0, 0, 0, 0, 0, 0, 0, 0) }
 
-// Seal completes the frame that begins at start and ends dst. Its payload is not empty.
+// Seal completes the frame from start to the end of dst. Its payload is not empty.
 func Seal(dst []byte, start int) []byte {
 	payload := dst[start+Head:]
 	binary.BigEndian.PutUint32(dst[start+4:], uint32(len(payload))) //nolint:gosec // files have smaller bounds
@@ -47,13 +47,13 @@ type Reader struct {
 	max uint32
 }
 
-// NewReader returns a Reader of payloads of at most max bytes; larger ones are damage.
+// NewReader returns a Reader; larger payloads are damage.
 func NewReader(r io.Reader, maxPayload int) *Reader {
 	return &Reader{bufio.NewReaderSize(r, Head+maxPayload), uint32(maxPayload)} //nolint:gosec // a constant of the caller
 }
 
-// Next returns the next payload, which is valid until the next call and never empty; ErrDamaged, after which more may
-// follow; or io.EOF.
+// Next returns the next payload, valid until the next call and never empty; ErrDamaged, after which more may follow; or
+// io.EOF.
 func (r *Reader) Next() ([]byte, error) {
 	head, err := r.in.Peek(Head)
 	if len(head) == 0 {
@@ -97,7 +97,7 @@ func (r *Reader) skip() error {
 	}
 }
 
-// WriteTemp writes and syncs a temporary file next to path, mode 0600. The caller renames it to path, or drops it.
+// WriteTemp writes and syncs a temporary file next to path, mode 0600. The caller renames or drops it.
 func WriteTemp(path string, write func(w io.Writer) error) (*os.File, error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	// groupMax bounds how many requests share a commit.
 	groupMax = 512
-	// hastyFor is how long the log may keep writes that no caller waits for from the disk.
+	// hastyFor is how long the log may keep hasty writes from the disk.
 	hastyFor = time.Second
 )
 
@@ -34,7 +34,7 @@ const (
 	doExpire
 )
 
-// request is one write. It owns copies of its bytes: the caller may return earlier.
+// request is one write. It owns its bytes: the caller may return earlier.
 type request struct {
 	verb   verb
 	key    []byte // with its space letter; the topic for doAppend
@@ -55,7 +55,7 @@ type result struct {
 	err error
 }
 
-// group is the requests that share a commit. results[i] answers reqs[i] after the sync.
+// group is the requests of one commit. results[i] answers reqs[i] after the sync.
 type group struct {
 	eng     *engine
 	batch   *pebble.Batch
@@ -94,7 +94,7 @@ func newCommitter(l *living, now func() time.Time, limit limits) *committer {
 	return s
 }
 
-// do hands r to the committer and waits for the answer, for the context, or until the disk accepts no writes.
+// do hands r to the committer and waits for the answer, ctx, or a refusal.
 func (s *committer) do(ctx context.Context, r *request) (result, error) {
 	res, err := s.submit(ctx, r)
 	if err == nil {
@@ -201,7 +201,7 @@ func (s *committer) gather(eng *engine, r *request) *group {
 	return g
 }
 
-// decide reads what each request depends on; later requests see the writes of earlier ones.
+// decide answers each request in turn; later ones see the writes of earlier ones.
 func (s *committer) decide(g *group, topics map[string]*topicEnds) {
 	g.batch = g.eng.db.NewIndexedBatch()
 	g.results = make([]result, len(g.reqs))
@@ -350,8 +350,7 @@ func (g *group) apply() (err error) {
 	return g.eng.died() // a failed commit ends in Fatalf and returns nil
 }
 
-// settle answers the groups in order, each once it is on the disk. A group that wrote nothing is answered after those whose
-// writes it may have read.
+// settle answers the groups in order, after their sync. A group without writes waits for those it may have read.
 func (s *committer) settle() {
 	for g := range s.settling {
 		var err error
@@ -368,7 +367,8 @@ func (s *committer) settle() {
 	}
 }
 
-// answer replies to the callers of g. After an error the batch is left to the garbage collector: Pebble may still hold it.
+// answer replies to the callers of g. After an error Pebble may still hold the batch: it is left to the garbage
+// collector.
 func (s *committer) answer(g *group, err error) {
 	g.settled.Store(true)
 	if !g.slow.Stop() {
@@ -404,7 +404,7 @@ func (s *committer) refuseQueued(err error) {
 	}
 }
 
-// flush makes the disk take hasty writes, by a group without requests and a mark for the log alone.
+// flush syncs hasty writes, by a group without requests.
 func (s *committer) flush(eng *engine) {
 	g := &group{eng: eng, batch: eng.db.NewBatch(), patient: true}
 	if err := g.batch.LogData(nil, nil); err != nil {

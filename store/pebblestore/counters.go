@@ -21,14 +21,14 @@ import (
 )
 
 // Keys of counters: 'F' and the day of ten-minute counts, or 'D' and the fortnight of daily ones, in four bytes; the
-// prefix, preceded by its length in one byte; the type in two bytes; the shingle in eight.
+// prefix behind its length in one byte; the type in two bytes; the shingle in eight.
 const (
 	spaceFine  = 'F'
 	spaceDaily = 'D'
 )
 
-// Counters is a store.Counters in the directory of a Store, made by Store.OpenCounters. Updates are on the disk after a
-// second. Safe for concurrent use.
+// Counters is a store.Counters in the directory of a Store. Updates are on the disk after a second. Safe for concurrent
+// use.
 type Counters struct {
 	living
 	clock *store.Clock
@@ -38,8 +38,8 @@ type Counters struct {
 
 var _ store.Counters = (*Counters)(nil)
 
-// OpenCounters opens the counters of the store's directory, once; they are closed with the store, or earlier by Close.
-// Damaged counters return errDamaged: their directory can be moved away without losing anything else.
+// OpenCounters opens the store's counters, once. Close closes them, at the latest with the store. Damaged counters
+// return errDamaged: their directory can be moved away alone.
 func (s *Store) OpenCounters() (*Counters, error) {
 	s.countersMu.Lock()
 	defer s.countersMu.Unlock()
@@ -77,7 +77,7 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	return c, nil
 }
 
-// tune sets options for many small records that are written by merging and read at random.
+// tune sets options for many small records, merged and read at random.
 func (c CountersConfig) tune(o *pebble.Options) {
 	o.Cache = pebble.NewCache(c.CacheBytes)
 	o.MemTableSize = 16 << 20
@@ -95,11 +95,11 @@ func (c CountersConfig) tune(o *pebble.Options) {
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].FilterType = pebble.TableFilter
 	}
-	// The last level holds nearly everything: its filters would cost 1.25 bytes per counter, on disk and in the cache.
+	// The last level's filters would cost 1.25 bytes per counter, on disk and in the cache.
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 }
 
-// Sync implements store.Records. Callers at the same time share one write to the disk.
+// Sync implements store.Records. Concurrent callers share a sync.
 func (c *Counters) Sync(ctx context.Context) error {
 	return c.with(ctx, func(e *engine) error { return e.sync() })
 }
@@ -158,8 +158,8 @@ func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 	})
 }
 
-// addUnit merges the deltas into the records of one unit. Adjacent deltas of the same record, in order of their periods,
-// are first combined into one.
+// addUnit merges the deltas into the records of one unit. Adjacent deltas of a record, in order of their periods, are
+// combined.
 func addUnit(b *pebble.Batch, d []store.Delta, u store.Unit) error {
 	var key, next, val []byte
 	var room [store.SlotsPerDay]slotCount
@@ -243,7 +243,7 @@ func addUnique(b *pebble.Batch, space byte, base uint32, slot uint8, u *store.Un
 	return errors.Join(err, b.Merge(pair, one, nil))
 }
 
-// Drop implements store.Records with one range delete. Counts that a query at the clock's horizon may ask for stay.
+// Drop implements store.Records with one range delete, up to the clock's horizon.
 func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	present := before.Unit.Number(c.clock.Horizon())
 	before.Number = min(before.Number, present-min(present, before.Unit.Kept()-1))
@@ -261,7 +261,7 @@ func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	})
 }
 
-// sumOf returns the sum of the slots from..to of the record at key; an absent record sums to zero.
+// sumOf returns the sum of the slots from..to of the record at key; 0 if it is absent.
 func sumOf(r pebble.Reader, key []byte, from, to uint8) (uint64, error) {
 	val, closer, err := r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -11,11 +11,11 @@ import (
 	"antirobot/store"
 )
 
-// A record of counts is a version byte followed by a slot (one byte, within the record's day or fortnight) and its count (a
-// varint) for each slot with a count, in slot order. Merging two records adds them slot by slot.
+// A record is a version byte and, in slot order, a slot (one byte, within the record's day or fortnight) and its count
+// (a varint). Merging adds slot by slot.
 const (
 	countsVersion = 1
-	// mergerName is written into the directory: a different merge of the same bytes needs a different name.
+	// mergerName is stored: a different merge needs a different name.
 	mergerName = "antirobot.counts.v1"
 )
 
@@ -33,7 +33,7 @@ func appendCounts(dst []byte, counts []slotCount) []byte {
 	return dst
 }
 
-// nextCount decodes one slot of a record whose version byte has been read, and returns the rest.
+// nextCount decodes one slot, and returns the rest.
 func nextCount(b []byte) (c slotCount, rest []byte, err error) {
 	if len(b) < 2 {
 		return c, nil, fmt.Errorf("%w: ends early", errCounts)
@@ -72,7 +72,7 @@ func sumCounts(b []byte, from, to uint8) (sum uint64, err error) {
 	return sum, nil
 }
 
-// addCounts adds the record b to sum, which is in slot order and stays so.
+// addCounts adds the record b to sum, in slot order.
 func addCounts(sum []slotCount, b []byte) ([]slotCount, error) {
 	b, err := countsBody(b)
 	if err != nil {
@@ -102,7 +102,7 @@ func addCounts(sum []slotCount, b []byte) ([]slotCount, error) {
 	return sum, nil
 }
 
-// countsMerge is a merge in progress. Addition is commutative, so both directions are the same.
+// countsMerge is a merge in progress. Addition commutes, so both directions are the same.
 type countsMerge struct {
 	sum  []slotCount
 	room [4]slotCount

@@ -15,9 +15,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Reasons why a directory is not opened. In these cases nothing in it has been changed.
+// Reasons why a directory is not opened. It is then unchanged.
 var (
-	// errForeign: the directory holds something that is not ours, or has a format that this program does not know.
+	// errForeign: the directory has foreign contents, or an unknown format.
 	errForeign = errors.New("not a data directory of this program")
 	// errHeld: another process, or another Store of this process, has the directory open.
 	errHeld = errors.New("data directory is in use")
@@ -29,16 +29,16 @@ var (
 
 const (
 	lockName   = "LOCK"
-	holderName = "HOLDER" // the ID of the process that holds LOCK, for the error message of the next one
+	holderName = "HOLDER" // the pid that holds LOCK, for error messages
 	stateName  = "state"
 	countsName = "counters"
 	roomName   = "ROOM" // written to test whether the disk has room, then removed
 	newSuffix  = ".new"
-	formatName = "FORMAT" // in each engine's directory; it is written before the directory gets its final name
+	formatName = "FORMAT" // written before an engine's directory gets its final name
 	format     = "antirobot store 1\n"
 )
 
-// ownNames may appear in a directory that has no state yet: after an interrupted first start, or on a fresh mount.
+// ownNames may exist without a state: after an interrupted first start, or on a fresh mount.
 var ownNames = []string{lockName, holderName, roomName, stateName + newSuffix, "lost+found"}
 
 // survey examines dir without changing it, and reports whether it has a state.
@@ -115,7 +115,7 @@ func hold(dir string) (io.Closer, error) {
 	return lock, nil
 }
 
-// create makes the engine's directory so that it appears completely or not at all: build fills it under another name.
+// create makes an engine's directory completely or not at all: build fills it under another name.
 func create(dir, name string, build func(dir string) error) error {
 	path := filepath.Join(dir, name)
 	fresh := path + newSuffix

@@ -16,11 +16,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// formatVersion of Pebble's files is raised by hand, together with the version in FORMAT if older programs could not read
-// it.
+// formatVersion is raised by hand, together with FORMAT if older programs could not read the files.
 const formatVersion = pebble.FormatTableFormatV6
 
-// engine is one life of a Pebble instance over a directory. When it fails, the store opens another.
+// engine is one life of a Pebble instance. When it fails, the store opens another.
 type engine struct {
 	db     *pebble.DB
 	fs     *patientFS
@@ -56,7 +55,7 @@ type setup struct {
 	tune   func(*pebble.Options)
 }
 
-// openEngine opens the Pebble directory at path. With fresh it must not exist yet; otherwise it must.
+// openEngine opens the Pebble directory at path. With fresh it must not exist; otherwise it must.
 func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 	e := &engine{failed: make(chan struct{})}
 	e.fs = newPatientFS(u.base, u.health.stall, u.health.flow)
@@ -92,8 +91,8 @@ func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 	return e, nil
 }
 
-// open opens the engine, or returns its first failure: where Pebble's own logger would have ended the process, Pebble does
-// not return from the failure, but retries forever. The abandoned attempt goes on without touching the disk.
+// open opens the engine, or returns its first failure, from which Pebble would not return but retry forever. The
+// abandoned attempt does not touch the disk.
 func (e *engine) open(path string, opts *pebble.Options) error {
 	type opened struct {
 		db  *pebble.DB
@@ -150,7 +149,7 @@ func (e *engine) sync() (err error) {
 	return e.died()
 }
 
-// checkpoint links the engine's files into a new directory, which becomes complete with its FORMAT.
+// checkpoint links the engine's files into a new directory, completed by its FORMAT.
 func (e *engine) checkpoint(path string) error {
 	err := e.died()
 	if err == nil {
@@ -165,7 +164,7 @@ func (e *engine) checkpoint(path string) error {
 	return wrap("checkpoint", err)
 }
 
-// close closes the engine. A panic of Pebble (because a commit died halfway) becomes an error.
+// close closes the engine. A panic of Pebble becomes an error.
 func (e *engine) close() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -203,10 +202,10 @@ func (u setup) start(path string) (*engine, error) {
 	return u.openEngine(path, false, false)
 }
 
-// roomBytes is the least that an engine needs to open: its log, its manifest, its options.
+// roomBytes is the least that an engine needs to open.
 const roomBytes = 256 << 10
 
-// room tests whether the disk accepts as much as an engine writes when it opens.
+// room tests whether the disk accepts roomBytes.
 func (u setup) room(dir string) (err error) {
 	name := filepath.Join(dir, roomName)
 	defer func() {
@@ -227,8 +226,8 @@ const (
 	reviveLast  = 5 * time.Second
 )
 
-// revive reopens the directory of a dead engine, trying until it works, and calls waiting before each attempt. It returns
-// nil if closing is closed first. The caller puts the new engine in place and then buries the dead one.
+// revive reopens the directory of a dead engine until it works, and calls waiting before each attempt. It returns nil
+// if closing is closed first. The caller installs the new engine and buries the dead one.
 func (u setup) revive(path string, dead *engine, cause error, closing <-chan struct{}, waiting func()) *engine {
 	u.health.set(ailEngine, fmt.Errorf("store: the engine failed and is being opened again: %w", cause))
 	dead.fs.fence()
@@ -239,7 +238,7 @@ func (u setup) revive(path string, dead *engine, cause error, closing <-chan str
 		case <-time.After(pause):
 		}
 		waiting()
-		err := u.room(filepath.Dir(path)) // each attempt at which Pebble fails costs the memory of its tables
+		err := u.room(filepath.Dir(path)) // each failed attempt of Pebble leaks its tables
 		var eng *engine
 		if err == nil {
 			eng, err = u.openEngine(path, false, false)
@@ -254,7 +253,7 @@ func (u setup) revive(path string, dead *engine, cause error, closing <-chan str
 	}
 }
 
-// probe verifies that the disk accepts a write; if not, the engine is closed.
+// probe tests a write; if it fails, the engine is closed.
 func (e *engine) probe() error {
 	err := e.db.LogData([]byte("probe"), pebble.Sync)
 	if err == nil {
@@ -268,8 +267,8 @@ func (e *engine) probe() error {
 	return nil
 }
 
-// bury closes a dead engine. It cannot touch the disk any more; it may hang in a lock that Pebble left held, which costs
-// the memory of its tables and nothing else. So nobody waits for it.
+// bury closes a dead engine. It may hang in a lock that Pebble left held, which costs memory only: nothing waits for
+// it.
 func (e *engine) bury() { _ = e.close() }
 
 // tuneState sets options for few, valuable, mostly small values.
@@ -283,8 +282,8 @@ func tuneState(o *pebble.Options, cacheBytes, memTable int64) {
 	}
 }
 
-// engineLog passes on Pebble's messages. Pebble's own logger would end the process on Fatalf; here the engine is marked as
-// dead, which the callers of Pebble check.
+// engineLog passes on Pebble's messages. Fatalf, which would end the process, marks the engine as dead; callers of
+// Pebble check that.
 type engineLog struct {
 	log zerolog.Logger
 	e   *engine

@@ -14,10 +14,10 @@ import (
 // feeds wakes the followers in this process.
 type feeds struct {
 	mu   sync.Mutex
-	more map[string]chan struct{} // for topics that somebody waits for; closed when the topic grows
+	more map[string]chan struct{} // for topics with followers; closed when the topic grows
 }
 
-// wait returns a channel that is closed when the topic grows after this call.
+// wait returns a channel that is closed when the topic next grows.
 func (f *feeds) wait(topic string) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -47,11 +47,10 @@ func (f *feeds) wakeAll() {
 	clear(f.more)
 }
 
-// topicEnds are the numbers of the oldest message kept and of the last one, as the committer knows them; messages are
-// numbered from 1, and last is first-1 in an empty topic.
+// topicEnds are the numbers of a topic's oldest and last messages, from 1; last is first-1 in an empty topic.
 type topicEnds struct{ first, last uint64 }
 
-// decideAppend numbers the message, and drops the oldest ones when there are an eighth too many.
+// decideAppend numbers the message, and drops the oldest beyond an eighth too many.
 func (s *committer) decideAppend(g *group, r *request, topics map[string]*topicEnds) error {
 	topic := string(r.key)
 	prefix := topicPrefix(topic)
@@ -181,7 +180,7 @@ func (s *Store) followFrom(topic, from string) (uint64, error) {
 	return ends.first, nil
 }
 
-// waitMore returns when a message with the number next may exist, or an error if it cannot.
+// waitMore returns when message next may exist, or an error if it cannot.
 func (s *Store) waitMore(ctx context.Context, topic string, next uint64, more <-chan struct{}) error {
 	ends, err := s.ends(topic)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 )
 
 // patientFS stands between Pebble and the disk, because Pebble ends the process, or hangs, when a write to its log or
-// manifest fails. It does two things:
+// manifest fails.
 //
-//   - Patience: a write that fails for a reason that may pass (above all a full disk) is retried until it works or the
-//     store closes. Pebble only notices that the disk is slow; the store's callers are told at once, through onStall.
-//   - A fence: after a failure that Pebble cannot survive (such as a failed sync, after which the contents of the disk are
-//     unknown) the store reopens the directory. The fence ensures that the dead instance writes nothing there any more.
+//   - Patience: a write that fails for a reason that may pass (a full disk) is retried until it works or the store closes.
+//     onStall tells the store's callers at once.
+//   - A fence: after a failure that Pebble cannot survive (a failed sync leaves the disk's contents unknown) the store
+//     reopens the directory, and the dead instance can no longer write there.
 //
 // Safe for concurrent use.
 type patientFS struct {
@@ -36,7 +36,7 @@ type patientFS struct {
 
 var errFenced = errors.New("engine was given up")
 
-// stallPause is the time between two attempts of a write; fencePause slows down the loops of a dead engine.
+// stallPause separates two attempts of a write; fencePause slows down a dead engine's loops.
 const (
 	stallPause = 50 * time.Millisecond
 	fencePause = time.Second
@@ -49,7 +49,7 @@ func newPatientFS(base vfs.FS, onStall func(string, error), onFlow func()) *pati
 // stopWaiting makes waiting and future writes return their error.
 func (p *patientFS) stopWaiting() { p.once.Do(func() { close(p.giveUp) }) }
 
-// fence ends all changes; it returns when the last change in progress has ended.
+// fence ends all changes, and waits for the current one.
 func (p *patientFS) fence() {
 	p.stopWaiting()
 	p.gate.Lock()
@@ -152,7 +152,7 @@ func (p *patientFS) MkdirAll(dir string, perm os.FileMode) error {
 	return p.persist("make", dir, func() error { return p.FS.MkdirAll(dir, perm) })
 }
 
-// Lock does nothing: the store itself holds the whole directory, for longer than one engine lives.
+// Lock does nothing: the store holds the directory, for longer than one engine.
 func (p *patientFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (p *patientFS) Unwrap() vfs.FS { return p.FS }
@@ -164,7 +164,7 @@ type patientFile struct {
 	name string
 }
 
-// Write continues after a short write: the bytes before are in the file already.
+// Write continues after a short write.
 func (f *patientFile) Write(b []byte) (n int, err error) {
 	err = f.fs.persist("write", f.name, func() error {
 		m, err := f.File.Write(b[n:])
@@ -182,8 +182,7 @@ func (f *patientFile) WriteAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// Sync does not retry a failed sync: the kernel may have dropped the pages, and a second sync would then report a false
-// success.
+// Sync is not retried: the kernel may have dropped the pages, and a second sync would report a false success.
 func (f *patientFile) Sync() error {
 	return f.fs.change(f.File.Sync)
 }

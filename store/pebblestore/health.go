@@ -14,11 +14,11 @@ const (
 	ailStalled ailment = iota // writes wait for the disk
 	ailSlow                   // a commit takes too long
 	ailEngine                 // the engine failed and is being opened again
-	ailDamaged                // a read met a damaged block: reported, but writes go on
+	ailDamaged                // a read met a damaged block; writes go on
 	ailments
 )
 
-// health is what Healthy reports, and what refuses writes while the disk does not accept them.
+// health backs Healthy, and refuses writes while the disk does.
 type health struct {
 	log  zerolog.Logger
 	mu   sync.Mutex
@@ -57,7 +57,7 @@ func (h *health) setLocked(a ailment, err error) {
 	}
 }
 
-// stall notes that a write waits because of err; an empty op is another attempt of the same write.
+// stall notes that a write waits; an empty op is another attempt of the same write.
 func (h *health) stall(op string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *health) refusal() error {
 	return nil
 }
 
-// state returns why writes are refused, and a channel that is closed when refusal begins.
+// state returns the refusal, and a channel that is closed when one begins.
 func (h *health) state() (<-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -21,14 +21,14 @@ type horizon struct {
 }
 
 const (
-	// clockHold is how long the clock must have stayed where it jumped ahead to before entries that expired by it are
+	// clockHold is how long the clock must have stayed after a jump ahead before entries that expired by it are
 	// removed.
 	clockHold    = 24 * time.Hour
 	lookAtClock  = time.Second
 	writeHorizon = time.Minute
 )
 
-// lastHorizon reads the horizon of this directory's previous life; zero values if there is none.
+// lastHorizon reads the horizon of this directory's previous life; zero without one.
 func (s *horizon) lastHorizon() (at time.Time, doubt time.Duration) {
 	err := s.committer.with(func(e *engine) error {
 		val, closer, err := e.db.Get([]byte{spaceClock})
@@ -69,8 +69,8 @@ func (s *horizon) watchClock() {
 	}
 }
 
-// writeClock writes the clock's horizon to disk. New does so before the store is used: a process that lives for a moment
-// must leave its time for the next one.
+// writeClock writes the horizon to disk. New does so first: even a short-lived process must leave its time for the
+// next.
 func (s *horizon) writeClock() {
 	ctx, cancel := context.WithTimeout(context.Background(), s.committer.limit.writeTimeout)
 	defer cancel()

@@ -8,11 +8,11 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// Keys begin with a letter for their space. A feed's key is 'f', the length of the topic in two bytes, the topic, and the
-// sequence number in eight bytes. Values begin with the expiry in Unix milliseconds in eight bytes, 0 for never; in a
-// counter its value follows in eight bytes. Feed messages have no header. All numbers are big-endian.
+// Keys begin with a letter for their space. A feed's key is 'f', the topic behind its length in two bytes, and the
+// sequence number in eight. Values begin with the expiry in Unix milliseconds in eight bytes, 0 for never; a counter's
+// value has eight bytes. Feed messages have no header. Numbers are big-endian.
 const (
-	spaceClock = 'c' // one key: the clock's horizon in milliseconds, and for how long it has been in doubt
+	spaceClock = 'c' // one key: the clock's horizon, and how long it has been behind
 	spaceFeed  = 'f'
 	spaceKV    = 'k'
 	spaceOnce  = 'o'
@@ -41,7 +41,7 @@ func split(val []byte) (expiry int64, payload []byte, err error) {
 
 func expired(expiry, at int64) bool { return expiry != 0 && at >= expiry }
 
-// after returns the first key that is greater than all keys with the prefix, or nil if there is none.
+// after returns the first key after all keys with the prefix, or nil.
 func after(prefix []byte) []byte {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {
@@ -68,7 +68,7 @@ func feedKey(prefix []byte, n uint64) []byte {
 
 func feedNumber(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
 
-// load returns a copy of the stored value, or live false; the expiry is returned for expired values too.
+// load returns a copy of the live value; the expiry also of an expired one.
 func load(b *pebble.Batch, key []byte, at int64) (live bool, payload []byte, expiry int64, err error) {
 	val, closer, err := b.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

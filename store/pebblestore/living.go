@@ -13,7 +13,7 @@ import (
 	"antirobot/store"
 )
 
-// living is an engine that is opened again after it failed. Safe for concurrent use once it is open.
+// living is an engine that is reopened after a failure. Safe for concurrent use once open.
 type living struct {
 	dir    string // that it holds; empty: it belongs to a Store's
 	path   string
@@ -21,7 +21,7 @@ type living struct {
 	health *health
 	held   io.Closer // nil without dir
 
-	mu  sync.RWMutex // guards eng against replacement and closing; held for one short read at a time
+	mu  sync.RWMutex // guards eng against replacement and closing; held for one short read
 	eng *engine      // nil after close
 
 	dirty   atomic.Bool // something was written since the last sync
@@ -34,10 +34,10 @@ type living struct {
 	done     sync.WaitGroup
 }
 
-// closeTimeout bounds close: a disk that hangs must not keep the process from ending.
+// closeTimeout bounds close on a disk that hangs.
 const closeTimeout = 10 * time.Second
 
-// open holds the directory, makes its engine if there is none, and opens it.
+// open holds the directory, and opens its engine or makes one.
 func (l *living) open() (err error) {
 	if _, err := survey(l.dir); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (l *living) open() (err error) {
 			_ = l.held.Close() // the first error is the one to report
 		}
 	}()
-	exists, err := survey(l.dir) // again: it may have been created before this process held the directory
+	exists, err := survey(l.dir) // it may have been created before it was held
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (l *living) keep(every time.Duration) {
 	}
 }
 
-// revive replaces a dead engine, and calls waiting before each attempt; it returns false if the engine is closing.
+// revive replaces a dead engine, calling waiting before each attempt; false if it is closing.
 func (l *living) revive(dead *engine, cause error, waiting func()) bool {
 	alive := l.setup.revive(l.path, dead, cause, l.closing, waiting)
 	if alive == nil {
@@ -104,7 +104,7 @@ func (l *living) revive(dead *engine, cause error, waiting func()) bool {
 	l.mu.Lock()
 	l.eng = alive
 	l.mu.Unlock()
-	if l.closed.Load() { // close looked for the engine before this one was in place
+	if l.closed.Load() { // close came before this engine was in place
 		alive.fs.stopWaiting()
 	}
 	l.revived.Add(1)
@@ -113,7 +113,7 @@ func (l *living) revive(dead *engine, cause error, waiting func()) bool {
 	return true
 }
 
-// Healthy returns nil, or why writes are refused now: a refused one has not been made.
+// Healthy returns the reason why writes are refused; a refused one has not been made.
 func (l *living) Healthy() error {
 	if l.closed.Load() {
 		return store.ErrClosed
@@ -121,7 +121,7 @@ func (l *living) Healthy() error {
 	return l.health.err()
 }
 
-// close closes the engine, and then frees the directory; all earlier writes are then on the disk, if the disk allows it.
+// close closes the engine and frees the directory; earlier writes are then on the disk, if the disk allows it.
 func (l *living) close(what string) error {
 	l.once.Do(func() {
 		l.closed.Store(true)
@@ -147,15 +147,14 @@ func (l *living) close(what string) error {
 				l.closeErr = errors.Join(l.closeErr, l.held.Close())
 			}
 		case <-time.After(closeTimeout):
-			// The directory stays held until the process ends: something may still be writing to it.
+			// Something may still be writing: the directory stays held until the process ends.
 			l.closeErr = fmt.Errorf("%s: the disk did not answer within %v", what, closeTimeout)
 		}
 	})
 	return l.closeErr
 }
 
-// with runs f with the current engine, which is neither replaced nor closed in the meantime. f must be short and must not
-// call back.
+// with runs f with the current engine, which stays until f returns. f must be short and must not call back.
 func (l *living) with(f func(e *engine) error) (err error) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -171,9 +170,8 @@ func (l *living) with(f func(e *engine) error) (err error) {
 	return f(l.eng)
 }
 
-// Checkpoint writes a consistent copy of the engine's records into dir, which is made and must not exist. Writes go on
-// meanwhile. Tables are linked, so dir must be in the same file system, and costs little room. The copy opens like the
-// original.
+// Checkpoint writes a consistent copy into dir, which must not exist, while writes go on. Tables are linked: dir must
+// be in the same file system. The copy opens like the original.
 func (l *living) Checkpoint(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)

@@ -18,14 +18,13 @@ type LogConfig struct {
 
 // LogDeps are the dependencies of a Log. Dir is required.
 type LogDeps struct {
-	Dir string // a directory of its own, created if it does not exist
+	Dir string // a directory of its own, created if absent
 	Log zerolog.Logger
 	FS  vfs.FS // nil: the system's
 }
 
-// Log keeps records that are written in order, read in ranges, and forgotten in ranges, in a directory of its own. It has
-// the invariants of Store, except that a write is on the disk after a second, or Sync. Safe for concurrent use;
-// made by OpenLog.
+// Log keeps ordered records in a directory of its own. It has the invariants of Store, except that a write is on the
+// disk after a second, or Sync. Safe for concurrent use; made by OpenLog.
 type Log struct{ living }
 
 // OpenLog opens the directory.
@@ -45,7 +44,7 @@ func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
 // syncLog is how much of the latest writes a crash may lose.
 const syncLog = time.Second
 
-// tune sets options for records that come in order and are read seldom: few and large tables, compressed well.
+// tune sets options for ordered, seldom read records: few, large, well compressed tables.
 func (c LogConfig) tune(o *pebble.Options) {
 	o.Cache = pebble.NewCache(c.CacheBytes)
 	o.MemTableSize = 4 << 20
@@ -64,10 +63,10 @@ func (c LogConfig) tune(o *pebble.Options) {
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 }
 
-// Close closes the log; everything written before is then on the disk, if the disk allows it.
+// Close closes the log; earlier writes are then on the disk, if the disk allows it.
 func (l *Log) Close() error { return l.close("close log") }
 
-// LogBatch collects changes that happen together. It is valid inside the call of Write that made it.
+// LogBatch collects changes. It is valid inside its call of Write.
 type LogBatch struct {
 	b   *pebble.Batch
 	err error
@@ -88,8 +87,7 @@ func (b *LogBatch) note(err error) {
 	}
 }
 
-// Write makes the changes that fill collects, all of them or none. While the disk accepts nothing it returns an error at
-// once.
+// Write makes all changes that fill collects, or none. If the disk refuses writes it fails at once.
 func (l *Log) Write(fill func(b *LogBatch)) error {
 	return l.with(func(e *engine) error {
 		if _, err := l.health.state(); err != nil {
@@ -112,7 +110,7 @@ func (l *Log) Write(fill func(b *LogBatch)) error {
 // Sync brings all earlier writes to the disk.
 func (l *Log) Sync() error { return l.with((*engine).sync) }
 
-// Get appends the record of a key to dst; false if there is none.
+// Get appends the record of a key to dst; false without one.
 func (l *Log) Get(dst, key []byte) (val []byte, ok bool, err error) {
 	err = l.with(func(e *engine) error {
 		v, closer, err := e.db.Get(key)
@@ -128,8 +126,8 @@ func (l *Log) Get(dst, key []byte) (val []byte, ok bool, err error) {
 	return val, ok, err
 }
 
-// Scan calls f with the records from one key up to, and without, another, or in the opposite order, until f returns false.
-// Key and value are valid during the call.
+// Scan calls f with the records in from <= key < to, or backwards, until f returns false. Key and value are valid
+// during the call.
 func (l *Log) Scan(from, to []byte, backwards bool, f func(key, val []byte) bool) error {
 	return l.with(func(e *engine) error {
 		it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
@@ -149,7 +147,7 @@ func (l *Log) Scan(from, to []byte, backwards bool, f func(key, val []byte) bool
 	})
 }
 
-// Bytes estimates how much of the disk the records from one key up to another take; 0 if that is not known.
+// Bytes estimates the disk space of the records in a range; 0 if unknown.
 func (l *Log) Bytes(from, to []byte) (n int64) {
 	_ = l.with(func(e *engine) error {
 		u, err := e.db.EstimateDiskUsage(from, to)

@@ -2,17 +2,16 @@
 // store.
 //
 // Invariants:
-//  1. A write is on the disk (log synced) when its call returns nil. Concurrent writers share one sync. A hasty write
-//     (store.Hasten) is on the disk a second later, or with the next one that waits.
-//  2. One goroutine, the committer, reads, decides and writes: Swap, Spend, Take and Incr are atomic without locks, and a
-//     hot key costs no more than others. It works on the next group while the disk still syncs the last one.
+//  1. A write is synced when its call returns nil. Concurrent writers share a sync. A hasty write (store.Hasten) is synced a
+//     second later, or with the next one that waits.
+//  2. One goroutine, the committer, reads, decides and writes: Swap, Spend, Take and Incr are atomic without locks. It works
+//     on the next group while the disk syncs the last one.
 //  3. A value begins with its expiry. An expired value is absent at once; a bounded background sweep removes it.
 //  4. No disk error ends the process or blocks the store for good. On a full disk, writes wait in patientFS, callers are
-//     refused at once, Healthy returns the cause, and work resumes when there is room; after a failed sync the engine is
-//     reopened. Reads continue meanwhile.
-//  5. Expired values are removed by the horizon of a store.Clock: a clock that jumps ahead and back loses nothing. The
-//     horizon is written every minute, so that a restart in between makes no difference.
-//  6. A directory that is foreign, damaged or in use is refused with an error that names the remedy, and is left unchanged.
+//     refused at once, and Healthy returns the cause; after a failed sync the engine is reopened. Reads continue.
+//  5. Expired values are removed by the horizon of a store.Clock, which is written every minute: a clock that jumps ahead
+//     and back loses nothing, across restarts too.
+//  6. A foreign, damaged or held directory is refused with a remedy, and left unchanged.
 package pebblestore
 
 import (
@@ -49,9 +48,9 @@ var (
 	_ store.Keeper = (*Store)(nil)
 )
 
-// Config is the embedded store's part of the section store. Sizes are bytes of memory.
+// Config is the embedded store's part of the section `store`.
 type Config struct {
-	// CacheBytes is for blocks read from disk. Bans and passes live in the gateway's own tables: this can be small.
+	// CacheBytes is for blocks read from disk; bans and passes live in the gateway's tables.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
 	// Counters are kept separately, by an engine of their own.
 	Counters CountersConfig `mapstructure:"counters"`
@@ -59,11 +58,11 @@ type Config struct {
 
 // CountersConfig is the section store.counters.
 type CountersConfig struct {
-	// CacheBytes is for blocks read from disk; the tables of recent writes count against it.
+	// CacheBytes is for blocks read from disk, and includes the tables of recent writes.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
 }
 
-// DefaultConfig returns a Config for a single gateway on a machine of its own.
+// DefaultConfig returns the defaults for one gateway on a machine of its own.
 func DefaultConfig() Config {
 	return Config{CacheBytes: 8 << 20, Counters: CountersConfig{CacheBytes: 128 << 20}}
 }
@@ -81,7 +80,7 @@ func (c Config) Validate() (err error) {
 
 // Deps are the dependencies of a Store. Dir is required.
 type Deps struct {
-	Dir string // the data directory, created if it does not exist; nothing else may live in it
+	Dir string // the data directory, created if absent; for the store alone
 	Log zerolog.Logger
 	Now func() time.Time // nil: time.Now
 
@@ -92,13 +91,13 @@ type Deps struct {
 
 // limits are constants that tests change; zero values are the defaults.
 type limits struct {
-	// memTable is the size of one table of recent writes of the store; there are at most four.
+	// memTable is the size of a table of recent writes; at most four exist.
 	memTable int64
-	// writeTimeout is how long a write may take before the store is unhealthy and refuses further writes at once.
+	// writeTimeout is how long a write may take before further ones are refused.
 	writeTimeout time.Duration
 	// syncCounters is how much of the latest counts a crash may lose.
 	syncCounters time.Duration
-	// feedKeep is the least number of messages kept of a feed topic; up to an eighth more are kept.
+	// feedKeep is how many messages of a topic are kept; up to an eighth more.
 	feedKeep uint64
 }
 
@@ -117,8 +116,7 @@ func (l *limits) complete() {
 	}
 }
 
-// New opens the data directory. The store's goroutines run until Close. Errors are errForeign, errHeld, errDamaged, or
-// those of the disk.
+// New opens the data directory. Errors are errForeign, errHeld, errDamaged, or the disk's.
 func New(cfg Config, d Deps) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -162,8 +160,8 @@ func (s *Store) Healthy() error {
 	return errors.Join(s.health.err(), s.clock.Err())
 }
 
-// Close closes the store and its counters: requests in progress are finished if the disk allows it, and answered in any
-// case. It returns when the directory is free for others, or after ten seconds.
+// Close finishes requests in progress if the disk allows it, and answers them in any case. It returns when the
+// directory is free, or after ten seconds.
 func (s *Store) Close() error {
 	s.closed.Store(true)
 	s.countersMu.Lock()
@@ -194,7 +192,7 @@ func (s *Store) ready(ctx context.Context, ttl time.Duration) error {
 	return nil
 }
 
-// Checkpoint writes a consistent copy of the store and of its counters, as of now, into dir; see living.Checkpoint.
+// Checkpoint writes a consistent copy of the store and its counters into dir; see living.Checkpoint.
 func (s *Store) Checkpoint(dir string) error {
 	if err := s.living.Checkpoint(dir); err != nil {
 		return err

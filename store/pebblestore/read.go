@@ -49,7 +49,7 @@ type entry struct {
 	key, val []byte // val with its header
 }
 
-// chunk reads as many entries with lower ≤ key < upper as fit, and reports whether there may be more.
+// chunk reads as many entries with lower ≤ key < upper as fit, and reports whether more may follow.
 func (s *Store) chunk(lower, upper []byte) (list []entry, more bool, err error) {
 	err = s.with(func(e *engine) error {
 		it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -74,7 +74,7 @@ func (s *Store) chunk(lower, upper []byte) (list []entry, more bool, err error) 
 	return list, more, err
 }
 
-// Scan implements store.KV, in key order. It sees concurrent writes to keys that it has not reached yet.
+// Scan implements store.KV, in key order. It sees writes to keys that it has not reached.
 func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	return s.scan(ctx, prefix, func(at int64) int64 { return at }, f)
 }
@@ -131,11 +131,11 @@ func (s *Store) scan(
 const (
 	// sweepEvery is the pause between two passes that remove expired entries.
 	sweepEvery = time.Minute
-	// sweepPause separates two chunks of one pass: a sweep never uses much of the disk.
+	// sweepPause separates two chunks: a sweep never uses much of the disk.
 	sweepPause = 50 * time.Millisecond
 )
 
-// sweep is the goroutine that removes expired entries: in passes over all keys, a chunk at a time.
+// sweep removes expired entries, in passes over all keys.
 func (s *Store) sweep() {
 	var from []byte
 	for {
@@ -161,7 +161,7 @@ func (s *Store) sweep() {
 	}
 }
 
-// sweepChunk removes expired keys, starting at from, and returns the start of the next chunk; nil: at the end.
+// sweepChunk removes expired keys after from, and returns the next start; nil: at the end.
 func (s *Store) sweepChunk(ctx context.Context, from []byte) ([]byte, error) {
 	if from == nil {
 		from = []byte{spaceKV} // feeds, before it, have no expiry
@@ -178,7 +178,7 @@ func (s *Store) sweepChunk(ctx context.Context, from []byte) ([]byte, error) {
 			dead = append(dead, e.key)
 		}
 	}
-	if len(dead) > 0 { // the committer checks again: a key may have been rewritten in the meantime
+	if len(dead) > 0 { // the committer checks again: a key may have been rewritten
 		res, err := s.do(ctx, &request{verb: doExpire, keys: dead, before: at})
 		if err != nil {
 			return nil, err

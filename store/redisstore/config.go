@@ -12,8 +12,7 @@ import (
 
 // Config is the section store.redis of the configuration.
 type Config struct {
-	// User and the password are sent when a connection starts; those in the URL take precedence. At most one of the three
-	// ways to give the password may be used.
+	// User and password; those in the URL take precedence. At most one of the three passwords may be set.
 	User         string `mapstructure:"user"`
 	Password     string `mapstructure:"password"`
 	PasswordFile string `mapstructure:"password_file"`
@@ -22,8 +21,8 @@ type Config struct {
 	KeyPrefix string `mapstructure:"key_prefix"`
 	// Timeout bounds a connection attempt and a round trip; a scan makes several.
 	Timeout time.Duration `mapstructure:"timeout"`
-	// WaitReplicas is how many replicas must have a spend, a ban or a revocation before the call returns; where a server has
-	// none, none are waited for. After Deps.WaitTimeout the call returns anyway and is counted.
+	// WaitReplicas is how many replicas must have a spend, a ban or a revocation before the call returns, if there are
+	// any. After Deps.WaitTimeout it returns anyway, and is counted.
 	WaitReplicas int `mapstructure:"wait_replicas"`
 
 	Sentinel SentinelConfig `mapstructure:"sentinel"`

@@ -13,10 +13,10 @@ import (
 	"antirobot/store"
 )
 
-// Counters keeps the counts: a hash for each record, with the periods as its fields. A record expires once no query can ask
-// for it. Records that Drop drops earlier get other names from then on, and expire unread.
+// Counters has a hash for each record, with the periods as fields. A record expires once no query can ask for it.
+// Dropped records get other names, and expire unread.
 //
-// A counter costs about 145 bytes of the servers' memory: this is for millions of them. docs/scaling.md covers billions.
+// A counter costs about 145 bytes of the servers' memory: this is for millions. docs/scaling.md covers billions.
 type Counters struct{ s *Store }
 
 var _ store.Repeatable = (*Counters)(nil)
@@ -30,12 +30,11 @@ func (c *Counters) Shared() bool { return true }
 // Healthy returns nil if the servers accept updates.
 func (c *Counters) Healthy() error { return c.s.serves() }
 
-// Sync implements store.Records. Acknowledged counts are as safe as the servers' own persistence; replicas are not waited
-// for.
+// Sync implements store.Records. Replicas are not waited for.
 func (c *Counters) Sync(ctx context.Context) error { return c.s.ready(ctx, 0) }
 
-// record returns the key of a counter's record, and its tag. See drop for the names of dropped records. In a counter's name
-// the parts of fixed length come first, so that no two names are equal.
+// record returns the key of a counter's record, and its tag. See drop for dropped records. Parts of fixed length come
+// first, so that names are unambiguous.
 func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) (key string, tag uint64) {
 	var room [160]byte
 	body := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(room[:0], k.Type), k.Shingle)
@@ -52,13 +51,13 @@ func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) (key st
 }
 
 const (
-	// keepSlack is how many seconds a record outlives the last query for it, for clocks that differ.
+	// keepSlack is how many seconds a record outlives its last query, for clocks that differ.
 	keepSlack = 3600
-	// maxLife bounds the life of a record that lies far ahead: some servers count expiries in 32 bits.
+	// maxLife bounds a record's life: some servers count expiries in 32 bits.
 	maxLife = 5 * 365 * 86400
 )
 
-// life returns how many seconds a record stays useful. A record of the distant past lives as long as one that begins now.
+// life returns how many seconds a record stays useful. A past record lives as long as a current one.
 func life(u store.Unit, record uint32, now int64) int64 {
 	length := u.Seconds() * int64(u.PerRecord())
 	kept := u.Seconds() * int64(u.Kept())
@@ -74,7 +73,7 @@ type increment struct {
 	ttl   int64 // seconds
 }
 
-// increments returns the increments that add n to a counter, for its ten minutes and for its day.
+// increments returns the increments for a counter's ten minutes and day.
 func (c *Counters) increments(k *store.Counter, slot uint32, n uint64, now int64) []increment {
 	day := slot / store.SlotsPerDay
 	fortnight := day / store.DaysPerFortnight
@@ -94,8 +93,8 @@ const (
 	stepAdds    = "a"
 )
 
-// Count implements store.Repeatable. One script makes the increments of a step that share a tag. It also records the batch's
-// number, and for pairs which of them were zero: a repeated step gets the same answer.
+// Count implements store.Repeatable. One script makes the increments of a step that share a tag, and records the
+// batch's number and the pairs that were zero: a repeated step gets the same answer.
 func (c *Counters) Count(ctx context.Context, b *store.Batch) error {
 	if err := c.s.ready(ctx, 0); err != nil {
 		return err
@@ -128,7 +127,7 @@ func (c *Counters) Count(ctx context.Context, b *store.Batch) error {
 	return err
 }
 
-// growing returns the increments of the uniques whose pair was zero; fresh has two flags for each pair.
+// growing returns the increments of uniques with new pairs; fresh has two flags for each pair.
 func (c *Counters) growing(u []store.Unique, now int64, fresh []bool) (grow []increment) {
 	for i := range u {
 		if !fresh[2*i] && !fresh[2*i+1] {
@@ -143,10 +142,10 @@ func (c *Counters) growing(u []store.Unique, now int64, fresh []bool) (grow []in
 	return grow
 }
 
-// together is how many of a batch's scripts share a time limit: servers that keep counts on disk take a second for all.
+// together is how many scripts share a timeout: servers that keep counts on disk are slow.
 const together = 32
 
-// countStep makes the increments of a step and returns which of them found nothing; for pairs only.
+// countStep makes the increments of a step; for pairs it returns which found nothing.
 func (c *Counters) countStep(ctx context.Context, b *store.Batch, step string, incs []increment) (fresh []bool, err error) {
 	var byTag [tags][]int
 	for i := range incs {

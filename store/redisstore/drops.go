@@ -11,17 +11,17 @@ import (
 	"antirobot/store"
 )
 
-// drop means that the records below a floor were dropped. Later additions go to names with the drop's number and so start
-// from zero; the old records are never read again, and expire. No scan is needed.
+// drop is a drop of the records below a floor. Later additions go to names with the drop's number, and so start from
+// zero; the old records expire unread.
 type drop struct {
 	floor  uint32 // a record number
 	number uint32 // counts all drops in order
 }
 
-// drops are those in force: a later one only counts with a lower floor. Usually there is one.
+// drops are those in force: a later one needs a lower floor. Usually there is one.
 type drops []drop
 
-// of returns the number of the last drop of a record; 0: it was never dropped.
+// of returns the number of a record's last drop; 0: none.
 func (d drops) of(record uint32) uint32 {
 	number := uint32(0)
 	for _, x := range d {
@@ -82,7 +82,7 @@ func (s *monitor) setDrops(u store.Unit, d drops) {
 	}
 }
 
-// dropped returns the number of the last drop of a record; 0: it was never dropped.
+// dropped returns the number of a record's last drop; 0: none.
 func (s *monitor) dropped(u store.Unit, record uint32) uint32 {
 	if d := s.drops[u].Load(); d != nil {
 		return d.of(record)
@@ -90,9 +90,9 @@ func (s *monitor) dropped(u store.Unit, record uint32) uint32 {
 	return 0
 }
 
-// Drop implements store.Records. Counts that a query may ask for now stay, by the servers' clock: a gateway whose clock is
-// ahead must not delete them. Other gateways learn of the drop with their next probe; until then they may add to dropped
-// records, which are never read.
+// Drop implements store.Records. Counts that a query may ask for now stay, by the servers' clock, so that a gateway
+// whose clock is ahead deletes nothing. Other gateways learn of the drop with their next probe; until then their
+// additions to dropped records are lost.
 func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	if err := c.s.ready(ctx, 0); err != nil {
 		return err

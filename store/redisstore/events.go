@@ -10,15 +10,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Events keeps batches of events in one stream for each partition, trimmed by age on every append. A cluster spreads the
-// streams over its servers. Safe for concurrent use; it lives as long as its Store.
+// Events has a stream for each partition, trimmed by age. Safe for concurrent use; it lives as long as its Store.
 type Events struct {
 	s    *Store
 	keep time.Duration
 	keys []string // by partition
 }
 
-// Events returns the streams of a number of partitions; batches are kept for the given time.
+// Events returns the streams of a number of partitions, and keeps batches for a time.
 func (s *Store) Events(partitions int, keep time.Duration) *Events {
 	e := &Events{s: s, keep: keep}
 	for i := range partitions {
@@ -30,7 +29,7 @@ func (s *Store) Events(partitions int, keep time.Duration) *Events {
 // Close does nothing: the Store owns the connection.
 func (e *Events) Close() error { return nil }
 
-// Append adds a batch to each of the partitions, all in one round trip. After an error some may have been added.
+// Append adds batches in one round trip. After an error some may have been added.
 func (e *Events) Append(ctx context.Context, partitions []int, data [][]byte) error {
 	if err := e.s.ready(ctx, 0); err != nil {
 		return err
@@ -54,8 +53,8 @@ func (e *Events) Append(ctx context.Context, partitions []int, data [][]byte) er
 // eventsPage is how many batches are read at once.
 const eventsPage = 64
 
-// Read calls f with batches after a position, from the oldest if it is empty; it returns when none came within wait. The data
-// is valid during the call.
+// Read calls f with batches after a position, from the oldest if it is empty; it returns after some, or after wait. The
+// data is valid during the call.
 func (e *Events) Read(ctx context.Context, partition int, after string, wait time.Duration, f func(pos string, data []byte)) error {
 	if err := e.s.ready(ctx, 0); err != nil {
 		return err
@@ -107,7 +106,7 @@ func (e *Events) Back(pos string, by time.Duration) string {
 	return strconv.FormatInt(max(ms-by.Milliseconds(), 0), 10) + "-0"
 }
 
-// Ahead returns how much later a is than b: by the milliseconds of the servers' clock, and within one of them by the order.
+// Ahead returns how much later a is than b; within a millisecond, by order.
 func (e *Events) Ahead(a, b string) time.Duration {
 	ams, aseq := eventPosition(a)
 	bms, bseq := eventPosition(b)

@@ -13,8 +13,8 @@ import (
 	"antirobot/store"
 )
 
-// feed implements store.Feed. A topic is a stream that is trimmed by length. Each message carries the ID of the one before
-// it: a follower whose last message has a different ID has missed some, because they were trimmed or lost in a failover.
+// feed implements store.Feed with streams trimmed by length. Each message carries the ID of the one before it, so that
+// a follower notices a gap.
 type feed struct {
 	*servers
 	monitor *monitor
@@ -55,7 +55,7 @@ func (s *feed) position(ctx context.Context, topic string) (string, error) {
 	return id, err
 }
 
-// lastOf returns the ID of a stream's last message; empty if there is none.
+// lastOf returns the ID of a stream's last message; empty without one.
 func (s *servers) lastOf(ctx context.Context, key string) (string, error) {
 	m, err := s.do(ctx, false, func(cl rueidis.Client) rueidis.Completed {
 		return cl.B().Xrevrange().Key(key).End("+").Start("-").Count(1).Build()
@@ -136,8 +136,8 @@ func (s *feed) Follow(ctx context.Context, topic, from string, f func(pos string
 	}
 }
 
-// listen waits briefly for messages after a position. It returns at once when ctx ends: a gateway that stops closes its
-// topics one after the other.
+// listen waits briefly for messages after a position. It returns at once when ctx ends: a stopping gateway closes its
+// topics one by one.
 func (s *feed) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeEntry, error) {
 	cl, err := s.conn()
 	if err != nil {
@@ -163,7 +163,7 @@ func (s *feed) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeEn
 	return streams[key], nil
 }
 
-// stillThere checks whether a silent topic still has our position: a server that lost it would be silent too.
+// stillThere checks that a silent topic still has the position: a server that lost it is silent too.
 func (s *feed) stillThere(ctx context.Context, topic, at string) error {
 	end, err := s.position(ctx, topic)
 	if err != nil {

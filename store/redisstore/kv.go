@@ -79,7 +79,7 @@ func (s *values) Delete(ctx context.Context, key []byte) error {
 // scanPage is how many keys of a bucket are read at a time.
 const scanPage = 256
 
-// Scan implements store.KV, bucket by bucket, each in key order. Its cost depends on the matching keys alone.
+// Scan implements store.KV, bucket by bucket, each in key order. Its cost depends on the matching keys.
 func (s *values) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
@@ -105,7 +105,7 @@ func (s *values) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, tt
 	return nil
 }
 
-// lexEnd is the end of the keys with a prefix, in the form that ZRANGEBYLEX expects.
+// lexEnd is the end of a prefix for ZRANGEBYLEX.
 func lexEnd(prefix []byte) string {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {
@@ -115,7 +115,7 @@ func lexEnd(prefix []byte) string {
 	return "+"
 }
 
-// pages reads the first page of every bucket, with one round trip to each server.
+// pages reads the first page of every bucket at once.
 func (s *values) pages(ctx context.Context, from, end string) ([][]string, error) {
 	r, err := s.doMulti(ctx, kvBuckets, func(cl rueidis.Client, b int) rueidis.Completed {
 		return cl.B().Zrangebylex().Key(s.index(uint64(b))).Min(from).Max(end).Limit(0, scanPage).Build() //nolint:gosec // a bucket
@@ -185,7 +185,7 @@ func (s *values) values(ctx context.Context, bucket uint64, keys []string) ([]fo
 	}
 	r, err := s.doMulti(ctx, 2*len(keys), func(cl rueidis.Client, i int) rueidis.Completed {
 		name := s.key(letterKV, bucket, []byte(keys[i/2]))
-		if i%2 == 0 { // TTL first: a key that is replaced in between gets too short a TTL, never too long a one
+		if i%2 == 0 { // TTL first: a replaced key may get too short a TTL, never too long a one
 			return cl.B().Pttl().Key(name).Build()
 		}
 		return cl.B().Get().Key(name).Build()
@@ -215,7 +215,7 @@ func (s *values) values(ctx context.Context, bucket uint64, keys []string) ([]fo
 // sweepEvery is the pause between cleaning the indexes of two buckets.
 const sweepEvery = time.Minute
 
-// sweep cleans the indexes: values expire by themselves, but their names stay in the index.
+// sweep cleans the indexes: values expire, their names do not.
 func (s *values) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()

@@ -17,8 +17,7 @@ import (
 	"antirobot/store"
 )
 
-// monitor probes the servers: whether they take writes, their clock, version, replicas and drops, and whether they may
-// have lost data.
+// monitor probes the servers: writes, clock, version, replicas, drops, and losses of data.
 type monitor struct {
 	*servers
 	quotas *quotas
@@ -29,19 +28,18 @@ type monitor struct {
 	named  atomic.Pointer[string]   // name of the servers' data; nil: unknown
 
 	replids map[string]bool // of the masters seen; used only by look
-	era     atomic.Uint64   // grows with an unknown master, and when the servers were emptied
+	era     atomic.Uint64   // grows with an unknown master, and with a loss of all data
 }
 
 const (
 	// schema is the version of the data on the servers.
 	schema = 1
-	// clockHold keeps entries that expired by this machine's clock after it jumped ahead: longer than it takes to measure
-	// the clock again.
+	// clockHold keeps expired entries after a jump of this machine's clock, longer than measuring it takes.
 	clockHold = time.Hour
-	// maxReplids bounds the remembered masters; beyond it all are forgotten, and each is new once more.
+	// maxReplids bounds the remembered masters; beyond it all are forgotten.
 	maxReplids = 4096
 
-	probeTags   = 16              // written by a probe: enough to reach every shard of a cluster of moderate size
+	probeTags   = 16              // enough to reach every shard of a moderate cluster
 	probeTTL    = 60 * 1000       // milliseconds
 	lookAtNodes = 5 * time.Second // between counts of the replicas
 )
@@ -82,7 +80,7 @@ func (s *monitor) watch() {
 	}
 }
 
-// probe writes to many shards and records whether that works. With look it also counts the replicas.
+// probe writes to many shards. With look it also counts the replicas.
 func (s *monitor) probe(ctx context.Context, look bool) bool {
 	cl, err := s.conn()
 	if err != nil {
@@ -149,7 +147,7 @@ func (s *monitor) hello(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// setLife takes the name of the servers' data. A different name means that they were emptied: every follower gets a gap.
+// setLife takes the name of the servers' data. A new name means that they were emptied: followers get a gap.
 func (s *monitor) setLife(name string) {
 	switch old := s.named.Load(); {
 	case old == nil:
@@ -180,8 +178,8 @@ func (s *monitor) schemaError() error {
 
 const slots = 16384
 
-// topology maps slots to shards, and shards to their replicas. Every look rebuilds it; until then, a shard whose replicas did
-// not answer in time counts as having none.
+// topology maps slots to shards and their replicas. Every look rebuilds it; until then, a shard whose replicas were
+// late counts as having none.
 type topology struct {
 	replicas int64
 	shardOf  [slots]uint16
@@ -230,8 +228,7 @@ func (s *monitor) look(ctx context.Context, cl rueidis.Client) {
 	s.topology.Store(t)
 }
 
-// meet records a master by its replication ID. An unknown master may have lost its predecessor's writes: it is a promoted
-// replica, or a server that started from scratch.
+// meet records a master by its replication ID. An unknown one may lack its predecessor's writes.
 func (s *monitor) meet(replid string) {
 	if replid == "" || s.replids[replid] {
 		return
@@ -282,16 +279,16 @@ type clock struct {
 	used atomic.Pointer[skewed] // nil: not measured yet
 }
 
-// skewed is a skew, which changes only when the clocks do, and the time of its last measurement.
+// skewed is a skew and the time of its last measurement.
 type skewed struct {
 	by time.Duration
 	at time.Time
 }
 
 const (
-	// maxSkew is how far the clocks may differ before health reports it and times are converted.
+	// maxSkew is how far clocks may differ before health reports it and times are converted.
 	maxSkew = 2 * time.Second
-	// skewStep is the smallest change that Skew follows: times that gateways exchange must not jitter with the network.
+	// skewStep is the smallest change that Skew follows, so that exchanged times do not jitter.
 	skewStep = time.Second
 )
 
@@ -328,7 +325,7 @@ func (c *clock) err() error {
 		skew.Abs().Round(time.Millisecond), where)
 }
 
-// Skew implements store.Skewed. It follows at once when this machine's clock is set, by the monotonic clock.
+// Skew implements store.Skewed. It follows a change of this machine's clock at once, by the monotonic clock.
 func (s *monitor) Skew() time.Duration {
 	used := s.clock.used.Load()
 	if used == nil {
@@ -341,7 +338,7 @@ func (s *monitor) Skew() time.Duration {
 	return used.by
 }
 
-// Horizon implements store.Keeper: after a jump of this machine's clock nothing in its memory is forgotten.
+// Horizon implements store.Keeper for this machine's own tables.
 func (s *monitor) Horizon() time.Time { return s.steady.Horizon() }
 
 // Jumps implements store.Keeper.

@@ -77,8 +77,8 @@ func (s *quotas) Incr(ctx context.Context, key []byte, n int64, ttl time.Duratio
 	return s.count(ctx, s.scripts.incr, key, text, strings.TrimPrefix(text, "-"), decimal(millis(ttl)))
 }
 
-// count runs a script on one counter. It does not wait for replicas: a failover that loses recent leases lets an allowance
-// be overspent by as much, which is bounded like the leases themselves.
+// count runs a script on one counter, without waiting for replicas: a failover may overspend recent leases, which are
+// bounded.
 func (s *quotas) count(ctx context.Context, sc *script, key []byte, args ...string) (int64, error) {
 	m, err := s.run(ctx, false, sc, []string{s.spread(letterUsed, key)}, args...)
 	if err != nil {
@@ -99,9 +99,8 @@ func (s *quotas) number(m rueidis.RedisMessage) (int64, error) {
 	return n, nil
 }
 
-// owed holds keys that callers treated as spent while the servers were unavailable. They are spent when the servers are
-// back, so that no other gateway accepts them again. Keys that were spent on the servers are remembered too: if the servers
-// may have lost them, they are owed again.
+// owed holds keys to spend once the servers are back, so that no other gateway accepts them. Spent keys are remembered
+// too: after a possible loss they are owed again.
 type owed struct {
 	mu    sync.Mutex
 	keys  map[string]time.Time // until when the spend matters
@@ -109,7 +108,7 @@ type owed struct {
 	lost  uint64               // keys that did not fit
 }
 
-// maxOwed bounds each of the two maps: some megabytes at a hundred bytes each.
+// maxOwed bounds each map: some megabytes.
 const maxOwed = 1 << 16
 
 // SpendLater implements store.Later.
@@ -130,8 +129,8 @@ func (o *owed) owe(key string, until time.Time) {
 	o.keys[key] = until
 }
 
-// remember records a spent key, evicting another when there is no room. A key that is spent forever does not belong to an
-// answered challenge, and is not recorded.
+// remember records a spent key, evicting another when full. A key that is spent forever is no challenge, and not
+// recorded.
 func (o *owed) remember(key []byte, ttl time.Duration) {
 	if ttl == 0 {
 		return
@@ -166,7 +165,7 @@ func (o *owed) again() {
 	}
 }
 
-// settle spends owed keys for a while. It stops at the first error: the next successful probe continues.
+// settle spends owed keys for a while, up to the first error: the next probe continues.
 func (s *quotas) settle(ctx context.Context) {
 	o, end := &s.owed, time.Now().Add(s.deps.ProbeEvery)
 	o.mu.Lock()

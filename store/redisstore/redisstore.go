@@ -1,17 +1,14 @@
-// Package redisstore keeps the state that several gateways share, in Redis or Valkey: one server, a master with replicas
-// and sentinels, or a cluster.
+// Package redisstore keeps the state that several gateways share, in Redis or Valkey: one server, a master with
+// replicas and sentinels, or a cluster.
 //
 // Invariants:
-//  1. Keys that a script touches together share a hash tag, so every script runs atomically on one shard.
-//  2. A write is not repeated after an error that leaves its outcome open. Redirections and unknown scripts are repeated:
-//     there the server has done nothing.
-//  3. Spends, bans, revocations and deletions wait for a replica if there is one (Config.WaitReplicas). A failover loses
-//     writes that no replica had.
-//  4. An unavailable store delays a call by Config.Timeout at most, and New does not need it: the connection is retried in
-//     the background.
-//  5. The servers' clocks decide expiry and age. A gateway whose clock differs by more than maxSkew reports it, and Skew
-//     returns the difference.
-//  6. ErrGap reports that a server may have lost something: a feed with a broken chain, or an unknown master.
+//  1. Keys that a script touches share a hash tag, so every script is atomic on one shard.
+//  2. A write of unknown outcome is not repeated. Redirections and unknown scripts are: the server has done nothing.
+//  3. Spends, bans, revocations and deletions wait for a replica if there is one. A failover loses writes that no replica
+//     had.
+//  4. An unavailable store delays a call by Config.Timeout at most, and New does not need it.
+//  5. The servers' clocks decide expiry and age. A gateway reports a difference above maxSkew, and Skew returns it.
+//  6. ErrGap reports a possible loss: a feed with a broken chain, or an unknown master.
 package redisstore
 
 import (
@@ -54,7 +51,7 @@ type Deps struct {
 	Now func() time.Time // nil: time.Now
 
 	FeedKeep    int           // messages kept of a feed topic at least; 0: 65536
-	ProbeEvery  time.Duration // Healthy is out of date by this much at most; 0: a second
+	ProbeEvery  time.Duration // bounds the age of Healthy's answer; 0: a second
 	WaitTimeout time.Duration // for a replica's confirmation; 0: 50 ms
 }
 
@@ -73,8 +70,8 @@ func (d *Deps) complete() {
 	}
 }
 
-// New returns the store at an address. A server that does not answer is not an error: Healthy reports it, and the store
-// works as soon as the server does. A server that refuses the login is an error. The store's goroutines run until Close.
+// New returns the store at an address. A server that does not answer is no error: Healthy reports it until it does. One
+// that refuses the login is. Goroutines run until Close.
 func New(cfg Config, d Deps) (*Store, error) {
 	addr, err := ParseURL(d.URL)
 	if err != nil {
@@ -115,7 +112,7 @@ func New(cfg Config, d Deps) (*Store, error) {
 // Shared implements store.Store: other gateways see the same state.
 func (s *Store) Shared() bool { return true }
 
-// Healthy implements store.Store. It also reports clocks that differ, and data of a newer version.
+// Healthy implements store.Store. It also reports clocks that differ, and newer data.
 func (s *Store) Healthy() error {
 	if err := s.serves(); err != nil {
 		return err

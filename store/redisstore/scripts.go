@@ -8,8 +8,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// script is a program that a server runs atomically. It is named by its digest, and sent in full to a server that does not
-// know it yet.
+// script runs atomically on a server. It is sent by its digest, and in full to a server that does not know it.
 type script struct {
 	body, sha string
 }
@@ -19,8 +18,8 @@ func newScript(body string) *script {
 	return &script{body, hex.EncodeToString(sum[:])}
 }
 
-// scripts holds every script of this package. A counter starts with SET, not with INCRBY: a server that keeps its data on
-// disk may still hold an expired one. Counts are compared as decimal text: Lua's numbers are exact only up to 2^53.
+// scripts has every script. A counter starts with SET: a server on disk may still hold an expired one. Counts are
+// compared as text: Lua's numbers are exact up to 2^53.
 type scripts struct {
 	put, swap, remove, reap, take, incr, push, drop, hello, count *script
 }
@@ -95,15 +94,14 @@ if type(sum) == 'table' then
   redis.call('SET', KEYS[1], '9223372036854775807', 'KEEPTTL')
 end
 return redis.call('GET', KEYS[1])`),
-		// stream; message, how many to keep: each message names the one before it, so that no reader misses one without
-		// noticing
+		// stream; message, how many to keep: each message names its predecessor, so that readers notice gaps
 		push: newScript(`
 local before = '0-0'
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 if #last > 0 then before = last[1][1] end
 return redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[2], '*', 'm', ARGV[1], 'p', before)`),
-		// schema, life; our version, a new name: raises the version to ours, names a life that has no name yet, and returns
-		// the time in seconds and microseconds, the version, and the name
+		// schema, life; our version, a new name: raises the version, names a nameless life, and returns seconds,
+		// microseconds, version and name
 		hello: newScript(`
 local v = redis.call('GET', KEYS[1])
 if not v or tonumber(v) < tonumber(ARGV[1]) then
@@ -117,9 +115,8 @@ if not life then
 end
 local t = redis.call('TIME')
 return {t[1], t[2], v, life}`),
-		// numbers, records…; number, step, then field, n and ttl of each record: adds each n, unless the numbers say that this
-		// was done, and returns a 1 for each sum that is 1, 0 for the others. What a record refuses is skipped: it would
-		// refuse it every time
+		// numbers, records…; number, step, then field, n and ttl of each record: adds each n unless the numbers have
+		// this step, and returns 1 for each sum of 1, else 0. A record of the wrong type is skipped
 		count: newScript(luaLess + `
 local was = redis.call('HGET', KEYS[1], ARGV[2])
 if was then
@@ -142,8 +139,7 @@ end
 redis.call('HSET', KEYS[1], ARGV[2], ARGV[1] .. ':' .. table.concat(fresh))
 redis.call('EXPIRE', KEYS[1], 691200)
 return table.concat(fresh)`),
-		// drops; unit, record: notes under the next number that everything below the record is dropped, and returns the
-		// drops that still matter
+		// drops; unit, record: adds a drop below the record, and returns the drops in force
 		drop: newScript(`
 local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local kept = {}
@@ -177,7 +173,7 @@ func unknownScript(err error) bool {
 	return ok && e.IsNoScript()
 }
 
-// run runs a script on the server that has its keys. With durable, the writes also wait for replicas.
+// run runs a script. With durable, the writes also wait for replicas.
 func (s *servers) run(ctx context.Context, durable bool, sc *script, keys []string, args ...string) (
 	rueidis.RedisMessage, error,
 ) {
@@ -189,7 +185,7 @@ func (s *servers) run(ctx context.Context, durable bool, sc *script, keys []stri
 	return m, s.failed(err)
 }
 
-// runMany runs scripts at once, and again in full those that a server did not know.
+// runMany runs scripts at once, and again in full where a server did not know them.
 func (s *servers) runMany(ctx context.Context, calls []call) ([]rueidis.RedisResult, error) {
 	results, err := s.doMulti(ctx, len(calls), func(cl rueidis.Client, i int) rueidis.Completed { return calls[i].short(cl) })
 	var unknown []int

@@ -40,7 +40,7 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 	o := rueidis.ClientOption{
 		InitAddress: addr.Hosts, Username: addr.User, Password: addr.Password, SelectDB: addr.DB, ClientName: "antirobot",
 		DisableCache:      true,
-		ClientSetInfo:     rueidis.DisableClientSetInfo, // a command that servers before 7.2 do not know, nor their ACLs
+		ClientSetInfo:     rueidis.DisableClientSetInfo, // servers before 7.2 and their ACLs lack it
 		ForceSingleClient: !addr.Cluster && addr.Master == "",
 		Dialer:            net.Dialer{Timeout: cfg.Timeout, KeepAlive: cfg.Timeout},
 		ConnWriteTimeout:  2 * cfg.Timeout,
@@ -150,12 +150,12 @@ func (s *servers) do(ctx context.Context, durable bool, build command) (rueidis.
 		s.stats.waited.Add(1)
 	} else {
 		s.stats.waitShort.Add(1)
-		alone.Store(true) // until the next look: otherwise each write would take the whole wait
+		alone.Store(true) // until the next look, or each write would wait
 	}
 	return m, nil
 }
 
-// doMulti makes one round trip to each server that has a key of the commands.
+// doMulti makes one round trip to each server concerned.
 func (s *servers) doMulti(ctx context.Context, n int, build func(cl rueidis.Client, i int) rueidis.Completed) (
 	[]rueidis.RedisResult, error,
 ) {
@@ -173,7 +173,7 @@ func (s *servers) doMulti(ctx context.Context, n int, build func(cl rueidis.Clie
 	return cl.DoMulti(ctx, cmds...), nil
 }
 
-// failed returns an error in the caller's form, and marks the store as unhealthy if the error calls for it.
+// failed wraps an error, and marks the store as unhealthy if it should.
 func (s *servers) failed(err error) error {
 	if err == nil {
 		return nil
@@ -195,7 +195,7 @@ func (s *servers) failed(err error) error {
 	return err
 }
 
-// transient reports whether an error reply is about the server's state rather than the call.
+// transient reports whether an error reply is about the server's state, not the call.
 func transient(e *rueidis.RedisError) bool {
 	return slices.ContainsFunc([]string{
 		"OOM", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "MOVED", "ASK", "BUSY",
@@ -215,8 +215,8 @@ func (s *servers) setAil(err error) {
 	}
 }
 
-// Keys are prefix, {tag}, a letter for their kind, and the caller's key. The tag is one of 256, by a hash of the key: all
-// keys of a tag are on one shard, and 256 tags spread keys evenly over a large cluster.
+// Keys are prefix, {tag}, a letter for their kind, and the caller's key. The tag is one of 256, by a hash of the key:
+// its keys share a shard, and 256 spread evenly over a large cluster.
 const (
 	tags         = 256
 	kvBuckets    = 64 // for values: each bucket has an index
@@ -231,7 +231,7 @@ const (
 	letterEvents = 'e'
 )
 
-// hash is FNV-1a with a finalizer that spreads it; it is part of the format.
+// hash is FNV-1a with a finalizer; it is part of the format.
 func hash(b []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range b {
@@ -262,8 +262,8 @@ func (s *servers) own(name string) string { return s.key(letterOwn, 0, []byte(na
 // maxTTL is the longest that a server can count.
 const maxTTL = int64(1) << 52
 
-// millis converts a ttl for the servers; 0 is no expiry. It is rounded up and reduced by one: a server's key lives through
-// the whole of its last millisecond, the contract's ends when it begins.
+// millis converts a ttl; 0 is no expiry. It is rounded up and reduced by one: a server's key outlives the contract's by
+// its last millisecond.
 func millis(ttl time.Duration) int64 {
 	ms := int64(ttl / time.Millisecond)
 	if ttl%time.Millisecond != 0 {
@@ -286,8 +286,7 @@ type Server struct {
 	Logs    bool   // appendonly: a restart loses nothing
 }
 
-// Servers returns the masters at an address, in the order of their addresses. It changes nothing there, and needs no right
-// beyond those of the store.
+// Servers returns the masters at an address, sorted. It changes nothing, and needs no right beyond the store's.
 func Servers(ctx context.Context, cfg Config, url string) ([]Server, error) {
 	addr, err := ParseURL(url)
 	if err != nil {

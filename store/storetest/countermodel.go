@@ -13,8 +13,7 @@ import (
 	"antirobot/store"
 )
 
-// CounterModel is the slowest and most obvious Counters possible: one map from the printed period to its count. Not safe
-// for concurrent use; it returns no errors except for bad arguments.
+// CounterModel is the most obvious Counters: a map from period to count. Not safe for concurrent use.
 type CounterModel struct {
 	counts map[string]uint64
 }
@@ -106,7 +105,7 @@ func (m *CounterModel) Drop(_ context.Context, before store.Period) error {
 // Sync implements store.Counters.
 func (m *CounterModel) Sync(context.Context) error { return nil }
 
-// testCounterModel compares the counters with the model over random histories around the boundaries of days and fortnights.
+// testCounterModel compares with the model over random histories around days and fortnights.
 func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o CounterOptions) {
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -190,8 +189,8 @@ func DrawCounter(rt *rapid.T) store.Counter {
 	}
 }
 
-// DrawUnique draws a unique of DrawCounter's counters, whose pair is also one of them. No unique is itself a pair of another:
-// in which order a batch counts these is left open.
+// DrawUnique draws a unique of DrawCounter's counters, whose pair is one of them too. No unique is a pair of another:
+// their order is open.
 func DrawUnique(rt *rapid.T, slot uint32) store.Unique {
 	u := store.Unique{Counter: DrawCounter(rt), PairType: 30, Pair: rapid.Uint64Range(0, 2).Draw(rt, "pair"), Slot: slot}
 	if u.Type == u.PairType {
@@ -200,7 +199,7 @@ func DrawUnique(rt *rapid.T, slot uint32) store.Unique {
 	return u
 }
 
-// DrawSlot draws a slot near the boundary of a fortnight, or of the day before or after it.
+// DrawSlot draws a slot near the boundary of a fortnight or of a day.
 func DrawSlot(rt *rapid.T) uint32 {
 	day := uint32(1405*14) + rapid.SampledFrom([]uint32{0, 1, 2, 14}).Draw(rt, "day") - 1
 	return day*144 + rapid.SampledFrom([]uint32{0, 1, 77, 143}).Draw(rt, "slot")

@@ -13,16 +13,15 @@ import (
 
 // CounterOptions says what the backend under test can do.
 type CounterOptions struct {
-	// Reopen closes c and opens the same data again; nil for a backend that forgets.
+	// Reopen closes c and opens its data; nil for a backend that forgets.
 	Reopen func(t *testing.T, c store.Counters) store.Counters
-	// Close ends c after a history of the property test; nil: the clean-up of open is soon enough.
+	// Close ends c after a history; nil: open's clean-up is soon enough.
 	Close func(t *testing.T, c store.Counters)
 	// Runs bounds the histories of the property test; 0: rapid's default.
 	Runs int
 }
 
-// RunCounters checks that the counters returned by open keep the contract of store.Counters. open registers its own
-// clean-up.
+// RunCounters checks the contract of store.Counters. open registers its own clean-up.
 func RunCounters(t *testing.T, open func(t *testing.T) store.Counters, opts CounterOptions) {
 	tests := []struct {
 		name string
@@ -46,7 +45,7 @@ func RunCounters(t *testing.T, open func(t *testing.T) store.Counters, opts Coun
 	t.Run("Model", func(t *testing.T) { testCounterModel(t, open, opts) })
 }
 
-// slot0 is 2023-11-02 07:50 UTC, in the middle of a day; day0 is that day.
+// slot0 is 2023-11-02 07:50 UTC, on day0.
 const (
 	slot0 = 2831519
 	day0  = 19663
@@ -199,7 +198,7 @@ func testUnique(t *testing.T, c store.Counters, _ CounterOptions) {
 	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0)}))
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 2)
 	wantCount(t, c, k, store.Day, day0, day0, 2)
-	// In the next ten minutes the pair is new; on the same day it is not.
+	// The pair is new in these ten minutes, not on this day.
 	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0+1)}))
 	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 1)
 	wantCount(t, c, k, store.Day, day0, day0, 2)
@@ -217,7 +216,7 @@ func testUnique(t *testing.T, c store.Counters, _ CounterOptions) {
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 13)
 }
 
-// testPair: the pair is a counter like any other, and whoever counted it first, the unique grows for it once.
+// testPair: the unique grows once for a pair, by whatever call it was counted.
 func testPair(t *testing.T, c store.Counters, _ CounterOptions) {
 	k := counter(1)
 	u := unique(k, 55, slot0)
@@ -228,7 +227,7 @@ func testPair(t *testing.T, c store.Counters, _ CounterOptions) {
 	wantCount(t, c, pair, store.TenMinutes, slot0, slot0, 8)
 	wantCount(t, c, pair, store.Day, day0, day0, 8)
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 1)
-	// An ordinary update before: nothing is left for the unique, in these ten minutes and on this day.
+	// After an ordinary update nothing is left for the unique.
 	before := unique(k, 56, slot0)
 	must(t, c.Add(bg, delta(before.PairCounter(), slot0, 1)))
 	must(t, c.AddUnique(bg, []store.Unique{before}))
@@ -268,14 +267,14 @@ func testUniqueParallel(t *testing.T, c store.Counters, _ CounterOptions) {
 		})
 	}
 	wg.Wait()
-	// Counter 1 has the pairs 0..24, with pair 1 met in both slots by the second kind of update.
+	// Counter 1 has pairs 0..24, and pair 1 in both slots.
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, pairs)
 	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 1)
 	wantCount(t, c, k, store.Day, day0, day0, pairs)
 	wantCount(t, c, counter(3), store.TenMinutes, slot0, slot0+1, 2)
 	wantCount(t, c, counter(3), store.Day, day0, day0, 1)
 
-	// All callers add the same new pair, again and again: the window between test and count is short.
+	// The window between test and count is short: all callers repeat the same new pair.
 	const rounds = 400
 	for i := range uint64(rounds) {
 		start := make(chan struct{})

@@ -55,12 +55,12 @@ func testReopen(t *testing.T, s store.Store, o Options) {
 
 const killEnv = "ANTIROBOT_STORETEST_KILL"
 
-// killWorkers is how many workers write concurrently, so that the kill hits shared commits.
+// killWorkers write concurrently, so that the kill hits shared commits.
 const killWorkers = 4
 
-// Kill checks rule 3: acknowledged writes survive kill -9. It runs the calling test again in a child process, which opens
-// the store in a directory, writes, and prints what was acknowledged; the parent kills it at various moments, opens the
-// directory, and looks for every acknowledged write. open must use the machine's clock and keep 50 000 messages of a feed.
+// Kill checks rule 3. It runs the calling test in a child process that writes and prints acknowledgements, kills it at
+// various moments, and looks for every acknowledged write. open must use the machine's clock and keep 50 000 messages
+// of a feed.
 func Kill(t *testing.T, open func(t *testing.T, dir string) store.Store) {
 	if dir := os.Getenv(killEnv); dir != "" {
 		killChild(t, open(t, dir))
@@ -103,7 +103,7 @@ func wantSurvivors(t *testing.T, s store.Store, w, n int) {
 		if err != nil {
 			return err
 		}
-		if i == next { // a message may be there twice: appended but not acknowledged, then again in the next round
+		if i == next { // appended but not acknowledged, then again
 			next++
 		}
 		if next == n {

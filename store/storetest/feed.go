@@ -14,7 +14,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// wantFeed follows topic from a position until it has seen as many messages as expected, and compares them.
+// wantFeed follows topic until it has seen the expected messages.
 func wantFeed(t testing.TB, s store.Store, topic, from string, want ...string) (last string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(bg, 10*time.Second)
@@ -81,7 +81,7 @@ func testFeedGap(t *testing.T, s store.Store, o Options) {
 	release, slow := make(chan struct{}), make(chan error, 1)
 	must(t, s.Append(bg, "t", b("0")))
 	entered := make(chan struct{})
-	go func() { // a follower that falls behind is told so; it may first receive what had been read for it
+	go func() { // a slow follower gets ErrGap, perhaps after messages that were read
 		n := 0
 		slow <- s.Follow(ctx, "t", "0", func(string, []byte) error {
 			if n++; n == 1 {
@@ -138,7 +138,7 @@ func testFeedFollowFirst(t *testing.T, s store.Store, _ Options) {
 		go func() {
 			done <- s.Follow(ctx, "t", from, func(_ string, msg []byte) error { got <- string(msg); return nil })
 		}()
-		// From "" means what comes after the call, and nothing shows when it began: append until one message arrives.
+		// Nothing shows when a call with "" began: append until a message arrives.
 		arrived := ""
 		for i := 0; arrived == "" && ctx.Err() == nil; i++ {
 			if from == "" || i == 0 {

@@ -214,7 +214,7 @@ func testNegativeTTL(t *testing.T, s store.Store, _ Options) {
 }
 
 func testSwapParallel(t *testing.T, s store.Store, _ Options) {
-	// A counter built on Swap alone loses no increment if Swap compares and sets atomically.
+	// A counter built on Swap loses no increment if Swap is atomic.
 	const workers, rounds = 8, 40
 	must(t, s.Put(bg, b("n"), b("0"), 0))
 	var wg sync.WaitGroup

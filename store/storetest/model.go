@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is the slowest and most obvious store possible: one map per contract, every expiry compared on every call.
+// model is the most obvious store: one map per contract.
 type model struct {
 	clock *Clock
 	vals  map[string]modelValue
@@ -48,8 +48,7 @@ func (m *model) forget() {
 	maps.DeleteFunc(m.count, func(_ string, c modelCount) bool { return m.gone(c.end) })
 }
 
-// testModel compares the store with the model over random histories, with a clock that jumps and, if the backend can, with
-// the store closed and reopened in between.
+// testModel compares with the model over random histories, with clock jumps and, if possible, reopening.
 func testModel(t *testing.T, open func(t *testing.T) store.Store, o Options) {
 	if o.Clock == nil {
 		t.Skip("the backend reads the machine's clock")

@@ -107,7 +107,7 @@ func testTakeParallel(t *testing.T, s store.Store, _ Options) {
 		})
 	}
 	wg.Wait()
-	if sum.Load() != limit { // more than the limit was requested: exactly the limit is granted
+	if sum.Load() != limit { // exactly the limit is granted
 		t.Fatalf("granted %d of %d", sum.Load(), limit)
 	}
 	var total atomic.Int64

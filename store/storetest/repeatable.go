@@ -8,13 +8,13 @@ import (
 	"antirobot/store"
 )
 
-// RunRepeatable checks that the counters returned by open keep what store.Repeatable promises beyond store.Counters.
+// RunRepeatable checks store.Repeatable beyond store.Counters.
 func RunRepeatable(t *testing.T, open func(t *testing.T) store.Repeatable) {
 	t.Run("Again", func(t *testing.T) { testAgain(t, open(t)) })
 	t.Run("Writers", func(t *testing.T) { testWriters(t, open(t)) })
 }
 
-// Singly is a Repeatable as store.Counters: each call is a batch of a writer of its own.
+// Singly is a Repeatable as store.Counters: each call has a writer of its own.
 type Singly struct{ store.Repeatable }
 
 // Add implements store.Counters.
@@ -27,7 +27,7 @@ func (c Singly) AddUnique(ctx context.Context, u []store.Unique) error {
 	return c.Count(ctx, &store.Batch{Writer: rand.Uint64(), Number: 1, Uniques: u})
 }
 
-// testAgain: a batch counts once, however often it comes and whatever came after it.
+// testAgain: a batch counts once, however often it comes.
 func testAgain(t *testing.T, c store.Repeatable) {
 	k, of := counter(1), counter(2)
 	one := &store.Batch{
@@ -52,7 +52,7 @@ func testAgain(t *testing.T, c store.Repeatable) {
 	must(t, c.Count(bg, one))
 	must(t, c.Count(bg, two))
 	check(3, 3)
-	// The uniques know what others counted of their pairs, and the others what a batch counted.
+	// Uniques know the pairs that others counted, and vice versa.
 	must(t, Singly{c}.AddUnique(bg, []store.Unique{unique(of, 8, slot0), unique(of, 9, slot0)}))
 	must(t, c.Count(bg, &store.Batch{Writer: 1, Number: 21, Uniques: []store.Unique{unique(of, 9, slot0)}}))
 	check(4, 4)

@@ -68,7 +68,7 @@ func testScanCallback(t *testing.T, s store.Store, _ Options) {
 	if err := s.Scan(bg, b("k"), func(_, _ []byte, _ time.Duration) error { n++; return stop }); err != stop || n != 1 { //nolint:errorlint // returned as it is
 		t.Fatalf("error of the callback: %v after %d calls", err, n)
 	}
-	// The callback may call the store, even for the key that it was just given.
+	// The callback may call the store, even for its own key.
 	must(t, s.Scan(bg, b("k"), func(k, _ []byte, _ time.Duration) error {
 		key := slices.Clone(k)
 		if err := s.Put(bg, key, b("w"), 0); err != nil {

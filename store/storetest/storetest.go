@@ -1,7 +1,7 @@
-// Package storetest holds the conformance suite that every backend of package store passes.
+// Package storetest holds the conformance suite of package store.
 //
-// A backend's test calls Run with a function that opens an empty store; persistent backends add Options.Reopen and call
-// Kill. The suite knows no backend: it only demands what the doc of package store promises.
+// A backend's test calls Run with a function that opens an empty store; persistent ones add Options.Reopen and call
+// Kill.
 package storetest
 
 import (
@@ -15,23 +15,22 @@ import (
 
 // Options says what the backend under test can do.
 type Options struct {
-	// Clock is the clock that the opened stores read. Nil means that they read the machine's clock: TTLs are then waited
-	// for, and the property test, which jumps by hours, is skipped.
+	// Clock is read by the opened stores; nil: they read the machine's. TTLs are then waited for, and the property test
+	// is skipped.
 	Clock *Clock
-	// FeedKept is the number of appended messages after which the first one of a topic is certainly gone; 0 skips the test
-	// of the gap.
+	// FeedKept is the number of messages after which the first one is certainly gone; 0 skips that test.
 	FeedKept int
-	// Reopen closes s and opens the same data again; nil for a backend that forgets.
+	// Reopen closes s and opens its data; nil for a backend that forgets.
 	Reopen func(t *testing.T, s store.Store) store.Store
 }
 
-// Clock is a clock for stores under test: it stands still until it is moved. Safe for concurrent use.
+// Clock stands still until it is moved. Safe for concurrent use.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// NewClock returns a clock that stands at a fixed moment, deliberately not a round one.
+// NewClock returns a clock at a fixed, deliberately not round moment.
 func NewClock() *Clock { return &Clock{at: time.UnixMilli(1_700_000_123_457)} }
 
 // Now returns the current time of c.
@@ -48,10 +47,10 @@ func (c *Clock) Advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// unit is a TTL that is long for the clock in use, yet short enough to wait for.
+// unit is a TTL that is long for the clock, yet short enough to wait for.
 func (o Options) unit() time.Duration {
 	if o.Clock == nil {
-		return time.Second // two of them are what a busy machine may take for three calls
+		return time.Second // two of them outlast three calls on a busy machine
 	}
 	return time.Hour
 }
@@ -64,8 +63,7 @@ func (o Options) advance(d time.Duration) {
 	o.Clock.Advance(d)
 }
 
-// Run checks that the stores returned by open keep the contracts. open registers its own clean-up; the suite may close a
-// store before that.
+// Run checks the contracts. open registers its own clean-up; the suite may close a store before that.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts Options) {
 	tests := []struct {
 		name string

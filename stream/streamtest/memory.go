@@ -11,7 +11,7 @@ import (
 	"antirobot/stream"
 )
 
-// Memory is a stream.Log in the memory of the process, the simplest one that passes. Made by NewMemory. Safe for concurrent use.
+// Memory is a stream.Log in this process. Made by NewMemory. Safe for concurrent use.
 type Memory struct {
 	cfg    stream.Config
 	now    func() time.Time

@@ -16,19 +16,18 @@ import (
 // patience is how long anything that must happen may take.
 const patience = 60 * time.Second
 
-// Lease is what engines under test have for a lease: who holds what is expected to stay so, and a consumer on a busy machine may get no
-// CPU for seconds.
+// Lease is for engines under test: a consumer on a busy machine may get no CPU for seconds.
 const Lease = 4 * time.Second
 
 // Engine is an engine under test, empty when a test begins.
 type Engine struct {
 	// Join opens a connection of its own, as another process would.
 	Join func(t *testing.T) stream.Stream
-	// Lose cuts a consumer's connection, so that it can neither renew nor give back what it holds.
+	// Lose cuts a consumer's connection to the leases.
 	Lose func(t *testing.T, s stream.Stream)
 }
 
-// Run runs the suite. open is called once for each test; the engine has at least two partitions.
+// Run runs the suite. open is called for each test; the engine has at least two partitions.
 func Run(t *testing.T, open func(t *testing.T) Engine) {
 	t.Run("order", func(t *testing.T) { testOrder(t, open(t)) })
 	t.Run("sharing", func(t *testing.T) { testSharing(t, open(t)) })
@@ -179,7 +178,7 @@ func testSharing(t *testing.T, e Engine) {
 	}
 }
 
-// testTakeOver ends one of two consumers: the other one gets what is new, after it has had once more what the first one had.
+// testTakeOver ends one of two consumers: the other replays its partitions, and then gets new batches.
 func testTakeOver(t *testing.T, e Engine, lose bool) {
 	a, b := e.Join(t), e.Join(t)
 	ga, gb := newGot(), newGot()

@@ -10,14 +10,14 @@ import (
 // shards of the buffer; a power of two.
 const shards = 64
 
-// name is a store.Counter without pointers, so that the garbage collector need not look at millions of them.
+// name is a store.Counter without pointers for the garbage collector.
 type name struct {
 	shingle uint64
 	prefix  uint16 // of prefixes
 	typ     uint16
 }
 
-// hash spreads names; its high bits are the better ones. Shingles should already be hashes, but that depends on the caller.
+// hash spreads names that may not be hashes; its high bits are the better ones.
 func (n name) hash() uint64 {
 	x := n.shingle ^ uint64(n.typ)<<48 ^ uint64(n.prefix)<<32
 	x ^= x >> 32
@@ -28,7 +28,7 @@ func (n name) hash() uint64 {
 
 func (n name) shard() int { return int(n.hash() >> (64 - 6)) }
 
-// entry is the sum of one counter's updates in one ten-minute period. A counter's entries form a list, newest first.
+// entry is a counter's sum in one ten-minute period. A counter's entries form a list, newest first.
 type entry struct {
 	n    uint64
 	slot uint32
@@ -44,7 +44,7 @@ type table struct {
 
 func newTable() *table { return &table{heads: make(map[name]int32)} }
 
-// add adds n to a counter's slot; false means that the table is full.
+// add adds n to a counter's slot; false if the table is full.
 func (t *table) add(k name, slot uint32, n uint64, limit int) bool {
 	head, ok := t.heads[k]
 	if !ok {
@@ -64,7 +64,7 @@ func (t *table) add(k name, slot uint32, n uint64, limit int) bool {
 	return true
 }
 
-// sum returns the sum of a counter's updates in the periods from..to of a unit.
+// sum returns a counter's sum in the periods from..to of a unit.
 func (t *table) sum(k name, u store.Unit, from, to uint32) (sum uint64) {
 	head, ok := t.heads[k]
 	if !ok {
@@ -87,11 +87,10 @@ func (t *table) clear() {
 	t.entries = t.entries[:0]
 }
 
-// shard is a part of the buffer. An update is in active, in flushing, or in the store and no longer in either.
+// shard is a part of the buffer. An update is in active, in flushing, or only in the store.
 type shard struct {
 	// commit is held for writing while updates move from flushing into the store, and for reading while the store is
-	// read: so nothing is read twice or missed. It is taken before mu, and several are taken in the order of the
-	// shards.
+	// read: nothing is read twice or missed. It is taken before mu, and in the order of the shards.
 	commit sync.RWMutex
 	lost   atomic.Uint64 // writes that failed
 
@@ -110,7 +109,7 @@ func (s *shard) unflushed(k name, q *store.Query) uint64 {
 	return n
 }
 
-// maxPrefixes bounds the prefixes that one process may use: they are for services, not for data.
+// maxPrefixes bounds the prefixes, which are for services, not for data.
 const maxPrefixes = 4096
 
 // prefixes assigns a number to each prefix. Look-ups take no lock.
@@ -124,8 +123,7 @@ type prefixTable struct {
 	names   []string
 }
 
-// number returns the number of a prefix, and assigns one if necessary; false means that there are too many, or that the
-// prefix is not valid.
+// number returns the number of a prefix, assigning one if necessary; false if there are too many, or it is invalid.
 func (p *prefixes) number(prefix string) (uint16, bool) {
 	if t := p.table.Load(); t != nil {
 		if n, ok := t.numbers[prefix]; ok {

@@ -8,8 +8,8 @@ import (
 	"antirobot/store"
 )
 
-// cache holds records as they are in the store, including absent ones, and pairs that were seen. It may lose any of
-// them at any time. A record is read, changed and removed under its shard's mu.
+// cache holds records of the store, including absent ones, and seen pairs. It may lose any of them. A record is used
+// under its shard's mu.
 type cache struct {
 	c      *freecache.Cache
 	expire int // seconds; 0: never
@@ -32,7 +32,7 @@ func recordKey(room *[recordKeyLen]byte, u store.Unit, number uint32, k name) []
 	return appendRecordKey(room[:0], byte(u), number, k)
 }
 
-// pairKind distinguishes the keys of pairs from those of records, which begin with their unit.
+// pairKind distinguishes the keys of pairs, as records begin with their unit.
 const pairKind = 0xff
 
 // pairKey names a pair that was seen in its ten minutes.
@@ -40,9 +40,9 @@ func pairKey(room *[pairKeyLen]byte, slot uint32, pair name) []byte {
 	return appendRecordKey(room[:0], pairKind, slot, pair)
 }
 
-// A cached record is a byte for the period and a varint for its count, for each that counted.
+// A cached record is a byte for the period and a varint for its count, for each count.
 
-// sum returns the sum of the periods from..to of a cached record; false means that it is not cached.
+// sum returns the sum of the periods from..to of a record; false if it is not cached.
 func (c *cache) sum(key []byte, from, to uint8) (sum uint64, ok bool) {
 	err := c.c.GetFn(key, func(b []byte) error {
 		ok = true
@@ -89,7 +89,7 @@ func (c *cache) add(key []byte, period uint8, n uint64) {
 	if !done {
 		val = binary.AppendUvarint(append(val, period), n)
 	}
-	if c.expire > 0 { // its age must not start over: other nodes' updates would never be seen
+	if c.expire > 0 { // its age must not start over, or other gateways' updates would stay unseen
 		c.c.Del(key)
 		return
 	}

@@ -7,14 +7,14 @@ import (
 
 // Config is what an operator may set.
 type Config struct {
-	// MaxBuffered bounds the updates in memory: the number of different pairs of counter and ten minutes, 80 bytes
-	// each, twice that while a flush is slow. What does not fit is lost, and counted as lost.
+	// MaxBuffered bounds the sums in memory, 80 bytes each, twice that while a flush is slow. Further updates are lost,
+	// and counted.
 	MaxBuffered int `mapstructure:"max_buffered"`
 	// CacheBytes is for records that were read: about 80 bytes each.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
 }
 
-// DefaultConfig returns a Config for one gateway with a few hundred thousand updates a second.
+// DefaultConfig is for one gateway with a few hundred thousand updates a second.
 func DefaultConfig() Config {
 	return Config{MaxBuffered: 1 << 21, CacheBytes: 256 << 20}
 }

@@ -12,28 +12,28 @@ import (
 	"antirobot/store"
 )
 
-// flushChunk is how many sums go into one write: readers of the shard's uncached counters wait for it.
+// flushChunk is how many sums go into one write, for which readers of the shard wait.
 const flushChunk = 1024
 
 const (
-	// flushEvery is how long an update may wait in memory: a crash loses that much, and a hot counter costs one write in it.
+	// flushEvery is how long an update may wait in memory: a crash loses that much.
 	flushEvery = 5 * time.Second
 	// storeTimeout bounds one write of a flush.
 	storeTimeout = 5 * time.Second
-	// cacheTTL bounds how late the updates of other gateways are seen, with a shared store.
+	// cacheTTL bounds how late updates of other gateways are seen.
 	cacheTTL = 10 * time.Second
 	// dropEvery is the time between two drops of old counts.
 	dropEvery = time.Hour
 )
 
-// run is the Shingler's goroutine: it flushes one shard after another, in a new random order each round, so that
-// several nodes do not write the same part of a shared store at once. A shard that is filling up comes earlier.
+// run flushes one shard after another, in a random order each round, so that gateways spread their writes over a shared
+// store. A shard that fills up comes earlier.
 func (s *Shingler) run(ctx context.Context) {
 	tick := time.NewTicker(max(s.flushEvery/shards, time.Millisecond))
 	defer tick.Stop()
 	drop := time.NewTicker(dropEvery)
 	defer drop.Stop()
-	work := context.WithoutCancel(ctx) // Close waits for what is under way: cutting it short would lose it
+	work := context.WithoutCancel(ctx) // Close waits: cutting it short would lose updates
 	s.tell("drop", s.retain(work))
 	var round []int
 	for {
@@ -60,7 +60,7 @@ func (s *Shingler) tell(what string, err error) {
 	}
 }
 
-// Flush writes everything that is buffered. Sums whose write failed are lost, and counted.
+// Flush writes the whole buffer. Sums whose write failed are lost, and counted.
 func (s *Shingler) Flush(ctx context.Context) error {
 	var errs []error
 	for _, i := range rand.Perm(shards) {
@@ -69,8 +69,7 @@ func (s *Shingler) Flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// flushShard writes a shard's updates. While the store reports that it is unhealthy, they stay in the buffer: it reports that
-// itself, and nothing is lost yet.
+// flushShard writes a shard's updates, unless the store is unhealthy: then they stay in the buffer.
 func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	if err := s.flushNow(ctx, i); !errors.Is(err, errPostponed) {
 		return err
@@ -112,8 +111,8 @@ func (s *Shingler) flushNow(ctx context.Context, i int) error {
 	return errors.Join(errs...)
 }
 
-// sort sets s.order to the entries of t in the order of the store's keys: neighbours are cheap to write. Meanwhile only
-// commit changes t, and it does not touch what is compared.
+// sort sets s.order to the entries of t in the order of the store's keys, which are cheaper to write. Only commit
+// changes t meanwhile, and not these fields.
 func (s *Shingler) sort(t *table) {
 	s.order = s.order[:0]
 	for i := range t.entries {
@@ -128,7 +127,7 @@ func (s *Shingler) sort(t *table) {
 	})
 }
 
-// commit writes some entries of a table that is being flushed, and moves them from the buffer into the cache.
+// commit writes some entries of a table, and moves them from the buffer into the cache.
 func (s *Shingler) commit(ctx context.Context, sh *shard, t *table, chunk []int32) error {
 	s.deltas = s.deltas[:0]
 	for _, i := range chunk {
@@ -171,7 +170,7 @@ func (s *Shingler) commit(ctx context.Context, sh *shard, t *table, chunk []int3
 	return err
 }
 
-// retain drops what is older than 24 hours and two weeks respectively, in whole records.
+// retain drops counts older than 24 hours and two weeks, in whole records.
 func (s *Shingler) retain(ctx context.Context) error {
 	now := s.now()
 	slot, day := store.TenMinutes.Number(now), store.Day.Number(now)
@@ -181,7 +180,7 @@ func (s *Shingler) retain(ctx context.Context) error {
 	)
 }
 
-// drop forgets what is older than a period, as store.Counters.Drop does, after flushing everything that is buffered.
+// drop flushes the buffer, and drops counts as store.Records.Drop does.
 func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 	flushErr := s.Flush(ctx)
 	floor := &s.floors[before.Unit]
@@ -202,11 +201,10 @@ func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 // closePatience is for the last flush.
 const closePatience = 10 * time.Second
 
-// hasty is a backend that can keep updates for later: at the end there may be no time to wait for a store.
+// hasty is a backend that can keep updates for later.
 type hasty interface{ Hurry() }
 
-// Close writes what is buffered, within ten seconds, and ends the Shingler. What it could not write is lost, and
-// reported.
+// Close writes the buffer, within ten seconds, and ends the Shingler. It reports the updates that are lost.
 func (s *Shingler) Close() error {
 	if s.ended.Swap(true) {
 		return nil
@@ -226,7 +224,7 @@ func (s *Shingler) Close() error {
 	}()
 	select {
 	case <-idle:
-	case <-ctx.Done(): // the store hangs, and with it the flush; it ends when the store does
+	case <-ctx.Done(): // the flush ends when the store does
 		return fmt.Errorf("counter: close: a flush is under way: %w", ctx.Err())
 	}
 	err := s.Flush(ctx)

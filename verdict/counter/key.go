@@ -9,8 +9,8 @@ import (
 	"antirobot/store"
 )
 
-// Types of shingles. Those below 100 are the original's and keep their meaning; the processor's own begin at 100. A
-// rule may use any other number: a type is only a part of a counter's name.
+// Types of shingles. Those below 100 are the original's and keep their meaning; the processor's begin at 100. A rule
+// may use any other number.
 const (
 	TypeSubject          uint16 = 8  // subject line of a message
 	TypeFrom             uint16 = 14 // sender
@@ -28,7 +28,7 @@ const (
 	TypeLink    uint16 = 105 // a link's host and path
 	TypeHost    uint16 = 106
 
-	// By convention a shingle of any type is judged in four counters, whose types are these beside its own prefix.
+	// By convention a shingle is judged in four counters of these types, under its own prefix.
 	TypeJudgedGood uint16 = 120 // by the formula or the rules
 	TypeJudgedBad  uint16 = 121
 	TypeMarkedSpam uint16 = 122 // by people
@@ -37,7 +37,7 @@ const (
 	TypeFailed     uint16 = 125 // and answered wrongly
 )
 
-// Key names one count: a counter in a period. It prints as prefix, shingle, type, unit and number of the period, as in
+// Key names one count: a counter in a period. It prints as prefix, shingle, type, unit and period:
 // mass_in_5791f8cac2b7d8dd_14_10m_2831519.
 type Key struct {
 	store.Counter
@@ -57,11 +57,10 @@ func (k Key) appendTo(dst []byte) []byte {
 
 func (k Key) String() string { return string(k.appendTo(nil)) }
 
-// errKey is returned by ParseKey for text that is not the printed form of a Key.
+// errKey is returned by ParseKey for any other text.
 var errKey = errors.New("counter: not a key")
 
-// ParseKey reads the printed form of a key. It accepts only what String writes: no other case, no leading zeros or
-// signs. The prefix may itself contain underscores.
+// ParseKey reads a key exactly as String writes it. The prefix may contain underscores.
 func ParseKey(s string) (Key, error) {
 	bad := func(what string) (Key, error) { return Key{}, fmt.Errorf("%w: %s in %.160q", errKey, what, s) }
 	var parts [4]string // shingle, type, unit, number
@@ -104,7 +103,7 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// ValidPrefix reports whether p can appear in a printed key: letters, digits, '_', '-' and '.', 64 bytes at most.
+// ValidPrefix reports whether p has only letters, digits, '_', '-' and '.', 64 bytes at most.
 func ValidPrefix(p string) bool {
 	for i := range len(p) {
 		c := p[i]

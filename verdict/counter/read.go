@@ -18,8 +18,8 @@ type reading struct {
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
 
-// Read sets dst[i] to the answer to q[i]: what is in the store and what is not flushed yet. dst must be as long as q.
-// What is cached is answered from memory; everything else takes one call of the store.
+// Read sets dst[i] to the answer to q[i], including unflushed updates. dst must be as long as q. Uncached records take
+// one call of the store.
 func (s *Shingler) Read(ctx context.Context, dst []uint64, q []store.Query) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -56,8 +56,8 @@ func (s *Shingler) name(c *store.Counter) name {
 	return name{c.Shingle, prefix, c.Type}
 }
 
-// fromMemory answers a query from the buffer and the cache. If records are not cached it returns false, and adds them
-// to r if that is given. The caller holds the shard's mu.
+// fromMemory answers a query from the buffer and the cache; false if records are not cached, which are then added to r
+// if given. The caller holds the shard's mu.
 func (s *Shingler) fromMemory(sh *shard, k name, q *store.Query, r *reading, owner int) (uint64, bool) {
 	sum, all := sh.unflushed(k, q), true
 	var room [recordKeyLen]byte
@@ -101,7 +101,7 @@ func spans(q *store.Query) func(func(span) bool) {
 	}
 }
 
-// readMissed answers the queries of r.missed from the store. Their shards do not commit meanwhile.
+// readMissed answers the queries of r.missed from the store, while their shards do not commit.
 func (s *Shingler) readMissed(ctx context.Context, dst []uint64, q []store.Query, r *reading) error {
 	r.records, r.names, r.owners = r.records[:0], r.names[:0], r.owners[:0]
 	var touched uint64

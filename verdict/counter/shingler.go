@@ -1,12 +1,11 @@
 // Package counter counts shingles over ten minutes and days: the buffer and the cache before a store.Counters.
 //
 // Invariants:
-//  1. Add touches memory only. Updates of the same counter are summed, so it costs one write per flush however hot it
-//     is.
-//  2. A read sees every update made before it in this process, flushed or not, and none twice.
-//  3. An update is counted once or lost, never twice. Losses are counted: a full buffer, a flush that failed.
-//  4. Uniques are tested and counted by the store, immediately, and see what this process has counted of their pairs;
-//     a pair known as seen is an update like any other and costs no store access.
+//  1. Add touches memory only. A hot counter costs one write per flush.
+//  2. A read sees every earlier update of this process once, flushed or not.
+//  3. An update counts at most once. Losses are counted: a full buffer, a failed flush.
+//  4. Uniques are tested and counted by the store at once, with this process's counts of their pairs; a known pair costs no
+//     store access.
 //  5. Memory is bounded by Config.MaxBuffered and Config.CacheBytes.
 package counter
 
@@ -26,7 +25,7 @@ import (
 	"antirobot/store"
 )
 
-// Shingler is the buffer and the cache. Create it with New; safe for concurrent use.
+// Shingler is the buffer and the cache. Made by New; safe for concurrent use.
 type Shingler struct {
 	backend    store.Counters
 	cfg        Config
@@ -37,10 +36,10 @@ type Shingler struct {
 	prefixes   prefixes
 	cache      cache
 	shards     [shards]shard
-	floors     [2]atomic.Uint32 // by unit: older records were dropped, and are not taken from the cache
+	floors     [2]atomic.Uint32 // by unit: older records were dropped, and are not cached
 
 	flushMu sync.Mutex // one flush at a time
-	order   []int32    // of the entries of the table in flush; guarded by flushMu
+	order   []int32    // of the table in flush; guarded by flushMu
 	deltas  []store.Delta
 
 	stats stats
@@ -65,7 +64,7 @@ type stats struct {
 	lostFull, lostFlush, lostUnique, postponed, flushes atomic.Uint64
 }
 
-// shared is how a backend says that it is shared with other nodes; one without it belongs to this process.
+// shared is implemented by backends that other gateways may share.
 type shared interface{ Shared() bool }
 
 // healthy is how a backend reports its state; a flush waits for nil.
@@ -97,7 +96,7 @@ func New(cfg Config, d Deps) (*Shingler, error) {
 	return s, nil
 }
 
-// Start starts flushing, and hourly dropping what is too old. Call it once, before Close.
+// Start starts flushing and dropping. Call it once, before Close.
 func (s *Shingler) Start(context.Context) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -108,12 +107,12 @@ func (s *Shingler) Start(context.Context) error {
 	return nil
 }
 
-// Batch is a group of updates and queries that belong together. The caller owns it and may reuse it.
+// Batch is a group of updates and queries. The caller owns it and may reuse it.
 type Batch struct {
 	Uniques []store.Unique // counted first
 	Adds    []store.Delta  // then these
 	Queries []store.Query
-	// Before receives the answers to Queries as of before the batch's own updates. It is made as long as Queries.
+	// Before receives the answers to Queries, as of before the batch's updates.
 	Before []uint64
 }
 
@@ -122,9 +121,8 @@ func (b *Batch) Reset() {
 	b.Uniques, b.Adds, b.Queries, b.Before = b.Uniques[:0], b.Adds[:0], b.Queries[:0], b.Before[:0]
 }
 
-// Do answers the batch's queries and then makes its updates. A batch with a malformed item changes nothing, and the
-// error names the item. If the store cannot be read, the answers are zero, the error says so, and the updates are made.
-// Other callers' updates may come between the answers and the updates.
+// Do answers the batch's queries and then makes its updates. A malformed item fails the whole batch. If the store
+// cannot be read, the answers are zero and the updates are made. Other updates may come in between.
 func (s *Shingler) Do(ctx context.Context, b *Batch) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -136,7 +134,7 @@ func (s *Shingler) Do(ctx context.Context, b *Batch) error {
 	return err
 }
 
-// do does what Do says with a batch that was checked. all is false if an update could not be kept.
+// do is Do for a checked batch. all is false if an update is lost.
 func (s *Shingler) do(ctx context.Context, b *Batch) (all bool, err error) {
 	b.Before = grow(b.Before, len(b.Queries))
 	readErr := s.Read(ctx, b.Before, b.Queries)
@@ -154,8 +152,8 @@ func (s *Shingler) do(ctx context.Context, b *Batch) (all bool, err error) {
 // errNotKept is returned by DoSafely.
 var errNotKept = errors.New("counter: the updates, or a part of them, are lost")
 
-// DoSafely is Do, and returns when the updates are in the store and as safe as it makes them (store.Counters.Sync). Whoever
-// calls it at the same time shares the writes. After an error a part of the updates may be lost.
+// DoSafely is Do, and returns when the updates are as safe as the store makes them (store.Records.Sync). Concurrent
+// callers share the writes. After an error some updates may be lost.
 func (s *Shingler) DoSafely(ctx context.Context, b *Batch) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -228,7 +226,7 @@ func (s *Shingler) checkQueries(q []store.Query) error {
 	return nil
 }
 
-// Add counts one update, in memory; it does not block on the store. An update that cannot be kept is lost and counted.
+// Add counts one update, in memory. A lost update is counted.
 func (s *Shingler) Add(d store.Delta) { s.add(&d) }
 
 // add returns false if the update is lost.
@@ -261,8 +259,7 @@ func (s *Shingler) add(d *store.Delta) bool {
 	return ok
 }
 
-// AddUnique counts pairs and their uniques, as store.Counters does. When it returns nil the uniques are in the store. On an
-// error they count as lost.
+// AddUnique counts pairs and their uniques, as store.Counters does. On an error they count as lost.
 func (s *Shingler) AddUnique(ctx context.Context, u []store.Unique) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -280,7 +277,7 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 		return nil
 	}
 	for i := range s.shards {
-		if behind&(1<<i) != 0 { // the store must know of the pairs what is known here
+		if behind&(1<<i) != 0 { // the store must have this process's counts of the pairs
 			if err := s.flushNow(ctx, i); err != nil {
 				s.stats.lostUnique.Add(uint64(len(fresh)))
 				return err
@@ -302,7 +299,7 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 	var room [pairKeyLen]byte
 	for i := range fresh {
 		pair := fresh[i].PairCounter()
-		s.forget(s.name(&fresh[i].Counter), fresh[i].Slot) // also after an error, which says nothing about what was counted
+		s.forget(s.name(&fresh[i].Counter), fresh[i].Slot) // also after an error, of unknown outcome
 		s.forget(s.name(&pair), fresh[i].Slot)
 		if err == nil {
 			_ = s.cache.c.Set(pairKey(&room, fresh[i].Slot, s.name(&pair)), nil, 0) // if not cached, it is asked for again
@@ -311,8 +308,8 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 	return err
 }
 
-// unseen counts the pairs that are known as seen in their ten minutes, and returns the others, and the shards whose updates
-// of that day the store must have before it judges them: a bit for each.
+// unseen counts the pairs that are known in their ten minutes. It returns the others, and the shards (a bit each) whose
+// updates of that day the store needs first.
 func (s *Shingler) unseen(u []store.Unique) (fresh []store.Unique, behind uint64) {
 	var room [pairKeyLen]byte
 	for i := range u {
@@ -354,7 +351,7 @@ func (s *Shingler) forget(k name, slot uint32) {
 	s.cache.c.Del(recordKey(&room, store.Day, day/store.DaysPerFortnight, k))
 }
 
-// cached reports whether a record may be taken from the cache: it was not dropped.
+// cached reports whether a record may come from the cache.
 func (s *Shingler) cached(u store.Unit, record uint32) bool { return record >= s.floors[u].Load() }
 
 func (s *Shingler) eachShard(set uint64, f func(sh *shard)) {
@@ -375,7 +372,7 @@ type Metrics struct {
 	Flushed    uint64 // sums written to the store
 	Flushes    uint64 // writes of many of them
 	Postponed  uint64 // flushes of a shard that waited for an unhealthy store
-	LostFull   uint64 // updates lost because the buffer was full (or the prefix bad, or after Close)
+	LostFull   uint64 // because of a full buffer, a bad prefix, or Close
 	LostFlush  uint64 // sums lost because the store failed to write them
 	LostUnique uint64 // pairs lost because the store failed
 	Buffered   int    // sums in memory now

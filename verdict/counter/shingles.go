@@ -28,17 +28,17 @@ type Shingle struct {
 	Hash uint64
 }
 
-// ErrPiece is returned by Shingles for a piece that is not valid for its type.
+// ErrPiece is returned by Shingles for a piece that is invalid for its type.
 var ErrPiece = errors.New("counter: piece is not of its type")
 
-// maxPiece bounds how much of a piece is read: of a longer one only the beginning counts.
+// maxPiece bounds the part of a piece that is read.
 const maxPiece = 64 << 10
 
-// Shingles appends the shingle of each piece to dst. It is the only place where pieces of events, wherever they come
-// from, become numbers: everybody who counts through it means the same counter. On an error (ErrPiece, with the piece's
-// index) nothing is appended.
+// Shingles appends the shingle of each piece to dst: the one place where pieces become numbers. On an error (ErrPiece,
+// with the piece's index) nothing is appended.
 //
-// A shingle is the first eight bytes, big endian, of the SHA-256 of the type (two bytes, big endian) and the normal form:
+// A shingle is the first eight bytes, big endian, of the SHA-256 of the type (two bytes, big endian) and the normal
+// form:
 //
 //	type                       normal form
 //	15 address                 IPv4 as it is, IPv4 in IPv6 too; IPv6 its /64, as 2001:db8:1:2::/64
@@ -47,13 +47,11 @@ const maxPiece = 64 << 10
 //	102 path                   without the query; a trailing slash, repeated slashes and case count
 //	103 session                as it is: kind:id, as a Subject prints
 //	14 from                    lower case, without the name before <…>, white space removed
-//	105 link, 106 host         host in lower case and ASCII, without the port; a link with its path, without query and fragment
+//	105 link, 106 host         lower-case ASCII host without port; a link with its path, without query and fragment
 //	8 subject, 104 text        NFKC, case folded; what is neither letter nor digit is one space; each run of digits is 0
 //	42 attachment name         NFKC, case folded
 //	62 attachment digest       lower case
-//	all others                 as it is
-//
-// 30 and 31, the pair and its unique, are counted for shingles of the other types: they hash as they are.
+//	all others                 as it is, 30 and 31 among them
 func Shingles(dst []Shingle, pieces []Piece) ([]Shingle, error) {
 	from := len(dst)
 	for i := range pieces {
@@ -164,7 +162,7 @@ func host(text string) string {
 
 func fold(text string) string { return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text))) }
 
-// words is a text without what senders vary to make copies look different: case, spaces, symbols and numbers.
+// words drops the parts that senders vary: case, spaces, symbols and numbers.
 func words(text string) string {
 	var b strings.Builder
 	space, digits := false, false

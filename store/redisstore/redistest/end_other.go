@@ -4,5 +4,5 @@ package redistest
 
 import "syscall"
 
-// endWithUs does nothing on systems without parent-death signals: a test that is killed may leave its server behind.
+// endWithUs does nothing without parent-death signals: a killed test may leave its server.
 func endWithUs() *syscall.SysProcAttr { return nil }

@@ -51,7 +51,7 @@ func (p *Proxy) Cut() {
 // Hole lets nothing through any more, without closing anything, until Heal.
 func (p *Proxy) Hole() { p.set(func() { p.hole = true }) }
 
-// Mute lets requests through and holds the answers, until Heal: what the server was told happens, and nobody knows.
+// Mute passes requests and holds the answers, until Heal.
 func (p *Proxy) Mute() { p.set(func() { p.mute = true }) }
 
 // Slow delays each chunk, in both directions.

@@ -1,5 +1,5 @@
-// Package redistest runs real Redis servers on loopback for tests: a single one or a cluster, and a proxy that cuts and
-// slows down the connection to them. Each server has its own directory, and ends with the test.
+// Package redistest runs Redis servers on loopback for tests: single ones, clusters, and a proxy with faults. A server
+// has its own directory, and ends with the test.
 package redistest
 
 import (
@@ -32,8 +32,7 @@ type Server struct {
 	ended chan struct{} // closed when the process has ended
 }
 
-// Start runs a server with extra arguments, such as "--maxmemory", "10mb". It keeps nothing on disk unless the arguments
-// say so.
+// Start runs a server with extra arguments, by default without a disk.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{dir: dir(t), args: args}
@@ -53,7 +52,7 @@ func StartTLS(t testing.TB, cert, key, ca string, args ...string) *Server {
 
 func dir(t testing.TB) string {
 	t.Helper()
-	d, err := os.MkdirTemp("", "redistest-") // short: t.TempDir is removed while a killed server may still write
+	d, err := os.MkdirTemp("", "redistest-") // t.TempDir is removed while a killed server may still write
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +60,7 @@ func dir(t testing.TB) string {
 	return d
 }
 
-// start runs a new server, on a port that turns out to be free.
+// start runs a server on a free port.
 func (s *Server) start(t testing.TB) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -91,7 +90,7 @@ func (s *Server) mayTryAgain(t testing.TB, deadline time.Time) {
 	time.Sleep(20 * time.Millisecond)
 }
 
-// run runs the server, and reports whether it listens: whoever answers at the port may be another one, so it has to say so itself.
+// run runs the server, and reports whether it listens itself: another process may have the port.
 func (s *Server) run(t testing.TB) bool {
 	t.Helper()
 	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
@@ -152,7 +151,7 @@ func (s *Server) runs() bool {
 	}
 }
 
-// Signal sends a signal to the server: SIGSTOP makes it hang, SIGCONT go on.
+// Signal signals the server: SIGSTOP makes it hang, SIGCONT go on.
 func (s *Server) Signal(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
@@ -178,7 +177,7 @@ func (s *Server) tryCLI(args ...string) (string, error) {
 
 var ports = servertest.NewPorts(12000, 9000)
 
-// busAbove is how far above its own port a node of a cluster has its bus.
+// busAbove is the distance of a cluster node's bus port.
 const busAbove = 10000
 
 // Cluster is a set of masters and their replicas.
@@ -186,7 +185,7 @@ type Cluster struct {
 	Servers []*Server // masters first; who is master changes when one is killed
 }
 
-// StartCluster runs the given number of masters with replicas replicas each, and waits until they form a cluster.
+// StartCluster runs masters with replicas each, and waits until they form a cluster.
 func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -282,7 +281,7 @@ func (c *Cluster) alive(t testing.TB) *Server {
 	return nil
 }
 
-// StartSentinel runs a sentinel that watches a master under the name main, and decides alone.
+// StartSentinel runs a sentinel that watches a master as main, and decides alone.
 func StartSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
 	s := &Server{dir: dir(t)}
