@@ -18,7 +18,7 @@ import (
 // Deps is what a Watch works with. Look and Metrics are required.
 type Deps struct {
 	Look    func(at time.Time) Sight // called by the watch alone, every Config.Every
-	Node    string                   // this gateway's name; empty: the host name
+	Node    string
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
@@ -31,7 +31,7 @@ type Watch struct {
 	log   zerolog.Logger
 	hooks []*hook
 
-	shed    float64 // that had been left out when the watch last looked
+	shed    float64
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
@@ -39,11 +39,10 @@ type Watch struct {
 	alive map[string]*lasting
 }
 
-// lasting is an alarm that goes on.
 type lasting struct {
 	Alarm
-	told   time.Time // last
-	absent int       // times in a row that it was not seen
+	told   time.Time
+	absent int // times in a row that it was not seen
 }
 
 // enough is how many times in a row an alarm must be absent before it ends.
@@ -53,7 +52,7 @@ const enough = 3
 func New(cfg Config, d Deps) (*Watch, error) {
 	w := &Watch{cfg: cfg, look: d.Look, node: d.Node, log: d.Log, alive: map[string]*lasting{}}
 	if w.node == "" {
-		w.node, _ = os.Hostname() // without one it has no name
+		w.node, _ = os.Hostname()
 	}
 	for i := range cfg.Webhooks {
 		h, err := newHook(&cfg, i, d)
@@ -101,7 +100,6 @@ func (w *Watch) Close() error {
 	return nil
 }
 
-// turn looks once, and tells what has changed.
 func (w *Watch) turn(at time.Time) {
 	s := w.look(at)
 	found := w.cfg.judge(&s, w.shed, at)
@@ -157,7 +155,9 @@ func (w *Watch) Active() []Alarm {
 	for _, l := range w.alive {
 		all = append(all, l.Alarm)
 	}
-	slices.SortFunc(all, func(a, b Alarm) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.key(), b.key())) })
+	slices.SortFunc(all, func(a, b Alarm) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.key(), b.key()))
+	})
 	return all
 }
 

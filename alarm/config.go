@@ -45,13 +45,12 @@ type Webhook struct {
 	Format string `mapstructure:"format"`
 }
 
-// The formats of what is sent.
 const (
 	formatJSON  = "json"
 	formatSlack = "slack"
 )
 
-// DefaultConfig watches, and tells nobody but the console and the API.
+// DefaultConfig has no webhooks: alarms are in the console and the API.
 func DefaultConfig() Config {
 	return Config{
 		Every: 30 * time.Second, Repeat: 6 * time.Hour, ListAge: 24 * time.Hour, Certificate: 14 * 24 * time.Hour,
@@ -74,9 +73,11 @@ func (c *Config) Validate() error {
 	bad(c.ListAge >= time.Minute, "list_age: %v is shorter than 1m", c.ListAge)
 	bad(c.Certificate >= 0, "certificate: %v is negative", c.Certificate)
 	bad(c.PeopleStuck.Visitors >= 1, "people_stuck.visitors: must be at least 1")
-	bad(c.PeopleStuck.Share > 0 && c.PeopleStuck.Share <= 1, "people_stuck.share: %v is not above 0 and at most 1", c.PeopleStuck.Share)
+	bad(c.PeopleStuck.Share > 0 && c.PeopleStuck.Share <= 1, "people_stuck.share: %v is not above 0 and at most 1",
+		c.PeopleStuck.Share)
 	bad(c.StoppedDoubled.Factor > 1, "stopped_doubled.factor: %v is not above 1", c.StoppedDoubled.Factor)
-	bad(c.StoppedDoubled.Share >= 0 && c.StoppedDoubled.Share <= 1, "stopped_doubled.share: %v is not between 0 and 1", c.StoppedDoubled.Share)
+	bad(c.StoppedDoubled.Share >= 0 && c.StoppedDoubled.Share <= 1, "stopped_doubled.share: %v is not between 0 and 1",
+		c.StoppedDoubled.Share)
 	bad(c.StoppedDoubled.Requests >= 1, "stopped_doubled.min_requests: must be at least 1")
 	for i, w := range c.Webhooks {
 		at := fmt.Sprintf("webhooks[%d]", i)
@@ -84,7 +85,8 @@ func (c *Config) Validate() error {
 		if w.URL != "" {
 			bad(goodURL(w.URL), "%s.url: is no http:// or https:// URL with a host", at)
 		}
-		bad(w.Format == "" || w.Format == formatJSON || w.Format == formatSlack, "%s.format: %q is none of json, slack", at, w.Format)
+		bad(w.Format == "" || w.Format == formatJSON || w.Format == formatSlack,
+			"%s.format: %q is none of json, slack", at, w.Format)
 	}
 	return errors.Join(errs...)
 }

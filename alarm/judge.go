@@ -13,7 +13,7 @@ type Sight struct {
 	Away         []string  // addresses of services that fail: service and address
 	Certificates []Certificate
 	Obtaining    []string // hosts for which no certificate could be obtained, and why
-	Store        string   // what is wrong with the store; empty: nothing
+	Store        string   // its problem; empty: none
 	Shed         float64  // events and journal entries dropped since the start
 	Late, Before Share    // requests of the last half hour, and of the day before it
 }
@@ -24,7 +24,7 @@ type Network struct{ Tried, Solved int64 }
 // List is a list whose source fails.
 type List struct {
 	Name string
-	Age  time.Duration // since its source was last read; 0: it never was
+	Age  time.Duration
 }
 
 // Certificate is one that comes from a file.
@@ -43,13 +43,13 @@ func (s Share) share() float64 {
 	return s.Stopped / s.Requests
 }
 
-// Alarm is something that somebody should look at.
+// Alarm is a problem for an operator.
 type Alarm struct {
-	Name   string    `json:"name"`            // such as people-stuck
-	About  string    `json:"about,omitempty"` // what it concerns, if there may be several
+	Name   string    `json:"name"`
+	About  string    `json:"about,omitempty"` // its object, if there may be several
 	Value  string    `json:"value,omitempty"` // how much, or why
 	Text   string    `json:"text"`            // all of it in a sentence
-	Action string    `json:"action"`          // what to do
+	Action string    `json:"action"`
 	Since  time.Time `json:"since"`
 }
 
@@ -57,36 +57,62 @@ func (a *Alarm) key() string { return a.Name + " " + a.About }
 
 // kinds are the alarms, with their text (of About and Value) and their remedy.
 var kinds = map[string]struct{ text, action string }{
-	"people-stuck":     {"people may be stuck at the captcha: %[2]s networks with answers have no right one", "look at `antirobot tail kind:failed` and the console's page Challenges: who tries, in which language, and what with"},
-	"machines-solve":   {"challenges are solved by machine from %[1]s", "look at the console's page Challenges; POST /api/revoke with the campaign takes its passes back"},
-	"stopped-doubled":  {"suddenly more is stopped: %[2]s", "`antirobot top --by reason` says why: a wave of robots, or a bad list or rule"},
-	"list-old":         {"the list %[1]s can't be read from its source: %[2]s", "the last good copy is in use; GET /api/lists says why it fails"},
-	"events-shed":      {"%[2]s events or entries of the journal were left out", "the slow half or the disk does not keep up: more cores, a quicker disk, or a larger processor.queue"},
-	"store-away":       {"the store fails: %[2]s", "the gateway goes on with what it knows; mend the store or its network"},
-	"service-away":     {"%[1]s does not answer", "requests go to the service's other addresses, if it has some"},
-	"certificate-end":  {"the certificate %[1]s: %[2]s", "renew it and reload"},
-	"certificate-none": {"no certificate could be obtained: %[2]s", "another try follows; does the name lead here, and is port 80 or 443 open?"},
+	"people-stuck": {
+		"people may be stuck at the captcha: %[2]s networks with answers have no right one",
+		"look at `antirobot tail kind:failed` and the console's page Challenges for languages and browsers",
+	},
+	"machines-solve": {
+		"challenges are solved by machine from %[1]s",
+		"look at the console's page Challenges; POST /api/revoke with the campaign takes its passes back",
+	},
+	"stopped-doubled": {
+		"more requests are blocked: %[2]s",
+		"`antirobot top --by reason` says why: a wave of robots, or a bad list or rule",
+	},
+	"list-old": {
+		"the list %[1]s can't be read from its source: %[2]s",
+		"the last good copy is in use; GET /api/lists says why it fails",
+	},
+	"events-shed": {
+		"%[2]s events or entries of the journal were dropped",
+		"the processor or the disk does not keep up: more cores, or a quicker disk",
+	},
+	"store-away": {
+		"the store fails: %[2]s",
+		"the gateway goes on with its own copy; repair the store or its network",
+	},
+	"service-away":    {"%[1]s does not answer", "requests go to the service's other addresses, if it has some"},
+	"certificate-end": {"the certificate %[1]s: %[2]s", "renew it and reload"},
+	"certificate-none": {
+		"no certificate could be obtained: %[2]s",
+		"another try follows; does the name lead here, and is port 80 or 443 open?",
+	},
 }
 
-// makeAlarm returns an alarm of a kind.
 func makeAlarm(name, about, value string, at time.Time) Alarm {
 	k := kinds[name]
-	return Alarm{Name: name, About: about, Value: value, Text: fmt.Sprintf(k.text, about, value), Action: k.action, Since: at}
+	return Alarm{
+		Name: name, About: about, Value: value, Text: fmt.Sprintf(k.text, about, value), Action: k.action,
+		Since: at,
+	}
 }
 
 // judge returns the alarms for s; shed is the number dropped at the last look.
 func (c *Config) judge(s *Sight, shed float64, at time.Time) []Alarm {
 	var all []Alarm
 	add := func(name, about, value string) { all = append(all, makeAlarm(name, about, value, at)) }
-	if tried, stuck := stuckOf(s.Networks); stuck >= c.PeopleStuck.Visitors && float64(stuck) >= c.PeopleStuck.Share*float64(tried) {
+	if tried, stuck := stuckOf(s.Networks); stuck >= c.PeopleStuck.Visitors &&
+		float64(stuck) >= c.PeopleStuck.Share*float64(tried) {
 		add("people-stuck", "", fmt.Sprintf("%d of %d", stuck, tried))
 	}
 	for _, n := range s.Machines {
 		add("machines-solve", n, "")
 	}
 	d := &c.StoppedDoubled
-	if late, before := s.Late.share(), s.Before.share(); s.Late.Requests >= d.Requests && s.Before.Requests >= d.Requests && late >= d.Share && late >= d.Factor*before {
-		add("stopped-doubled", "", fmt.Sprintf("%.0f %% of the requests of the last half hour, %.0f %% on the day before", 100*late, 100*before))
+	late, before := s.Late.share(), s.Before.share()
+	if min(s.Late.Requests, s.Before.Requests) >= d.Requests && late >= max(d.Share, d.Factor*before) {
+		add("stopped-doubled", "",
+			fmt.Sprintf("%.0f %% of the last half hour's requests, %.0f %% on the day before", 100*late, 100*before))
 	}
 	for _, l := range s.Lists {
 		switch {

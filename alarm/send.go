@@ -15,7 +15,6 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// The states that a message tells.
 const (
 	stateOn   = "on"
 	stateOff  = "off"
@@ -45,7 +44,6 @@ func (w *Watch) message(a Alarm, state string, at time.Time) message {
 	return m
 }
 
-// hook is a webhook and what it is still to be told.
 type hook struct {
 	host, address string
 	slack         bool
@@ -60,8 +58,8 @@ type hook struct {
 }
 
 const (
-	maxWaiting   = 64               // further ones are dropped, and counted as failed
-	timeout      = 10 * time.Second // of one attempt
+	maxWaiting   = 64 // further ones are dropped, and counted as failed
+	timeout      = 10 * time.Second
 	attempts     = 6
 	longestPause = 5 * time.Minute // between two attempts
 )
@@ -92,7 +90,6 @@ func (h *hook) offer(m message) {
 	}
 }
 
-// run tells what waits, until ctx ends.
 func (h *hook) run(ctx context.Context) {
 	for {
 		select {
@@ -114,7 +111,8 @@ func (h *hook) deliver(ctx context.Context, m *message) {
 		}
 		if !again || i >= attempts {
 			h.failed.Inc()
-			h.log.Error().Err(err).Str("webhook", h.host).Str("alarm", m.Name).Int("attempts", i).Msg("an alarm could not be told")
+			h.log.Error().Err(err).Str("webhook", h.host).Str("alarm", m.Name).Int("attempts", i).
+				Msg("an alarm could not be sent")
 			return
 		}
 		select {
@@ -159,19 +157,20 @@ func (h *hook) post(ctx context.Context, m *message) (again bool, err error) {
 		return true, fmt.Errorf("%s does not answer: %w", h.host, errors.Unwrap(err)) // without the address
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
 	if res.StatusCode/100 == 2 {
 		h.sent.Inc()
 		return false, nil
 	}
-	again = res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusRequestTimeout
+	again = res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests ||
+		res.StatusCode == http.StatusRequestTimeout
 	return again, fmt.Errorf("%s answers %d", h.host, res.StatusCode)
 }
 
 // HookState is how a webhook is.
 type HookState struct {
-	Host  string `json:"host"`            // without the secret part
-	Error string `json:"error,omitempty"` // of the last try
+	Host  string `json:"host"` // without the secret part
+	Error string `json:"error,omitempty"`
 }
 
 // Hooks says how the webhooks are.
@@ -190,7 +189,7 @@ func (w *Watch) Test(ctx context.Context, at time.Time) []HookState {
 	m := w.message(Alarm{Name: "test", Text: "this is a test", Action: "nothing", Since: at}, stateTest, at)
 	var all sync.WaitGroup
 	for _, h := range w.hooks {
-		all.Go(func() { _, _ = h.post(ctx, &m) }) // the hook keeps the error
+		all.Go(func() { _, _ = h.post(ctx, &m) })
 	}
 	all.Wait()
 	return w.Hooks()

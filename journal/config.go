@@ -19,7 +19,6 @@ type Config struct {
 	AddressesAfter time.Duration `mapstructure:"addresses_after"`
 }
 
-// What becomes of addresses.
 const (
 	keepAddresses    = "keep"
 	shortenAddresses = "shorten"

@@ -12,7 +12,7 @@ import (
 
 // Figures are the counts of a minute, an hour or a day, by name.
 type Figures struct {
-	At     time.Time          `json:"at"` // the beginning
+	At     time.Time          `json:"at"`
 	Counts map[string]float64 `json:"counts"`
 }
 
@@ -23,7 +23,9 @@ type step struct {
 }
 
 var steps = map[string]step{
-	"minute": {spaceMinute, spaceStoppedMinute, time.Minute}, "hour": {spaceHour, spaceStoppedHour, time.Hour}, "day": {spaceDay, spaceStoppedDay, day},
+	"minute": {spaceMinute, spaceStoppedMinute, time.Minute},
+	"hour":   {spaceHour, spaceStoppedHour, time.Hour},
+	"day":    {spaceDay, spaceStoppedDay, day},
 }
 
 // stepOf returns the step of a name, if the range is not too long for it.
@@ -47,7 +49,7 @@ func (j *Journal) figure(at time.Time) {
 	j.figures.Lock()
 	defer j.figures.Unlock()
 	grown, fresh := j.grown(), j.takeStopped()
-	at = at.Add(-time.Second) // what was counted until the full minute belongs before it
+	at = at.Add(-time.Second) // counts up to the full minute belong before it
 	var puts [][2][]byte
 	for by, s := range steps {
 		start := at.Truncate(s.long)
@@ -68,7 +70,7 @@ func (j *Journal) figure(at time.Time) {
 				sum.add(was)
 				sum.add(fresh)
 				if by == "day" && j.cfg.Addresses == hashAddresses {
-					delete(sum, "network") // nobody is to be found by it
+					delete(sum, "network") // it could identify a visitor
 				}
 				return sum.most(keptNames)
 			}))
@@ -84,7 +86,6 @@ func (j *Journal) figure(at time.Time) {
 	})
 }
 
-// grown returns the growth of each count since the last call.
 func (j *Journal) grown() map[string]float64 {
 	if j.counts == nil {
 		return nil
@@ -113,7 +114,6 @@ func changed[T any](j *Journal, key []byte, change func(T) T) [2][]byte {
 	return [2][]byte{key, text}
 }
 
-// maxFigures bounds how many figures one call returns.
 const maxFigures = 2000
 
 // Figures returns the non-empty figures between two times, the oldest first.
@@ -123,12 +123,13 @@ func (j *Journal) Figures(by string, from, to time.Time) ([]Figures, error) {
 		return nil, err
 	}
 	all := []Figures{}
-	err = j.db.Scan(figureKey(s.space, from), figureKey(s.space, to.Add(time.Second)), false, func(key, val []byte) bool {
-		f := Figures{At: time.Unix(int64(binary.BigEndian.Uint32(key[1:])), 0).UTC()}
-		if json.Unmarshal(val, &f.Counts) == nil {
-			all = append(all, f)
-		}
-		return true
-	})
+	err = j.db.Scan(figureKey(s.space, from), figureKey(s.space, to.Add(time.Second)), false,
+		func(key, val []byte) bool {
+			f := Figures{At: time.Unix(int64(binary.BigEndian.Uint32(key[1:])), 0).UTC()}
+			if json.Unmarshal(val, &f.Counts) == nil {
+				all = append(all, f)
+			}
+			return true
+		})
 	return all, err
 }

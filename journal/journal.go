@@ -24,10 +24,10 @@ type Teller interface {
 
 // Deps is what a Journal works with. Dir, Stories and Metrics are required.
 type Deps struct {
-	Dir     string // of its own
+	Dir     string
 	Stories Teller
 	Counts  func() map[string]float64 // counts since the start; nil: no figures
-	Now     func() time.Time          // nil: time.Now
+	Now     func() time.Time
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 
@@ -43,20 +43,20 @@ type Journal struct {
 	stories Teller
 	counts  func() map[string]float64
 	db      *pebblestore.Log
-	humans  uint32 // of 2^32 random numbers so many are below
+	humans  uint32
 
-	each   int // notes that may wait in a shard
+	each   int
 	shards [queueShards]shard
 	wake   chan struct{}
 	slow   chan written // bans and acts: they come off the path of requests
 
-	open    map[openKey]opened // challenges that are not answered yet; of the writer
+	open    map[openKey]opened
 	figures sync.Mutex
-	last    map[string]float64   // of the figures; under the lock
-	stopped [len(stoppedBy)]tops // since the last figures; under the lock
+	last    map[string]float64
+	stopped [len(stoppedBy)]tops
 	buffers buffers
 
-	hash    func(string) string // of addresses of hashDay; of the writer
+	hash    func(string) string
 	hashDay uint16
 
 	entries, shed, lost *metrics.Counter
@@ -75,7 +75,7 @@ const (
 // shard holds one in sixteen of the waiting notes. It grows with need, and has no pointers for the garbage collector.
 type shard struct {
 	mu    sync.Mutex
-	notes []verdict.Note // at most Journal.each
+	notes []verdict.Note
 	spare []verdict.Note // the writer's, exchanged with notes
 	_     [8]byte
 }
@@ -93,7 +93,8 @@ func New(cfg Config, d Deps) (*Journal, error) {
 	}
 	if d.open == nil {
 		d.open = func() (*pebblestore.Log, error) {
-			return pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 8 << 20}, pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+			return pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 8 << 20},
+				pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
 		}
 	}
 	db, err := d.open()
@@ -101,7 +102,8 @@ func New(cfg Config, d Deps) (*Journal, error) {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
 	j := &Journal{
-		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db, each: (d.queue + queueShards - 1) / queueShards,
+		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db,
+		each:   (d.queue + queueShards - 1) / queueShards,
 		humans: uint32(min(cfg.Humans*math.MaxUint32, math.MaxUint32)),
 		wake:   make(chan struct{}, 1), slow: make(chan written, slowQueue), stop: make(chan struct{}),
 		open: map[openKey]opened{}, last: map[string]float64{}, stopped: newStopped(),
@@ -156,7 +158,6 @@ func (j *Journal) Human(rid request.ID) (share float32, ok bool) {
 	return float32(j.cfg.Humans), binary.LittleEndian.Uint32(rid[8:12]) < j.humans
 }
 
-// written is an entry that is ready to be written.
 type written struct {
 	row     row
 	details any
@@ -174,9 +175,9 @@ func (j *Journal) Ban(b *bans.Ban) {
 
 // Act is what an operator did.
 type Act struct {
-	By      string `json:"by"` // the name of the token
+	By      string `json:"by"`
 	What    string `json:"what"`
-	Subject string `json:"subject,omitempty"` // whom or what it is about
+	Subject string `json:"subject,omitempty"`
 	Service string `json:"service,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	TTL     string `json:"ttl,omitempty"`
@@ -199,7 +200,6 @@ func (j *Journal) add(w written) {
 	}
 }
 
-// run is the goroutine that writes.
 func (j *Journal) run() {
 	flush, minute, early := time.NewTicker(batchEvery), time.NewTicker(time.Minute), time.NewTicker(earlyEvery)
 	defer flush.Stop()
@@ -226,7 +226,6 @@ func (j *Journal) run() {
 // earlyEvery is the interval of figures in the first minute, for an operator who watches the start.
 const earlyEvery = 3 * time.Second
 
-// upkeep is what is done each minute.
 func (j *Journal) upkeep(at time.Time) {
 	j.abandon(at)
 	j.figure(at)

@@ -16,8 +16,6 @@ import (
 	"antirobot/verdict"
 )
 
-// What is forgotten, shortened or erased.
-
 // trim drops entries that are too old, and the oldest ones beyond the size.
 func (j *Journal) trim(at time.Time) {
 	j.forget(at.Add(-j.cfg.MaxAge))
@@ -49,12 +47,12 @@ func (c *Config) stoppedAge() time.Duration {
 
 // since estimates the size of the entries since a time. Dropped ones count until the engine compacts, and must not
 // evict more.
-func (j *Journal) since(cut time.Time) (n int64) {
-	n = j.db.Bytes(timeKey(spaceEntry, cut), []byte{spaceEntry + 1}) + j.db.Bytes(timeKey(spaceDetails, cut), []byte{spaceDetails + 1})
-	return n + j.db.Bytes(binary.BigEndian.AppendUint16([]byte{spaceSubject}, dayOf(cut)), []byte{spaceSubject + 1})
+func (j *Journal) since(cut time.Time) int64 {
+	return j.db.Bytes(timeKey(spaceEntry, cut), []byte{spaceEntry + 1}) +
+		j.db.Bytes(timeKey(spaceDetails, cut), []byte{spaceDetails + 1}) +
+		j.db.Bytes(binary.BigEndian.AppendUint16([]byte{spaceSubject}, dayOf(cut)), []byte{spaceSubject + 1})
 }
 
-// forget forgets the entries before a time.
 func (j *Journal) forget(cut time.Time) {
 	j.write(0, func(b *pebblestore.LogBatch) {
 		b.Forget([]byte{spaceEntry}, timeKey(spaceEntry, cut))
@@ -140,7 +138,6 @@ func (j *Journal) hide(at time.Time) func(string) string {
 	return j.hash
 }
 
-// veiled returns the change that hides an entry's address.
 func (j *Journal) veiled(r *row, hide func(string) string) func(b *pebblestore.LogBatch) {
 	subject, address := string(r.texts[colSubject]), string(r.texts[colAddress])
 	number := dayOf(r.at())
@@ -164,7 +161,7 @@ func (j *Journal) veiled(r *row, hide func(string) string) func(b *pebblestore.L
 				index(c)
 			}
 			hideStory(&s, hide)
-			details, _ = json.Marshal(s) // it was read from JSON
+			details, _ = json.Marshal(s)
 		}
 	}
 	r.texts[colSubject], r.texts[colAddress] = []byte(hideSubject(subject, hide)), []byte(hide(address))
@@ -240,10 +237,10 @@ func named(s string) bool {
 	return err == nil && errTo == nil
 }
 
-// hashed returns a function that hashes addresses with a key that nobody keeps.
+// hashed returns a function that hashes addresses with a key that is not stored.
 func hashed() func(string) string {
 	var key [32]byte
-	_, _ = rand.Read(key[:]) // it never fails
+	_, _ = rand.Read(key[:])
 	return func(s string) string {
 		if !named(s) {
 			return s

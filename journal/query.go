@@ -15,9 +15,9 @@ import (
 // Query selects entries. The zero value selects all. Make it with ParseQuery.
 type Query struct {
 	terms []term
-	kinds bool      // it names kinds
-	Since time.Time // zero: from the beginning
-	Until time.Time // zero: to the end
+	kinds bool
+	Since time.Time
+	Until time.Time
 }
 
 // term is one condition; it returns whether a row fulfils it.
@@ -26,7 +26,6 @@ type term struct {
 	holds func(r *row) bool
 }
 
-// Bounds of a query.
 const (
 	maxQuery = 1000
 	maxTerms = 32
@@ -64,7 +63,8 @@ func ParseQuery(text string, now time.Time) (Query, error) {
 		if key == "since" || key == "until" {
 			at, err := parseTime(value, now)
 			if err != nil || not {
-				return q, fmt.Errorf("%s: %.60q is neither a time before now such as 2h or 1d, nor one such as 2026-01-02T15:04:05Z", key, value)
+				return q, fmt.Errorf("%s: %.60q is neither a time before now such as 2h or 1d, nor one such as "+
+					"2026-01-02T15:04:05Z", key, value)
 			}
 			if key == "since" {
 				q.Since = at
@@ -90,7 +90,6 @@ func withCommas(value string) string {
 	return strings.ReplaceAll(value, string(rune(quotedComma)), ",")
 }
 
-// wordsOf takes a query apart at spaces outside quotes.
 func wordsOf(text string) (words []string, err error) {
 	var word strings.Builder
 	quoted, some := false, false
@@ -184,17 +183,17 @@ func parseTime(s string, now time.Time) (time.Time, error) {
 	return time.Parse(time.RFC3339, s)
 }
 
-// columnOf are the keys that look at a text.
 var columnOf = map[string]int{
-	"service": colService, "method": colMethod, "path": colPath, "subject": colSubject, "agent": colAgent, "ja4": colJA4, "reason": colReason, "by": colBy,
+	"service": colService, "method": colMethod, "path": colPath, "subject": colSubject, "agent": colAgent,
+	"ja4": colJA4, "reason": colReason, "by": colBy,
 }
 
-// condition returns what holds for a key and its value.
 func condition(key, value string) (func(r *row) bool, error) {
 	if key == "" {
 		want := bytes.ToLower([]byte(withCommas(value)))
 		return func(r *row) bool {
-			return contains(r.texts[colPath], want) || contains(r.texts[colAgent], want) || contains(r.texts[colReason], want) || contains(r.texts[colSubject], want)
+			return contains(r.texts[colPath], want) || contains(r.texts[colAgent], want) ||
+				contains(r.texts[colReason], want) || contains(r.texts[colSubject], want)
 		}, nil
 	}
 	var any []func(r *row) bool
@@ -220,13 +219,16 @@ func single(key, value string) (func(r *row) bool, error) {
 		return func(r *row) bool { return r.kind == Kind(k) }, err //nolint:gosec // a place in a short list
 	case "verdict":
 		v, err := number(key, value, verdictNames)
-		return func(r *row) bool { return r.kind < KindBan && r.verdict == verdict.Verdict(v) }, err //nolint:gosec // the same
+		want := verdict.Verdict(v) //nolint:gosec // the same
+		return func(r *row) bool { return r.kind < KindBan && r.verdict == want }, err
 	case "cause":
 		c, err := number(key, value, causeNames())
-		return func(r *row) bool { return r.kind < KindBan && r.cause == verdict.Cause(c) }, err //nolint:gosec // the same
+		want := verdict.Cause(c) //nolint:gosec // the same
+		return func(r *row) bool { return r.kind < KindBan && r.cause == want }, err
 	case "mode":
 		m, err := number(key, value, modeNames)
-		return func(r *row) bool { return r.kind < KindBan && r.mode == verdict.Mode(m) }, err //nolint:gosec // the same
+		want := verdict.Mode(m) //nolint:gosec // the same
+		return func(r *row) bool { return r.kind < KindBan && r.mode == want }, err
 	case "status":
 		return statusIs(value)
 	case "trace":
@@ -330,7 +332,6 @@ func lower(c byte) byte {
 	return c
 }
 
-// matches reports whether a row is selected, its time left out.
 func (q *Query) matches(r *row) bool {
 	for i := range q.terms {
 		if q.terms[i].holds(r) == q.terms[i].not {

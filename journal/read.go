@@ -12,14 +12,13 @@ import (
 	"antirobot/verdict"
 )
 
-// maxScanned bounds how many entries one call looks at.
 const maxScanned = 400_000
 
 // Found is what a search found, the newest first.
 type Found struct {
 	Entries []Entry   `json:"items"`
-	Next    string    `json:"next,omitempty"`   // where to go on: before= of the next call
-	Scanned int       `json:"scanned"`          // entries that were looked at
+	Next    string    `json:"next,omitempty"`
+	Scanned int       `json:"scanned"`
 	Reached time.Time `json:"reached,omitzero"` // how far back they go, if more may lie before
 }
 
@@ -111,16 +110,16 @@ func (j *Journal) Subject(subject string, limit int) ([]Entry, error) {
 	return found, err
 }
 
-// ofSubject calls f with the rows of a subject, the newest first.
 func (j *Journal) ofSubject(subject string, limit int, f func(r *row)) error {
 	now := j.now()
 	for d, first := dayOf(now), dayOf(now.Add(-j.cfg.MaxAge)); d >= first && limit > 0; d-- {
 		prefix := subjectKey(d, subject)
 		var keys [][]byte
-		err := j.db.Scan(prefix, append(slices.Clone(prefix), bytes.Repeat([]byte{0xff}, 18)...), true, func(key, _ []byte) bool {
-			keys = append(keys, append([]byte{spaceEntry}, key[len(prefix):]...))
-			return len(keys) < limit
-		})
+		err := j.db.Scan(prefix, append(slices.Clone(prefix), bytes.Repeat([]byte{0xff}, 18)...), true,
+			func(key, _ []byte) bool {
+				keys = append(keys, append([]byte{spaceEntry}, key[len(prefix):]...))
+				return len(keys) < limit
+			})
 		if err != nil {
 			return err
 		}
@@ -146,10 +145,9 @@ func (j *Journal) ofSubject(subject string, limit int, f func(r *row)) error {
 type Count struct {
 	Name    string  `json:"name"`
 	Entries int     `json:"entries"`
-	Weight  float64 `json:"requests"` // entries, those of a sample by what they stand for
+	Weight  float64 `json:"requests"` // requests that the entries stand for
 }
 
-// maxNames bounds the values that are counted at once.
 const maxNames = 50_000
 
 // Top returns the most frequent values of keys (subject, ip, network, path, agent, cause, service, reason) among the
@@ -185,11 +183,10 @@ func (j *Journal) Top(ctx context.Context, q *Query, by []string, limit int) ([]
 	return all, err
 }
 
-// tops counts the values of one key.
 type tops struct {
 	name   func(r *row) []byte
 	counts map[string]*Count
-	limit  int // of the names
+	limit  int
 }
 
 func (t *tops) count(r *row) {
@@ -223,7 +220,6 @@ func most(counts map[string]*Count, limit int) []Count {
 	return all[:min(len(all), limit)]
 }
 
-// nameBy returns what entries are counted by.
 func nameBy(by string) (func(r *row) []byte, error) {
 	switch by {
 	case "ip":

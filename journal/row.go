@@ -52,7 +52,6 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// The flags of a row.
 const (
 	flagPaid = 1 << iota
 	flagWork
@@ -67,7 +66,7 @@ type row struct {
 	mode    verdict.Mode
 	flags   uint8
 	status  uint16
-	took    uint32 // microseconds
+	took    uint32
 	share   float32
 	texts   [columns][]byte
 }
@@ -76,7 +75,6 @@ type row struct {
 // enforced.
 func (r *row) followed() bool { return r.kind == KindShown && r.mode == verdict.Observe }
 
-// The columns that are texts.
 const (
 	colService = iota
 	colMethod
@@ -85,16 +83,16 @@ const (
 	colAddress
 	colAgent
 	colJA4
-	colReason // list entry, rule, ban, or the operator's words
-	colBy     // the name of the operator's token
-	colTrace  // the ID of the trace, in 16 bytes
+	colReason
+	colBy    // the name of the operator's token
+	colTrace // the ID of the trace, in 16 bytes
 	columns
 )
 
 const (
 	rowVersion = 1
 	rowHead    = 16
-	longest    = 1 << 10 // bytes of a text
+	longest    = 1 << 10
 )
 
 // appendRow appends the stored form without ID and kind.
@@ -135,14 +133,12 @@ func (r *row) read(key, val []byte) error {
 
 func (r *row) at() time.Time { return timeOf(r.id) }
 
-// timeOf returns the time in an ID, to the millisecond.
 func timeOf(id request.ID) time.Time {
 	var ms [8]byte
 	copy(ms[2:], id[:6])
 	return time.UnixMilli(int64(binary.BigEndian.Uint64(ms[:]))).UTC() //nolint:gosec // 48 bits
 }
 
-// entryKey is the key of an entry, or of its details.
 func entryKey(space byte, id request.ID, k Kind) []byte {
 	return append(append([]byte{space}, id[:]...), byte(k))
 }
@@ -154,7 +150,6 @@ func timeKey(space byte, at time.Time) []byte {
 	return append([]byte{space}, ms[2:]...)
 }
 
-// subjectKey is the prefix of a subject's entries of a day.
 func subjectKey(dayNumber uint16, subject string) []byte {
 	k := binary.BigEndian.AppendUint16([]byte{spaceSubject}, dayNumber)
 	return binary.BigEndian.AppendUint64(k, request.Hash([]byte(subject)))
@@ -181,7 +176,7 @@ type Entry struct {
 	Status  uint16    `json:"status,omitempty"`
 	Seconds float64   `json:"seconds,omitempty"` // until the last byte of the answer
 	Reason  string    `json:"reason,omitempty"`
-	By      string    `json:"by,omitempty"`      // the operator's token
+	By      string    `json:"by,omitempty"`
 	Trace   string    `json:"trace,omitempty"`   // of a request that is traced
 	Share   float32   `json:"share,omitempty"`   // of the requests like it that are kept; absent: all
 	Gateway string    `json:"gateway,omitempty"` // whose journal has it, where several were asked
@@ -190,8 +185,10 @@ type Entry struct {
 func (r *row) entry() Entry {
 	text := func(c int) string { return string(r.texts[c]) }
 	e := Entry{
-		ID: r.id.String(), At: r.at(), Kind: r.kind.String(), Service: text(colService), Method: text(colMethod), Path: text(colPath),
-		Subject: text(colSubject), Address: text(colAddress), Agent: text(colAgent), JA4: text(colJA4), Status: r.status,
+		ID: r.id.String(), At: r.at(), Kind: r.kind.String(), Service: text(colService), Method: text(colMethod),
+		Path: text(colPath), Subject: text(colSubject), Address: text(colAddress), Agent: text(colAgent),
+		JA4:     text(colJA4),
+		Status:  r.status,
 		Seconds: float64(r.took) / 1e6, Reason: text(colReason), By: text(colBy), Paid: r.flags&flagPaid != 0,
 		Trace: hex.EncodeToString(r.texts[colTrace]),
 	}

@@ -8,13 +8,12 @@ import (
 	"antirobot/verdict"
 )
 
-// stoppedBy are the keys of the most blocked.
 var stoppedBy = [...]string{"reason", "network", "agent"}
 
 const (
 	keptNames   = 50   // of a key, in a stored record
 	minuteNames = 4096 // of a key, that are counted within a minute
-	longestName = 200  // bytes
+	longestName = 200
 	keptMinutes = 3 * time.Hour
 )
 
@@ -30,7 +29,10 @@ func newStopped() (all [len(stoppedBy)]tops) {
 		if by == "reason" {
 			name = lastingReason
 		}
-		all[i] = tops{name: func(r *row) []byte { n := name(r); return n[:min(len(n), longestName)] }, counts: map[string]*Count{}, limit: minuteNames}
+		all[i] = tops{
+			name:   func(r *row) []byte { n := name(r); return n[:min(len(n), longestName)] },
+			counts: map[string]*Count{}, limit: minuteNames,
+		}
 	}
 	return all
 }
@@ -44,7 +46,6 @@ func lastingReason(r *row) []byte {
 	return r.texts[colReason]
 }
 
-// countStopped counts entries that are about to be written.
 func (j *Journal) countStopped(batch []written) {
 	j.figures.Lock()
 	defer j.figures.Unlock()
@@ -59,7 +60,6 @@ func (j *Journal) countStopped(batch []written) {
 	}
 }
 
-// takeStopped returns what was counted since the last time.
 func (j *Journal) takeStopped() Stopped {
 	fresh := Stopped{}
 	for i, by := range stoppedBy {
@@ -71,7 +71,6 @@ func (j *Journal) takeStopped() Stopped {
 	return fresh
 }
 
-// counted are counts by key and name.
 type counted map[string]map[string]*Count
 
 func (c counted) add(more Stopped) {
@@ -107,12 +106,13 @@ func (j *Journal) Stopped(by string, from, to time.Time, limit int) (Stopped, er
 		return nil, err
 	}
 	sum := counted{}
-	err = j.db.Scan(figureKey(s.stopped, from), figureKey(s.stopped, to.Add(time.Second)), false, func(_, val []byte) bool {
-		var of Stopped
-		if json.Unmarshal(val, &of) == nil {
-			sum.add(of)
-		}
-		return true
-	})
+	err = j.db.Scan(figureKey(s.stopped, from), figureKey(s.stopped, to.Add(time.Second)), false,
+		func(_, val []byte) bool {
+			var of Stopped
+			if json.Unmarshal(val, &of) == nil {
+				sum.add(of)
+			}
+			return true
+		})
 	return sum.most(limit), err
 }

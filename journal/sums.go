@@ -5,7 +5,7 @@ import "strings"
 // Sums are figures added up.
 type Sums struct {
 	Requests   map[string]float64 // by verdict
-	Total      float64            // of these
+	Total      float64
 	Challenges map[string]float64 // shown, and by outcome: passed, failed and others
 }
 

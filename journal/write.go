@@ -12,16 +12,13 @@ import (
 	"antirobot/verdict"
 )
 
-// buffers are the writer's, kept from batch to batch.
 type buffers struct {
 	val, key []byte
 	notes    []*verdict.Note
 }
 
-// maxBatch bounds how many entries are written together.
 const maxBatch = 512
 
-// flush writes what waits.
 func (j *Journal) flush() {
 	all := j.buffers.notes[:0]
 	for i := range j.shards {
@@ -69,18 +66,17 @@ func (j *Journal) writeNotes(notes []*verdict.Note) {
 	})
 }
 
-// kinds is what an event of a request is in the journal.
 var kinds = [...]Kind{
-	verdict.EventRequest: KindRequest, verdict.EventShown: KindShown, verdict.EventSolved: KindSolved, verdict.EventFailed: KindFailed,
-	verdict.EventEvidence: KindRequest,
+	verdict.EventRequest: KindRequest, verdict.EventShown: KindShown, verdict.EventSolved: KindSolved,
+	verdict.EventFailed: KindFailed, verdict.EventEvidence: KindRequest,
 }
 
-// told completes what was noted with the whole story.
 func (j *Journal) told(n *verdict.Note) written {
 	address := identity.AddrSubject(n.Addr).String()
 	w := written{row: row{
-		id: n.ID, kind: kinds[n.Kind], verdict: n.Verdict, cause: n.Cause, mode: n.Mode, status: n.Status, share: n.Share,
-		took: uint32(min(n.Took.Microseconds(), 1<<32-1)), //nolint:gosec // bounded
+		id: n.ID, kind: kinds[n.Kind], verdict: n.Verdict, cause: n.Cause, mode: n.Mode, status: n.Status,
+		share: n.Share,
+		took:  uint32(min(n.Took.Microseconds(), 1<<32-1)), //nolint:gosec // bounded
 	}}
 	if n.Paid {
 		w.row.flags |= flagPaid
@@ -94,8 +90,9 @@ func (j *Journal) told(n *verdict.Note) written {
 	story, ok := j.stories.Noted(n)
 	if !ok {
 		story = verdict.Story{
-			RequestID: n.ID.String(), At: n.At.UTC(), Service: n.Service, Mode: n.Mode.String(), Method: string(n.Method()),
-			Path: string(n.Path()), Verdict: n.Verdict.String(), Cause: n.Cause.String(), Subject: n.Subject.String(), Considered: []string{n.Subject.String()},
+			RequestID: n.ID.String(), At: n.At.UTC(), Service: n.Service, Mode: n.Mode.String(),
+			Method: string(n.Method()), Path: string(n.Path()), Verdict: n.Verdict.String(), Cause: n.Cause.String(),
+			Subject: n.Subject.String(), Considered: []string{n.Subject.String()},
 		}
 	}
 	if h := story.Handshake; h != nil {
@@ -129,7 +126,6 @@ func reasonOf(s *verdict.Story) string {
 	return ""
 }
 
-// put adds an entry to a batch.
 func (j *Journal) put(b *pebblestore.LogBatch, r *row, details any, also []string) {
 	f := &j.buffers
 	f.val = appendRow(f.val[:0], r)
@@ -171,7 +167,6 @@ const (
 	maxOpen = 65536
 )
 
-// follow keeps in mind which challenges are not answered yet.
 func (j *Journal) follow(n *verdict.Note, r *row) {
 	if r.kind == KindRequest {
 		return
@@ -188,7 +183,6 @@ func (j *Journal) follow(n *verdict.Note, r *row) {
 	}
 }
 
-// abandon writes which challenges were given up.
 func (j *Journal) abandon(at time.Time) {
 	var over []request.ID
 	for k, o := range j.open {

@@ -24,24 +24,29 @@ type Clock struct {
 	hold time.Duration
 
 	mu      sync.Mutex
-	wall    time.Time     // at the last look
-	at      time.Duration // the same moment, by ran
+	wall    time.Time // at the last look
+	at      time.Duration
 	horizon time.Time
 	doubt   time.Duration // how long the clock has been ahead of the horizon; 0: it is not
 	jumps   uint64
-	jump    time.Duration // the last one
-	jumped  time.Time     // when it happened, by the clock after the jump
-	noted   time.Duration // the same moment, by ran
+	jump    time.Duration
+	jumped  time.Time // when it happened, by the clock after the jump
+	noted   time.Duration
 }
 
 // NewClock returns a Clock over now. horizon and doubt are those of the last look; both are zero for a new Clock.
 // Elapsed time comes from now's monotonic readings, unless ran is given.
-func NewClock(now func() time.Time, ran func() time.Duration, horizon time.Time, doubt, hold time.Duration, log zerolog.Logger) *Clock {
+func NewClock(
+	now func() time.Time, ran func() time.Duration, horizon time.Time, doubt, hold time.Duration, log zerolog.Logger,
+) *Clock {
 	begin := now()
 	if ran == nil {
 		ran = func() time.Duration { return now().Sub(begin) }
 	}
-	c := &Clock{log: log, now: now, ran: ran, hold: hold, wall: begin.Round(0), at: ran(), horizon: horizon, doubt: doubt}
+	c := &Clock{
+		log: log, now: now, ran: ran, hold: hold, wall: begin.Round(0), at: ran(), horizon: horizon,
+		doubt: doubt,
+	}
 	if horizon.IsZero() {
 		c.horizon = c.wall
 	}
@@ -60,7 +65,7 @@ func (c *Clock) Look() (horizon time.Time, doubt time.Duration) {
 	ran := at - c.at
 	if by := wall.Sub(c.wall) - ran; by.Abs() > JumpLeast {
 		c.note(by)
-		c.doubt = 0 // a new jump, for a whole hold
+		c.doubt = 0
 	}
 	c.wall, c.at, c.horizon = wall, at, c.horizon.Add(ran)
 	if ahead := wall.Sub(c.horizon); ahead > JumpLeast && c.doubt+ran < c.hold {
@@ -76,7 +81,7 @@ func (c *Clock) note(by time.Duration) {
 	c.jumps++
 	c.jump, c.jumped, c.noted = by, c.now(), c.ran()
 	c.log.Error().Stringer("by", by.Round(time.Second)).Stringer("kept_for", c.hold).
-		Msg("the clock of this machine jumped: what has ended by it is kept for a while, in case it goes back; look at its time service")
+		Msg("the clock of this machine jumped: expired entries are kept for a while; check its time service")
 }
 
 // Horizon returns the moment before which expired entries may be forgotten.

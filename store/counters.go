@@ -10,12 +10,12 @@ import (
 
 // Counters keeps counts per counter and period: by ten minutes and by day. Every update counts in both periods of its
 // moment. Counts are unsigned and stop at MaxCount. Further rules, checked by storetest:
-//  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, nothing twice. It must
-//     not be sent again.
+//  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, nothing twice. It
+//     must not be sent again.
 //  2. Counts survive a crash of the machine after about a second, or after Sync.
 //  3. A batch is not one transaction and has no order. A read that begins after a call returned nil sees its counts.
-//  4. Testing and counting a Unique's pair is atomic: of parallel callers exactly one makes the unique's counter grow. A
-//     failed call may have counted the pair and not the unique, never the reverse.
+//  4. Testing and counting a Unique's pair is atomic: of parallel callers exactly one makes the unique's counter grow.
+//     A failed call may have counted the pair and not the unique, never the reverse.
 type Counters interface {
 	Records
 	// Add adds each delta's N to its counter, for the ten minutes of its slot and for that day.
@@ -104,7 +104,7 @@ func (c *Counter) Valid() error {
 // Delta adds N to a counter.
 type Delta struct {
 	Counter
-	Slot uint32 // number of the ten minutes; its day follows from it
+	Slot uint32
 	N    uint64
 }
 
@@ -113,7 +113,7 @@ type Delta struct {
 type Unique struct {
 	Counter
 	PairType uint16
-	Pair     uint64 // the pair's shingle
+	Pair     uint64
 	Slot     uint32
 }
 

@@ -20,14 +20,13 @@ import (
 // record of a key holds.
 
 const (
-	maxLogged   = 64 << 10 // bytes of a payload
-	logBacklog  = 4 << 20  // bytes that may wait for the disk
-	logSlack    = 1 << 20  // bytes that a log may exceed twice its last compaction
+	maxLogged   = 64 << 10
+	logBacklog  = 4 << 20 // bytes that may wait for the disk
+	logSlack    = 1 << 20 // bytes that a log may exceed twice its last compaction
 	logSync     = time.Second
 	logPatience = time.Minute // between attempts to compact a log, and between warnings
 )
 
-// The first byte of a payload.
 const (
 	loggedRecord = 'r' // key and value, each behind its length, and expiry (8 bytes, unix milliseconds, 0: none)
 	loggedStamp  = 't' // the time at which all records were current (8 bytes, unix milliseconds)
@@ -86,7 +85,7 @@ func writeRecords(w io.Writer, at time.Time, each func(put func(Logged) error) e
 
 // LogRead is what ReadLog found in a log.
 type LogRead struct {
-	Records, Damaged int       // whole records; stretches that were skipped
+	Records, Damaged int
 	At               time.Time // when the records were last known to be current
 }
 
@@ -164,14 +163,14 @@ type LocalLog struct {
 	now  func() time.Time
 	log  zerolog.Logger
 
-	mu      sync.Mutex // guards waiting
+	mu      sync.Mutex
 	waiting []byte
 	wake    chan struct{}
 	behind  atomic.Bool // a record was dropped
 
-	writing sync.Mutex // guards the file
+	writing sync.Mutex
 	file    *os.File
-	size    int64 // of the file
+	size    int64
 	live    int64 // size after the last compaction
 	spare   []byte
 	warned  time.Time
@@ -237,7 +236,6 @@ func (l *LocalLog) add(frame func(dst []byte) ([]byte, error)) {
 	}
 }
 
-// keep syncs and compacts the file.
 func (l *LocalLog) keep(ctx context.Context) {
 	var tried time.Time
 	Every(ctx, logSync, func() {

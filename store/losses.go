@@ -37,7 +37,8 @@ func (l *Losses) Note(of string, n int) {
 	if l == nil || n <= 0 {
 		return
 	}
-	l.log.Error().Str("of", of).Int("lost", n).Msg("the shared store had lost what this gateway knew: written back; look for a restart without its data, a flush, or a failover")
+	l.log.Error().Str("of", of).Int("lost", n).Msg("the shared store had lost what this gateway knew: written back; " +
+		"look for a restart without its data, a flush, or a failover")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.now()
@@ -49,7 +50,7 @@ func (l *Losses) Note(of string, n int) {
 	l.total[of] += uint64(n)
 }
 
-// Err reports what was lost within LossNotice.
+// Err reports the losses within LossNotice.
 func (l *Losses) Err() error {
 	if l == nil {
 		return nil
@@ -63,7 +64,8 @@ func (l *Losses) Err() error {
 	for _, of := range slices.Sorted(maps.Keys(l.since)) {
 		parts = append(parts, fmt.Sprintf("%d %s", l.since[of], of))
 	}
-	return fmt.Errorf("store: the shared store had lost %s at %s; written back", strings.Join(parts, ", "), l.last.UTC().Format(time.RFC3339))
+	return fmt.Errorf("store: the shared store had lost %s at %s; written back", strings.Join(parts, ", "),
+		l.last.UTC().Format(time.RFC3339))
 }
 
 // WriteMetrics writes the numbers in the Prometheus text format.

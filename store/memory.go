@@ -44,7 +44,6 @@ func NewMemory(now func() time.Time) *Memory {
 
 var _ Store = (*Memory)(nil)
 
-// space separates the keys of KV, Once and Quota.
 type space uint8
 
 const (
@@ -78,7 +77,6 @@ type expiryLine struct {
 	key memoryKey
 }
 
-// expiryHeap is a binary heap with the earliest line first.
 type expiryHeap []expiryLine
 
 func (h *expiryHeap) push(l expiryLine) {

@@ -104,7 +104,6 @@ func (m *Memory) Follow(ctx context.Context, topic, from string, f func(pos stri
 	}
 }
 
-// start returns the sequence number of the first message after position from.
 func (t *memoryTopic) start(from string) (uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,10 +17,8 @@ const (
 	headLength   = 1 + 8 + 8 + 8
 )
 
-// errVersion is returned for a batch of another version.
 var errVersion = errors.New("stream: a batch of a version that is not known here")
 
-// head is what a batch begins with.
 type head struct {
 	publisher, number uint64
 	base              int64
@@ -47,8 +45,8 @@ func readHead(b []byte) (h head, events []byte, err error) {
 // Services translates between a process's indexes of services and names that all processes share. Safe for concurrent
 // use.
 type Services struct {
-	named []named           // by index
-	index map[uint32]uint16 // by name
+	named []named
+	index map[uint32]uint16
 }
 
 type named struct {
@@ -68,7 +66,8 @@ func NewServices(of []Service) (*Services, error) {
 	for _, s := range of {
 		i, name := s.Settings.Index, uint32(request.Hash([]byte(s.Key))) //nolint:gosec // half of the hash will do
 		if other, known := t.index[name]; known && other != i {
-			return nil, fmt.Errorf("stream: the names of two services have one hash, %s is one of them: rename it", s.Key)
+			return nil, fmt.Errorf("stream: the names of two services have one hash, %s is one of them: rename it",
+				s.Key)
 		}
 		for len(t.named) <= int(i) {
 			t.named = append(t.named, named{})
@@ -86,7 +85,6 @@ func (t *Services) name(index uint16) (uint32, *verdict.Settings, bool) {
 	return t.named[index].name, t.named[index].settings, true
 }
 
-// of returns the index of a name.
 func (t *Services) of(name uint32) (uint16, bool) {
 	if t == nil {
 		return 0, false

@@ -8,12 +8,12 @@ import (
 
 // Config is the section `stream`. All nodes must agree on Partitions.
 type Config struct {
-	Partitions  int           `mapstructure:"partitions"`   // as many processors can share the events
-	BufferBytes int64         `mapstructure:"buffer_bytes"` // of encoded events that a gateway holds at most
-	Keep        time.Duration `mapstructure:"keep"`         // how long the engine keeps events
-	KeepBytes   int64         `mapstructure:"keep_bytes"`   // and how many bytes of them, of all partitions
-	Lease       time.Duration `mapstructure:"lease"`        // after which a silent processor loses its partitions
-	AloneAfter  time.Duration `mapstructure:"alone_after"`  // without a processor before a gateway judges by itself
+	Partitions  int           `mapstructure:"partitions"`
+	BufferBytes int64         `mapstructure:"buffer_bytes"`
+	Keep        time.Duration `mapstructure:"keep"`
+	KeepBytes   int64         `mapstructure:"keep_bytes"`  // and how many bytes of them, of all partitions
+	Lease       time.Duration `mapstructure:"lease"`       // after which a silent processor loses its partitions
+	AloneAfter  time.Duration `mapstructure:"alone_after"` // without a processor before a gateway judges by itself
 }
 
 // DefaultConfig returns the defaults.
@@ -24,10 +24,9 @@ func DefaultConfig() Config {
 	}
 }
 
-// The bounds of a configuration.
 const (
 	maxPartitions = 256
-	minBuffer     = 4096 // of one partition
+	minBuffer     = 4096
 )
 
 // Validate returns everything that is wrong with c.
@@ -38,12 +37,14 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.Partitions >= 1 && c.Partitions <= maxPartitions, "partitions: %d is not between 1 and %d", c.Partitions, maxPartitions)
+	bad(c.Partitions >= 1 && c.Partitions <= maxPartitions, "partitions: %d is not between 1 and %d", c.Partitions,
+		maxPartitions)
 	bad(c.BufferBytes >= int64(minBuffer*max(c.Partitions, 1)) && c.BufferBytes <= 1<<30,
 		"buffer_bytes: %d is not between %d for each partition and 1 GiB", c.BufferBytes, minBuffer)
 	bad(c.Keep >= time.Minute && c.Keep <= 24*time.Hour, "keep: %v is not between 1m and 24h", c.Keep)
 	bad(c.KeepBytes >= 1<<20, "keep_bytes: %d is less than 1 MiB", c.KeepBytes)
 	bad(c.Lease >= 500*time.Millisecond && c.Lease <= time.Minute, "lease: %v is not between 500ms and 1m", c.Lease)
-	bad(c.AloneAfter >= 2*time.Second && c.AloneAfter <= 10*time.Minute, "alone_after: %v is not between 2s and 10m", c.AloneAfter)
+	bad(c.AloneAfter >= 2*time.Second && c.AloneAfter <= 10*time.Minute, "alone_after: %v is not between 2s and 10m",
+		c.AloneAfter)
 	return errors.Join(errs...)
 }

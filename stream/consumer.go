@@ -20,9 +20,9 @@ type Consumer struct {
 	d      ConsumerDeps
 
 	services atomic.Pointer[Services]
-	seen     []seen        // by partition
-	age      atomic.Uint64 // of the events judged last, in seconds: a float64
-	at       atomic.Int64  // when that was, unix nanoseconds
+	seen     []seen // by partition
+	age      atomic.Uint64
+	at       atomic.Int64
 	delay    *metrics.Histogram
 
 	events, again, doubled, unknown, malformed, later *metrics.Counter
@@ -34,15 +34,14 @@ type Consumer struct {
 // ConsumerDeps is what a Consumer works with. Judge and Metrics are required.
 type ConsumerDeps struct {
 	Judge   func(e *verdict.Event) // may be called by several goroutines at once
-	Now     func() time.Time       // nil: time.Now
+	Now     func() time.Time
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
 
-// seen is what has come of each publisher, in one partition.
 type seen struct {
 	mu   sync.Mutex
-	last map[uint64]uint64 // number of the last batch
+	last map[uint64]uint64
 }
 
 // maxPublishers bounds the remembered publishers of a partition: each start of a gateway is one.
@@ -103,7 +102,6 @@ func (c *Consumer) Age() time.Duration {
 	return time.Duration(math.Float64frombits(c.age.Load()) * float64(time.Second))
 }
 
-// take judges the events of a batch.
 func (c *Consumer) take(d Delivery) {
 	h, events, err := readHead(d.Data)
 	switch {
@@ -156,7 +154,7 @@ func (s *seen) fresh(h head) bool {
 		return false
 	}
 	if !known && len(s.last) >= maxPublishers {
-		for k := range s.last { // any: it is one of many that have ended
+		for k := range s.last {
 			delete(s.last, k)
 			break
 		}

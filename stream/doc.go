@@ -5,12 +5,12 @@
 // them is a Stream, checked by package streamtest.
 //
 // Invariants:
-//  1. Events of an address and of its network are in one partition, in their gateway's order: sessions, groups and quotas
-//     are counted in one place.
+//  1. Events of an address and of its network are in one partition, in their gateway's order: sessions, groups and
+//     quotas are counted in one place.
 //  2. A partition is held by one consumer at a time. A successor takes over within seconds, and first reads the last
 //     minutes again, to have the sessions.
-//  3. A batch arrives at least once. Publisher and number identify it; a batch that an earlier holder processed is marked,
-//     and counts in memory alone.
+//  3. A batch arrives at least once. Publisher and number identify it; a batch that an earlier holder processed is
+//     marked, and counts in memory alone.
 //  4. Offer never waits and never allocates. Late events are dropped and counted; without a processor a gateway judges
 //     by itself.
 //  5. Memory is bounded: buffers by Config.BufferBytes, the engine by Config.Keep and Config.KeepBytes.
@@ -39,14 +39,14 @@ type Delivery struct {
 
 // Status is what a consumer knows of its share.
 type Status struct {
-	Held int           // partitions
+	Held int
 	Lag  time.Duration // the largest distance of a partition's newest batch from the newest one read
 	Err  error         // why the engine can't be used now; nil: it can
 }
 
 // Stream is an engine. Safe for concurrent use.
 type Stream interface {
-	// Partitions returns how many there are: the same number for everybody.
+	// Partitions returns their number, the same on all nodes.
 	Partitions() int
 	// Publish adds batches to the ends of their partitions. After an error some may have been added: the caller repeats
 	// all of them, in order. It returns when the engine has them, or when ctx ends.
@@ -55,9 +55,7 @@ type Stream interface {
 	// concurrently for several. When f returns, the batch is processed. It returns after ctx has ended and the
 	// partitions are given back, and retries an engine that is away.
 	Consume(ctx context.Context, f func(d Delivery)) error
-	// Status returns the state of the Consume that is running.
 	Status() Status
-	// Close ends the connection to the engine.
 	Close() error
 }
 

@@ -20,7 +20,6 @@ import (
 // maxEvent bounds the bytes of an event, with its length.
 const maxEvent = 384
 
-// The bits above flags.
 const (
 	atVerdict = 18 // 2 bits
 	atMode    = 20 // 2
@@ -34,12 +33,11 @@ const (
 // flags are the event's booleans in the order of their bits, a part of the format.
 func flags(e *verdict.Event) [18]*bool {
 	return [...]*bool{
-		&e.Paid, &e.Own, &e.Crawler, &e.Static, &e.Document, &e.Advised, &e.Work, &e.Partial, &e.Partner, &e.Liar, &e.Secure,
-		&e.Direct, &e.HTTP10, &e.HTTP2, &e.Query, &e.Page, &e.WantsHTML, &e.Claim.Mobile,
+		&e.Paid, &e.Own, &e.Crawler, &e.Static, &e.Document, &e.Advised, &e.Work, &e.Partial, &e.Partner, &e.Liar,
+		&e.Secure, &e.Direct, &e.HTTP10, &e.HTTP2, &e.Query, &e.Page, &e.WantsHTML, &e.Claim.Mobile,
 	}
 }
 
-// The fields that are left out if they are zero.
 const (
 	hasYoung = 1 << iota
 	hasMark
@@ -70,8 +68,9 @@ const (
 // appendEvent appends an event, with its time relative to base and its service's name.
 func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byte {
 	begin := len(dst)
-	dst = append(dst, 0, 0) // the length
-	bits := uint32(e.Verdict&3)<<atVerdict | uint32(e.Mode&3)<<atMode | uint32(e.Type&15)<<atType | uint32(e.Kind&7)<<atKind
+	dst = append(dst, 0, 0)
+	bits := uint32(e.Verdict&3)<<atVerdict | uint32(e.Mode&3)<<atMode |
+		uint32(e.Type&15)<<atType | uint32(e.Kind&7)<<atKind
 	for i, f := range flags(e) {
 		if *f {
 			bits |= 1 << i
@@ -88,7 +87,7 @@ func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byt
 	}
 	dst = varint.AppendU32(dst, bits)
 	at := len(dst)
-	dst = append(dst, 0, 0, 0) // the set of fields
+	dst = append(dst, 0, 0, 0)
 	dst = append(dst, byte(e.Cause), e.Method, byte(e.Asked), byte(e.Site)<<4|byte(e.Referer)&15, byte(e.Cookies),
 		byte(e.PathKind), e.Depth, byte(e.Software), byte(e.Claim.Family), byte(e.Claim.System), byte(e.Lag))
 	dst = varint.AppendU32(dst, service)
@@ -122,7 +121,6 @@ func appendSubject(dst []byte, s *identity.Subject) []byte {
 	return append(append(dst, kind), s.ID[:]...)
 }
 
-// fieldWriter appends the fields that are not zero.
 type fieldWriter struct {
 	dst []byte
 	has uint32
@@ -193,7 +191,6 @@ func appendFields(dst []byte, e *verdict.Event) (_ []byte, has uint32) {
 
 var errEvent = errors.New("stream: malformed event")
 
-// reader takes fields off an event.
 type reader struct {
 	varint.Reader
 	has uint32
@@ -293,7 +290,8 @@ func (r *reader) fields(e *verdict.Event) {
 	}
 	e.Status = uint16(r.uint(hasStatus, math.MaxUint16)) //nolint:gosec // bounded, as are those below
 	e.BytesOut = r.uint(hasBytes, math.MaxUint64)
-	e.Took = time.Duration(r.uint(hasTook, uint64(math.MaxInt64/time.Microsecond))) * time.Microsecond //nolint:gosec // bounded
+	took := r.uint(hasTook, uint64(math.MaxInt64/time.Microsecond))
+	e.Took = time.Duration(took) * time.Microsecond //nolint:gosec // bounded
 	e.Path = r.u64(hasPath)
 	e.PathShape = r.u64(hasPathShape)
 	e.Agent = r.u64(hasAgent)

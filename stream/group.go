@@ -26,16 +26,15 @@ type Group struct {
 	log  Log
 	kv   store.KV
 	zlog zerolog.Logger
-	id   []byte // of this consumer
+	id   []byte
 
 	mu      sync.Mutex
 	held    map[int]*holding
 	lag     time.Duration
-	err     error // of the last turn
+	err     error
 	reading sync.WaitGroup
 }
 
-// holding is a partition that is held here.
 type holding struct {
 	partition int
 	until     time.Time // the lease holds at least until then
@@ -45,10 +44,10 @@ type holding struct {
 	ended bool       // nothing more is processed
 
 	mu    sync.Mutex
-	at    string // processed
+	at    string
 	noted string // of that, in the store
 	from  string // where to begin to read
-	past  Past   // what was read
+	past  Past   // of the batches read
 }
 
 // GroupDeps is what a Group works with. Log and KV are required.
@@ -86,7 +85,6 @@ func (g *Group) Status() Status {
 	return Status{Held: len(g.held), Lag: g.lag, Err: g.err}
 }
 
-// The keys in the store.
 const (
 	memberPrefix = "stream/member/"
 	leasePrefix  = "stream/lease/"
@@ -158,7 +156,6 @@ func (g *Group) turn(ctx context.Context, f func(d Delivery)) error {
 	return errors.Join(err, g.take(ctx, share, f))
 }
 
-// holdings returns what is held.
 func (g *Group) holdings() []*holding {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,7 +175,7 @@ func (g *Group) renew(ctx context.Context) (err error) {
 		case failed != nil:
 			err = errors.Join(err, fmt.Errorf("stream: renew a lease: %w", failed))
 		case !ours:
-			g.zlog.Warn().Int("partition", h.partition).Msg("stream: somebody else has taken the partition over")
+			g.zlog.Warn().Int("partition", h.partition).Msg("stream: another consumer has taken the partition over")
 			g.drop(h)
 		default:
 			h.until = now.Add(g.cfg.Lease)
@@ -188,7 +185,6 @@ func (g *Group) renew(ctx context.Context) (err error) {
 	return err
 }
 
-// expire drops the partitions whose lease may have ended.
 func (g *Group) expire() {
 	now := time.Now()
 	for _, h := range g.holdings() {
@@ -209,7 +205,6 @@ func (g *Group) drop(h *holding) {
 	g.mu.Unlock()
 }
 
-// give returns the partitions beyond our share.
 func (g *Group) give(ctx context.Context, share int) {
 	for _, h := range g.holdings() {
 		g.mu.Lock()
@@ -223,18 +218,18 @@ func (g *Group) give(ctx context.Context, share int) {
 	}
 }
 
-// back notes what was processed of a partition, and ends its lease.
+// back notes the progress in a partition, and ends its lease.
 func (g *Group) back(ctx context.Context, h *holding) {
 	err := g.note(ctx, h)
 	if ours, failed := g.kv.Swap(ctx, keyOf(leasePrefix, h.partition), g.id, g.id, g.cfg.Lease); failed == nil && ours {
 		err = errors.Join(err, g.kv.Delete(ctx, keyOf(leasePrefix, h.partition)))
 	}
 	if err != nil {
-		g.zlog.Warn().Err(err).Int("partition", h.partition).Msg("stream: a partition could not be given back; its lease ends by itself")
+		g.zlog.Warn().Err(err).Int("partition",
+			h.partition).Msg("stream: a partition could not be given back; its lease ends by itself")
 	}
 }
 
-// leave gives everything back.
 func (g *Group) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
@@ -247,7 +242,7 @@ func (g *Group) leave() {
 	}
 }
 
-// take takes partitions that nobody has, up to our share.
+// take takes free partitions, up to the share.
 func (g *Group) take(ctx context.Context, share int, f func(d Delivery)) error {
 	first := rand.IntN(g.cfg.Partitions) //nolint:gosec // so that not all try the same ones
 	for i := range g.cfg.Partitions {
@@ -275,7 +270,6 @@ func (g *Group) take(ctx context.Context, share int, f func(d Delivery)) error {
 	return nil
 }
 
-// hold begins to read a partition.
 func (g *Group) hold(partition int, until time.Time, f func(d Delivery)) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	note, err := g.kv.Get(ctx, nil, keyOf(notePrefix, partition))
@@ -296,7 +290,7 @@ func (g *Group) hold(partition int, until time.Time, f func(d Delivery)) error {
 	return nil
 }
 
-// note writes to the store what was processed.
+// note writes the progress to the store.
 func (g *Group) note(ctx context.Context, h *holding) error {
 	h.mu.Lock()
 	at, from := h.at, h.past.From(min(replay, g.cfg.Keep), replayBytes)
@@ -311,10 +305,8 @@ func (g *Group) note(ctx context.Context, h *holding) error {
 	return nil
 }
 
-// readWait is how long a read waits for a batch.
 const readWait = time.Second
 
-// read calls f with what comes, until ctx ends.
 func (g *Group) read(ctx context.Context, h *holding, f func(d Delivery)) {
 	begun, after := h.at, h.from
 	for ctx.Err() == nil {
@@ -322,7 +314,7 @@ func (g *Group) read(ctx context.Context, h *holding, f func(d Delivery)) {
 			h.busy.Lock()
 			defer h.busy.Unlock()
 			if h.ended {
-				return // the rest is somebody else's
+				return // the lease is lost
 			}
 			again := begun != "" && (pos == begun || g.log.Ahead(begun, pos) > 0)
 			f(Delivery{Partition: h.partition, Data: data, Again: again})
@@ -336,7 +328,6 @@ func (g *Group) read(ctx context.Context, h *holding, f func(d Delivery)) {
 	}
 }
 
-// processed notes that a batch was processed.
 func (g *Group) processed(h *holding, pos string, size int64, again bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -360,7 +351,6 @@ func (g *Group) trim(ctx context.Context, h *holding) error {
 	return nil
 }
 
-// measure finds out how far behind we are.
 func (g *Group) measure(ctx context.Context) {
 	var lag time.Duration
 	for _, h := range g.holdings() {

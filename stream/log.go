@@ -19,7 +19,7 @@ type Log interface {
 	Ahead(a, b string) time.Duration
 	// End returns the position of the newest batch; empty without one.
 	End(ctx context.Context, partition int) (string, error)
-	// Trim drops what is before a position.
+	// Trim drops the batches before a position.
 	Trim(ctx context.Context, partition int, before string) error
 	Close() error
 }

@@ -12,7 +12,7 @@ type Past struct {
 
 // second is what came within about a second.
 type second struct {
-	pos  string        // of the first batch
+	pos  string
 	at   time.Duration // when that came
 	size int64         // of all of them
 }

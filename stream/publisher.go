@@ -31,7 +31,7 @@ type Publisher struct {
 	parts    []outlet
 	wake     chan struct{}
 	away     atomic.Pointer[error] // of the last attempt to publish; nil: it was well
-	alone    atomic.Bool           // as was last reported
+	alone    atomic.Bool
 	closed   atomic.Bool
 
 	offered, shed, bytes, batches, errors, watched *metrics.Counter
@@ -42,24 +42,23 @@ type Publisher struct {
 
 // PublisherDeps are the dependencies of a Publisher. Eyes, Learn, Heard and Metrics are required.
 type PublisherDeps struct {
-	Eyes    verdict.Sink                             // what judges here while nobody else does
+	Eyes    verdict.Sink                             // this gateway's own processor
 	Learn   func(e *verdict.Event, group uint32)     // takes what the gateway itself must know of an event
-	Heard   func() (at time.Time, age time.Duration) // when a processor last reported, and the age of the events it judged
-	Now     func() time.Time                         // nil: time.Now
+	Heard   func() (at time.Time, age time.Duration) // of the last processor's report, and its events
+	Now     func() time.Time
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
 
-// outlet collects the events of a partition.
 type outlet struct {
 	mu    sync.Mutex
-	base  int64  // unix microseconds
+	base  int64
 	open  []byte // an unfinished batch without its head; empty: none
 	_     [16]byte
 	going []byte // being published; used by run, as are those below
 	spare []byte
 	sent  uint64
-	since time.Time // of going
+	since time.Time
 }
 
 // NewPublisher makes a Publisher that knows no services yet: Prepare adds them.
@@ -68,7 +67,8 @@ func NewPublisher(cfg Config, s Stream, d PublisherDeps) *Publisher {
 		d.Now = time.Now
 	}
 	p := &Publisher{
-		cfg: cfg, stream: s, d: d, id: rand.Uint64(), parts: make([]outlet, s.Partitions()), wake: make(chan struct{}, 1),
+		cfg: cfg, stream: s, d: d, id: rand.Uint64(), parts: make([]outlet, s.Partitions()), wake: make(chan struct{},
+			1),
 		offered: d.Metrics.NewCounter("antirobot_stream_offered_total"),
 		shed:    d.Metrics.NewCounter("antirobot_stream_shed_total"),
 		bytes:   d.Metrics.NewCounter("antirobot_stream_bytes_total"),
@@ -95,7 +95,6 @@ func (p *Publisher) Start() {
 	p.wg.Go(func() { p.run(ctx) })
 }
 
-// closePatience is how long the last events may take.
 const closePatience = 3 * time.Second
 
 // Close publishes what waits, and stops.
@@ -114,7 +113,7 @@ func (p *Publisher) Close() error {
 	}
 }
 
-// Err returns why nobody else judges this gateway's events; nil: somebody does.
+// Err returns nil if a processor judges this gateway's events, or the problem.
 func (p *Publisher) Err() error {
 	at, age := p.d.Heard()
 	silent := p.d.Now().Sub(at)
@@ -151,7 +150,6 @@ func (p *Publisher) Offer(e *verdict.Event) bool {
 	return true
 }
 
-// add puts an event into its batch; false if there is no room.
 func (p *Publisher) add(e *verdict.Event, service uint32) bool {
 	o := &p.parts[Partition(e.Subjects[e.N-1].ID, len(p.parts))]
 	at := e.At.UnixMicro()
@@ -187,8 +185,8 @@ func (o *outlet) grow(most int) bool {
 }
 
 const (
-	linger     = 5 * time.Millisecond   // for which events are collected before they are published
-	retryPause = 250 * time.Millisecond // after an error
+	linger     = 5 * time.Millisecond // for which events are collected before they are published
+	retryPause = 250 * time.Millisecond
 	checkEvery = 500 * time.Millisecond // between checks for processors while there is nothing to publish
 )
 

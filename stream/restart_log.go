@@ -36,11 +36,11 @@ type RestartLog struct {
 	before   []string // files from before this start, the oldest first
 
 	mu     sync.Mutex
-	base   int64  // unix microseconds
+	base   int64
 	open   []byte // an unfinished frame with room for both heads
 	number uint64
 	file   *os.File // nil: none is begun, or writing failed
-	size   int64    // of file
+	size   int64
 	warned time.Time
 
 	erasing sync.Mutex // held while files are replaced
@@ -77,15 +77,15 @@ func (c RestartLogConfig) Validate() error {
 // RestartLogDeps are the dependencies of a RestartLog. Dir and Metrics are required.
 type RestartLogDeps struct {
 	Dir     string
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
 
 const (
 	logFiles  = 16          // that share RestartLogConfig.Bytes
-	logBatch  = 32 << 10    // bytes of events after which they are written …
-	logLinger = time.Second // … or after this time
+	logBatch  = 32 << 10    // bytes of events that are written at once
+	logLinger = time.Second // after which fewer are written
 	maxBatch  = 64 << 10    // bytes of a batch in a file
 	logSuffix = ".events"
 )
@@ -184,7 +184,6 @@ func (l *RestartLog) put(b []byte) (err error) {
 	return err
 }
 
-// finish closes the file.
 func (l *RestartLog) finish() error {
 	if l.file == nil {
 		return nil
@@ -208,7 +207,6 @@ func (l *RestartLog) create() (*os.File, error) {
 	}
 }
 
-// fail records an error, and ends the file.
 func (l *RestartLog) fail(err error) {
 	l.errors.Inc()
 	_ = l.finish() // the first error is the one to report
@@ -218,7 +216,6 @@ func (l *RestartLog) fail(err error) {
 	}
 }
 
-// files returns the names of the files, the oldest first.
 func (l *RestartLog) files() ([]string, error) {
 	list, err := os.ReadDir(l.d.Dir)
 	var names []string

@@ -5,8 +5,8 @@
 //  2. A failed batch is sent again under its writer's number, and counted once. Each process has a new writer name, so
 //     that numbers lost in a crash do no harm.
 //  3. Batches are sent one at a time, in order. Waiting ones are joined first, but never one that may have been sent.
-//  4. While the store is away or a backlog exists, a call returns once its updates are on disk. Beyond Config.MaxBytes, or
-//     if the disk fails too, calls are refused and nothing of them is kept.
+//  4. While the store is away or a backlog exists, a call returns once its updates are on disk. Beyond
+//     Config.MaxBytes, or if the disk fails too, calls are refused and nothing of them is kept.
 //  5. Reads see the store without the backlog.
 package backlog
 
@@ -31,7 +31,6 @@ import (
 // ErrFull is returned while as much waits as Config.MaxBytes allows.
 var ErrFull = errors.New("backlog: the queue on disk is full")
 
-// batchItems is how many updates go out together, at most.
 const batchItems = 4096
 
 // Counters is a store.Counters with a backlog. Made by Open; safe for concurrent use.
@@ -44,7 +43,7 @@ type Counters struct {
 	writer uint64
 	calls  chan *call
 
-	life   context.Context // ends with Close
+	life   context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	ended  atomic.Bool
@@ -58,17 +57,16 @@ type Counters struct {
 }
 
 type stats struct {
-	batches, bytes        atomic.Int64 // that wait
+	batches, bytes        atomic.Int64
 	oldest                atomic.Int64 // when the oldest was written, in Unix seconds; 0: none waits
 	queued, sent          atomic.Uint64
 	failed, refused, lost atomic.Uint64
 }
 
-// call is one call of Add or AddUnique.
 type call struct {
 	adds    []store.Delta
 	uniques []store.Unique
-	kept    atomic.Bool // on disk
+	kept    atomic.Bool
 	done    chan error
 }
 
@@ -94,8 +92,8 @@ type Deps struct {
 	Store   store.Repeatable
 	Dir     string // a directory of its own
 	Log     zerolog.Logger
-	Now     func() time.Time // nil: time.Now
-	Metrics *metrics.Set     // nil: no metrics
+	Now     func() time.Time
+	Metrics *metrics.Set
 }
 
 // Open opens the backlog with the batches of the last process.
@@ -103,12 +101,14 @@ func Open(cfg Config, d Deps) (*Counters, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("backlog: %w", err)
 	}
-	disk, err := pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20}, pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+	disk, err := pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20},
+		pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
 	if err != nil {
 		return nil, fmt.Errorf("backlog: %w", err)
 	}
 	c := &Counters{
-		Repeatable: d.Store, cfg: cfg, log: d.Log, now: d.Now, disk: disk, writer: rand.Uint64(), calls: make(chan *call),
+		Repeatable: d.Store, cfg: cfg, log: d.Log, now: d.Now, disk: disk, writer: rand.Uint64(),
+		calls: make(chan *call),
 	}
 	if c.now == nil {
 		c.now = time.Now
@@ -124,12 +124,10 @@ func Open(cfg Config, d Deps) (*Counters, error) {
 	return c, nil
 }
 
-// everything is the range of all positions.
 var everything = [2][]byte{make([]byte, 8), {255, 255, 255, 255, 255, 255, 255, 255}}
 
 func key(position uint64) []byte { return binary.BigEndian.AppendUint64(nil, position) }
 
-// survey finds what waits.
 func (c *Counters) survey() error {
 	err := c.disk.Scan(everything[0], everything[1], false, func(k, v []byte) bool {
 		at := binary.BigEndian.Uint64(k)
@@ -145,9 +143,10 @@ func (c *Counters) survey() error {
 	if err != nil {
 		return fmt.Errorf("backlog: %w", err)
 	}
-	c.tried = c.first // perhaps the last process has sent it
+	c.tried = c.first
 	if n := c.stats.batches.Load(); n > 0 {
-		c.log.Warn().Int64("batches", n).Int64("bytes", c.stats.bytes.Load()).Msg("counts of before the start wait for the store")
+		c.log.Warn().Int64("batches", n).Int64("bytes", c.stats.bytes.Load()).
+			Msg("counts from before the start wait for the store")
 	} else {
 		c.first, c.next = 1, 1
 	}
@@ -187,7 +186,6 @@ func (c *Counters) hand(ctx context.Context, b *store.Batch) error {
 	return nil
 }
 
-// wait gives a piece to run, and waits for what becomes of it.
 func (c *Counters) wait(ctx context.Context, piece *call) error {
 	select {
 	case c.calls <- piece:
@@ -248,7 +246,7 @@ func (c *Counters) Close() error {
 	}
 	c.cancel()
 	c.done.Wait()
-	c.tried = c.first // perhaps the last process has sent it
+	c.tried = c.first
 	if n := c.stats.batches.Load(); n > 0 {
 		c.log.Warn().Int64("batches", n).Msg("counts wait on disk for the next start")
 	}

@@ -16,10 +16,8 @@ const (
 	headBytes = 1 + 3*8
 )
 
-// errBatch is returned for bytes that are not a batch.
 var errBatch = errors.New("backlog: not a batch")
 
-// encode writes a batch.
 func encode(b *store.Batch, at time.Time) []byte {
 	dst := make([]byte, 0, headBytes+64+40*len(b.Uniques)+24*len(b.Adds))
 	dst = append(dst, version)
@@ -74,7 +72,6 @@ func writtenAt(text []byte) int64 {
 	return int64(binary.LittleEndian.Uint64(text[1:])) //nolint:gosec // it is only shown
 }
 
-// decode reads what encode wrote.
 func decode(text []byte) (*store.Batch, error) {
 	if len(text) < headBytes || text[0] != version {
 		return nil, errBatch

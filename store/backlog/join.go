@@ -44,7 +44,8 @@ func (c *Counters) join(oldest *store.Batch, size int64, at time.Time) (*store.B
 	if err != nil { // the disk is full, perhaps: as they are, then
 		return oldest, size
 	}
-	_ = c.disk.Sync()                           // a crash of the machine could bring back joined numbers; without it the batch is still right
+	// Without a sync a crash could bring back joined numbers; the batch is right all the same.
+	_ = c.disk.Sync()
 	c.stats.batches.Add(-int64(last - c.first)) //nolint:gosec // a few thousand
 	c.stats.bytes.Add(int64(len(text)) - was)
 	c.first = last

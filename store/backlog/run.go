@@ -16,7 +16,6 @@ const (
 	resendAfter = 200 * time.Millisecond
 )
 
-// run takes calls and sends batches, until Close.
 func (c *Counters) run() {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -43,7 +42,6 @@ func (c *Counters) run() {
 	}
 }
 
-// well reports whether it is worth sending.
 func (c *Counters) well() bool {
 	return c.Repeatable.Healthy() == nil && !c.now().Before(c.resume) && !c.hurry.Load()
 }
@@ -83,7 +81,6 @@ func (c *Counters) take(first *call) {
 	}
 }
 
-// gather collects waiting calls, up to the size of a batch.
 func (c *Counters) gather(first *call) ([]*call, *store.Batch) {
 	calls := []*call{first}
 	b := &store.Batch{Writer: c.writer, Number: c.next, Adds: first.adds, Uniques: first.uniques}
@@ -148,7 +145,8 @@ func (c *Counters) fail(err error) {
 // remove removes the oldest batch. If the disk refuses, a restart sends it again, and it counts once.
 func (c *Counters) remove(size int64) {
 	position := key(c.first)
-	if err := c.disk.Write(func(w *pebblestore.LogBatch) { w.Delete(position) }); err != nil && !errors.Is(err, store.ErrClosed) {
+	if err := c.disk.Write(func(w *pebblestore.LogBatch) { w.Delete(position) }); err != nil &&
+		!errors.Is(err, store.ErrClosed) {
 		c.log.Warn().Err(err).Msg("a batch of counts that the store has can't be removed from the disk")
 	}
 	c.first++
@@ -158,7 +156,6 @@ func (c *Counters) remove(size int64) {
 	}
 }
 
-// writeMetrics writes the numbers of the queue in the Prometheus text format.
 func (c *Counters) writeMetrics(w io.Writer) {
 	metrics.WriteGaugeUint64(w, "antirobot_counter_queue_batches", uint64(max(c.stats.batches.Load(), 0)))
 	metrics.WriteGaugeUint64(w, "antirobot_counter_queue_bytes", uint64(max(c.stats.bytes.Load(), 0)))

@@ -23,12 +23,12 @@ type Writer[K comparable] struct {
 	write   func(context.Context, K) error
 	seed    maphash.Seed
 	wake    chan struct{}
-	locks   [lockCount]sync.Mutex // by key, held during its write
+	locks   [lockCount]sync.Mutex
 	stripes [stripeCount]stripe[K]
-	batch   []K          // of the current round
-	waiting atomic.Int64 // keys added and not yet written
+	batch   []K
+	waiting atomic.Int64
 	failed  atomic.Uint64
-	lastErr atomic.Pointer[error] // of the last write, nil if it worked
+	lastErr atomic.Pointer[error]
 }
 
 type stripe[K comparable] struct {
@@ -191,7 +191,6 @@ func (w *Writer[K]) round(ctx context.Context) bool {
 	return !bad.Load()
 }
 
-// done finishes a key after its write.
 func (w *Writer[K]) done(k K, err error) {
 	s := w.stripe(k)
 	s.mu.Lock()

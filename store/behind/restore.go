@@ -6,12 +6,13 @@ import (
 	"sync/atomic"
 )
 
-// restoreWriters is how many writes run at once when much is written back.
 const restoreWriters = 16
 
 // Restore calls write with each key, and returns how many it wrote. It stops at the first error: the next scan finds
 // the rest.
-func Restore[K any](ctx context.Context, keys []K, write func(context.Context, K) (bool, error)) (wrote int64, err error) {
+func Restore[K any](
+	ctx context.Context, keys []K, write func(context.Context, K) (bool, error),
+) (wrote int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next, n atomic.Int64

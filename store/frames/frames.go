@@ -49,7 +49,7 @@ type Reader struct {
 
 // NewReader returns a Reader; larger payloads are damage.
 func NewReader(r io.Reader, maxPayload int) *Reader {
-	return &Reader{bufio.NewReaderSize(r, Head+maxPayload), uint32(maxPayload)} //nolint:gosec // a constant of the caller
+	return &Reader{bufio.NewReaderSize(r, Head+maxPayload), uint32(maxPayload)} //nolint:gosec // a constant
 }
 
 // Next returns the next payload, valid until the next call and never empty; ErrDamaged, after which more may follow; or
@@ -75,7 +75,6 @@ func (r *Reader) Next() ([]byte, error) {
 	return nil, r.skip()
 }
 
-// skip discards bytes up to the next mark.
 func (r *Reader) skip() error {
 	_, _ = r.in.Discard(1) // the head was there
 	for {

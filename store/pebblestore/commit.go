@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	// groupMax bounds how many requests share a commit.
 	groupMax = 512
 	// hastyFor is how long the log may keep hasty writes from the disk.
 	hastyFor = time.Second
@@ -40,8 +39,8 @@ type request struct {
 	key    []byte // with its space letter; the topic for doAppend
 	old    []byte
 	val    []byte
-	keys   [][]byte // for doExpire
-	before int64    // for doExpire: entries that expired later stay
+	keys   [][]byte
+	before int64 // for doExpire: entries that expired later stay
 	expiry int64
 	n      int64
 	limit  int64
@@ -61,7 +60,7 @@ type group struct {
 	batch   *pebble.Batch
 	reqs    []*request
 	results []result
-	topics  []string // topics that grew
+	topics  []string
 	written bool
 	patient bool // a request waits for the disk
 	hurried bool // the others are answered
@@ -69,13 +68,12 @@ type group struct {
 	settled atomic.Bool
 }
 
-// committer writes requests in groups.
 type committer struct {
 	*living
 	now   func() time.Time
 	limit limits
 	feeds feeds
-	swept atomic.Int64 // expired entries that were removed
+	swept atomic.Int64
 
 	queue    chan *request
 	settling chan *group
@@ -88,7 +86,8 @@ type committer struct {
 func newCommitter(l *living, now func() time.Time, limit limits) *committer {
 	s := &committer{
 		living: l, now: now, limit: limit, feeds: feeds{more: make(map[string]chan struct{})},
-		queue: make(chan *request, 1024), settling: make(chan *group, 1), due: time.NewTimer(0), drained: make(chan struct{}),
+		queue: make(chan *request, 1024), settling: make(chan *group, 1), due: time.NewTimer(0),
+		drained: make(chan struct{}),
 	}
 	s.due.Stop()
 	return s
@@ -186,7 +185,6 @@ func (s *committer) commit() {
 	}
 }
 
-// gather takes all queued requests without waiting.
 func (s *committer) gather(eng *engine, r *request) *group {
 	g := &group{eng: eng, reqs: []*request{r}, patient: !r.hasty}
 	for len(g.reqs) < groupMax {
@@ -251,7 +249,7 @@ func (s *committer) decideOne(g *group, r *request, at int64, topics map[string]
 	return res
 }
 
-// decideCount answers Take and Incr; live, old and expiry are what is stored.
+// decideCount answers Take and Incr; live, old and expiry are stored.
 func decideCount(b *pebble.Batch, r *request, live bool, old []byte, expiry int64) (int64, error) {
 	var count int64
 	if live {
@@ -294,11 +292,10 @@ func decideExpire(g *group, keys [][]byte, at int64) (removed int64, err error) 
 	return removed, nil
 }
 
-// write applies the group's batch; settle waits for the sync.
 func (s *committer) put(g *group) {
 	g.slow = time.AfterFunc(s.limit.writeTimeout, func() {
 		s.health.set(ailSlow, fmt.Errorf("store: a commit takes longer than %v", s.limit.writeTimeout))
-		if g.settled.Load() { // in the meantime
+		if g.settled.Load() {
 			s.health.set(ailSlow, nil)
 		}
 	})
@@ -392,7 +389,6 @@ func (s *committer) answer(g *group, err error) {
 	}
 }
 
-// refuseQueued refuses the requests that wait in the queue.
 func (s *committer) refuseQueued(err error) {
 	for {
 		select {

@@ -23,7 +23,6 @@ var errCounts = errors.New("not a record of counts")
 
 type slotCount = store.Count
 
-// appendCounts encodes a record.
 func appendCounts(dst []byte, counts []slotCount) []byte {
 	dst = append(dst, countsVersion)
 	for _, c := range counts {
@@ -52,7 +51,6 @@ func countsBody(b []byte) ([]byte, error) {
 	return b[1:], nil
 }
 
-// sumCounts returns the sum of the slots from..to of a record.
 func sumCounts(b []byte, from, to uint8) (sum uint64, err error) {
 	if b, err = countsBody(b); err != nil {
 		return 0, err
@@ -119,16 +117,13 @@ func newCountsMerger() *pebble.Merger {
 	}
 }
 
-// MergeNewer implements pebble.ValueMerger.
 func (m *countsMerge) MergeNewer(value []byte) (err error) {
 	m.sum, err = addCounts(m.sum, value)
 	return err
 }
 
-// MergeOlder implements pebble.ValueMerger.
 func (m *countsMerge) MergeOlder(value []byte) error { return m.MergeNewer(value) }
 
-// Finish implements pebble.ValueMerger.
 func (m *countsMerge) Finish(bool) ([]byte, io.Closer, error) {
 	return appendCounts(make([]byte, 0, 1+4*len(m.sum)), m.sum), nil, nil
 }

@@ -29,7 +29,7 @@ var (
 
 const (
 	lockName   = "LOCK"
-	holderName = "HOLDER" // the pid that holds LOCK, for error messages
+	holderName = "HOLDER"
 	stateName  = "state"
 	countsName = "counters"
 	roomName   = "ROOM" // written to test whether the disk has room, then removed
@@ -65,28 +65,31 @@ func survey(dir string) (exists bool, err error) {
 			more = fmt.Sprintf(" and %d more", len(strange)-3)
 			strange = strange[:3]
 		}
-		return false, fmt.Errorf("%w: %s has no state of ours, but holds %q%s; name an empty or a new directory (nothing was changed)",
+		return false, fmt.Errorf("%w: %s has no state of ours, but holds %q%s; name an empty or a new directory "+
+			"(nothing was changed)",
 			errForeign, dir, strange, more)
 	}
 	return false, nil
 }
 
-// checkFormat recognizes foreign directories and later formats.
 func checkFormat(dir string) error {
 	got, err := os.ReadFile(filepath.Join(dir, formatName))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %s has no file %s; name another directory, or restore the file from a backup if this is ours (nothing was changed)",
+		return fmt.Errorf("%w: %s has no file %s; name another directory, or restore the file from a backup if this "+
+			"is ours (nothing was changed)",
 			errForeign, dir, formatName)
 	case err != nil:
 		return fmt.Errorf("read format of data directory: %w", err)
 	case string(got) == format:
 		return nil
 	case strings.HasPrefix(string(got), "antirobot store "):
-		return fmt.Errorf("%w: %s is of the format %q and this program knows %q; run the version that wrote it, or name another directory (nothing was changed)",
+		return fmt.Errorf("%w: %s is of the format %q and this program knows %q; run the version that wrote it, or "+
+			"name another directory (nothing was changed)",
 			errForeign, dir, strings.TrimSpace(string(got)), strings.TrimSpace(format))
 	default:
-		return fmt.Errorf("%w: %s/%s is not ours; name another directory (nothing was changed)", errForeign, dir, formatName)
+		return fmt.Errorf("%w: %s/%s is not ours; name another directory (nothing was changed)", errForeign, dir,
+			formatName)
 	}
 }
 
@@ -94,7 +97,8 @@ func checkFormat(dir string) error {
 func hold(dir string) (io.Closer, error) {
 	lock, err := vfs.Default.Lock(filepath.Join(dir, lockName))
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return nil, fmt.Errorf("%w: %s: %w; let the gateway's user write there, or name another directory", errReadOnly, dir, err)
+		return nil, fmt.Errorf("%w: %s: %w; let the gateway's user write there, or name another directory",
+			errReadOnly, dir, err)
 	}
 	if err != nil {
 		who := "another process (its id is not known)"

@@ -29,7 +29,6 @@ type engine struct {
 	err    error
 }
 
-// fail marks the engine as dead; the first cause is kept.
 func (e *engine) fail(err error) {
 	e.once.Do(func() {
 		e.err = err
@@ -47,7 +46,6 @@ func (e *engine) died() error {
 	}
 }
 
-// setup holds what is needed to open an engine.
 type setup struct {
 	base   vfs.FS
 	log    zerolog.Logger
@@ -136,7 +134,6 @@ func openSafely(path string, opts *pebble.Options) (db *pebble.DB, err error) {
 	return pebble.Open(path, opts)
 }
 
-// sync brings all earlier writes to the disk.
 func (e *engine) sync() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -177,7 +174,6 @@ func (e *engine) close() (err error) {
 	return err
 }
 
-// build makes a new, empty Pebble directory.
 func (u setup) build(path string) error {
 	e, err := u.openEngine(path, true, false)
 	if err != nil {
@@ -196,7 +192,8 @@ func (u setup) start(path string) (*engine, error) {
 		err = look.close()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w; restore a backup, or move the directory away to start empty (nothing was changed)",
+		return nil, fmt.Errorf("%w: %s: %w; restore a backup, or move the directory away to start empty (nothing "+
+			"was changed)",
 			errDamaged, path, err)
 	}
 	return u.openEngine(path, false, false)
@@ -205,7 +202,6 @@ func (u setup) start(path string) (*engine, error) {
 // roomBytes is the least that an engine needs to open.
 const roomBytes = 256 << 10
 
-// room tests whether the disk accepts roomBytes.
 func (u setup) room(dir string) (err error) {
 	name := filepath.Join(dir, roomName)
 	defer func() {
@@ -253,7 +249,6 @@ func (u setup) revive(path string, dead *engine, cause error, closing <-chan str
 	}
 }
 
-// probe tests a write; if it fails, the engine is closed.
 func (e *engine) probe() error {
 	err := e.db.LogData([]byte("probe"), pebble.Sync)
 	if err == nil {
@@ -306,6 +301,5 @@ func (l engineLog) Fatalf(format string, args ...any) {
 	l.e.fail(err)
 }
 
-// Eventf and IsTracingEnabled make it a LoggerAndTracer.
 func (l engineLog) Eventf(context.Context, string, ...any) {}
 func (l engineLog) IsTracingEnabled(context.Context) bool  { return false }

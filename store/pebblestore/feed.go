@@ -11,7 +11,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// feeds wakes the followers in this process.
 type feeds struct {
 	mu   sync.Mutex
 	more map[string]chan struct{} // for topics with followers; closed when the topic grows
@@ -94,7 +93,6 @@ func readEnds(r pebble.Reader, prefix []byte) (*topicEnds, error) {
 	return ends, wrap("read feed", it.Close())
 }
 
-// ends reads the ends of a topic from outside the committer.
 func (s *Store) ends(topic string) (ends *topicEnds, err error) {
 	if len(topic) > maxTopic {
 		return nil, fmt.Errorf("read feed: a topic of %d bytes", len(topic))
@@ -164,7 +162,6 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	}
 }
 
-// followFrom returns the number of the first message after the position.
 func (s *Store) followFrom(topic, from string) (uint64, error) {
 	if from != "" && from != "0" {
 		n, err := store.ParsePosition(from)

@@ -17,8 +17,8 @@ import (
 // patientFS stands between Pebble and the disk, because Pebble ends the process, or hangs, when a write to its log or
 // manifest fails.
 //
-//   - Patience: a write that fails for a reason that may pass (a full disk) is retried until it works or the store closes.
-//     onStall tells the store's callers at once.
+//   - Patience: a write that fails for a reason that may pass (a full disk) is retried until it works or the store
+//     closes. onStall tells the store's callers at once.
 //   - A fence: after a failure that Pebble cannot survive (a failed sync leaves the disk's contents unknown) the store
 //     reopens the directory, and the dead instance can no longer write there.
 //
@@ -28,7 +28,7 @@ type patientFS struct {
 	onStall func(op string, err error) // a write has started to wait
 	onFlow  func()                     // a waiting write went through, or was given up
 	patient atomic.Bool                // set once the engine is open: opening must fail, not wait
-	giveUp  chan struct{}              // closed: nobody waits any more
+	giveUp  chan struct{}              // closed: waiting ends
 	once    sync.Once
 	gate    sync.RWMutex // read-locked during each change to the disk
 	fenced  bool         // guarded by gate
@@ -46,7 +46,6 @@ func newPatientFS(base vfs.FS, onStall func(string, error), onFlow func()) *pati
 	return &patientFS{FS: base, onStall: onStall, onFlow: onFlow, giveUp: make(chan struct{})}
 }
 
-// stopWaiting makes waiting and future writes return their error.
 func (p *patientFS) stopWaiting() { p.once.Do(func() { close(p.giveUp) }) }
 
 // fence ends all changes, and waits for the current one.
@@ -69,7 +68,6 @@ func mayPass(err error) bool {
 	return false
 }
 
-// change runs f, which changes the disk, unless the fence is up.
 func (p *patientFS) change(f func() error) error {
 	p.gate.RLock()
 	if p.fenced {
@@ -157,7 +155,6 @@ func (p *patientFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), 
 
 func (p *patientFS) Unwrap() vfs.FS { return p.FS }
 
-// patientFile is a file written through a patientFS.
 type patientFile struct {
 	vfs.File
 	fs   *patientFS

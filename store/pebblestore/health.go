@@ -7,7 +7,6 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ailment is one way in which a store can be unhealthy.
 type ailment uint8
 
 const (
@@ -32,7 +31,6 @@ func newHealth(log zerolog.Logger) *health {
 	return &health{log: log, sick: make(chan struct{})}
 }
 
-// set records an ailment; nil ends it.
 func (h *health) set(a ailment, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +66,6 @@ func (h *health) stall(op string, err error) {
 	h.setLocked(ailStalled, &stallError{op, err})
 }
 
-// flow notes that a write has stopped waiting.
 func (h *health) flow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,7 +74,6 @@ func (h *health) flow() {
 	}
 }
 
-// refusal returns why writes are refused.
 func (h *health) refusal() error {
 	for a, err := range h.errs {
 		if err != nil && ailment(a) != ailDamaged {

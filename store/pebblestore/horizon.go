@@ -40,8 +40,8 @@ func (s *horizon) lastHorizon() (at time.Time, doubt time.Duration) {
 		}
 		defer closer.Close()
 		if _, payload, err := split(val); err == nil && len(payload) == 16 {
-			at = time.UnixMilli(int64(binary.BigEndian.Uint64(payload)))                   //nolint:gosec // as it was written
-			doubt = time.Duration(binary.BigEndian.Uint64(payload[8:])) * time.Millisecond //nolint:gosec // the same
+			ms, ahead := binary.BigEndian.Uint64(payload), binary.BigEndian.Uint64(payload[8:])
+			at, doubt = time.UnixMilli(int64(ms)), time.Duration(ahead)*time.Millisecond //nolint:gosec // as written
 		}
 		return nil
 	})
@@ -51,7 +51,6 @@ func (s *horizon) lastHorizon() (at time.Time, doubt time.Duration) {
 	return at, doubt
 }
 
-// watchClock is the goroutine that looks at the clock.
 func (s *horizon) watchClock() {
 	tick := time.NewTicker(lookAtClock)
 	defer tick.Stop()
@@ -85,13 +84,10 @@ func (s *horizon) keepHorizon(ctx context.Context) error {
 	return err
 }
 
-// Horizon implements store.Keeper.
 func (s *horizon) Horizon() time.Time { return s.clock.Horizon() }
 
-// Jumps implements store.Keeper.
 func (s *horizon) Jumps() uint64 { return s.clock.Jumps() }
 
-// WriteMetrics writes the metrics of the clock in the Prometheus text format.
 func (s *horizon) WriteMetrics(w io.Writer) { s.clock.WriteMetrics(w) }
 
 // before is the horizon in Unix milliseconds, but never after at.

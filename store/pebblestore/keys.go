@@ -31,7 +31,6 @@ func appendHeader(dst []byte, expiry int64) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(expiry))
 }
 
-// split returns the expiry and the payload of a stored value.
 func split(val []byte) (expiry int64, payload []byte, err error) {
 	if len(val) < header {
 		return 0, nil, fmt.Errorf("%w: %w", errDamaged, errNoValue)

@@ -2,15 +2,15 @@
 // store.
 //
 // Invariants:
-//  1. A write is synced when its call returns nil. Concurrent writers share a sync. A hasty write (store.Hasten) is synced a
-//     second later, or with the next one that waits.
-//  2. One goroutine, the committer, reads, decides and writes: Swap, Spend, Take and Incr are atomic without locks. It works
-//     on the next group while the disk syncs the last one.
+//  1. A write is synced when its call returns nil. Concurrent writers share a sync. A hasty write (store.Hasten) is
+//     synced a second later, or with the next one that waits.
+//  2. One goroutine, the committer, reads, decides and writes: Swap, Spend, Take and Incr are atomic without locks. It
+//     works on the next group while the disk syncs the last one.
 //  3. A value begins with its expiry. An expired value is absent at once; a bounded background sweep removes it.
-//  4. No disk error ends the process or blocks the store for good. On a full disk, writes wait in patientFS, callers are
-//     refused at once, and Healthy returns the cause; after a failed sync the engine is reopened. Reads continue.
-//  5. Expired values are removed by the horizon of a store.Clock, which is written every minute: a clock that jumps ahead
-//     and back loses nothing, across restarts too.
+//  4. No disk error ends the process or blocks the store for good. On a full disk, writes wait in patientFS, callers
+//     are refused at once, and Healthy returns the cause; after a failed sync the engine is reopened. Reads continue.
+//  5. Expired values are removed by the horizon of a store.Clock, which is written every minute: a clock that jumps
+//     ahead and back loses nothing, across restarts too.
 //  6. A foreign, damaged or held directory is refused with a remedy, and left unchanged.
 package pebblestore
 
@@ -89,7 +89,6 @@ type Deps struct {
 	limit limits
 }
 
-// limits are constants that tests change; zero values are the defaults.
 type limits struct {
 	// memTable is the size of a table of recent writes; at most four exist.
 	memTable int64
@@ -178,7 +177,6 @@ func (s *Store) Close() error {
 	return errors.Join(s.close("close store"), <-end)
 }
 
-// ready returns why a call cannot begin.
 func (s *Store) ready(ctx context.Context, ttl time.Duration) error {
 	if s.closed.Load() {
 		return store.ErrClosed
@@ -208,7 +206,6 @@ func (s *Store) Checkpoint(dir string) error {
 	})
 }
 
-// write sends a request whose time to live is ttl to the committer.
 func (s *Store) write(ctx context.Context, ttl time.Duration, r request) (result, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return result{}, err
@@ -263,7 +260,6 @@ type hasty struct{ *Store }
 // Hasten is store.Hasten.
 func (s *Store) Hasten() store.Store { return hasty{s} }
 
-// Swap implements store.KV.
 func (h hasty) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
 	r := swap(key, old, val)
 	r.hasty = true
@@ -271,7 +267,6 @@ func (h hasty) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration
 	return res.ok, err
 }
 
-// Incr implements store.Quota.
 func (h hasty) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
 	res, err := h.write(ctx, ttl, request{verb: doIncr, key: spaceKey(spaceQuota, key), n: n, hasty: true})
 	return res.n, err

@@ -39,7 +39,6 @@ func (s *Store) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 	return dst, err
 }
 
-// Bounds of what Scan and Follow read before they call back.
 const (
 	chunkEntries = 256
 	chunkBytes   = 1 << 20
@@ -129,13 +128,11 @@ func (s *Store) scan(
 }
 
 const (
-	// sweepEvery is the pause between two passes that remove expired entries.
 	sweepEvery = time.Minute
 	// sweepPause separates two chunks: a sweep never uses much of the disk.
 	sweepPause = 50 * time.Millisecond
 )
 
-// sweep removes expired entries, in passes over all keys.
 func (s *Store) sweep() {
 	var from []byte
 	for {

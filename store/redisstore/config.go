@@ -41,7 +41,6 @@ func DefaultConfig() Config {
 	return Config{KeyPrefix: "antirobot", Timeout: 2 * time.Second, WaitReplicas: 1}
 }
 
-// maxKeyPrefix bounds the prefix of the keys.
 const maxKeyPrefix = 64
 
 // Validate returns every error of c.
@@ -61,13 +60,13 @@ func (c Config) Validate() error {
 	bad(given <= 1, "password: give one of password, password_file and password_env")
 	bad(c.KeyPrefix != "" && len(c.KeyPrefix) <= maxKeyPrefix && !strings.ContainsAny(c.KeyPrefix, "{} \t\r\n"),
 		"key_prefix: %.80q is not 1 to %d characters without spaces and braces", c.KeyPrefix, maxKeyPrefix)
-	bad(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute, "timeout: %v is not between 10ms and 1m", c.Timeout)
+	bad(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute, "timeout: %v is not between 10ms and 1m",
+		c.Timeout)
 	bad(c.WaitReplicas >= 0 && c.WaitReplicas <= 16, "wait_replicas: %d is not between 0 and 16", c.WaitReplicas)
 	bad((c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "tls.cert_file: cert_file and key_file go together")
 	return errors.Join(errs...)
 }
 
-// password returns the configured password; empty: there is none.
 func (c *Config) password() (string, error) {
 	switch {
 	case c.PasswordFile != "":

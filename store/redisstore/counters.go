@@ -64,7 +64,6 @@ func life(u store.Unit, record uint32, now int64) int64 {
 	return min(max((int64(record)+1)*length+kept-now, kept)+keepSlack, maxLife)
 }
 
-// increment adds to a field of a record.
 type increment struct {
 	key   string
 	tag   uint64
@@ -146,7 +145,9 @@ func (c *Counters) growing(u []store.Unique, now int64, fresh []bool) (grow []in
 const together = 32
 
 // countStep makes the increments of a step; for pairs it returns which found nothing.
-func (c *Counters) countStep(ctx context.Context, b *store.Batch, step string, incs []increment) (fresh []bool, err error) {
+func (c *Counters) countStep(ctx context.Context, b *store.Batch, step string, incs []increment) (fresh []bool,
+	err error,
+) {
 	var byTag [tags][]int
 	for i := range incs {
 		byTag[incs[i].tag] = append(byTag[incs[i].tag], i)
@@ -178,7 +179,6 @@ func (c *Counters) countStep(ctx context.Context, b *store.Batch, step string, i
 	return fresh, nil
 }
 
-// stepCall is the script's call for the increments of one tag.
 func (c *Counters) stepCall(b *store.Batch, step string, tag uint64, incs []increment, of []int) call {
 	numbers := string(strconv.AppendUint(c.s.appendHead(nil, tag, letterNum), b.Writer, 16))
 	do := call{
@@ -194,7 +194,6 @@ func (c *Counters) stepCall(b *store.Batch, step string, tag uint64, incs []incr
 	return do
 }
 
-// pipeline is how many commands are sent at once.
 const pipeline = 4096
 
 // ReadRecords implements store.Records.

@@ -39,7 +39,6 @@ func (d drops) last() uint32 {
 	return d[len(d)-1].number
 }
 
-// parseDrops reads floor:number,floor:number,…
 func parseDrops(text string) (drops, error) {
 	var d drops
 	for part := range strings.SplitSeq(text, ",") {
@@ -54,7 +53,6 @@ func parseDrops(text string) (drops, error) {
 	return d, nil
 }
 
-// takeDrops takes a server's answer about the drops of both units.
 func (s *monitor) takeDrops(r rueidis.RedisResult) error {
 	m, err := r.AsStrMap()
 	if err != nil {
@@ -72,7 +70,6 @@ func (s *monitor) takeDrops(r rueidis.RedisResult) error {
 	return nil
 }
 
-// setDrops stores drops that are newer than those known.
 func (s *monitor) setDrops(u store.Unit, d drops) {
 	for p := &s.drops[u]; ; {
 		old := p.Load()
@@ -106,7 +103,8 @@ func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	if record == 0 {
 		return nil
 	}
-	m, err := c.s.run(ctx, false, c.s.scripts.drop, []string{c.s.own("drops")}, before.Unit.String(), decimal(int64(record)))
+	m, err := c.s.run(ctx, false, c.s.scripts.drop, []string{c.s.own("drops")}, before.Unit.String(),
+		decimal(int64(record)))
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,13 @@ func (e *Events) Append(ctx context.Context, partitions []int, data [][]byte) er
 	return nil
 }
 
-// eventsPage is how many batches are read at once.
 const eventsPage = 64
 
 // Read calls f with batches after a position, from the oldest if it is empty; it returns after some, or after wait. The
 // data is valid during the call.
-func (e *Events) Read(ctx context.Context, partition int, after string, wait time.Duration, f func(pos string, data []byte)) error {
+func (e *Events) Read(ctx context.Context, partition int, after string, wait time.Duration,
+	f func(pos string, data []byte),
+) error {
 	if err := e.s.ready(ctx, 0); err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ type feed struct {
 	monitor *monitor
 }
 
-// startOfFeed is the position of an empty topic.
 const startOfFeed = "0-0"
 
 const (
@@ -30,7 +29,6 @@ const (
 
 func (s *feed) topic(name string) string { return s.spread(letterFeed, []byte(name)) }
 
-// Append implements store.Feed.
 func (s *feed) Append(ctx context.Context, topic string, msg []byte) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
@@ -39,7 +37,6 @@ func (s *feed) Append(ctx context.Context, topic string, msg []byte) error {
 	return err
 }
 
-// Position implements store.Feed.
 func (s *feed) Position(ctx context.Context, topic string) (string, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return "", err
@@ -86,7 +83,6 @@ func before(a, b string) bool {
 	return less(ams, bms) || ams == bms && less(aseq, bseq)
 }
 
-// Follow implements store.Feed.
 func (s *feed) Follow(ctx context.Context, topic, from string, f func(pos string, msg []byte) error) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -21,7 +22,6 @@ func (s *values) value(key []byte) []string {
 
 func (s *values) index(bucket uint64) string { return s.key(letterIdx, bucket, nil) }
 
-// Get implements store.KV.
 func (s *values) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return dst, err
@@ -41,7 +41,6 @@ func (s *values) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 	return append(dst, v...), nil
 }
 
-// Put implements store.KV.
 func (s *values) Put(ctx context.Context, key, val []byte, ttl time.Duration) error {
 	if err := s.ready(ctx, ttl); err != nil {
 		return err
@@ -50,7 +49,6 @@ func (s *values) Put(ctx context.Context, key, val []byte, ttl time.Duration) er
 	return err
 }
 
-// Swap implements store.KV.
 func (s *values) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return false, err
@@ -59,7 +57,8 @@ func (s *values) Swap(ctx context.Context, key, old, val []byte, ttl time.Durati
 	if old == nil {
 		expect = "a"
 	}
-	m, err := s.run(ctx, true, s.scripts.swap, s.value(key), string(val), decimal(millis(ttl)), string(key), expect, string(old))
+	m, err := s.run(ctx, true, s.scripts.swap, s.value(key), string(val), decimal(millis(ttl)), string(key), expect,
+		string(old))
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +66,6 @@ func (s *values) Swap(ctx context.Context, key, old, val []byte, ttl time.Durati
 	return n == 1, s.failed(err)
 }
 
-// Delete implements store.KV.
 func (s *values) Delete(ctx context.Context, key []byte) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
@@ -76,7 +74,6 @@ func (s *values) Delete(ctx context.Context, key []byte) error {
 	return err
 }
 
-// scanPage is how many keys of a bucket are read at a time.
 const scanPage = 256
 
 // Scan implements store.KV, bucket by bucket, each in key order. Its cost depends on the matching keys.
@@ -115,10 +112,10 @@ func lexEnd(prefix []byte) string {
 	return "+"
 }
 
-// pages reads the first page of every bucket at once.
 func (s *values) pages(ctx context.Context, from, end string) ([][]string, error) {
 	r, err := s.doMulti(ctx, kvBuckets, func(cl rueidis.Client, b int) rueidis.Completed {
-		return cl.B().Zrangebylex().Key(s.index(uint64(b))).Min(from).Max(end).Limit(0, scanPage).Build() //nolint:gosec // a bucket
+		index := s.index(uint64(b)) //nolint:gosec // a bucket
+		return cl.B().Zrangebylex().Key(index).Min(from).Max(end).Limit(0, scanPage).Build()
 	})
 	if err != nil {
 		return nil, err
@@ -152,8 +149,9 @@ type found struct {
 	live bool
 }
 
-// show calls f with the live keys.
-func (s *values) show(ctx context.Context, bucket uint64, keys []string, f func(k, v []byte, ttl time.Duration) error) error {
+func (s *values) show(ctx context.Context, bucket uint64, keys []string,
+	f func(k, v []byte, ttl time.Duration) error,
+) error {
 	vals, err := s.values(ctx, bucket, keys)
 	if err != nil {
 		return err
@@ -212,14 +210,13 @@ func (s *values) values(ctx context.Context, bucket uint64, keys []string) ([]fo
 	return out, nil
 }
 
-// sweepEvery is the pause between cleaning the indexes of two buckets.
 const sweepEvery = time.Minute
 
 // sweep cleans the indexes: values expire, their names do not.
 func (s *values) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
-	for bucket := uint64(time.Now().UnixNano()) % kvBuckets; ; bucket = (bucket + 1) % kvBuckets { //nolint:gosec // a start anywhere
+	for bucket := rand.Uint64N(kvBuckets); ; bucket = (bucket + 1) % kvBuckets {
 		select {
 		case <-s.life.Done():
 			return
@@ -231,7 +228,6 @@ func (s *values) sweep() {
 	}
 }
 
-// reap removes expired keys from a bucket's index.
 func (s *values) reap(ctx context.Context, bucket uint64) error {
 	from := "["
 	for {

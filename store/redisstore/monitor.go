@@ -32,7 +32,6 @@ type monitor struct {
 }
 
 const (
-	// schema is the version of the data on the servers.
 	schema = 1
 	// clockHold keeps expired entries after a jump of this machine's clock, longer than measuring it takes.
 	clockHold = time.Hour
@@ -51,7 +50,6 @@ func newMonitor(s *servers, q *quotas) *monitor {
 	}
 }
 
-// watch probes at intervals, and connects while there is no connection.
 func (s *monitor) watch() {
 	tick := time.NewTicker(s.deps.ProbeEvery)
 	defer tick.Stop()
@@ -124,7 +122,8 @@ func (s *monitor) probe(ctx context.Context, look bool) bool {
 // hello tells the servers this program's version, and learns theirs and their time.
 func (s *monitor) hello(ctx context.Context) (time.Time, error) {
 	before := s.deps.Now()
-	m, err := s.run(ctx, false, s.scripts.hello, []string{s.own("schema"), s.own("life")}, strconv.Itoa(schema), rand.Text())
+	m, err := s.run(ctx, false, s.scripts.hello, []string{s.own("schema"), s.own("life")}, strconv.Itoa(schema),
+		rand.Text())
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -159,7 +158,6 @@ func (s *monitor) setLife(name string) {
 	}
 }
 
-// Life implements store.Mortal.
 func (s *monitor) Life() (name string, masters uint64) {
 	if p := s.named.Load(); p != nil {
 		name = *p
@@ -167,10 +165,10 @@ func (s *monitor) Life() (name string, masters uint64) {
 	return name, s.era.Load()
 }
 
-// schemaError reports that newer gateways use the servers.
 func (s *monitor) schemaError() error {
 	if v := s.schema.Load(); v > schema {
-		return fmt.Errorf("redis: the shared store has version %d and this program knows %d: upgrade it to the version of the other gateways",
+		return fmt.Errorf("redis: the shared store has version %d and this program knows %d: upgrade it to the "+
+			"version of the other gateways",
 			v, schema)
 	}
 	return nil
@@ -196,7 +194,6 @@ func (t *topology) waits(slot uint16) (*atomic.Bool, bool) {
 	return alone, !alone.Load()
 }
 
-// look counts the replicas of every master.
 func (s *monitor) look(ctx context.Context, cl rueidis.Client) {
 	nodes := cl.Nodes()
 	t := &topology{alone: make([]atomic.Bool, len(nodes)+1)}
@@ -241,7 +238,6 @@ func (s *monitor) meet(replid string) {
 	s.era.Add(1)
 }
 
-// owners returns the slot ranges of each master of a cluster.
 func (s *monitor) owners(ctx context.Context, cl rueidis.Client) map[string][][2]int64 {
 	if !s.addr.Cluster {
 		return nil
@@ -341,7 +337,6 @@ func (s *monitor) Skew() time.Duration {
 // Horizon implements store.Keeper for this machine's own tables.
 func (s *monitor) Horizon() time.Time { return s.steady.Horizon() }
 
-// Jumps implements store.Keeper.
 func (s *monitor) Jumps() uint64 { return s.steady.Jumps() }
 
 type stats struct {
@@ -349,7 +344,6 @@ type stats struct {
 	probeNanos                               atomic.Int64
 }
 
-// WriteMetrics writes the store's metrics in the Prometheus text format.
 func (s *monitor) WriteMetrics(w io.Writer) {
 	up, replicas := uint64(1), int64(0)
 	if s.serves() != nil || s.schemaError() != nil || s.clock.err() != nil {

@@ -20,7 +20,6 @@ type quotas struct {
 	owed owed
 }
 
-// Spend implements store.Once.
 func (s *quotas) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return false, err
@@ -42,7 +41,6 @@ func (s *quotas) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool
 	return err == nil, s.failed(err)
 }
 
-// Take implements store.Quota.
 func (s *quotas) Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (int64, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return 0, err
@@ -57,7 +55,6 @@ func (s *quotas) Take(ctx context.Context, key []byte, want, limit int64, ttl ti
 	return store.Grant(used, want, limit), nil
 }
 
-// Incr implements store.Quota.
 func (s *quotas) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
 	if err := s.ready(ctx, ttl); err != nil {
 		return 0, err
@@ -111,7 +108,6 @@ type owed struct {
 // maxOwed bounds each map: some megabytes.
 const maxOwed = 1 << 16
 
-// SpendLater implements store.Later.
 func (s *quotas) SpendLater(key []byte, ttl time.Duration) {
 	s.owed.mu.Lock()
 	defer s.owed.mu.Unlock()

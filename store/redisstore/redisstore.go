@@ -4,8 +4,8 @@
 // Invariants:
 //  1. Keys that a script touches share a hash tag, so every script is atomic on one shard.
 //  2. A write of unknown outcome is not repeated. Redirections and unknown scripts are: the server has done nothing.
-//  3. Spends, bans, revocations and deletions wait for a replica if there is one. A failover loses writes that no replica
-//     had.
+//  3. Spends, bans, revocations and deletions wait for a replica if there is one. A failover loses writes that no
+//     replica had.
 //  4. An unavailable store delays a call by Config.Timeout at most, and New does not need it.
 //  5. The servers' clocks decide expiry and age. A gateway reports a difference above maxSkew, and Skew returns it.
 //  6. ErrGap reports a possible loss: a feed with a broken chain, or an unknown master.

@@ -57,7 +57,7 @@ return 1`),
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 return 1`),
-		// index, values…; members…: removes members from the index whose value has expired
+		// index, values; members: removes members from the index whose value has expired
 		reap: newScript(`
 local n = 0
 for i = 2, #KEYS do
@@ -115,7 +115,7 @@ if not life then
 end
 local t = redis.call('TIME')
 return {t[1], t[2], v, life}`),
-		// numbers, records…; number, step, then field, n and ttl of each record: adds each n unless the numbers have
+		// numbers, records; number, step, then field, n and ttl of each record: adds each n unless the numbers have
 		// this step, and returns 1 for each sum of 1, else 0. A record of the wrong type is skipped
 		count: newScript(luaLess + `
 local was = redis.call('HGET', KEYS[1], ARGV[2])
@@ -153,7 +153,6 @@ return text`),
 	}
 }
 
-// call is one run of a script.
 type call struct {
 	script *script
 	keys   []string // all in one slot
@@ -187,7 +186,8 @@ func (s *servers) run(ctx context.Context, durable bool, sc *script, keys []stri
 
 // runMany runs scripts at once, and again in full where a server did not know them.
 func (s *servers) runMany(ctx context.Context, calls []call) ([]rueidis.RedisResult, error) {
-	results, err := s.doMulti(ctx, len(calls), func(cl rueidis.Client, i int) rueidis.Completed { return calls[i].short(cl) })
+	results, err := s.doMulti(ctx, len(calls),
+		func(cl rueidis.Client, i int) rueidis.Completed { return calls[i].short(cl) })
 	var unknown []int
 	for i := range results {
 		if unknownScript(results[i].Error()) {

@@ -26,19 +26,19 @@ type servers struct {
 	scripts scripts
 	stats   stats
 
-	client   atomic.Pointer[rueidis.Client] // nil until connected
-	ail      atomic.Pointer[error]          // of the last attempt; nil: it worked
-	topology atomic.Pointer[topology]       // nil until the first look
-	life     context.Context                // ends with Close
+	client   atomic.Pointer[rueidis.Client]
+	ail      atomic.Pointer[error]
+	topology atomic.Pointer[topology]
+	life     context.Context
 	ended    atomic.Bool
 }
 
-// errAway is returned before the first connection.
 var errAway = errors.New("redis: not connected yet")
 
 func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 	o := rueidis.ClientOption{
-		InitAddress: addr.Hosts, Username: addr.User, Password: addr.Password, SelectDB: addr.DB, ClientName: "antirobot",
+		InitAddress: addr.Hosts, Username: addr.User, Password: addr.Password, SelectDB: addr.DB,
+		ClientName:        "antirobot",
 		DisableCache:      true,
 		ClientSetInfo:     rueidis.DisableClientSetInfo, // servers before 7.2 and their ACLs lack it
 		ForceSingleClient: !addr.Cluster && addr.Master == "",
@@ -66,14 +66,13 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 	o.TLSConfig = t
 	if addr.Master != "" {
 		o.Sentinel = rueidis.SentinelOption{
-			MasterSet: addr.Master, Username: cfg.Sentinel.User, Password: cfg.Sentinel.Password, Dialer: o.Dialer, TLSConfig: t,
-			TopologyRefreshInterval: 5 * time.Second,
+			MasterSet: addr.Master, Username: cfg.Sentinel.User, Password: cfg.Sentinel.Password, Dialer: o.Dialer,
+			TLSConfig: t, TopologyRefreshInterval: 5 * time.Second,
 		}
 	}
 	return o, nil
 }
 
-// connect tries once.
 func (s *servers) connect() error {
 	cl, err := rueidis.NewClient(s.option)
 	if err != nil {
@@ -84,7 +83,6 @@ func (s *servers) connect() error {
 	return nil
 }
 
-// serves returns nil if the last calls worked.
 func (s *servers) serves() error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -95,7 +93,6 @@ func (s *servers) serves() error {
 	return nil
 }
 
-// ready returns why a call cannot begin.
 func (s *servers) ready(ctx context.Context, ttl time.Duration) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -144,7 +141,7 @@ func (s *servers) do(ctx context.Context, durable bool, build command) (rueidis.
 	r := cl.DoMulti(ctx, cmd, wait)
 	m, err := r[0].ToMessage()
 	if err != nil {
-		return m, err // nothing was written
+		return m, err
 	}
 	if got, err := r[1].AsInt64(); err == nil && got >= int64(s.cfg.WaitReplicas) {
 		s.stats.waited.Add(1)
@@ -198,7 +195,8 @@ func (s *servers) failed(err error) error {
 // transient reports whether an error reply is about the server's state, not the call.
 func transient(e *rueidis.RedisError) bool {
 	return slices.ContainsFunc([]string{
-		"OOM", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "MOVED", "ASK", "BUSY",
+		"OOM", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "MOVED", "ASK",
+		"BUSY",
 	}, func(p string) bool { return strings.HasPrefix(e.Error(), p) })
 }
 
@@ -244,7 +242,6 @@ func hash(b []byte) uint64 {
 
 const hexDigits = "0123456789abcdef"
 
-// appendHead appends the part of a key before the caller's key.
 func (s *servers) appendHead(dst []byte, tag uint64, letter byte) []byte {
 	dst = append(dst, s.cfg.KeyPrefix...)
 	return append(dst, '{', hexDigits[tag>>4&15], hexDigits[tag&15], '}', letter)
@@ -279,11 +276,11 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
 // Server describes a server of the store.
 type Server struct {
-	Address string // host:port
+	Address string
 	Version string
-	Memory  int64  // limit in bytes; 0: none
-	Policy  string // maxmemory-policy
-	Logs    bool   // appendonly: a restart loses nothing
+	Memory  int64 // limit in bytes; 0: none
+	Policy  string
+	Logs    bool // appendonly: a restart loses nothing
 }
 
 // Servers returns the masters at an address, sorted. It changes nothing, and needs no right beyond the store's.

@@ -11,7 +11,7 @@ import (
 
 // Address is the location of the store, parsed from its URL.
 type Address struct {
-	Hosts    []string // host:port
+	Hosts    []string
 	User     string
 	Password string
 	TLS      bool
@@ -54,7 +54,8 @@ func ParseURL(text string) (*Address, error) {
 		rest = rest[at+1:]
 	}
 	if strings.ContainsAny(rest, "?# \t\r\n") {
-		return nil, errors.New("store address: nothing may follow the host and the database; all else is in store.redis")
+		return nil, errors.New("store address: nothing may follow the host and the database; all else is in " +
+			"store.redis")
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if err := a.readHosts(hosts, sentinel); err != nil {
@@ -92,7 +93,8 @@ func (a *Address) readHosts(text string, sentinel bool) error {
 		a.Hosts = append(a.Hosts, net.JoinHostPort(host, strconv.FormatUint(n, 10)))
 	}
 	if len(a.Hosts) > 1 && !a.Cluster && !sentinel {
-		return errors.New("store address: several hosts are a cluster (redis-cluster://) or sentinels (redis-sentinel://)")
+		return errors.New("store address: several hosts are a cluster (redis-cluster://) or sentinels " +
+			"(redis-sentinel://)")
 	}
 	return nil
 }

@@ -157,7 +157,10 @@ func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o Co
 				}
 				r := make([]store.Record, len(q))
 				for i := range q {
-					r[i] = store.Record{Counter: q[i].Counter, Unit: q[i].Unit, Number: q[i].From / q[i].Unit.PerRecord()}
+					r[i] = store.Record{
+						Counter: q[i].Counter, Unit: q[i].Unit,
+						Number: q[i].From / q[i].Unit.PerRecord(),
+					}
 				}
 				if got, want := records(t, c, r), records(t, m, r); !slices.Equal(got, want) {
 					rt.Fatalf("records %+v: %v; want %v", r, got, want)
@@ -192,7 +195,10 @@ func DrawCounter(rt *rapid.T) store.Counter {
 // DrawUnique draws a unique of DrawCounter's counters, whose pair is one of them too. No unique is a pair of another:
 // their order is open.
 func DrawUnique(rt *rapid.T, slot uint32) store.Unique {
-	u := store.Unique{Counter: DrawCounter(rt), PairType: 30, Pair: rapid.Uint64Range(0, 2).Draw(rt, "pair"), Slot: slot}
+	u := store.Unique{
+		Counter: DrawCounter(rt), PairType: 30, Pair: rapid.Uint64Range(0, 2).Draw(rt, "pair"),
+		Slot: slot,
+	}
 	if u.Type == u.PairType {
 		u.Type++
 	}

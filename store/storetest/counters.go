@@ -107,8 +107,13 @@ func testPeriods(t *testing.T, c store.Counters, _ CounterOptions) {
 	must(t, c.Add(bg, delta(k, slot0, 3)))
 	must(t, c.Add(bg, delta(k, slot0, 4)))
 	must(t, c.Add(bg, []store.Delta{
-		{Counter: k, Slot: slot0 + 1, N: 10}, {Counter: k, Slot: slot0 + 1, N: 20}, // twice in one batch
-		{Counter: k, Slot: day0*144 + 143, N: 100}, {Counter: k, Slot: day0*144 + 144, N: 1000}, // the boundary of the day
+		{Counter: k, Slot: slot0 + 1, N: 10},
+		{Counter: k, Slot: slot0 + 1, N: 20},
+		{Counter: k, Slot: day0*144 + 143, N: 100},
+		{
+			Counter: k, Slot: day0*144 + 144,
+			N: 1000,
+		},
 		{Counter: k, Slot: day0*144 - 1, N: 10000},
 	}))
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 7)
@@ -313,7 +318,7 @@ func testAddParallel(t *testing.T, c store.Counters, _ CounterOptions) {
 
 func testDrop(t *testing.T, c store.Counters, _ CounterOptions) {
 	k := counter(1)
-	edge := uint32(1405 * 14) // the first day of a fortnight
+	edge := uint32(1405 * 14)
 	at := edge * 144
 	for _, d := range []uint32{edge - 2, edge - 1, edge, edge + 1} {
 		must(t, c.Add(bg, delta(k, d*144+5, 1)))

@@ -14,7 +14,6 @@ import (
 
 var errEnough = errors.New("enough")
 
-// wantFeed follows topic until it has seen the expected messages.
 func wantFeed(t testing.TB, s store.Store, topic, from string, want ...string) (last string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(bg, 10*time.Second)
@@ -157,7 +156,6 @@ func testFeedFollowFirst(t *testing.T, s store.Store, _ Options) {
 	}
 }
 
-// drain waits for a follower to end after its context was cancelled.
 func drain(got <-chan string, done <-chan error, t *testing.T) {
 	t.Helper()
 	for {
@@ -177,12 +175,14 @@ func drain(got <-chan string, done <-chan error, t *testing.T) {
 func testFeedErrors(t *testing.T, s store.Store, _ Options) {
 	must(t, s.Append(bg, "t", b("m")))
 	own := errors.New("own")
-	if err := s.Follow(bg, "t", "0", func(string, []byte) error { return own }); err != own { //nolint:errorlint // returned as it is
-		t.Errorf("error of the callback: %v", err)
+	got := s.Follow(bg, "t", "0", func(string, []byte) error { return own })
+	if got != own { //nolint:errorlint // returned as it is
+		t.Errorf("error of the callback: %v", got)
 	}
 	for _, from := range []string{"nonsense", "-1", "@", "00", "\xff"} {
 		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
-		if err := s.Follow(ctx, "t", from, func(string, []byte) error { return own }); !errors.Is(err, store.ErrPosition) {
+		if err := s.Follow(ctx, "t", from, func(string, []byte) error { return own }); !errors.Is(err,
+			store.ErrPosition) {
 			t.Errorf("Follow(%q): %v; want ErrPosition", from, err)
 		}
 		cancel()

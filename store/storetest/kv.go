@@ -284,7 +284,6 @@ func testCancelled(t *testing.T, s store.Store, _ Options) {
 	}
 }
 
-// calls makes every call once and returns its errors by name.
 func calls(ctx context.Context, s store.Store) map[string]error {
 	errs := map[string]error{}
 	_, errs["Get"] = s.Get(ctx, nil, b("k"))

@@ -24,7 +24,7 @@ type model struct {
 
 type modelValue struct {
 	val string
-	end time.Time // zero: never
+	end time.Time
 }
 
 type modelCount struct {
@@ -41,7 +41,6 @@ func (m *model) end(ttl time.Duration) time.Time {
 
 func (m *model) gone(end time.Time) bool { return !end.IsZero() && !m.clock.Now().Before(end) }
 
-// forget drops expired entries.
 func (m *model) forget() {
 	maps.DeleteFunc(m.vals, func(_ string, v modelValue) bool { return m.gone(v.end) })
 	maps.DeleteFunc(m.spent, func(_ string, end time.Time) bool { return m.gone(end) })
@@ -60,10 +59,13 @@ func testModel(t *testing.T, open func(t *testing.T) store.Store, o Options) {
 			return
 		}
 		s := open(t)
-		defer func() { _ = s.Close() }() // the test is about what it answers
+		defer func() { _ = s.Close() }() // the test is about its answers
 		h := &history{
 			rt: rt, t: t, o: o, s: s,
-			m: &model{clock: o.Clock, vals: map[string]modelValue{}, spent: map[string]time.Time{}, count: map[string]modelCount{}},
+			m: &model{
+				clock: o.Clock, vals: map[string]modelValue{}, spent: map[string]time.Time{},
+				count: map[string]modelCount{},
+			},
 		}
 		rt.Repeat(map[string]func(*rapid.T){
 			"put": h.put, "swap": h.swap, "delete": h.delete, "spend": h.spend, "take": h.take, "incr": h.incr,
@@ -130,7 +132,8 @@ func (h *history) spend(rt *rapid.T) {
 }
 
 func (h *history) take(rt *rapid.T) {
-	k, want, limit, ttl := genKey.Draw(rt, "key"), genAdd.Draw(rt, "want"), genAdd.Draw(rt, "limit"), genTTL.Draw(rt, "ttl")
+	k, want, limit, ttl := genKey.Draw(rt, "key"), genAdd.Draw(rt, "want"), genAdd.Draw(rt, "limit"), genTTL.Draw(rt,
+		"ttl")
 	grant := max(0, min(want, limit-h.m.count[k].n))
 	got, err := h.s.Take(bg, b(k), want, limit, ttl)
 	if err != nil || got != grant {
@@ -182,7 +185,6 @@ func (h *history) reopen(rt *rapid.T) {
 	h.s = h.o.Reopen(h.t, h.s)
 }
 
-// check compares everything that can be read.
 func (h *history) check(rt *rapid.T) {
 	got := map[string]string{}
 	err := h.s.Scan(bg, nil, func(k, v []byte, ttl time.Duration) error {
@@ -202,7 +204,8 @@ func (h *history) check(rt *rapid.T) {
 	}
 	k := genKey.Draw(rt, "read")
 	v, err := h.s.Get(bg, nil, b(k))
-	if mv, there := h.m.vals[k]; there != (err == nil) || string(v) != mv.val || (!there && !errors.Is(err, store.ErrNotFound)) {
+	if mv, there := h.m.vals[k]; there != (err == nil) || string(v) != mv.val ||
+		(!there && !errors.Is(err, store.ErrNotFound)) {
 		rt.Fatalf("Get(%q) = %q, %v; want %q, %v", k, v, err, mv.val, there)
 	}
 	if n, err := h.s.Incr(bg, b(k), 0, 0); err != nil || n != h.m.count[k].n {
@@ -218,7 +221,8 @@ func (h *history) check(rt *rapid.T) {
 		}
 		return nil
 	})
-	if err != errEnough || strings.Join(msgs, ",") != strings.Join(h.m.feed, ",") { //nolint:errorlint // returned as it is
+	//nolint:errorlint // returned as it is
+	if err != errEnough || strings.Join(msgs, ",") != strings.Join(h.m.feed, ",") {
 		rt.Fatalf("feed is %q, %v; want %q", msgs, err, h.m.feed)
 	}
 }

@@ -74,14 +74,14 @@ func testTake(t *testing.T, s store.Store, _ Options) {
 	take("a", -5, 10, 0)
 	take("a", 4, 10, 4)
 	take("a", 4, 10, 4)
-	take("a", 4, 10, 2) // the rest
+	take("a", 4, 10, 2)
 	take("a", 4, 10, 0)
-	take("a", 1, 5, 0)   // a limit that was lowered
-	take("a", 1, -5, 0)  // or is nonsense
-	take("a", 9, 12, 2)  // or was raised
-	take("b", 5, 0, 0)   // nothing to take
-	take("b", 5, -1, 0)  //
-	take("b", 5, 100, 5) // another key
+	take("a", 1, 5, 0)  // a limit that was lowered
+	take("a", 1, -5, 0) // or is nonsense
+	take("a", 9, 12, 2) // or was raised
+	take("b", 5, 0, 0)  // nothing to take
+	take("b", 5, -1, 0) //
+	take("b", 5, 100, 5)
 	take("big", math.MaxInt64, math.MaxInt64, math.MaxInt64)
 	take("big", math.MaxInt64, math.MaxInt64, 0)
 	take("min", math.MinInt64, math.MinInt64, 0)

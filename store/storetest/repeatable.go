@@ -32,8 +32,15 @@ func testAgain(t *testing.T, c store.Repeatable) {
 	k, of := counter(1), counter(2)
 	one := &store.Batch{
 		Writer: 1, Number: 7,
-		Uniques: []store.Unique{unique(of, 5, slot0), unique(of, 5, slot0), unique(of, 6, slot0), unique(of, 6, slot0+1)},
-		Adds:    []store.Delta{{Counter: k, Slot: slot0, N: 3}, {Counter: k, Slot: slot0 + 1, N: 4}, {Counter: k, Slot: slot0, N: 1}},
+		Uniques: []store.Unique{
+			unique(of, 5, slot0), unique(of, 5, slot0), unique(of, 6, slot0),
+			unique(of, 6, slot0+1),
+		},
+		Adds: []store.Delta{
+			{Counter: k, Slot: slot0, N: 3},
+			{Counter: k, Slot: slot0 + 1, N: 4},
+			{Counter: k, Slot: slot0, N: 1},
+		},
 	}
 	two := &store.Batch{Writer: 1, Number: 20, Uniques: []store.Unique{unique(of, 6, slot0), unique(of, 8, slot0)}}
 	check := func(uniques, daily uint64) {

@@ -23,7 +23,7 @@ type Memory struct {
 }
 
 type remembered struct {
-	at   int64 // unix milliseconds
+	at   int64
 	n    uint64
 	data []byte
 }
@@ -74,7 +74,9 @@ func (m *Memory) Append(ctx context.Context, partitions []int, data [][]byte) er
 }
 
 // Read implements stream.Log.
-func (m *Memory) Read(ctx context.Context, partition int, after string, wait time.Duration, f func(pos string, data []byte)) error {
+func (m *Memory) Read(ctx context.Context, partition int, after string, wait time.Duration,
+	f func(pos string, data []byte),
+) error {
 	at, n := parsePos(after)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

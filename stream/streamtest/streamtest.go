@@ -39,7 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) Engine) {
 // got is what a consumer received.
 type got struct {
 	mu    sync.Mutex
-	fresh map[int][]string // by partition
+	fresh map[int][]string
 	again map[int][]string
 }
 
@@ -64,7 +64,6 @@ func (g *got) count() (n int) {
 	return n
 }
 
-// consume consumes until the returned func is called, which waits for the end.
 func consume(t *testing.T, s stream.Stream, g *got) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -81,7 +80,6 @@ func consume(t *testing.T, s stream.Stream, g *got) (stop func()) {
 	})
 }
 
-// publish publishes numbered batches to all partitions.
 func publish(t *testing.T, s stream.Stream, from, to int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -109,7 +107,6 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// inOrder checks that each partition's batches are from..to in order.
 func inOrder(t *testing.T, of map[int][]string, from, to int) {
 	t.Helper()
 	for p, list := range of {
@@ -143,7 +140,6 @@ func testOrder(t *testing.T, e Engine) {
 	}
 }
 
-// shared waits until two consumers hold an equal share each.
 func shared(t *testing.T, a, b stream.Stream) {
 	t.Helper()
 	n := a.Partitions()

@@ -13,7 +13,7 @@ const shards = 64
 // name is a store.Counter without pointers for the garbage collector.
 type name struct {
 	shingle uint64
-	prefix  uint16 // of prefixes
+	prefix  uint16
 	typ     uint16
 }
 
@@ -44,7 +44,6 @@ type table struct {
 
 func newTable() *table { return &table{heads: make(map[name]int32)} }
 
-// add adds n to a counter's slot; false if the table is full.
 func (t *table) add(k name, slot uint32, n uint64, limit int) bool {
 	head, ok := t.heads[k]
 	if !ok {
@@ -92,7 +91,7 @@ type shard struct {
 	// commit is held for writing while updates move from flushing into the store, and for reading while the store is
 	// read: nothing is read twice or missed. It is taken before mu, and in the order of the shards.
 	commit sync.RWMutex
-	lost   atomic.Uint64 // writes that failed
+	lost   atomic.Uint64
 
 	mu       sync.Mutex
 	active   *table
@@ -100,7 +99,7 @@ type shard struct {
 	_        [64]byte // shards do not share a cache line
 }
 
-// unflushed returns what is not in the store yet. The caller holds mu.
+// unflushed returns the sum that is not in the store yet. The caller holds mu.
 func (s *shard) unflushed(k name, q *store.Query) uint64 {
 	n := s.active.sum(k, q.Unit, q.From, q.To)
 	if len(s.flushing.entries) > 0 {
@@ -156,7 +155,6 @@ func (p *prefixes) number(prefix string) (uint16, bool) {
 	return n, true
 }
 
-// counter returns the store's name of k.
 func (p *prefixes) counter(k name) store.Counter {
 	return store.Counter{Prefix: p.table.Load().names[k.prefix], Shingle: k.shingle, Type: k.typ}
 }

@@ -12,7 +12,7 @@ import (
 // under its shard's mu.
 type cache struct {
 	c      *freecache.Cache
-	expire int // seconds; 0: never
+	expire int
 }
 
 const (

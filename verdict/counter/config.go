@@ -27,7 +27,8 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.MaxBuffered >= shards && c.MaxBuffered <= 1<<30, "max_buffered: %d is not between %d and %d", c.MaxBuffered, shards, 1<<30)
+	bad(c.MaxBuffered >= shards && c.MaxBuffered <= 1<<30, "max_buffered: %d is not between %d and %d", c.MaxBuffered,
+		shards, 1<<30)
 	bad(c.CacheBytes >= 4<<20, "cache_bytes: %d is less than 4 MiB", c.CacheBytes)
 	return errors.Join(errs...)
 }

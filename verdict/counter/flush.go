@@ -17,13 +17,10 @@ const flushChunk = 1024
 
 const (
 	// flushEvery is how long an update may wait in memory: a crash loses that much.
-	flushEvery = 5 * time.Second
-	// storeTimeout bounds one write of a flush.
+	flushEvery   = 5 * time.Second
 	storeTimeout = 5 * time.Second
-	// cacheTTL bounds how late updates of other gateways are seen.
-	cacheTTL = 10 * time.Second
-	// dropEvery is the time between two drops of old counts.
-	dropEvery = time.Hour
+	cacheTTL     = 10 * time.Second
+	dropEvery    = time.Hour
 )
 
 // run flushes one shard after another, in a random order each round, so that gateways spread their writes over a shared
@@ -77,10 +74,8 @@ func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	return nil
 }
 
-// errPostponed is returned by flushNow while the store is unhealthy.
 var errPostponed = errors.New("counter: the store is unhealthy, updates wait")
 
-// flushNow writes a shard's updates, or returns errPostponed.
 func (s *Shingler) flushNow(ctx context.Context, i int) error {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
@@ -122,7 +117,8 @@ func (s *Shingler) sort(t *table) {
 		a, b := &t.entries[i], &t.entries[j]
 		return cmp.Or(
 			cmp.Compare(a.slot/store.SlotsPerDay, b.slot/store.SlotsPerDay), cmp.Compare(a.name.prefix, b.name.prefix),
-			cmp.Compare(a.name.typ, b.name.typ), cmp.Compare(a.name.shingle, b.name.shingle), cmp.Compare(a.slot, b.slot),
+			cmp.Compare(a.name.typ, b.name.typ), cmp.Compare(a.name.shingle, b.name.shingle), cmp.Compare(a.slot,
+				b.slot),
 		)
 	})
 }
@@ -198,7 +194,6 @@ func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 	return flushErr
 }
 
-// closePatience is for the last flush.
 const closePatience = 10 * time.Second
 
 // hasty is a backend that can keep updates for later.

@@ -12,16 +12,16 @@ import (
 // Types of shingles. Those below 100 are the original's and keep their meaning; the processor's begin at 100. A rule
 // may use any other number.
 const (
-	TypeSubject          uint16 = 8  // subject line of a message
-	TypeFrom             uint16 = 14 // sender
+	TypeSubject          uint16 = 8 // subject line of a message
+	TypeFrom             uint16 = 14
 	TypeAddress          uint16 = 15 // network address: IPv4 as it is, IPv6 by /64
-	TypePair             uint16 = 30 // a pair that is counted once per period …
-	TypeUnique           uint16 = 31 // … and the counter of how many there were
+	TypePair             uint16 = 30 // a pair
+	TypeUnique           uint16 = 31 // the counter of different pairs
 	TypeAttachmentName   uint16 = 42
-	TypeAttachmentDigest uint16 = 62 // checksum of an attachment
+	TypeAttachmentDigest uint16 = 62
 
 	TypeNetwork uint16 = 100 // the address's /24 or /48
-	TypeAgent   uint16 = 101 // User-Agent
+	TypeAgent   uint16 = 101
 	TypePath    uint16 = 102 // path of a request, without its query
 	TypeSession uint16 = 103 // a subject: its kind and ID
 	TypeText    uint16 = 104 // a piece of a text
@@ -33,7 +33,7 @@ const (
 	TypeJudgedBad  uint16 = 121
 	TypeMarkedSpam uint16 = 122 // by people
 	TypeMarkedGood uint16 = 123
-	TypeSolved     uint16 = 124 // captchas solved by whoever the shingle stands for
+	TypeSolved     uint16 = 124 // captchas solved by the shingle's client
 	TypeFailed     uint16 = 125 // and answered wrongly
 )
 
@@ -44,7 +44,6 @@ type Key struct {
 	store.Period
 }
 
-// appendTo appends the printed form of k.
 func (k Key) appendTo(dst []byte) []byte {
 	dst = append(dst, k.Prefix...)
 	dst = fmt.Appendf(dst, "_%016x_", k.Shingle)

@@ -6,7 +6,6 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// writeMetrics writes the Shingler's numbers in the Prometheus text format.
 func (s *Shingler) writeMetrics(w io.Writer) {
 	m := s.Metrics()
 	metrics.WriteCounterUint64(w, "antirobot_counter_updates_total", m.Updates)

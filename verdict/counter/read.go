@@ -8,12 +8,11 @@ import (
 	"antirobot/store"
 )
 
-// reading is the working memory of one Read.
 type reading struct {
-	missed  []int // queries that the cache can't answer
+	missed  []int
 	records []store.Record
 	names   []name
-	owners  []int // for each record, its query
+	owners  []int
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
@@ -80,13 +79,11 @@ func (s *Shingler) fromMemory(sh *shard, k name, q *store.Query, r *reading, own
 	return sum, all
 }
 
-// span is the part of a query that falls into one record.
 type span struct {
 	record   uint32
-	from, to uint8 // periods within it
+	from, to uint8
 }
 
-// spans yields the parts of a query, at most two.
 func spans(q *store.Query) func(func(span) bool) {
 	return func(yield func(span) bool) {
 		per := uint64(q.Unit.PerRecord())

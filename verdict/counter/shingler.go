@@ -4,8 +4,8 @@
 //  1. Add touches memory only. A hot counter costs one write per flush.
 //  2. A read sees every earlier update of this process once, flushed or not.
 //  3. An update counts at most once. Losses are counted: a full buffer, a failed flush.
-//  4. Uniques are tested and counted by the store at once, with this process's counts of their pairs; a known pair costs no
-//     store access.
+//  4. Uniques are tested and counted by the store at once, with this process's counts of their pairs; a known pair
+//     costs no store access.
 //  5. Memory is bounded by Config.MaxBuffered and Config.CacheBytes.
 package counter
 
@@ -31,20 +31,20 @@ type Shingler struct {
 	cfg        Config
 	log        zerolog.Logger
 	now        func() time.Time
-	limit      int // entries of a table
+	limit      int
 	flushEvery time.Duration
 	prefixes   prefixes
 	cache      cache
 	shards     [shards]shard
 	floors     [2]atomic.Uint32 // by unit: older records were dropped, and are not cached
 
-	flushMu sync.Mutex // one flush at a time
-	order   []int32    // of the table in flush; guarded by flushMu
+	flushMu sync.Mutex
+	order   []int32 // of the table in flush; guarded by flushMu
 	deltas  []store.Delta
 
 	stats stats
-	kick  chan int           // shards that are filling up
-	stop  context.CancelFunc // nil: not started
+	kick  chan int // shards that are filling up
+	stop  context.CancelFunc
 	done  sync.WaitGroup
 	ended atomic.Bool
 }
@@ -52,9 +52,9 @@ type Shingler struct {
 // Deps is what a Shingler works with. Store is required, and outlives it.
 type Deps struct {
 	Store   store.Counters
-	Now     func() time.Time // nil: time.Now
+	Now     func() time.Time
 	Log     zerolog.Logger
-	Metrics *metrics.Set // nil: no metrics
+	Metrics *metrics.Set
 
 	flushEvery time.Duration // 0: the constant
 }
@@ -149,7 +149,6 @@ func (s *Shingler) do(ctx context.Context, b *Batch) (all bool, err error) {
 	return all, errors.Join(readErr, uniqueErr)
 }
 
-// errNotKept is returned by DoSafely.
 var errNotKept = errors.New("counter: the updates, or a part of them, are lost")
 
 // DoSafely is Do, and returns when the updates are as safe as the store makes them (store.Records.Sync). Concurrent
@@ -183,7 +182,7 @@ func (s *Shingler) DoSafely(ctx context.Context, b *Batch) error {
 		}
 		if flushErr := s.flushNow(ctx, i); flushErr != nil {
 			err = errors.Join(err, flushErr)
-		} else if s.shards[i].lost.Load() != lost[i] { // by somebody else's flush
+		} else if s.shards[i].lost.Load() != lost[i] { // by another caller's flush
 			err = errors.Join(err, errNotKept)
 		}
 	}
@@ -302,7 +301,8 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 		s.forget(s.name(&fresh[i].Counter), fresh[i].Slot) // also after an error, of unknown outcome
 		s.forget(s.name(&pair), fresh[i].Slot)
 		if err == nil {
-			_ = s.cache.c.Set(pairKey(&room, fresh[i].Slot, s.name(&pair)), nil, 0) // if not cached, it is asked for again
+			_ = s.cache.c.Set(pairKey(&room, fresh[i].Slot, s.name(&pair)), nil,
+				0) // if not cached, it is asked for again
 		}
 	}
 	return err
@@ -366,16 +366,16 @@ func (s *Shingler) eachShard(set uint64, f func(sh *shard)) {
 type Metrics struct {
 	Updates    uint64 // Add, and the Adds of batches
 	Uniques    uint64
-	Reads      uint64 // queries
-	CacheHits  uint64 // records
+	Reads      uint64
+	CacheHits  uint64
 	CacheMiss  uint64
-	Flushed    uint64 // sums written to the store
+	Flushed    uint64
 	Flushes    uint64 // writes of many of them
 	Postponed  uint64 // flushes of a shard that waited for an unhealthy store
 	LostFull   uint64 // because of a full buffer, a bad prefix, or Close
 	LostFlush  uint64 // sums lost because the store failed to write them
 	LostUnique uint64 // pairs lost because the store failed
-	Buffered   int    // sums in memory now
+	Buffered   int
 }
 
 // Metrics returns the current figures.

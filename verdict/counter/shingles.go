@@ -46,9 +46,9 @@ const maxPiece = 64 << 10
 //	101 agent                  white space at its ends and repeated white space removed, case kept
 //	102 path                   without the query; a trailing slash, repeated slashes and case count
 //	103 session                as it is: kind:id, as a Subject prints
-//	14 from                    lower case, without the name before <…>, white space removed
+//	14 from                    lower case, without the name before <address>, white space removed
 //	105 link, 106 host         lower-case ASCII host without port; a link with its path, without query and fragment
-//	8 subject, 104 text        NFKC, case folded; what is neither letter nor digit is one space; each run of digits is 0
+//	8 subject, 104 text        NFKC, case folded; other characters are one space; each run of digits is 0
 //	42 attachment name         NFKC, case folded
 //	62 attachment digest       lower case
 //	all others                 as it is, 30 and 31 among them
@@ -70,7 +70,6 @@ func hashOf(typ uint16, text string) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// normal returns the normal form of a piece.
 func normal(typ uint16, text string) (string, error) {
 	switch typ {
 	case TypeAddress:

@@ -81,7 +81,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// mayTryAgain fails the test unless somebody else had the port just now.
+// mayTryAgain fails the test unless another process had the port.
 func (s *Server) mayTryAgain(t testing.TB, deadline time.Time) {
 	t.Helper()
 	if !strings.Contains(s.out.String(), "already in use") || time.Now().After(deadline) {
@@ -98,7 +98,8 @@ func (s *Server) run(t testing.TB) bool {
 	if s.tls {
 		port, tlsPort = tlsPort, port
 	}
-	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no"}, s.args...)
+	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no"},
+		s.args...)
 	if s.tls {
 		args = append(args, "--tls-port", tlsPort)
 	}
@@ -107,7 +108,8 @@ func (s *Server) run(t testing.TB) bool {
 		args = []string{s.sentinel, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
 		ready = "Sentinel ID is"
 	}
-	cmd, out, ended := exec.Command(servertest.Need(t, "redis-server", "valkey-server"), args...), new(servertest.Log), make(chan struct{})
+	cmd, out, ended := exec.Command(servertest.Need(t, "redis-server", "valkey-server"),
+		args...), new(servertest.Log), make(chan struct{})
 	s.cmd, s.out, s.ended = cmd, out, ended
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = endWithUs()
@@ -182,7 +184,7 @@ const busAbove = 10000
 
 // Cluster is a set of masters and their replicas.
 type Cluster struct {
-	Servers []*Server // masters first; who is master changes when one is killed
+	Servers []*Server // masters first, until one is killed
 }
 
 // StartCluster runs masters with replicas each, and waits until they form a cluster.
@@ -193,7 +195,8 @@ func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 	for range masters * (1 + replicas) {
 		s := &Server{dir: dir(t)}
 		s.args = append([]string{
-			"--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(s.dir, "nodes.conf"), "--cluster-node-timeout", "1000",
+			"--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(s.dir,
+				"nodes.conf"), "--cluster-node-timeout", "1000",
 			"--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0",
 		}, args...)
 		s.start(t)
@@ -286,7 +289,8 @@ func StartSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
 	s := &Server{dir: dir(t)}
 	file := filepath.Join(s.dir, "sentinel.conf")
-	text := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", master.port)
+	text := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 500\nsentinel "+
+		"failover-timeout main 2000\n", master.port)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +303,8 @@ func StartSentinel(t testing.TB, master *Server) *Server {
 func StartReplica(t testing.TB, of *Server) *Server {
 	t.Helper()
 	s := Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(of.port), "--repl-diskless-sync-delay", "0")
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.CLI(t, "info", "replication"), "master_link_status:up"); {
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.CLI(t, "info", "replication"),
+		"master_link_status:up"); {
 		if time.Now().After(deadline) {
 			t.Fatal("the replica does not follow")
 		}
