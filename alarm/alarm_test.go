@@ -64,12 +64,12 @@ func TestJudge(t *testing.T) {
 	f(Sight{Late: Share{1000, 100}, Before: Share{20000, 1001}})
 	f(Sight{Late: Share{100, 90}, Before: Share{20000, 100}})
 	f(Sight{Late: Share{1000, 100}, Before: Share{20000, 1000}},
-		"suddenly more is stopped: 10 % of the requests of the last half hour, 5 % on the day before")
+		"more requests are blocked: 10 % of the last half hour's requests, 5 % on the day before")
 	f(Sight{Lists: []List{{"tor", 23 * time.Hour}}})
 	f(Sight{Lists: []List{{"tor", 25 * time.Hour}, {"new", 0}}}, "the list tor can't be read from its source: its copy is 25h0m0s old",
 		"the list new can't be read from its source: it was never read")
 	f(Sight{Shed: 5})
-	f(Sight{Shed: 12}, "7 events or entries of the journal were left out")
+	f(Sight{Shed: 12}, "7 events or entries of the journal were dropped")
 	f(Sight{Store: "no answer"}, "the store fails: no answer")
 	f(Sight{Away: []string{"shop 10.0.0.1:80"}}, "shop 10.0.0.1:80 does not answer")
 	f(Sight{Certificates: []Certificate{{"shop", now.Add(15 * 24 * time.Hour)}}})
