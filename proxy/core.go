@@ -73,6 +73,7 @@ type Case struct {
 	id       identity.Identity
 	xml      bool
 	asks     request.Kind // set if read
+	purpose  purpose      // set if read
 	read     bool
 	asked    kind // set if sorted
 	sorted   bool
@@ -101,7 +102,7 @@ func (c *Case) Open(core *Core, v *request.View) {
 func (c *Case) Close() {
 	c.freeSlots()
 	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
-	c.ask = captcha.Request{}
+	c.ask, c.purpose = captcha.Request{}, purpose{}
 	c.xml = false
 	c.under.forget()
 	c.paths.Forget()
@@ -193,7 +194,8 @@ func (c *Case) Visit() { c.core.deps.Decider.Decide(&c.decision, c.view, &c.id, 
 // kind classifies on demand: requests that pass do not need it.
 func (c *Case) kind() kind {
 	if !c.sorted {
-		c.asked, c.sorted = classify(c.view, &c.paths, c.svc, c.xml), true
+		c.wants()
+		c.asked, c.sorted = classify(c.view, &c.purpose, &c.paths, c.svc, c.xml), true
 	}
 	return c.asked
 }
@@ -340,14 +342,15 @@ func (c *Case) Cookie() []byte {
 }
 
 // IsStatic reports whether the request claims to be for a subresource.
-func (c *Case) IsStatic() bool { return namesStatic(c.view, c.asksFor()) }
+func (c *Case) IsStatic() bool { return namesStatic(c.view, c.wants()) }
 
 // Asks sets a known request kind, after Open.
-func (c *Case) Asks(k request.Kind) { c.asks, c.read = k, true }
+func (c *Case) Asks(k request.Kind) { c.purpose, c.asks, c.read = purpose{c.view.Purpose()}, k, true }
 
-func (c *Case) asksFor() request.Kind {
+func (c *Case) wants() request.Kind {
 	if !c.read {
-		c.asks, c.read = c.view.Kind(), true
+		c.purpose = purpose{c.view.Purpose()}
+		c.asks, c.read = c.view.KindOf(&c.purpose.Purpose), true
 	}
 	return c.asks
 }
@@ -377,7 +380,7 @@ func (c *Case) Tell(f *Facts) bool {
 	}
 	e := &c.event
 	c.decision.Event(e, c.view, &c.id, c.under.charged(c.svc))
-	e.Asked = c.asksFor()
+	e.Asked = c.wants()
 	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
 	if f.Advised && bytes.IndexByte(c.view.Get("Range"), ',') >= 0 {

@@ -28,15 +28,15 @@ func (s *Snapshot) unserved(status int, q *captcha.Request) (_ captcha.Response,
 }
 
 func readerOf(v *request.View) captcha.Reader {
-	f := readFields(v)
+	f := purpose{v.Purpose()}
 	switch accept := v.Accept(); {
-	case f.requestedWith, accept.PrefersJSON(), len(f.mode) > 0 && f.isScript(v):
+	case f.XHR, accept.PrefersJSON(), len(f.Mode) > 0 && f.isScript(v):
 		return captcha.ReadsJSON
 	case f.isPart(v, true):
 		return captcha.ReadsNothing
 	case accept.WantsHTML():
 		return captcha.ReadsPage
-	case bytes.Contains(f.accept, []byte("xml")):
+	case bytes.Contains(f.Accept, []byte("xml")):
 		return captcha.ReadsXML
 	}
 	return captcha.ReadsNothing

@@ -230,7 +230,7 @@ func (j *reporter) logAccess(took time.Duration) {
 	e := leftOut(j.core.deps.Access.Info(), left, others)
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
-		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).Stringer("asks", j.asksFor()).
+		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).Stringer("asks", j.wants()).
 		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).
 		Dur("ms", took)
 	if len(j.view.Query) > 0 {

@@ -38,61 +38,78 @@ func ParseKind(name []byte) (Kind, bool) {
 	return KindPage, false
 }
 
-// asking is the fields that say what is asked for; of several of one name the first counts.
-type asking struct {
-	dest, mode, content, upgrade, with []byte
-	origin, referer                    []byte
-	accept, preflighted                bool
-	jay                                bool // an Accept field has the letter that JSON begins with
+// Purpose is the fields by which a request says what it is for; of several of one name the first counts. It borrows the View's bytes.
+type Purpose struct {
+	Agent, Accept, Origin, Referer []byte
+	Dest, Mode, Site               []byte // Sec-Fetch-*
+	Language, Encoding             bool   // Accept-Language, Accept-Encoding
+	XHR, WebSocket                 bool
+
+	content     []byte
+	preflighted bool
+	jay         bool // an Accept field has the letter that JSON begins with
 }
 
-func (a *asking) read(fields []Field) {
-	for i := range fields {
-		f := &fields[i]
+// Purpose reads the fields, all at once.
+func (v *View) Purpose() (p Purpose) {
+	for i := range v.Fields {
+		f := &v.Fields[i]
 		switch len(f.Name) {
 		case 6:
 			if EqualFold(f.Name, "accept") {
-				a.accept = true
-				a.jay = a.jay || bytes.IndexByte(f.Value, 'j') >= 0 || bytes.IndexByte(f.Value, 'J') >= 0
+				p.jay = p.jay || bytes.IndexByte(f.Value, 'j') >= 0 || bytes.IndexByte(f.Value, 'J') >= 0
 			}
-			first(&a.origin, f, "origin")
+			first(&p.Accept, f, "accept")
+			first(&p.Origin, f, "origin")
 		case 7:
-			first(&a.upgrade, f, "upgrade")
-			first(&a.referer, f, "referer")
+			first(&p.Referer, f, "referer")
+			p.WebSocket = p.WebSocket || EqualFold(f.Name, "upgrade") && EqualFold(f.Value, "websocket")
+		case 10:
+			first(&p.Agent, f, "user-agent")
 		case 12:
-			first(&a.content, f, "content-type")
+			first(&p.content, f, "content-type")
 		case 14:
-			first(&a.dest, f, "sec-fetch-dest")
-			first(&a.mode, f, "sec-fetch-mode")
+			first(&p.Dest, f, "sec-fetch-dest")
+			first(&p.Mode, f, "sec-fetch-mode")
+			first(&p.Site, f, "sec-fetch-site")
+		case 15:
+			p.Language = p.Language || len(f.Value) > 0 && EqualFold(f.Name, "accept-language")
+			p.Encoding = p.Encoding || EqualFold(f.Name, "accept-encoding")
 		case 16:
-			first(&a.with, f, "x-requested-with")
+			p.XHR = p.XHR || EqualFold(f.Name, "x-requested-with") && EqualFold(f.Value, "XMLHttpRequest")
 		case 29:
-			a.preflighted = a.preflighted || EqualFold(f.Name, "access-control-request-method")
+			p.preflighted = p.preflighted || EqualFold(f.Name, "access-control-request-method")
 		}
 	}
+	return p
 }
 
 func first(into *[]byte, f *Field, name string) {
 	if *into == nil && EqualFold(f.Name, name) {
-		*into = f.Value
+		if *into = f.Value; f.Value == nil {
+			*into = []byte{} // it is there
+		}
 	}
 }
 
 // Kind says what v asks for. It looks at the method, the path, and the fields Sec-Fetch-*, Accept, X-Requested-With,
 // Origin, Referer, Upgrade and Content-Type; where these contradict each other it is a page.
 func (v *View) Kind() Kind {
-	var a asking
-	a.read(v.Fields)
-	if v.isPreflight(&a) {
-		return KindPreflight
-	}
+	p := v.Purpose()
+	return v.KindOf(&p)
+}
+
+// KindOf is Kind for a request whose fields have been read.
+func (v *View) KindOf(p *Purpose) Kind {
 	switch {
-	case len(a.dest) > 0 || len(a.mode) > 0:
-		return v.fetched(&a)
-	case EqualFold(a.with, "XMLHttpRequest"):
-		return v.caller(&a)
+	case v.isPreflight(p):
+		return KindPreflight
+	case len(p.Dest) > 0 || len(p.Mode) > 0:
+		return v.fetched(p)
+	case p.XHR:
+		return v.caller(p)
 	}
-	return v.unsaid(&a)
+	return v.unsaid(p)
 }
 
 // IsPreflight reports whether a browser asks before a script's call to another origin.
@@ -100,18 +117,17 @@ func (v *View) IsPreflight() bool {
 	if string(v.Method) != "OPTIONS" {
 		return false
 	}
-	var a asking
-	a.read(v.Fields)
-	return v.isPreflight(&a)
+	p := v.Purpose()
+	return v.isPreflight(&p)
 }
 
-func (v *View) isPreflight(a *asking) bool {
-	return string(v.Method) == "OPTIONS" && a.preflighted && len(a.origin) > 0
+func (v *View) isPreflight(p *Purpose) bool {
+	return string(v.Method) == "OPTIONS" && p.preflighted && len(p.Origin) > 0
 }
 
 // caller tells the call of a page's script from that of a program: Origin or Referer name a page of the same host.
-func (v *View) caller(a *asking) Kind {
-	if onHost(a.origin, v.Host) || onHost(a.referer, v.Host) {
+func (v *View) caller(p *Purpose) Kind {
+	if onHost(p.Origin, v.Host) || onHost(p.Referer, v.Host) {
 		return KindScript
 	}
 	return KindAPI
@@ -124,27 +140,27 @@ func onHost(url, host []byte) bool {
 }
 
 // fetched is the kind of a request whose browser says what it is for.
-func (v *View) fetched(a *asking) Kind {
-	navigates := string(a.mode) == "navigate"
-	if string(a.mode) == "websocket" {
+func (v *View) fetched(p *Purpose) Kind {
+	navigates := string(p.Mode) == "navigate"
+	if string(p.Mode) == "websocket" {
 		return KindSocket
 	}
-	switch string(a.dest) {
+	switch string(p.Dest) {
 	case "":
 		if !navigates {
-			return v.unsaid(a)
+			return v.unsaid(p)
 		}
-		return v.document(a)
+		return v.document(p)
 	case "document", "iframe", "frame", "fencedframe":
-		if a.jay && v.Accept().PrefersJSON() {
+		if p.jay && v.Accept().PrefersJSON() {
 			return KindScript
 		}
-		return v.document(a)
+		return v.document(p)
 	case "empty":
 		switch {
 		case navigates:
 			return KindFile
-		case string(a.mode) == "cors", string(a.mode) == "same-origin", a.jay && v.Accept().PrefersJSON():
+		case string(p.Mode) == "cors", string(p.Mode) == "same-origin", p.jay && v.Accept().PrefersJSON():
 			return KindScript
 		}
 		return KindPart
@@ -154,15 +170,15 @@ func (v *View) fetched(a *asking) Kind {
 		return KindPart
 	}
 	if navigates {
-		return v.document(a)
+		return v.document(p)
 	}
 	return KindPart
 }
 
 // document tells the kinds of what is looked at.
-func (v *View) document(a *asking) Kind {
+func (v *View) document(p *Purpose) Kind {
 	switch {
-	case v.isForm(a):
+	case v.isForm(p):
 		return KindForm
 	case v.namesFile():
 		return KindFile
@@ -171,25 +187,25 @@ func (v *View) document(a *asking) Kind {
 }
 
 // unsaid is the kind of a request without Sec-Fetch fields: of a program, an old browser, or a site without https.
-func (v *View) unsaid(a *asking) Kind {
+func (v *View) unsaid(p *Purpose) Kind {
 	switch {
-	case a.jay && v.Accept().PrefersJSON():
-		return v.caller(a)
-	case EqualFold(a.upgrade, "websocket"):
+	case p.jay && v.Accept().PrefersJSON():
+		return v.caller(p)
+	case p.WebSocket:
 		return KindSocket
-	case v.isForm(a):
+	case v.isForm(p):
 		return KindForm
-	case v.callsByMethod(a):
-		return v.caller(a)
-	case v.NamesPart() && !(a.accept && v.Accept().WantsHTML()):
+	case v.callsByMethod(p):
+		return v.caller(p)
+	case v.NamesPart() && !(p.Accept != nil && v.Accept().WantsHTML()):
 		return KindPart
 	case NamesFeed(v.Path), string(v.Path) == "/robots.txt":
 		return KindFeed
 	}
-	return v.document(a)
+	return v.document(p)
 }
 
-func (v *View) isForm(a *asking) bool { return string(v.Method) == "POST" && isFormType(a.content) }
+func (v *View) isForm(p *Purpose) bool { return string(v.Method) == "POST" && isFormType(p.content) }
 
 // IsForm reports whether v posts a form, as a page without scripts can.
 func (v *View) IsForm() bool { return string(v.Method) == "POST" && isFormType(v.Get("Content-Type")) }
@@ -199,12 +215,12 @@ func isFormType(content []byte) bool {
 }
 
 // callsByMethod reports whether no page of a browser without scripts can make such a request.
-func (v *View) callsByMethod(a *asking) bool {
+func (v *View) callsByMethod(p *Purpose) bool {
 	switch string(v.Method) {
 	case "GET", "HEAD", "OPTIONS", "TRACE":
 		return false
 	case "POST":
-		t, _, _ := bytes.Cut(a.content, semicolon)
+		t, _, _ := bytes.Cut(p.content, semicolon)
 		t = trim(t)
 		return EqualFold(t, "application/json") || HasSuffixFold(t, "+json")
 	}
