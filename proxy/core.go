@@ -345,11 +345,14 @@ func (c *Case) Cookie() []byte {
 func (c *Case) IsStatic() bool { return namesStatic(c.view, c.wants()) }
 
 // Asks sets a known request kind, after Open.
-func (c *Case) Asks(k request.Kind) { c.purpose, c.asks, c.read = purpose{c.view.Purpose()}, k, true }
+func (c *Case) Asks(k request.Kind) {
+	c.view.ReadPurpose(&c.purpose.Purpose)
+	c.asks, c.read = k, true
+}
 
 func (c *Case) wants() request.Kind {
 	if !c.read {
-		c.purpose = purpose{c.view.Purpose()}
+		c.view.ReadPurpose(&c.purpose.Purpose)
 		c.asks, c.read = c.view.KindOf(&c.purpose.Purpose), true
 	}
 	return c.asks

@@ -52,17 +52,17 @@ func (p *pages) has(service string, v *request.View) bool {
 
 // isEmbed reports whether a page of another site makes the request without navigating. Sites in cors_origins are
 // trusted.
-func isEmbed(v *request.View, s *Service) bool {
-	if m := string(v.Method); m != "GET" && m != "HEAD" || string(v.Get("Sec-Fetch-Site")) != "cross-site" {
+func isEmbed(v *request.View, p *purpose, s *Service) bool {
+	if m := string(v.Method); m != "GET" && m != "HEAD" || string(p.Site) != "cross-site" {
 		return false
 	}
-	switch string(v.Get("Sec-Fetch-Mode")) {
+	switch string(p.Mode) {
 	case "", "navigate", "websocket":
 		return false
 	}
-	from := v.Get("Origin")
+	from := p.Origin
 	if len(from) == 0 {
-		from = v.Get("Referer")
+		from = p.Referer
 	}
 	return len(from) == 0 || !s.Captcha.OwnsPage(from, v.Host)
 }
@@ -70,8 +70,9 @@ func isEmbed(v *request.View, s *Service) bool {
 // refusesEmbed answers an embed of a known page before it is decided, so that nothing is counted. In mode cors the URL
 // may be data, so the answer decides.
 func (j *journey) refusesEmbed() bool {
-	if j.embed = isEmbed(j.view, j.svc); !j.embed || j.svc.Verdict.Mode != verdict.Enforce ||
-		string(j.view.Get("Sec-Fetch-Mode")) == "cors" || !j.core.pages.has(j.svc.Name, j.view) {
+	j.wants()
+	if j.embed = isEmbed(j.view, &j.purpose, j.svc); !j.embed || j.svc.Verdict.Mode != verdict.Enforce ||
+		string(j.purpose.Mode) == "cors" || !j.core.pages.has(j.svc.Name, j.view) {
 		return false
 	}
 	j.watch()
@@ -102,8 +103,8 @@ func (j *journey) holdsPage(status int, fields []request.Field) bool {
 	}
 	v := j.view
 	j.core.pages.note(j.svc.Name, v, status, contentType)
-	if string(v.Get("Sec-Fetch-Mode")) == "cors" && (string(allowed) == "*" || len(allowed) > 0 &&
-		string(allowed) == string(v.Get("Origin"))) {
+	if string(j.purpose.Mode) == "cors" && (string(allowed) == "*" || len(allowed) > 0 &&
+		string(allowed) == string(j.purpose.Origin)) {
 		return false
 	}
 	j.declined = true

@@ -28,7 +28,8 @@ func (s *Snapshot) unserved(status int, q *captcha.Request) (_ captcha.Response,
 }
 
 func readerOf(v *request.View) captcha.Reader {
-	f := purpose{v.Purpose()}
+	var f purpose
+	v.ReadPurpose(&f.Purpose)
 	switch accept := v.Accept(); {
 	case f.XHR, accept.PrefersJSON(), len(f.Mode) > 0 && f.isScript(v):
 		return captcha.ReadsJSON

@@ -50,8 +50,9 @@ type Purpose struct {
 	jay         bool // an Accept field has the letter that JSON begins with
 }
 
-// Purpose reads the fields, all at once.
-func (v *View) Purpose() (p Purpose) {
+// ReadPurpose fills p in one pass over the fields.
+func (v *View) ReadPurpose(p *Purpose) {
+	*p = Purpose{}
 	for i := range v.Fields {
 		f := &v.Fields[i]
 		switch len(f.Name) {
@@ -81,7 +82,6 @@ func (v *View) Purpose() (p Purpose) {
 			p.preflighted = p.preflighted || EqualFold(f.Name, "access-control-request-method")
 		}
 	}
-	return p
 }
 
 func first(into *[]byte, f *Field, name string) {
@@ -95,7 +95,8 @@ func first(into *[]byte, f *Field, name string) {
 // Kind says what v asks for. It looks at the method, the path, and the fields Sec-Fetch-*, Accept, X-Requested-With,
 // Origin, Referer, Upgrade and Content-Type; where these contradict each other it is a page.
 func (v *View) Kind() Kind {
-	p := v.Purpose()
+	var p Purpose
+	v.ReadPurpose(&p)
 	return v.KindOf(&p)
 }
 
@@ -117,7 +118,8 @@ func (v *View) IsPreflight() bool {
 	if string(v.Method) != "OPTIONS" {
 		return false
 	}
-	p := v.Purpose()
+	var p Purpose
+	v.ReadPurpose(&p)
 	return v.isPreflight(&p)
 }
 
