@@ -100,7 +100,6 @@ func unjudgedText(reason string) string {
 	return "The gateway can't judge this request: " + reason + ".\n"
 }
 
-// unjudged answers as OnError says.
 func (k *checkCall) unjudged(reason string) {
 	j := &k.journey
 	k.answered = answerError
@@ -168,7 +167,6 @@ var (
 	textPlain       = []byte("text/plain; charset=utf-8")
 )
 
-// answerHeader reports the service's answer: status and Content-Type.
 const answerHeader = "X-Antirobot-Answer"
 
 // learnAnswer takes a balancer's report of the service's answer, which shows what kind of path it is. A query that is

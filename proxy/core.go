@@ -174,7 +174,6 @@ func (c *Case) Own() captcha.Endpoint { return c.svc.Captcha.Route(c.view.Path) 
 // Decide sets the decision.
 func (c *Case) Decide() { c.conclude(false) }
 
-// watch decides without spending or counting anything.
 func (c *Case) watch() { c.conclude(true) }
 
 func (c *Case) conclude(watch bool) {
@@ -307,7 +306,6 @@ func (c *Case) request() *captcha.Request {
 	return q
 }
 
-// unaddressed is request without the URLs and the ID.
 func (c *Case) unaddressed() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha

@@ -200,7 +200,6 @@ func (j *journey) unanswered(a *captcha.Response, err error) {
 	j.answer(down)
 }
 
-// upstreamFields replace the client's fields of these names.
 func (j *relay) upstreamFields() []request.Field {
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	j.sent = append(j.sent[:0],
@@ -220,7 +219,6 @@ func (j *relay) upstreamFields() []request.Field {
 	return j.sent
 }
 
-// appendMarks appends the marks of rules.
 func (j *relay) appendMarks(dst []request.Field) []request.Field {
 	d := &j.decision
 	if j.svc.Verdict.Mode != verdict.Enforce { // d.Mode is observe for own pages

@@ -96,7 +96,6 @@ func New(s *Snapshot, d Deps) (*Gateway, error) {
 	return g, nil
 }
 
-// journey is the state of one exchange.
 type journey struct {
 	Case
 	x *h1.Exchange

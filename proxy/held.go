@@ -74,7 +74,6 @@ func (j *moderation) heldItem(r *messageRoute, p *posted, values map[string]any,
 	return it
 }
 
-// sentFields are the client's fields as the service gets them.
 func (j *moderation) sentFields() (out []queue.Field) {
 	for i := range j.view.Fields {
 		f := &j.view.Fields[i]

@@ -49,7 +49,6 @@ func classify(v *request.View, f *purpose, paths *request.Paths, s *Service, xml
 	return kindProgram
 }
 
-// purpose says who made a request, and what for.
 type purpose struct{ request.Purpose }
 
 // textBrowsers name no engine in their User-Agents, which begin so.
@@ -76,7 +75,6 @@ func (f *purpose) isBrowser(v *request.View) bool {
 	return false
 }
 
-// engines identify browsers of unknown names: consoles, e-readers, old phones.
 var engines = [...][]byte{
 	[]byte("AppleWebKit/"), []byte("Gecko/"), []byte("Presto/"), []byte("KHTML/"),
 	[]byte("Goanna/"),
@@ -128,7 +126,6 @@ func (f *purpose) ofSite(v *request.View, s *Service) bool {
 	return s.Captcha.OwnsPage(from, v.Host)
 }
 
-// subresourceAccepts are prefixes of Accept for subresources.
 var subresourceAccepts = [...]string{"image/", "text/css", "video/", "audio/", "font/"}
 
 // isPart reports whether nobody would see an answer in words: an element, a beacon, a socket.

@@ -21,7 +21,6 @@ type Messages interface {
 	System() (*message.System, error)
 }
 
-// moderation judges the message of a journey's request.
 type moderation struct {
 	*journey
 

@@ -35,7 +35,6 @@ func (c *Case) outside() (host, mount []byte) {
 	return host, mount
 }
 
-// lastOf returns the last element of a list.
 func lastOf(list []byte) []byte { return bytes.TrimSpace(list[bytes.LastIndexByte(list, ',')+1:]) }
 
 // sameSite reports whether the service of a request also serves an authority.

@@ -21,7 +21,6 @@ type reporter struct {
 	noted verdict.Note
 }
 
-// report records the outcome of an answered request.
 func (j *journey) report() {
 	took := time.Since(j.view.At)
 	if j.svc != nil {
@@ -86,7 +85,6 @@ func (j *reporter) tell(took time.Duration) {
 	j.told(&f)
 }
 
-// told offers the event, and stores its weight for `why`.
 func (j *reporter) told(f *Facts) {
 	if j.Tell(f) {
 		j.core.deps.Decider.Counted(j.requestID, &j.decision, &j.event, j.svc.Verdict)
@@ -189,7 +187,6 @@ func (j *reporter) lineKey(about uint64) uint64 {
 	return identity.NetKey(identity.NetOf(j.id.Addr)) ^ about*odd
 }
 
-// leftOut adds the number of omitted lines.
 func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
 	if left > 0 {
 		e = e.Uint64("left_out", left)
@@ -269,7 +266,6 @@ func mediaType(t []byte) []byte {
 	return t[:min(len(t), maxLoggedField)]
 }
 
-// quoteFields adds User-Agent, and Referer without its query.
 func quoteFields(e *zerolog.Event, v *request.View) *zerolog.Event {
 	agent, referer := quotedFields(v)
 	if len(agent) > 0 {
@@ -287,7 +283,6 @@ func quotedFields(v *request.View) (agent, referer []byte) {
 	return agent[:min(len(agent), maxLoggedField)], referer[:min(len(referer), maxLoggedField)]
 }
 
-// quotedReferer drops query, fragment, and user info (with the scheme).
 func quotedReferer(referer []byte) []byte {
 	if i := bytes.IndexAny(referer, "?#"); i >= 0 {
 		referer = referer[:i]

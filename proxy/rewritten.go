@@ -32,7 +32,6 @@ func rewritten(f *request.Field) []byte {
 	return nil
 }
 
-// rewrite sets v's fields, and the path that they name.
 func rewrite(v *request.View, fields []request.Field) {
 	v.Fields = fields
 	v.Named = named(v)

@@ -99,7 +99,6 @@ func (m *sitemaps) note(host string, at time.Time, urls []sitemapURL) {
 	m.named.Store(&named)
 }
 
-// robotsReader reads a robots.txt without changing it.
 type robotsReader struct {
 	text bool // plain text with status 200
 	body []byte

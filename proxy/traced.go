@@ -9,7 +9,6 @@ import (
 	"antirobot/request"
 )
 
-// traced is the trace of a journey. Zero: not traced.
 type traced struct {
 	traces.Context
 	decidedFrom, decidedTo, calledAt time.Time

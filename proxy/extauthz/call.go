@@ -144,7 +144,6 @@ func (k *call) field(name string) string {
 	return ""
 }
 
-// appendAnswer appends the CheckResponse.
 func (k *call) appendAnswer(dst []byte, status int) []byte {
 	if status == 200 && k.field(nameHuman) == Human {
 		return appendMessage(appendMessage(dst, answerStatus, nil), answerOK, k.appendOK(nil))

@@ -128,7 +128,6 @@ func (q *question) readHTTP(p []byte, maxFields int) bool {
 	})
 }
 
-// addField adds a visitor's header field.
 func (q *question) addField(p []byte, maxFields int) bool {
 	var f request.Field
 	ok := each(p, func(num protowire.Number, text []byte, _ uint64) bool {

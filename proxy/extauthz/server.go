@@ -146,7 +146,6 @@ func (s *Server) release(k *call) {
 	}
 }
 
-// prefix is a message's compression flag and length.
 const prefix = 5
 
 // read reads the question. n bytes are held, also on failure, which has a gRPC code.
@@ -208,7 +207,6 @@ func peerOf(r *http.Request) netip.Addr {
 	return request.Unwrap(a.Addr())
 }
 
-// bounded limits the connections of a listener.
 type bounded struct {
 	net.Listener
 	room chan struct{}

@@ -50,7 +50,6 @@ func appendStatusText(dst []byte, status int) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// persistence decides keep and appends it.
 func persistence(c *conn, dst []byte) []byte {
 	if c.srv.draining.Load() {
 		c.keep = false
@@ -64,7 +63,6 @@ func persistence(c *conn, dst []byte) []byte {
 	return dst
 }
 
-// appendPlainAnswer appends a complete answer with its status alone.
 func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
 	text := fasthttp.StatusMessage(status)
 	dst = wire.AppendStatusLine(dst, status, []byte(text))

@@ -129,7 +129,6 @@ func replaced(o *ForwardOptions, name []byte) bool {
 
 func dropped(o *ForwardOptions, name []byte) bool { return o.Drop != nil && o.Drop(name) }
 
-// appendCookies drops the whole field if no cookie is left.
 func appendCookies(dst []byte, f *request.Field, names []string) []byte {
 	begin := len(dst)
 	dst = append(dst, f.Name...)

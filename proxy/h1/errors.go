@@ -49,7 +49,6 @@ func Status(err error) int {
 	return 500
 }
 
-// spares reports whether the service is not at fault.
 func spares(err error) bool {
 	for _, of := range []error{ErrClientGone, errRevoked, ErrBodyTooLarge, ErrBadBody, errBodyTimeout} {
 		if errors.Is(err, of) {

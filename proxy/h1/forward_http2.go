@@ -246,7 +246,6 @@ func (t *overHTTP2) await(g *upstream.Group, target string, limit time.Duration)
 	}
 }
 
-// explain attributes an error of the transport.
 func (t *overHTTP2) explain(err error) error {
 	if err == nil {
 		return nil
@@ -283,7 +282,6 @@ func (t *overHTTP2) tick(now time.Time) error {
 	return x.look(now)
 }
 
-// conclude ends all that uses the exchange.
 func (t *overHTTP2) conclude(err error) {
 	x := t.x
 	if err == nil && t.uploading() {

@@ -129,7 +129,6 @@ func (l *leg) pull(p []byte) (n int, err error) {
 	}
 }
 
-// arm sets the read deadline to about the next tick.
 func (l *leg) arm(now time.Time) {
 	if left := l.deadline.Sub(now); left >= l.step/2 && left <= 2*l.step {
 		return

@@ -2,10 +2,8 @@ package h1
 
 import "time"
 
-// lookEvery is the interval of ForwardOptions.GoOn.
 const lookEvery = 2 * time.Second
 
-// look fails if the answer must not go on.
 func (x *Exchange) look(now time.Time) error {
 	switch {
 	case x.goOn == nil || !x.answered || now.Before(x.lookBy):

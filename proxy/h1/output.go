@@ -87,7 +87,6 @@ func (o *output) send(p, tail []byte) error {
 	return o.err
 }
 
-// arm sets the deadline of a write that may wait.
 func (o *output) arm() {
 	timeout := o.c.cfg.WriteTimeout
 	now := clock()

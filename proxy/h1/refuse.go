@@ -63,7 +63,6 @@ func (c *conn) refuse(err error) {
 	c.linger = true
 }
 
-// requestLineRest exceeds a request line's method and version.
 const requestLineRest = 64
 
 // readable appends the fields of a refused head's complete lines. They only choose the form and language of the answer.

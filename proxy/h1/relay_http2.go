@@ -115,7 +115,6 @@ func (t *overHTTP2) take(pieces <-chan []byte) (p []byte, more bool, err error) 
 	return t.nextPiece(pieces)
 }
 
-// nextPiece waits for a piece and watches the client.
 func (t *overHTTP2) nextPiece(pieces <-chan []byte) (p []byte, more bool, err error) {
 	t.begin()
 	for {
@@ -142,7 +141,6 @@ func (t *overHTTP2) trailers() []request.Field {
 	return fields
 }
 
-// fromResponse parses an HTTP/2 answer.
 func fromResponse(h *wire.Head, r *http.Response, method []byte, maxFields int) error {
 	h.Reset()
 	h.Minor, h.Status = 1, r.StatusCode

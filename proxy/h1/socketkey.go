@@ -23,7 +23,6 @@ const (
 	socketGUID       = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 )
 
-// make turns a GET into a WebSocket request over HTTP/1.1.
 func (k *socketKey) make(h *wire.Head) {
 	var random [16]byte
 	_, _ = rand.Read(random[:]) // never fails

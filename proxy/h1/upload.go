@@ -11,7 +11,6 @@ import (
 	"antirobot/proxy/upstream"
 )
 
-// streamBuffer holds 32 KiB of data and a chunk's framing.
 type streamBuffer [32<<10 + wire.ChunkRoom + 2]byte
 
 var streamBuffers = sync.Pool{New: func() any { return new(streamBuffer) }}
@@ -94,7 +93,6 @@ func (u *upload) run() {
 	end = u.copy()
 }
 
-// copy returns the final state.
 func (u *upload) copy() int32 {
 	b := &u.x.body
 	buf := streamBuffers.Get().(*streamBuffer)

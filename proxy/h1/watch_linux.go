@@ -10,7 +10,6 @@ import (
 
 const pollEnd = unix.POLLRDHUP
 
-// pollSocket polls without waiting.
 func pollSocket(fd int, events int16) (int16, error) {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}}
 	for {

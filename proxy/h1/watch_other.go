@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollEnd has no equivalent here.
 const pollEnd = 0x2000
 
 // pollSocket polls without waiting. An end is found by peeking at the next byte, so not behind unread bytes.

@@ -115,7 +115,6 @@ func (b *batch) arm() {
 	_ = b.nc.SetWriteDeadline(b.by)
 }
 
-// hurry bounds the time of the rest.
 func (b *batch) hurry() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

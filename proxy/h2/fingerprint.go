@@ -33,7 +33,6 @@ func (f *fingerprint) take(p []byte) {
 	}
 }
 
-// frame reads a complete frame.
 func (f *fingerprint) frame(t http2.FrameType, flags http2.Flags, stream uint32) {
 	if f.done {
 		return
@@ -58,7 +57,6 @@ func (f *fingerprint) frame(t http2.FrameType, flags http2.Flags, stream uint32)
 	f.payload = f.payload[:0]
 }
 
-// end composes the result.
 func (f *fingerprint) end(pseudo []byte) {
 	b := append(append(make([]byte, 0, 64), f.settings...), '|')
 	if f.window == 0 {
@@ -90,7 +88,6 @@ func appendSettings(b, p []byte) []byte {
 	return b
 }
 
-// appendPriority appends stream, exclusive flag, parent and weight.
 func appendPriority(b []byte, stream uint32, p []byte) []byte {
 	if len(b) > 0 {
 		b = append(b, ',')

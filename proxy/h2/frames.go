@@ -15,7 +15,6 @@ type frames struct {
 	server http2.Server //nolint:staticcheck // see above
 }
 
-// newFrames takes its settings from base.
 func newFrames(base *http.Server) *frames {
 	f := new(frames)
 	if err := http2.ConfigureServer(base, &f.server); err != nil { //nolint:staticcheck // see above

@@ -123,7 +123,6 @@ func (g *guarded) count(p []byte) bool {
 	return true
 }
 
-// pass skips payload in p, and returns its length.
 func (g *guarded) pass(p []byte) int {
 	n := min(g.skip, len(p))
 	g.skip -= n

@@ -48,7 +48,6 @@ func New(cfg Config, d Deps) (*Server, error) {
 	return s, nil
 }
 
-// speaker allows so many streams per connection.
 func (s *Server) speaker(most int) speaker {
 	cfg, limits := &s.cfg, s.front.Config()
 	base := &http.Server{
@@ -150,7 +149,6 @@ func (c *conn) leave() {
 	}
 }
 
-// awaitHandlers waits for the handlers of an ended connection.
 func (c *conn) awaitHandlers() {
 	c.mu.Lock()
 	c.idle = make(chan struct{})

@@ -71,7 +71,6 @@ func newConn(s *Server, qc *quic.Conn, from h1.Origin) *conn {
 	return c
 }
 
-// serve returns when the connection and its handlers have ended.
 func (c *conn) serve() {
 	c.serveStreams()
 	c.idle.Stop()
@@ -133,7 +132,6 @@ func (c *conn) accept(id quic.StreamID) bool {
 	return true
 }
 
-// serveStream reads the head of a request, and serves it.
 func (c *conn) serveStream(str *quic.Stream) {
 	by := time.Now().Add(c.srv.deps.Front.Config().HeaderTimeout)
 	_ = str.SetReadDeadline(by)
@@ -152,7 +150,6 @@ func (c *conn) serveStream(str *quic.Stream) {
 	}
 }
 
-// flooded ends an abusive connection.
 func (c *conn) flooded(of *metrics.Counter, why string) {
 	c.flood.Do(func() {
 		of.Inc()
@@ -267,7 +264,6 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler) // resets the stream
 }
 
-// isReset reports whether a client has reset its request.
 func isReset(err error) bool {
 	why, ok := errors.AsType[*http3.Error](err)
 	return ok && why.Remote

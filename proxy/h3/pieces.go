@@ -78,7 +78,6 @@ func (p *pieces) packet(e *qlog.PacketReceived) {
 	}
 }
 
-// idle reports whether a frame carries nothing of a request.
 func idle(e *frames.FrameParsed) bool {
 	switch e.Frame.Frame.(type) {
 	case frames.HeadersFrame, frames.SettingsFrame:

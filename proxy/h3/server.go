@@ -135,10 +135,8 @@ func (s *Server) quicConfig(most int) *quic.Config {
 	}
 }
 
-// firstWindow is the initial window of a connection.
 const firstWindow = 256 << 10
 
-// uniStreams bounds a client's open unidirectional streams. HTTP/3 needs three.
 const uniStreams = 8
 
 func (s *Server) track(ln *quic.Listener) bool {
@@ -211,7 +209,6 @@ func (s *Server) count(ctx context.Context, peer net.Addr, o *Options) bool {
 
 func (o *Options) trusts(peer netip.Addr) bool { return o.Trusted != nil && o.Trusted.Trusts(peer) }
 
-// admit serves a connection after its handshake.
 func (s *Server) admit(qc *quic.Conn, o *Options) {
 	h, _ := qc.Context().Value(handshakeKey{}).(*handshake)
 	s.settled(h, true)

@@ -12,7 +12,6 @@ import (
 	"antirobot/request"
 )
 
-// coding is a page's compression.
 type coding uint8
 
 const (
@@ -149,7 +148,6 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded limits the expansion.
 func (c *counter) bounded(opened io.Reader) io.Reader {
 	var total int64
 	return readerFunc(func(p []byte) (int, error) {
@@ -161,7 +159,6 @@ func (c *counter) bounded(opened io.Reader) io.Reader {
 	})
 }
 
-// through runs f with a compressor from pool.
 func (in *Insertion) through(pool *sync.Pool, w io.Writer, f func() error) error {
 	in.enc = pool.Get().(encoder)
 	in.enc.Reset(w)

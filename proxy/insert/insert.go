@@ -119,7 +119,6 @@ func (in *Insertion) judge(fields []request.Field) Result {
 
 func (in *Insertion) site() site { return site{in.Scheme, string(in.Host), in.Script} }
 
-// tag is inserted. rebased: the page has a base URL.
 func (in *Insertion) tag(rebased bool) string {
 	var b strings.Builder
 	b.WriteString(`<script src="`)

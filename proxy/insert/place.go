@@ -100,7 +100,6 @@ func (s *scanner) scan() (Result, error) {
 	return NoPlace, s.pass()
 }
 
-// over is the outcome when the tokens end.
 func (s *scanner) over(err error) (Result, error) {
 	switch {
 	case errors.Is(err, html.ErrBufferExceeded):
@@ -132,7 +131,6 @@ func (s *scanner) look(t html.TokenType, z *html.Tokenizer, raw []byte) Result {
 	return None
 }
 
-// here is the result at the end of the head.
 func (s *scanner) here() Result {
 	if s.begun {
 		return Inserted
@@ -162,7 +160,6 @@ func (s *scanner) start(name string, more bool, z *html.Tokenizer) Result {
 	return None
 }
 
-// attributes examines elements of the head.
 func (s *scanner) attributes(name string, more bool, z *html.Tokenizer) Result {
 	var isPolicy bool
 	var content string

@@ -8,7 +8,6 @@ import (
 	"antirobot/request"
 )
 
-// site is the page's own origin and a path.
 type site struct{ scheme, host, path string }
 
 // isPolicy also matches report-only policies, whose reports would be full of the script.
@@ -35,7 +34,6 @@ type field struct {
 	changed bool
 }
 
-// policy is a list of directives.
 type policy []directive
 
 type directive struct {
@@ -69,7 +67,6 @@ func (p *policySet) add(value []byte) {
 	p.fields = append(p.fields, f)
 }
 
-// permitsToo adds the policy of a meta element.
 func (p *policySet) permitsToo(content string, s site) bool {
 	p.add([]byte(content))
 	return p.permits(s, false)
@@ -129,7 +126,6 @@ func nonceOf(source string) (nonce string, ok bool) {
 	return nonce, !bad
 }
 
-// find returns the first directive with one of these names.
 func (p policy) find(names ...string) *directive {
 	for _, n := range names {
 		for i := range p {

@@ -21,7 +21,6 @@ type direct struct {
 	sends    func(fd uintptr) (done bool)
 }
 
-// transfer is a call in progress.
 type transfer struct {
 	b     []byte // left to fill or send
 	n     int
@@ -63,7 +62,6 @@ func (d *direct) Read(b []byte) (int, error) {
 	return d.in.n, nil
 }
 
-// receive is called when the socket is readable.
 func (d *direct) receive(fd uintptr) (done bool) {
 	t := &d.in
 	for {
@@ -88,7 +86,6 @@ func (d *direct) Write(b []byte) (int, error) {
 	return d.out.n, err
 }
 
-// send is called when the socket is writable.
 func (d *direct) send(fd uintptr) (done bool) {
 	t := &d.out
 	for len(t.b) > 0 {

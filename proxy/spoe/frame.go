@@ -79,7 +79,6 @@ func parseFrame(p []byte) (f frame, err error) {
 	return f, nil
 }
 
-// appendFrame appends a frame with the payload that body appends.
 func appendFrame(dst []byte, kind byte, stream, id uint64, body func(dst []byte) []byte) []byte {
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, kind)
@@ -134,7 +133,6 @@ func (d *decoder) byte() byte {
 	return b
 }
 
-// number reads a variable-length integer: one byte up to 239.
 func (d *decoder) number() uint64 {
 	b := d.byte()
 	n := uint64(b)
@@ -223,7 +221,6 @@ func appendUint32(dst []byte, name string, n uint64) []byte {
 	return appendNumber(append(dst, typeUint32), n)
 }
 
-// appendVariable appends an action that sets a transaction variable.
 func appendVariable(dst []byte, name string, text []byte) []byte {
 	const setVariable, arguments, transaction = 1, 3, 2
 	return appendString(append(dst, setVariable, arguments, transaction), name, text)

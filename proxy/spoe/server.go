@@ -172,7 +172,6 @@ type talk struct {
 	call  *call
 }
 
-// converse serves one connection.
 func (s *Server) converse(nc net.Conn, peer netip.Addr) error {
 	t := talk{
 		s: s, nc: nc, r: bufio.NewReaderSize(nc, 16<<10), peer: peer, limit: maxFrame,

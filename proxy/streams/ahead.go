@@ -67,7 +67,6 @@ func (a *ahead) take(p []byte) (n int, ok bool, err error) {
 	return 0, true, a.err
 }
 
-// stop ends a read in progress and discards its data.
 func (a *ahead) stop(s *stream) {
 	if a.running {
 		s.StopBody()

@@ -29,7 +29,6 @@ func (s *stream) Reply(status int, fields []request.Field, body []byte) error {
 	return s.Write(body, false)
 }
 
-// refuse answers a request that was not handed over.
 func (s *stream) refuse(status int) {
 	fields, body := s.front.Refuse(status, &request.View{At: time.Now(), Method: s.head.Method, Fields: s.head.Fields})
 	_ = s.Reply(status, fields, body)
@@ -86,7 +85,6 @@ func (s *stream) Answer(a *h1.Answer) error {
 	return s.werr
 }
 
-// interim relays an interim answer, and removes its fields again.
 func (s *stream) interim(status int, fields []request.Field) error {
 	if status == http.StatusContinue {
 		return nil

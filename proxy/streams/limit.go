@@ -31,7 +31,6 @@ func (l *writeLimit) begin(w writer, timeout time.Duration) {
 	l.timer.Reset(timeout)
 }
 
-// end follows it.
 func (l *writeLimit) end() {
 	l.mu.Lock()
 	l.w, l.by = nil, time.Time{}

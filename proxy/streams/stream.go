@@ -130,7 +130,6 @@ func (s *stream) end() {
 
 const keptText = 16 << 10
 
-// read turns the request into a head with sorted fields.
 func (s *stream) read() {
 	r := s.r
 	s.names = s.names[:0]
@@ -178,7 +177,6 @@ func (s *stream) keep(text string) []byte {
 	return s.text[begin:len(s.text):len(s.text)]
 }
 
-// keepLower restores a name's case on the wire.
 func (s *stream) keepLower(name string) []byte {
 	b := s.keep(name)
 	for i, c := range b {
@@ -212,7 +210,6 @@ func readSome(body io.Reader, p []byte) (n int, err error) {
 	return n, err
 }
 
-// armRead sets the rolling deadline.
 func (s *stream) armRead() {
 	timeout := s.front.Config().ReadTimeout
 	now := time.Now()

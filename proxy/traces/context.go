@@ -68,7 +68,6 @@ func (c *Context) begin(rid request.ID, traceparent []byte, trusted bool, share 
 	}
 }
 
-// parse reads a traceparent, also of a later version.
 func (c *Context) parse(text []byte) (flags byte, ok bool) {
 	if len(text) < headerLength || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return 0, false

@@ -72,7 +72,6 @@ func (r *Request) appendSpans(dst []byte) []byte {
 	return dst
 }
 
-// span returns the beginning of a span.
 func (c *Context) span(id, parent [8]byte, name string, kind uint64, from, to time.Time) []byte {
 	s := appendMessage(nil, spanTrace, c.trace[:])
 	s = appendMessage(s, spanID, id[:])
@@ -85,7 +84,6 @@ func (c *Context) span(id, parent [8]byte, name string, kind uint64, from, to ti
 	return appendTime(s, spanEnd, to)
 }
 
-// appendStatus appends the HTTP status, and a failure.
 func appendStatus(dst []byte, status int, failure string) []byte {
 	if status > 0 {
 		dst = appendInt(dst, spanAttributes, "http.response.status_code", int64(status))
@@ -106,12 +104,10 @@ func appendMessage(dst []byte, num protowire.Number, m []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(dst, num, protowire.BytesType), m)
 }
 
-// appendString appends valid UTF-8.
 func appendString(dst []byte, num protowire.Number, s string) []byte {
 	return appendMessage(dst, num, bytes.ToValidUTF8([]byte(s), []byte("?")))
 }
 
-// appendText appends a text attribute unless empty.
 func appendText(dst []byte, num protowire.Number, key, text string) []byte {
 	if text == "" {
 		return dst

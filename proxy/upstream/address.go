@@ -85,7 +85,6 @@ func (a *address) popIdle() *Conn {
 	return nil
 }
 
-// takeIdle takes a usable connection, and drops others.
 func (a *address) takeIdle(now int64) *Conn {
 	for {
 		c := a.popIdle()
@@ -128,7 +127,6 @@ func (a *address) closeIdle() {
 	}
 }
 
-// sweepBatch bounds the connections off their shelf during a check.
 const sweepBatch = 32
 
 // sweep closes idle connections that are too old, or whose peer has left.
@@ -178,7 +176,6 @@ func (a *address) cut(s *shelf, at int, now int64, batch *[sweepBatch]*Conn) int
 	return n
 }
 
-// mend puts kept connections back and returns the next position.
 func (a *address) mend(s *shelf, at int, kept []*Conn) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

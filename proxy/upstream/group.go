@@ -46,7 +46,6 @@ type AddrState struct {
 	Idle    int
 }
 
-// tick is the interval of maintenance and gauges.
 const tick = time.Second
 
 // Deps is what a Group works with. Metrics is required.

@@ -30,7 +30,6 @@ const (
 // carries a hundred.
 const dialsAtOnce = 2
 
-// errMade ends a dial that waited while another succeeded.
 var errMade = errors.New("another connection was made")
 
 var errNoHTTP2 = errors.New("it does not speak HTTP/2")

@@ -21,7 +21,6 @@ type queue struct {
 // Waiting returns how many requests wait for a connection.
 func (g *Group) Waiting() int64 { return g.queue.waiting.Load() }
 
-// wakeWaiter follows every change that may let a waiter proceed.
 func (g *Group) wakeWaiter() {
 	if g.queue.waiting.Load() > 0 {
 		g.queue.mu.Lock()
@@ -71,7 +70,6 @@ func (q *queue) leave(e *list.Element) {
 	q.wakeFirst()
 }
 
-// wait queues for a connection, for at most MaxWait.
 func (g *Group) wait(ctx context.Context, fresh bool) (*Conn, error) {
 	q := &g.queue
 	if q.waiting.Add(1) > int64(g.cfg.MaxWaiters) {

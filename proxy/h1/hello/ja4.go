@@ -111,7 +111,6 @@ func appendHash(b, list []byte) []byte {
 	return hex.AppendEncode(b, sum[:6])
 }
 
-// helloKey is the context key of a handshake's hello.
 type helloKey struct{}
 
 type hello struct {
@@ -119,7 +118,6 @@ type hello struct {
 	quic bool
 }
 
-// readHello is a GetConfigForClient that takes the fingerprint.
 func readHello(h *tls.ClientHelloInfo) (*tls.Config, error) {
 	if to, ok := h.Context().Value(helloKey{}).(hello); ok {
 		*to.ja4 = JA4(h, to.quic)

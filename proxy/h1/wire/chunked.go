@@ -93,7 +93,6 @@ func (d *Chunks) Next(r *bufio.Reader, s Source) error {
 	return err
 }
 
-// size drops extensions.
 func (d *Chunks) size(r *bufio.Reader, s Source) (int64, error) {
 	var n int64
 	digits := 0
@@ -134,7 +133,6 @@ func (d *Chunks) size(r *bufio.Reader, s Source) (int64, error) {
 	return n, nil
 }
 
-// skipExtension returns the byte after the extensions of a chunk.
 func (d *Chunks) skipExtension(r *bufio.Reader, s Source) (byte, error) {
 	for i := 0; i < maxChunkExt; i++ {
 		c, err := readByte(r, s)

@@ -104,7 +104,6 @@ func NextItem(list []byte) (item, rest []byte, ok bool) {
 	return Trim(list), nil, true
 }
 
-// maxDigits fits int64.
 const maxDigits = 18
 
 // parseLength accepts digits only.
