@@ -19,17 +19,10 @@ type Client interface {
 	ReadBody(p []byte) (int, error)
 	// AwaitBody waits for data until by, and reports whether it came. It consumes nothing.
 	AwaitBody(by time.Time) bool
-	// BodyBuffered is how much of a body of known length has arrived; TakeBody appends n bytes of it.
-	BodyBuffered() int
-	TakeBody(dst []byte, n int) []byte
 	// Trailers are the fields after a body that has been read.
 	Trailers() []request.Field
-	// StopBody makes ReadBody in another goroutine fail; BodyLeft is called once it has returned.
+	// StopBody makes ReadBody in another goroutine fail.
 	StopBody()
-	BodyLeft()
-	// SettleBody precedes an own answer to a request with an unread body; LeaveBody gives up the rest.
-	SettleBody()
-	LeaveBody()
 
 	// Continue sends 100 Continue.
 	Continue() error
@@ -46,8 +39,6 @@ type Client interface {
 	// Tunnel hands over the connection after a 101.
 	Tunnel() (nc net.Conn, early []byte)
 
-	Keeps() bool
-	Unkeep()
 	// Gone reports whether the client has left. With uploading, the end of its stream may be the body's.
 	Gone(now time.Time, uploading bool) bool
 	Written() int64
@@ -143,9 +134,17 @@ func (c *conn) bodyReadable() bool {
 	return bytes.IndexByte(frame, '\n') >= 0
 }
 
-func (c *conn) BodyBuffered() int { return c.br.Buffered() }
+// The methods below do nothing for a nil conn, which stands for a client that does not speak HTTP/1.
 
-func (c *conn) TakeBody(dst []byte, n int) []byte {
+// bodyBuffered is how much of a body of known length has arrived.
+func (c *conn) bodyBuffered() int {
+	if c == nil {
+		return 0
+	}
+	return c.br.Buffered()
+}
+
+func (c *conn) takeBody(dst []byte, n int) []byte {
 	p, _ := c.br.Peek(n)
 	dst = append(dst, p...)
 	_, _ = c.br.Discard(len(p))
@@ -156,18 +155,31 @@ func (c *conn) Trailers() []request.Field { return c.dec.Trailer.Fields }
 
 func (c *conn) StopBody() { _ = c.nc.SetReadDeadline(past) }
 
-func (c *conn) BodyLeft() { c.readBy = time.Time{} }
-
-// SettleBody discards a short body, and gives up the connection for a long or withheld one.
-func (c *conn) SettleBody() {
-	b := &c.x.body
-	waits := c.h.Expect && !c.x.continued
-	if b.err != nil || waits || b.chunked || b.left > c.cfg.MaxDrainBytes {
-		c.LeaveBody()
+// bodyLeft follows StopBody, once ReadBody has returned.
+func (c *conn) bodyLeft() {
+	if c != nil {
+		c.readBy = time.Time{}
 	}
 }
 
-func (c *conn) LeaveBody() { c.keep, c.linger = false, true }
+// SettleBody discards a short body, and gives up the connection for a long or withheld one.
+func (c *conn) settleBody() {
+	if c == nil {
+		return
+	}
+	b := &c.x.body
+	waits := c.h.Expect && !c.x.continued
+	if b.err != nil || waits || b.chunked || b.left > c.cfg.MaxDrainBytes {
+		c.leaveBody()
+	}
+}
+
+// leaveBody gives up the rest of a body.
+func (c *conn) leaveBody() {
+	if c != nil {
+		c.keep, c.linger = false, true
+	}
+}
 
 func (c *conn) Continue() error {
 	c.out.buf = append(c.out.buf, "HTTP/1.1 100 Continue\r\n\r\n"...)
@@ -224,14 +236,18 @@ func (c *conn) Tunnel() (nc net.Conn, early []byte) {
 	_ = c.nc.SetDeadline(time.Time{})
 	c.readBy, c.out.by = time.Time{}, time.Time{}
 	if n := c.br.Buffered(); n > 0 {
-		early = c.TakeBody(nil, n)
+		early = c.takeBody(nil, n)
 	}
 	return c.nc, early
 }
 
-func (c *conn) Keeps() bool { return c.keep }
+func (c *conn) keeps() bool { return c == nil || c.keep }
 
-func (c *conn) Unkeep() { c.keep = false }
+func (c *conn) unkeep() {
+	if c != nil {
+		c.keep = false
+	}
+}
 
 func (c *conn) Gone(now time.Time, uploading bool) bool {
 	return c.state.Load() == closed || c.watched.gone(now, c.out.written, uploading, c.cfg.HalfCloseGrace)

@@ -256,7 +256,7 @@ func (c *conn) finish() {
 		_, err := x.body.read(buf[:])
 		streamBuffers.Put(buf)
 		if err != nil && err != io.EOF { //nolint:errorlint // bare
-			c.LeaveBody()
+			c.leaveBody()
 		}
 	}
 	if !x.body.done {

@@ -190,7 +190,7 @@ func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error 
 	}
 	x.answered = true
 	if !x.body.done {
-		x.client.SettleBody()
+		x.c.settleBody()
 	}
 	if x.altSvc != nil {
 		x.own = append(append(x.own[:0], fields...), request.Field{Name: altSvcName, Value: x.altSvc})
@@ -229,7 +229,7 @@ func (x *Exchange) afterPanic() {
 		x.upload.halt()
 		x.leg.drop(nil)
 	}
-	x.client.Unkeep()
+	x.c.unkeep()
 	if x.answered {
 		x.client.Cut(true)
 	}

@@ -121,7 +121,7 @@ func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, st
 		res.Status = 200
 		return err
 	}
-	if b := &x.body; o.Replay == nil && !b.done && (b.chunked || b.left > int64(x.client.BodyBuffered())) &&
+	if b := &x.body; o.Replay == nil && !b.done && (b.chunked || b.left > int64(x.c.bodyBuffered())) &&
 		!x.hold(cap(x.pre)+len(streamBuffer{})) {
 		return b.err
 	}
@@ -161,7 +161,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 		}
 		x.method = r.Method
 		if !x.body.done {
-			x.client.SettleBody()
+			x.c.settleBody()
 		}
 		return nil
 	}
@@ -301,7 +301,7 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 		return len(r.Body) == 0
 	}
 	b := &x.body
-	if !b.chunked && !b.done && int64(x.client.BodyBuffered()) >= b.left {
+	if !b.chunked && !b.done && int64(x.c.bodyBuffered()) >= b.left {
 		x.takeBuffered()
 	}
 	dst := x.appendRequest(x.reqHead[:0], o, addr, !b.done)
@@ -323,7 +323,7 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 
 func (x *Exchange) takeBuffered() {
 	b := &x.body
-	x.pre = x.client.TakeBody(x.pre, int(b.left))
+	x.pre = x.c.takeBody(x.pre, int(b.left))
 	b.n += b.left
 	b.left, b.done = 0, true
 }
@@ -362,7 +362,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 // conclude returns or closes the service's connection, and settles the client's.
 func (x *Exchange) conclude(err error, replayed bool) {
 	l := &x.leg
-	x.upload.settle(err == nil && x.client.Keeps() && l.h.KeepsAlive())
+	x.upload.settle(err == nil && x.c.keeps() && l.h.KeepsAlive())
 	finished := !x.upload.running()
 	complete := err == nil && finished && x.upload.sent() && l.h.KeepsAlive() && l.h.Ended && l.up.R.Buffered() == 0
 	x.upload.halt()
@@ -383,6 +383,6 @@ func (x *Exchange) conclude(err error, replayed bool) {
 		l.drop(err)
 	}
 	if !x.body.done && !replayed {
-		x.client.LeaveBody()
+		x.c.leaveBody()
 	}
 }

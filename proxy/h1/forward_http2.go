@@ -296,7 +296,7 @@ func (t *overHTTP2) conclude(err error) {
 	if !t.mu.TryLock() { // the transport waits for the client
 		x.client.StopBody()
 		t.mu.Lock()
-		x.client.BodyLeft()
+		x.c.bodyLeft()
 	}
 	t.left, t.pre = true, nil
 	t.mu.Unlock()
@@ -309,6 +309,6 @@ func (t *overHTTP2) conclude(err error) {
 		t.res.Release(blame)
 	}
 	if !x.body.done && t.o.Replay == nil {
-		x.client.LeaveBody()
+		x.c.leaveBody()
 	}
 }

@@ -60,7 +60,7 @@ func (g greeter) serveHTTP2() {
 	_ = c.nc.SetDeadline(time.Time{})
 	nc := c.nc
 	if n := c.br.Buffered(); n > 0 {
-		nc = &hello.Early{Conn: c.nc, Bytes: c.TakeBody(nil, n)}
+		nc = &hello.Early{Conn: c.nc, Bytes: c.takeBody(nil, n)}
 	}
 	if c.state.Load() != closed {
 		c.opts.HTTP2.ServeConn(nc, c.origin())

@@ -31,31 +31,11 @@ func (m *Memory) ReadBody(p []byte) (int, error) {
 // AwaitBody implements Client.
 func (m *Memory) AwaitBody(time.Time) bool { return true }
 
-// BodyBuffered implements Client.
-func (m *Memory) BodyBuffered() int { return len(m.body) }
-
-// TakeBody implements Client.
-func (m *Memory) TakeBody(dst []byte, n int) []byte {
-	n = min(n, len(m.body))
-	dst = append(dst, m.body[:n]...)
-	m.body = m.body[n:]
-	return dst
-}
-
 // Trailers implements Client.
 func (m *Memory) Trailers() []request.Field { return nil }
 
 // StopBody implements Client.
 func (m *Memory) StopBody() {}
-
-// BodyLeft implements Client.
-func (m *Memory) BodyLeft() {}
-
-// SettleBody implements Client.
-func (m *Memory) SettleBody() {}
-
-// LeaveBody implements Client.
-func (m *Memory) LeaveBody() {}
 
 // Continue implements Client.
 func (m *Memory) Continue() error { return nil }
@@ -80,12 +60,6 @@ func (m *Memory) Cut(bool) {}
 
 // Tunnel implements Client.
 func (m *Memory) Tunnel() (net.Conn, []byte) { return nil, nil }
-
-// Keeps implements Client.
-func (m *Memory) Keeps() bool { return true }
-
-// Unkeep implements Client.
-func (m *Memory) Unkeep() {}
 
 // Gone implements Client.
 func (m *Memory) Gone(time.Time, bool) bool { return false }

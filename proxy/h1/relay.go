@@ -16,7 +16,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	fr := x.frame(h)
 	x.upload.settle(false)
 	if !x.upload.sent() && (h.Status >= 300 || x.h.Expect && !x.continued) {
-		x.client.Unkeep() // the service does not want the body
+		x.c.unkeep() // the service does not want the body
 	}
 	x.answered = true
 	err := x.passAnswer(o, fr)

@@ -17,7 +17,7 @@ func (t *overHTTP2) relay() error {
 	h := &x.leg.h
 	fr := x.frame(h)
 	if t.uploading() && (h.Status >= 300 || x.h.Expect && !x.continued) {
-		x.client.Unkeep() // the service does not want the body
+		x.c.unkeep() // the service does not want the body
 	}
 	x.answered = true
 	err := x.passAnswer(t.o, fr)

@@ -171,5 +171,5 @@ func (u *upload) halt() {
 	}
 	<-u.done
 	u.up = nil
-	u.x.client.BodyLeft()
+	u.x.c.bodyLeft()
 }

@@ -233,12 +233,6 @@ func (s *stream) explain(err error) error {
 	return h1.ErrClientGone
 }
 
-// BodyBuffered implements h1.Client.
-func (s *stream) BodyBuffered() int { return 0 }
-
-// TakeBody implements h1.Client.
-func (s *stream) TakeBody(dst []byte, _ int) []byte { return dst }
-
 // Trailers implements h1.Client.
 func (s *stream) Trailers() []request.Field {
 	var fields []request.Field
@@ -256,15 +250,6 @@ func (s *stream) StopBody() {
 	_ = s.w.SetReadDeadline(past)
 }
 
-// BodyLeft implements h1.Client.
-func (s *stream) BodyLeft() {}
-
-// SettleBody implements h1.Client: the library refuses the rest.
-func (s *stream) SettleBody() {}
-
-// LeaveBody implements h1.Client.
-func (s *stream) LeaveBody() {}
-
 // Continue implements h1.Client. http2.Server sends 100 by itself.
 func (s *stream) Continue() error {
 	if s.http3() {
@@ -272,12 +257,6 @@ func (s *stream) Continue() error {
 	}
 	return s.werr
 }
-
-// Keeps implements h1.Client.
-func (s *stream) Keeps() bool { return true }
-
-// Unkeep implements h1.Client.
-func (s *stream) Unkeep() {}
 
 // Gone implements h1.Client.
 func (s *stream) Gone(time.Time, bool) bool {
