@@ -268,7 +268,6 @@ func (c Config) Warnings(lists []rules.List, places bool) (out []string) {
 	return out
 }
 
-// firewalls calls f for all rules, with the names that they may use.
 func (c Config) firewalls(f func(path, text string, o rules.Options)) {
 	var walk func(path string, d DomainConfig, k known)
 	walk = func(path string, d DomainConfig, k known) {

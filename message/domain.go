@@ -19,19 +19,19 @@ import (
 
 // Domain is a named bag of properties that inherits from its parent. Safe for concurrent use.
 type Domain struct {
-	name, path string
-	partner    string
-	parent     *Domain // nil for the default domain only
-	children   map[string]*Domain
-	requests   sync.Map
-	set        *metrics.Set
+	path     string
+	partner  string
+	parent   *Domain // nil for the default domain only
+	children map[string]*Domain
+	requests sync.Map
+	set      *metrics.Set
 
 	mu         sync.Mutex
 	properties atomic.Pointer[map[string]any]
 }
 
 func newDomain(parent *Domain, partner, name string) *Domain {
-	d := &Domain{name: name, partner: partner, parent: parent, children: make(map[string]*Domain), path: "/"}
+	d := &Domain{partner: partner, parent: parent, children: make(map[string]*Domain), path: "/"}
 	if parent != nil && name != "" {
 		d.path = strings.TrimSuffix(parent.path, "/") + "/" + name
 		parent.children[name] = d
@@ -106,7 +106,6 @@ func NoProperty(name string) error {
 	return rules.Faultf(CodeProperty, "the domain has no property %q", rules.Clip(name, 64))
 }
 
-// property returns a property of type T; a property of another type is a fault with this code.
 func property[T any](d *Domain, name string, code int, what string) (t T, err error) {
 	p, ok := d.Get(name)
 	if !ok {

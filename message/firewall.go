@@ -82,7 +82,6 @@ func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, er
 	return warnings, nil
 }
 
-// known are the names that the rules of a domain may use: its own and inherited properties by class, and attributes.
 type known struct {
 	classes    map[string]string
 	attributes []AttributeConfig

@@ -42,7 +42,6 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 	return o, err
 }
 
-// tookFunc receives the state of a run and the score of the model that the rules asked last (nil: none).
 type tookFunc = func(p *rules.Program, r *rules.Run, score *float64, err error)
 
 // run runs p over each reading of a message until one fails. took must keep nothing of a run, and is not called
@@ -128,8 +127,8 @@ func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[stri
 type Outcome struct {
 	Decision string
 	Score    float64
-	Tags     []string
-	Log      string // if asked for
+	Tags     []string // in the order of marking
+	Log      string   // if asked for
 }
 
 type judgement struct {
@@ -176,7 +175,6 @@ type asked struct {
 	by    string
 }
 
-// explained bad messages a second are logged with reasons, which cost several times the judgement.
 const explained = 100
 
 func (j *judgement) opinion() *Opinion {
@@ -227,7 +225,6 @@ func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) erro
 	return l.put(ctx, j.message, tag, r, j.opinion())
 }
 
-// own puts a counter into the name space of the domain's property, or else of the partner's root.
 func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
 	if _, ok := j.domain.Get(c.Prefix); !ok {
 		space, err := j.system.partners[j.domain.partner].counters(c.Prefix)
@@ -243,7 +240,6 @@ func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
 	return c, err
 }
 
-// maxSpaces bounds the undeclared name spaces of a partner.
 const maxSpaces = 64
 
 func (p *partner) counters(name string) (*counters, error) {

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"antirobot/rules"
@@ -51,7 +50,6 @@ type messageLog struct {
 	writing sync.Mutex
 	stored  []storedBatch
 	kept    int64
-	lost    atomic.Uint64
 }
 
 type storedBatch struct {
@@ -191,7 +189,6 @@ func (l *messageLog) write(ctx context.Context, b *batch) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	if err := l.store.Put(ctx, b.key, b.value, l.chunk*time.Duration(l.numChunks)); err != nil {
-		l.lost.Add(uint64(b.entries))
 		return fmt.Errorf("write a message log: %w", err)
 	}
 	l.stored = append(l.stored, storedBatch{string(b.key), b.entries})
@@ -209,9 +206,6 @@ func (l *messageLog) drop(ctx context.Context) error {
 		}
 		if err := l.store.Delete(ctx, []byte(b.key)); err != nil {
 			return fmt.Errorf("shorten a message log: %w", err)
-		}
-		if !over {
-			l.lost.Add(uint64(b.entries))
 		}
 		l.kept -= b.entries
 		l.stored = l.stored[1:]

@@ -125,7 +125,6 @@ func (m *Model) newKey(at time.Time) string {
 	return fmt.Sprintf("%x", b)
 }
 
-// apply learns a record once, however often it comes.
 func (m *Model) apply(r trainRecord) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -79,7 +79,6 @@ func (m *Model) like(text string) float64 {
 	return m.taught.Find(&p, m.now())
 }
 
-// taughtScore is 0.75 for a text that is just similar, and 1 for an equal one.
 func taughtScore(like float64) float64 { return 0.5 + like/2 }
 
 // Classify returns the model's opinion with reasons.

@@ -26,7 +26,6 @@ func (s *System) tell(ctx context.Context, c change) error {
 		return err
 	}
 	if err := s.deps.Store.Append(ctx, feedTopic, msg); err != nil {
-		// The store has it; other gateways see it at the next scan.
 		s.deps.Log.Warn().Err(err).Msg("other gateways were not told of a change")
 	}
 	return nil

@@ -48,15 +48,15 @@ type System struct {
 	partners map[string]*partner
 	trusted  *partner
 
-	logs      map[string]*messageLog // by component key, as the following
+	logs      map[string]*messageLog
 	models    map[string]*Model
 	start     *learn.Start
 	firewalls sync.Map // string → *Firewall
 	starts    sync.Map // string → *rules.Program: the start rules, by missing components
 
 	judgements sync.Pool
-	explained  atomic.Int64 // see mayExplain
-	saidSlow   atomic.Int64 // unix seconds
+	explained  atomic.Int64
+	saidSlow   atomic.Int64
 	cancel     context.CancelFunc
 	work       sync.WaitGroup
 }
@@ -70,7 +70,6 @@ type partner struct {
 	spaces map[string]*counters // undeclared ones
 }
 
-// feedTopic carries new rules and learnt texts between gateways that share a store.
 const feedTopic = "message"
 
 // New returns a System that judges nothing before Start.

@@ -144,7 +144,7 @@ func (m *Model) unlearn(ctx context.Context, text string, good bool) (record tra
 		if record.Key != "" {
 			others++
 		}
-		if key > record.Key { // keys begin with their time
+		if key > record.Key {
 			record = trainRecord{key, want.Text, good}
 		}
 		return nil

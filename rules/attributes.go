@@ -27,7 +27,6 @@ const (
 	attributeIP      = "ip"
 )
 
-// attribute returns a given or derived attribute. A text without links has no host and no path.
 func (e *Env) attribute(name string) (v Value, ok bool, err error) {
 	if v, ok = e.Attributes.Attribute(name); ok {
 		return v, true, nil
@@ -112,7 +111,6 @@ func (e *Env) withoutLinks(name string) bool {
 	return ok && v.Kind == Text
 }
 
-// eachLink calls f once for each distinct host or path of a text's links, and reports whether f is always true.
 func (e *Env) eachLink(text, part string, f func(v Value) (bool, error)) (all bool, err error) {
 	from, err := e.textOf(text)
 	if err != nil {

@@ -119,7 +119,6 @@ func buildCompareCheck(a *arguments) (check, error) {
 	}, nil
 }
 
-// sameHost compares the hosts of two URLs or hosts, without ports.
 func sameHost(address, other string) bool {
 	host := func(s string) string {
 		if _, rest, ok := strings.Cut(s, "://"); ok {

@@ -54,7 +54,7 @@ func (s *Script) compile(o Options) (*Program, error) {
 		c.table[r.name] = r
 	}
 	labels := make(map[string]int)
-	for i := len(s.Statements) - 1; i >= 0; i-- { // backwards, so that a skip finds the next later label
+	for i := len(s.Statements) - 1; i >= 0; i-- {
 		st := &s.Statements[i]
 		in := &c.program.code[i]
 		*in = instruction{line: st.Line, not: st.Not, action: st.Action, stop: st.Decision, score: st.Score, target: -1}

@@ -49,7 +49,5 @@ func (r *rule) writeDoc(b *strings.Builder) {
 	}
 }
 
-// docHead is the part of the reference before the rules.
-//
 //go:embed head.md
 var docHead string

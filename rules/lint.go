@@ -144,7 +144,6 @@ func (c *compiler) lintCounts(s *Script) {
 		switch name := st.Rule.Text; {
 		case name == "eventCheck" && !added["event "+st.value("event")]:
 			c.warn(st.Rule.Pos, "no eventAdd here counts the event "+short(st.value("event")), "")
-		// Counters with their own prefix are fed over the API.
 		case name == "counterCheck" && st.value("prefix") == "" && !added["counter "+st.value("type")]:
 			c.warn(st.Rule.Pos, "no rule here adds to the counter of type "+short(st.value("type")), "")
 		case name == "counterShareCheck" && st.value("prefix") == "" && !added["share "+st.value("type")]:

@@ -63,7 +63,7 @@ type parser struct {
 	src string
 	at  int
 
-	known Pos // of byte seen: positions are mostly asked for in order
+	known Pos
 	seen  int
 }
 

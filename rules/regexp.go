@@ -299,7 +299,6 @@ var (
 	notSpace = sync.OnceValue(func() string { return spellOutside(isSpaceRune) })
 )
 
-// spellOutside spells out the complement, because a class can't hold the negation of a union.
 func spellOutside(in func(r rune) bool) string {
 	var b strings.Builder
 	const hex = "0123456789abcdef"
@@ -350,7 +349,7 @@ type threads struct {
 
 type threadSets struct {
 	now, next, stack []uint32
-	in               []uint32 // in[pc] is the step in which pc was last added
+	in               []uint32
 	step             uint32
 }
 

@@ -80,7 +80,6 @@ func decode(s, charset string) (string, error) {
 	return text, nil
 }
 
-// frequent letters make up a third of a Russian text.
 const frequent = "оеаинтсрвл"
 
 // guess names the charset of a text that is not UTF-8: a Cyrillic one if frequent letters are frequent then, an

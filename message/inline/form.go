@@ -15,7 +15,6 @@ type field struct{ name, value string }
 
 type fields []field
 
-// of returns the values of a key in all spellings.
 func (f fields) of(key string) (out found) {
 	seen := map[string]bool{}
 	plain := false
@@ -177,12 +176,10 @@ func underscored(name string) string {
 	return strings.NewReplacer(" ", "_", ".", "_", "[", "_").Replace(name[:end]) + name[end:]
 }
 
-// steps splits a[b].c and a['b']["c"] into a, b and c.
 func steps(name string) []string {
 	return strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("[]. '\"", r) })
 }
 
-// below reports whether name leads to key or below, and where; numbers in between are list indexes.
 func below(name, key []string) (rest string, ok bool) {
 	for len(key) > 0 && len(name) > 0 {
 		switch {

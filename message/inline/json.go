@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 )
 
-// parseReadings parses a body in each possible charset, and without invalid bytes, which some services drop.
 func parseReadings(body []byte, named charsets, charset string) (out []any, err error) {
 	texts, err := readings(string(body), named, charset)
 	if err != nil {

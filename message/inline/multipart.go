@@ -275,7 +275,6 @@ func untilSemicolon(s string) (piece, rest string) {
 	return s, ""
 }
 
-// transferred returns a part raw and decoded: not every service decodes.
 func transferred(raw []byte, encoding string) [][]byte {
 	out := [][]byte{raw}
 	if strings.Contains(encoding, "base64") {
@@ -306,7 +305,6 @@ func looseBase64(raw []byte) (out []byte) {
 	return out
 }
 
-// leastRun is how many characters of binary data in a row count as text.
 const leastRun = 8
 
 // printable returns the text within binary data: a few bytes in front must not hide it.

@@ -264,7 +264,6 @@ type content struct {
 	named    []string
 }
 
-// readContent reads a content type, with the parameters that lenient services find.
 func readContent(contentType string) (c content) {
 	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil && strings.Contains(contentType, ",") {
@@ -309,13 +308,11 @@ func (c *content) speaks(from string) bool {
 	}
 }
 
-// looksJSON reports whether a body may be JSON for services that ignore its type.
 func looksJSON(body []byte) bool {
 	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
 	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
 }
 
-// parseForms reads a urlencoded form, also as a whole in a named charset without ASCII.
 func parseForms(body []byte, named charsets, charset string) (out fields, err error) {
 	if looksJSON(body) {
 		return nil, fmt.Errorf("%w: a form that may be JSON", ErrUnreadable)

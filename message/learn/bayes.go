@@ -31,7 +31,6 @@ type bayes struct {
 	fitted    [2]uint64
 }
 
-// taughtText is how many bytes of a text are learnt.
 const taughtText = 8192
 
 const shrink = 0.1
@@ -112,10 +111,9 @@ func counted(feature uint64) bool { return featureKind(feature>>61) != featureGr
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-// odds turns counts into weights, as if one text had not been learnt.
 type odds struct {
 	good, bad         float64 // 1 ÷ the number of texts of each kind
-	goodLeft, badLeft uint32  // 1 for the kind of the text that is left out
+	goodLeft, badLeft uint32
 
 	cache *weightCache
 	epoch uint32
@@ -192,7 +190,6 @@ func (b *bayes) Train(text string, good bool) {
 	}
 }
 
-// stale reports whether one kind grew by a quarter since the last fit, or by at least four; mu is held.
 func (b *bayes) stale() bool {
 	texts := b.counts.texts.Load()
 	good, bad := texts>>32, texts&math.MaxUint32
@@ -266,7 +263,7 @@ func (b *bayes) Explain(text string) []Spoke {
 		}
 		good, bad := b.counts.get(f)
 		if w, ok := o.weight(good, bad); ok {
-			out = append(out, Spoke{x.names[i], w*l.weights[1]/math.Sqrt(float64(strong)+1) + word*r, good, bad})
+			out = append(out, Spoke{x.names[i], w*l.weights[1]/math.Sqrt(float64(strong)+1) + word*r})
 		}
 	}
 	return strongest(append(out, Spoke{Token: characters, Weight: letters}))
@@ -338,7 +335,6 @@ func (s *sums) inputs(bias float64) inputs {
 
 func lengthInput(features int) float64 { return math.Log(float64(features)+1)/5 - 1 }
 
-// stepSums are the sums of a text and of each step of it.
 type stepSums struct {
 	all   sums
 	steps []sums
@@ -353,7 +349,6 @@ func (s *stepSums) begin(words int) {
 	s.steps = append(s.steps[:0], make([]sums, n)...)
 }
 
-// note adds a feature at a word to the text and to its step. The remainder of the text belongs to the last step.
 func (s *stepSums) note(word uint32, isWord bool, counted, learnt float32) {
 	s.all.note(isWord, counted, learnt)
 	if len(s.steps) > 1 {

@@ -25,7 +25,6 @@ func BenchmarkModelSize(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(data))*float64(b.N)/(cpuTime(b)-before).Seconds(), "texts/cpu-s")
 			b.ReportMetric(float64(m.Size().Features), "features")
-			b.ReportMetric(float64(m.Size().Bytes)/1024, "KiB-memory")
 			b.ReportMetric(float64(len(m.AppendState(nil)))/1024, "KiB-stored")
 			b.ReportMetric(0, "ns/op")
 		})

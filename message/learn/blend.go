@@ -27,13 +27,11 @@ func (l *blend) sum(in inputs) (z float64) {
 const (
 	// LeastGood good texts are needed: the least that can be fitted without harm to good texts.
 	LeastGood = 25
-	// LeastBad bad texts are needed.
-	LeastBad = 10
+	LeastBad  = 10
 	// doubtfulGood lowers the log odds by ln(1+doubtfulGood/n) for n good texts.
 	doubtfulGood = 150
-	// sampleSize texts of each kind are kept for the fit, up to sampleText bytes each.
-	sampleSize = 4096
-	sampleText = 1024
+	sampleSize   = 4096
+	sampleText   = 1024
 )
 
 // textSample keeps the texts with the least hashes: an even choice, whatever the order, and the same on every
@@ -92,7 +90,6 @@ type judgedSample struct {
 	weight float64
 }
 
-// fit is logistic regression by Newton's method, drawn towards the first blend.
 func fit(samples []judgedSample) *blend {
 	const rounds = 12
 	first := firstBlend()

@@ -19,7 +19,6 @@ import (
 // of the text's skeleton. Chinese and Japanese are read by letters and their pairs. A feature is a 64-bit hash and
 // counts once per text.
 
-// featureKind is the upper three bits of a feature, never zero.
 type featureKind uint64
 
 func recognisable(feature uint64) bool {
@@ -66,7 +65,7 @@ type extractor struct {
 	last   uint64
 	before rune
 	ends   []uint32
-	noHost int // no host without a scheme begins with more bytes left
+	noHost int
 
 	explain bool
 	names   []string
@@ -108,7 +107,7 @@ func (x *extractor) begin(length int) {
 	if room > cap(x.seen) {
 		x.seen, x.round = make([]noted, room), 0
 	}
-	x.seen = x.seen[:room] // what is beyond may have older rounds, never later ones
+	x.seen = x.seen[:room]
 	if x.round++; x.round == 0 {
 		clear(x.seen[:cap(x.seen)])
 		x.round = 1

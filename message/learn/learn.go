@@ -31,16 +31,14 @@ type Learner interface {
 
 // Spoke is a feature of a text and its weight, positive for bad.
 type Spoke struct {
-	Token     string
-	Weight    float64
-	Good, Bad uint32 // texts of each kind with it
+	Token  string
+	Weight float64
 }
 
 // Size is how much a learner knows.
 type Size struct {
 	Good, Bad uint32
 	Features  int
-	Bytes     int64
 }
 
 // The kinds of learners.

@@ -3,13 +3,11 @@
 package learn
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"math/rand"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -106,24 +104,6 @@ func TestQuality(t *testing.T) {
 			if kind == Default && !whole && f < 0.85 {
 				t.Errorf("%s: F1 %.3f on the extract", name, f)
 			}
-		}
-	}
-}
-
-func TestLearningRate(t *testing.T) {
-	sets, _ := corpus.Load(t)
-	for name, data := range sets {
-		for _, kind := range []string{Default, Robinson} {
-			m := New(kind, 1<<20)
-			data := data[:min(len(data), 1500)]
-			start := time.Now()
-			for _, s := range data {
-				m.Train(s.Text, !s.Bad)
-			}
-			took := time.Since(start)
-			size := m.Size()
-			t.Logf("%-4s %-9s %s", name, kind, fmt.Sprintf("%.0f texts/s learnt in memory, %d features, %d KB, %d KB as state",
-				float64(len(data))/took.Seconds(), size.Features, size.Bytes>>10, len(m.AppendState(nil))>>10))
 		}
 	}
 }

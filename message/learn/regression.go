@@ -2,7 +2,6 @@ package learn
 
 import "math"
 
-// regression is a logistic regression over hashed features. It is replaced, never changed.
 type regression struct {
 	weights []float32
 	bias    float64
@@ -34,8 +33,6 @@ func newExample(features []uint64, strong int, bad bool, number int) example {
 
 func place(feature uint64) uint32 { return uint32(feature) & (1<<regressionBits - 1) }
 
-// shares returns the weights of a word and of a character: all words together weigh twice as much as all
-// characters.
 func shares(features, strong int) (word, gram float64) {
 	return 2 / math.Sqrt(float64(strong)+1), 1 / math.Sqrt(float64(features-strong)+1)
 }

@@ -74,15 +74,15 @@ func (m *robinson) Train(text string, good bool) {
 	m.counts.train(*words, good, uint64(len(*words)))
 }
 
-func (m *robinson) probability(word, totals uint64) (p float64, good, bad uint32, ok bool) {
-	good, bad = m.counts.get(word)
+func (m *robinson) probability(word, totals uint64) (p float64, ok bool) {
+	good, bad := m.counts.get(word)
 	if good|bad == 0 {
-		return 0, 0, 0, false
+		return 0, false
 	}
 	goodness := min(1, float64(good)/max(1, float64(totals>>32)))
 	badness := min(1, float64(bad)/max(1, float64(uint32(totals))))
 	p = badness / (badness + goodness)
-	return max(0.0001, min(0.9999, p)), good, bad, math.Abs(p-0.5) >= 0.1
+	return max(0.0001, min(0.9999, p)), math.Abs(p-0.5) >= 0.1
 }
 
 func (m *robinson) Score(text string) float64 {
@@ -92,7 +92,7 @@ func (m *robinson) Score(text string) float64 {
 	totals := m.counts.words.Load()
 	probabilities := make([]float64, 0, 64)
 	for _, w := range slices.Compact(*words) {
-		if p, _, _, ok := m.probability(w, totals); ok {
+		if p, ok := m.probability(w, totals); ok {
 			probabilities = append(probabilities, p)
 		}
 	}
@@ -119,8 +119,8 @@ func (m *robinson) Explain(text string) []Spoke {
 	totals := m.counts.words.Load()
 	var out []Spoke
 	for i, w := range words {
-		if p, good, bad, ok := m.probability(w, totals); ok && !slices.Contains(tokens[:i], tokens[i]) {
-			out = append(out, Spoke{"word " + tokens[i], math.Log(p / (1 - p)), good, bad})
+		if p, ok := m.probability(w, totals); ok && !slices.Contains(tokens[:i], tokens[i]) {
+			out = append(out, Spoke{"word " + tokens[i], math.Log(p / (1 - p))})
 		}
 	}
 	return strongest(out)

@@ -46,20 +46,6 @@ func openStart(src []byte) *Start {
 	return s
 }
 
-func appendStart(dst []byte, m *regression) []byte {
-	most := float32(0)
-	for _, w := range m.weights {
-		most = max(most, max(w, -w))
-	}
-	step := float64(most) / 127
-	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(m.bias))
-	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(step))
-	for _, w := range m.weights {
-		dst = append(dst, byte(int8(math.Round(float64(w)/step))))
-	}
-	return dst
-}
-
 // Score returns how bad text looks, 0 to 1.
 func (s *Start) Score(text string) float64 {
 	x, ok := s.pool.Get().(*extractor)

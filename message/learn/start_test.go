@@ -4,7 +4,9 @@ package learn
 
 import (
 	"bytes"
+	"encoding/binary"
 	"flag"
+	"math"
 	"os"
 	"slices"
 	"testing"
@@ -105,4 +107,19 @@ func shares01(texts []judged) (found, wrong float64) {
 		}
 	}
 	return found / max(1, bad), wrong / max(1, good)
+}
+
+// appendStart is the inverse of openStart: each weight becomes one byte.
+func appendStart(dst []byte, m *regression) []byte {
+	most := float32(0)
+	for _, w := range m.weights {
+		most = max(most, max(w, -w))
+	}
+	step := float64(most) / 127
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(m.bias))
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(step))
+	for _, w := range m.weights {
+		dst = append(dst, byte(int8(math.Round(float64(w)/step))))
+	}
+	return dst
 }

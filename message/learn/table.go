@@ -140,7 +140,7 @@ func (t *table) measure() Size {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	texts := t.texts.Load()
-	return Size{uint32(texts >> 32), uint32(texts), t.used, int64(len(*t.slots.Load())) * 16}
+	return Size{uint32(texts >> 32), uint32(texts), t.used}
 }
 
 func (t *table) append(dst []byte) []byte {

@@ -17,7 +17,6 @@ type Answer struct {
 // Deliver sends a request to its service or webhook. An error means that there was no response.
 type Deliver func(ctx context.Context, it *Item, r *Request) (Answer, error)
 
-// deliverEvery and recountEvery are intervals. Counting again frees the places of expired messages.
 const (
 	deliverEvery = 5 * time.Second
 	recountEvery = time.Minute

@@ -143,7 +143,6 @@ func (q *Queue) head(ctx context.Context, id string) (it *Item, raw []byte, err 
 	return it, raw, q.open(key, raw, it)
 }
 
-// swap writes a changed head unless it was changed since raw was read.
 func (q *Queue) swap(ctx context.Context, it *Item, raw []byte) (bool, error) {
 	key := headPrefix + it.ID
 	next, err := q.seal(key, it, it.Until)

@@ -71,7 +71,6 @@ func New(cfg Config, d Deps) (*Queue, error) {
 	return q, nil
 }
 
-// idOf gives the same ID to a repetition by the same sender.
 func idOf(it *Item, fingerprint [32]byte) string {
 	h := sha256.New()
 	for _, s := range [...]string{it.Service, it.Route, it.Subject, it.Method, it.Target} {
@@ -130,7 +129,6 @@ func (q *Queue) places(ctx context.Context, it *Item) error {
 	return q.full("max_entries messages wait already")
 }
 
-// network hashes the /24 or /48, so that counters name no network.
 func network(client string) string {
 	bits := 24
 	addr, err := netip.ParseAddr(client)
@@ -223,8 +221,7 @@ func (q *Queue) finish(ctx context.Context, it *Item) error {
 	if err := q.deps.Store.Put(ctx, []byte(donePrefix+it.ID), record, keepRecords); err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
-	_, err = q.erase(ctx, it.ID)
-	return err
+	return q.erase(ctx, it.ID)
 }
 
 // Erase removes a message and its record. Error: ErrNotFound.
@@ -235,7 +232,7 @@ func (q *Queue) Erase(ctx context.Context, id string) error {
 	if err := q.deps.Store.Delete(ctx, []byte(donePrefix+id)); err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
-	if _, err := q.erase(ctx, id); err != nil {
+	if err := q.erase(ctx, id); err != nil {
 		return err
 	}
 	q.count["erased"].Inc()
@@ -257,20 +254,20 @@ func (q *Queue) EraseAll(ctx context.Context, f Filter) (n int, err error) {
 	return n, nil
 }
 
-func (q *Queue) erase(ctx context.Context, id string) (was bool, err error) {
-	_, err = q.deps.Store.Get(ctx, nil, []byte(headPrefix+id))
-	was = err == nil
+func (q *Queue) erase(ctx context.Context, id string) error {
+	_, err := q.deps.Store.Get(ctx, nil, []byte(headPrefix+id))
+	was := err == nil
 	for _, prefix := range [...]string{bodyPrefix, headPrefix, duePrefix} {
 		if err := q.deps.Store.Delete(ctx, []byte(prefix+id)); err != nil {
-			return was, fmt.Errorf("queue: %w", err)
+			return fmt.Errorf("queue: %w", err)
 		}
 	}
 	if was {
 		if _, err := q.deps.Store.Incr(ctx, []byte(countKey), -1, 0); err != nil {
-			return was, fmt.Errorf("queue: %w", err)
+			return fmt.Errorf("queue: %w", err)
 		}
 	}
-	return was, nil
+	return nil
 }
 
 // Config bounds the queue.

@@ -182,7 +182,6 @@ func encodeJSON(req request, result map[string]any, fault *rules.Fault) []byte {
 	return b.Bytes()
 }
 
-// multicalls reads the calls of system.multicall. The error of a wrong call is in failed.
 func multicalls(params any) ([]request, error) {
 	list, _ := params.([]any)
 	if len(list) != 1 {

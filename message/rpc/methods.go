@@ -168,7 +168,6 @@ func (c *call) checkRules(context.Context) (map[string]any, error) {
 	return map[string]any{"warnings": texts(warnings)}, nil
 }
 
-// bound turns seconds into a bound. Entries show whole seconds, so a whole bound includes the second.
 func bound(v any, last bool) time.Time {
 	switch n := v.(type) {
 	case int64:
@@ -294,7 +293,6 @@ func (s *Server) invoke(ctx context.Context, name string, params map[string]any,
 	return result, nil
 }
 
-// check reports unknown parameters first, then types, then missing ones.
 func (m *method) check(params map[string]any) error {
 	specs := append([]paramSpec{
 		{name: "partner", optional: m.open},
@@ -366,7 +364,6 @@ func (s *Server) partnerOf(param any, auth Auth) (string, error) {
 	return name, nil
 }
 
-// faultOf returns the caller's view of an error. An error that is no fault is logged and stays inside.
 func (s *Server) faultOf(name string, err error) *rules.Fault {
 	var f *rules.Fault
 	if !errors.As(err, &f) {

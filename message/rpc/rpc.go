@@ -161,7 +161,6 @@ const (
 	typeXML  = "text/xml; charset=utf-8"
 )
 
-// guarded turns a panic into an error.
 func (s *Server) guarded(ctx context.Context, req request, auth Auth) (result map[string]any, err error) {
 	defer func() {
 		if p := recover(); p != nil {

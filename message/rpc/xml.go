@@ -216,7 +216,6 @@ func scalar(kind, content string) (any, error) {
 	return nil, errors.New("there is no type " + rules.Clip(kind, 32))
 }
 
-// xmlDate keeps dates apart from texts; no parameter takes one.
 type xmlDate string
 
 func encodeXML(result any, fault *rules.Fault) []byte {

@@ -41,7 +41,6 @@ func (a *asker) openDNS() {
 	}
 }
 
-// askDNS asks about each linked host. A list never says good.
 func (a *asker) askDNS(ctx context.Context, q *Question) Opinion {
 	var names []string
 	for _, h := range q.Hosts {

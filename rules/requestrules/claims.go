@@ -14,7 +14,6 @@ import (
 
 var errClaims = errors.New("the request claims more methods than can be judged")
 
-// readsMethod reports whether a rule of p may look at the method.
 func readsMethod(p *rules.Program) bool {
 	if p == nil {
 		return false

@@ -38,20 +38,18 @@ type Deps struct {
 	Metrics  *metrics.Set
 }
 
-// maxEntries bounds the storage in memory of all services together.
 const maxEntries = 1 << 20
 
 // Engine runs the rules of all services. Its counts survive reloads. Safe for concurrent use.
 type Engine struct {
-	deps Deps
-	// The storages: this gateway's memory, and the store, which gateways may share.
+	deps         Deps
 	memory, kept sources.Storage
 
 	mu      sync.Mutex
 	metrics map[string]*counts
 
 	runs sync.Pool
-	said atomic.Int64 // unix seconds
+	said atomic.Int64
 }
 
 type counts struct {

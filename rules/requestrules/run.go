@@ -143,7 +143,6 @@ func KnownAttribute(name string) bool {
 
 var answerAttributes = [...]string{"status", "type", "bytes", "took"}
 
-// ofAnswer returns an attribute of the answer; unknown ones are absent.
 func (r *run) ofAnswer(name string) (rules.Value, bool) {
 	a := r.answer
 	number := func(n int64) rules.Value { return rules.Value{Kind: rules.Int, Int: n} }

@@ -39,9 +39,8 @@ var classes = func() (c [256]uint8) {
 	return c
 }()
 
-// look finds in one pass whether a text may differ from its skeleton; it may err on that side.
 func look(text string) (found int) {
-	var word uint8 // classes of the word that i is in, a bit each
+	var word uint8
 	letters, singles := 0, 0
 	for i := 0; i < len(text); i++ {
 		class := classes[text[i]]
@@ -118,8 +117,6 @@ func markup(text string, i int) int {
 	return 0
 }
 
-// usual returns the length of a character that folds to itself (quotes, dashes, emoji, currency signs, kana,
-// Chinese), or 0.
 func usual(s string) int {
 	if len(s) < 2 {
 		return 0

@@ -171,7 +171,6 @@ func (r *Reader) appendForm(c rune) {
 
 func hangul(c rune) bool { return 0xac00 <= c && c <= 0xd7a3 }
 
-// onLetter reports whether c is a mark on a plain letter. Й and ї are letters of their own.
 func onLetter(before, c rune) bool {
 	switch {
 	case c < 0x300 || !plainLetter(before) || !unicode.Is(unicode.Mn, c):

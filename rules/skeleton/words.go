@@ -94,7 +94,6 @@ func isWord(c rune) bool {
 	return plainLetter(c) || '0' <= c && c <= '9' || c >= 0xc0 && unicode.IsLetter(c)
 }
 
-// inWord reports whether the rune at i continues the word from from. Signs do between two letters.
 func (r *Reader) inWord(from, i int) bool {
 	c := r.runes[i]
 	if isWord(c) {
@@ -211,7 +210,6 @@ func (r *Reader) word(word []rune) {
 	}
 }
 
-// ofLanguage reports whether a word of look-alikes may be a word of its own alphabet.
 func ofLanguage(word []rune) bool {
 	for _, c := range word {
 		if unicode.In(c, unicode.Greek, unicode.Armenian, unicode.Hebrew, unicode.Arabic, unicode.Ethiopic,

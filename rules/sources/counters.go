@@ -64,7 +64,6 @@ func textOf(v rules.Value) string {
 	}
 }
 
-// query covers the period up to now: whole ten minutes or days, and the one that has just begun.
 func (c *Counters) query(k store.Counter, period time.Duration) store.Query {
 	q := store.Query{Counter: k, Unit: store.TenMinutes}
 	if period%(24*time.Hour) == 0 {
@@ -125,7 +124,6 @@ func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
 	return nil
 }
 
-// wholeAddress reports whether a text is a single link or host.
 func wholeAddress(typ uint16, text string) bool {
 	text = strings.TrimSpace(text)
 	i := strings.IndexAny(text, ".:")

@@ -51,7 +51,6 @@ func NewMemoryStorage(now func() time.Time, maxEntries int) *MemoryStorage {
 	}
 }
 
-// place is the locked place of a key's entry.
 type place struct {
 	*bounded.Shard[storageKey, storageEntry]
 	key  storageKey

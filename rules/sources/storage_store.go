@@ -29,7 +29,6 @@ type StoreStorage struct {
 	lines map[string][]*drawer // by bucket; present while a goroutine draws
 }
 
-// drawer is a waiting caller. wait and err are valid once done is closed.
 type drawer struct {
 	bucket rules.Bucket
 	wait   time.Duration
@@ -57,7 +56,6 @@ func (d *StoreStorage) Incr(ctx context.Context, key []byte, n int64, expire tim
 	return d.store.Incr(ctx, d.key(key), n, expire)
 }
 
-// clock is the time of the store's servers, which gateways share.
 func (d *StoreStorage) clock() int64 { return store.Time(d.store, d.now()).UnixNano() }
 
 // Draw implements Storage. Concurrent callers share one change of the value; otherwise all but one would retry.

@@ -28,8 +28,6 @@ var (
 //go:embed testdata/example.rules
 var ExampleRules string
 
-// dataDir returns where the data sets are, which are not part of the project: ANTIROBOT_DATA, or a folder `shared/data`
-// beside the project.
 func dataDir() string {
 	for _, dir := range []string{os.Getenv("ANTIROBOT_DATA"), "../../shared/data", "../../../shared/data"} {
 		if _, err := os.Stat(filepath.Join(dir, "sms-spam-collection", "SMSSpamCollection")); dir != "" && err == nil {
