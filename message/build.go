@@ -15,7 +15,7 @@ import (
 func (s *System) ruleOptions() rules.Options {
 	o := rules.DefaultOptions()
 	o.Now = s.deps.Now
-	o.Limits.Time = rulesTime
+	o.Time = rulesTime
 	o.Parts = rules.PartStorages | rules.PartModels | rules.PartLogs
 	if s.deps.Counters != nil {
 		o.Parts |= rules.PartCounters

@@ -13,9 +13,9 @@ import (
 
 // Options say how a Program is compiled.
 type Options struct {
-	Limits Limits
-	Parts  Part // that Env will have
-	Now    func() time.Time
+	Time  time.Duration // of one run, checked between statements; 0: no limit
+	Parts Part          // that Env will have
+	Now   func() time.Time
 
 	Lists      []List // nil: unknown, and any name compiles
 	LooseLists bool   // an unknown list is a warning, not an error
@@ -28,12 +28,12 @@ type Options struct {
 	Formulas Formulas
 }
 
-// DefaultOptions returns default limits and all parts.
-func DefaultOptions() Options { return Options{Limits: defaultLimits(), Parts: PartsAll} }
+// DefaultOptions returns a limit of a second and all parts.
+func DefaultOptions() Options { return Options{Time: time.Second, Parts: PartsAll} }
 
 // Compile parses and builds rules. Errors are *SyntaxError.
 func Compile(src string, o Options) (*Program, error) {
-	s, err := Parse(src, o.Limits)
+	s, err := Parse(src)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (s *Script) compile(o Options) (*Program, error) {
 		options: o,
 		numbers: make(map[string]uint16),
 		table:   make(map[string]*rule),
-		program: &Program{script: s, code: make([]instruction, len(s.Statements)), limits: o.Limits, now: o.Now},
+		program: &Program{script: s, code: make([]instruction, len(s.Statements)), limit: o.Time, now: o.Now},
 	}
 	for _, r := range table() {
 		c.table[r.name] = r
@@ -150,8 +150,8 @@ func (c *compiler) tags(list []Name) ([]uint16, error) {
 	for _, t := range list {
 		n, ok := c.numbers[t.Text]
 		if !ok {
-			if len(c.program.tags) >= min(c.options.Limits.Tags, math.MaxUint16) {
-				return nil, &SyntaxError{Pos: t.Pos, Text: "more than " + strconv.Itoa(c.options.Limits.Tags) +
+			if len(c.program.tags) >= maxTags {
+				return nil, &SyntaxError{Pos: t.Pos, Text: "more than " + strconv.Itoa(maxTags) +
 					" different tags"}
 			}
 			n = uint16(len(c.program.tags))
@@ -235,7 +235,7 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 	}
 	switch d.kind {
 	case kindRegexp:
-		m, size, err := compileRegexp(l.Text, c.options.Limits.Regexp-c.regexps)
+		m, size, err := compileRegexp(l.Text, maxRegexps-c.regexps)
 		var wrong *regexpError
 		if errors.As(err, &wrong) {
 			return &SyntaxError{Pos: l.place(wrong.at), Text: "regexp: " + wrong.text}

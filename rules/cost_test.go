@@ -135,20 +135,3 @@ stop as OK`, DefaultOptions())
 		}
 	}
 }
-
-// TestLowerCyrillic compares with Unicode, for every letter of two bytes that it takes.
-func TestLowerCyrillic(t *testing.T) {
-	taken := 0
-	for r := rune(0x400); r < 0x480; r++ {
-		s := string(r)
-		if low, ok := lowerCyrillic(s[0], s[1]); ok {
-			taken++
-			if want := strings.ToLower(s); string(low[:]) != want {
-				t.Errorf("%s: %s, want %s", s, low, want)
-			}
-		}
-	}
-	if taken != 64 {
-		t.Errorf("%d letters", taken)
-	}
-}

@@ -179,7 +179,7 @@ func TestLint(t *testing.T) {
 }
 
 func mustParse(t *testing.T, src string) *Script {
-	s, err := Parse(src, defaultLimits())
+	s, err := Parse(src)
 	if err != nil {
 		t.Fatal(err)
 	}

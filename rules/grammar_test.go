@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -100,7 +101,7 @@ func TestGrammar(t *testing.T) {
 		{"not UTF-8", "do f()\n \xff", `2:2: the text is not UTF-8`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Parse(c.src, defaultLimits())
+			s, err := Parse(c.src)
 			if err != nil {
 				if got := errorText(err); got != c.want {
 					t.Fatalf("error\n got %s\nwant %s", got, c.want)
@@ -110,7 +111,7 @@ func TestGrammar(t *testing.T) {
 			if got := s.String(); got != c.want {
 				t.Fatalf("\n got %q\nwant %q", got, c.want)
 			}
-			again, err := Parse(s.String(), defaultLimits())
+			again, err := Parse(s.String())
 			if err != nil || again.String() != s.String() {
 				t.Fatalf("the canonical form does not come back: %v", err)
 			}
@@ -134,7 +135,7 @@ func errorText(err error) string {
 func TestBuild(t *testing.T) {
 	f := func(src, want string) {
 		t.Helper()
-		if _, err := Parse(src, defaultLimits()); err != nil {
+		if _, err := Parse(src); err != nil {
 			t.Errorf("%s: the syntax alone is refused: %v", src, err)
 		}
 		_, err := Compile(src, DefaultOptions())
@@ -204,18 +205,20 @@ func TestParts(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	o := DefaultOptions()
-	o.Limits = Limits{Source: 200, Statements: 3, Tags: 2, Regexp: 500}
 	f := func(src, want string) {
 		t.Helper()
-		if _, err := Compile(src, o); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %q", src, err, want)
+		if _, err := Compile(src, DefaultOptions()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: got %v, want %q", src, err, want)
 		}
 	}
-	f(strings.Repeat(" ", 201), "201 bytes")
-	f("stop as A stop as B stop as C stop as D", "line 1, column 31: more than 3 statements")
-	f("do ruleTrue() mark a, b, c", "line 1, column 26: more than 2 different tags")
-	f(`do regexpCheck(regexp="[^a]{200}") do regexpCheck(regexp="[^a]{200}")`, "line 1, column 59: regexp: the regexps are too big together")
+	f(strings.Repeat(" ", maxSource+1), "262145 bytes")
+	f(strings.Repeat("stop as A\n", maxStatements+1), "line 4097, column 1: more than 4096 statements")
+	var tags strings.Builder
+	for i := range maxTags {
+		fmt.Fprintf(&tags, "t%d, ", i)
+	}
+	f("do ruleTrue() mark "+tags.String()+"more", "more than 1024 different tags")
+	f(strings.Repeat(`do regexpCheck(regexp="[^a]{900}") `, 30), "regexp: the regexps are too big together")
 }
 
 func TestWarnings(t *testing.T) {
@@ -236,10 +239,8 @@ func FuzzParse(f *testing.F) {
 	f.Add("if not not do do f()")
 	f.Add("do regexpCheck(regexp=\"^(?iu)[\\W\\d]+\\b\\u0451$\")")
 	f.Add("do regexpCheck(regexp=\"(?P<a>[^]x]{,5})\\Z(?#c)\")")
-	limits := defaultLimits()
-	limits.Regexp = 2000
 	f.Fuzz(func(t *testing.T, src string) {
-		s, err := Parse(src, limits)
+		s, err := Parse(src)
 		if err != nil {
 			var e *SyntaxError
 			if !errors.As(err, &e) || e.Line < 1 || e.Col < 1 {
@@ -248,14 +249,17 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		text := s.String()
-		again, err := Parse(text, Limits{Source: 1 << 30, Statements: 1 << 30})
+		if len(text) > maxSource {
+			return
+		}
+		again, err := Parse(text)
 		if err != nil {
 			t.Fatalf("canonical form %q of %q: %v", text, src, err)
 		}
 		if again.String() != text {
 			t.Fatalf("canonical form changes: %q, %q", text, again.String())
 		}
-		p, err := s.compile(Options{Limits: limits, Parts: PartsAll})
+		p, err := s.compile(DefaultOptions())
 		if err != nil {
 			return
 		}

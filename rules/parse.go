@@ -20,11 +20,11 @@ import (
 //	tags      ::= tag {"," tag}
 //
 // "#" begins a comment. "mark" and "score" may change places.
-func Parse(src string, limits Limits) (*Script, error) {
+func Parse(src string) (*Script, error) {
 	p := parser{src: src}
-	if len(src) > limits.Source {
+	if len(src) > maxSource {
 		return nil, &SyntaxError{Pos: Pos{1, 1}, Text: "the text has " + strconv.Itoa(len(src)) +
-			" bytes, more than the limit of " + strconv.Itoa(limits.Source)}
+			" bytes, more than the limit of " + strconv.Itoa(maxSource)}
 	}
 	if !utf8.ValidString(src) {
 		return nil, p.failAt(len(src)-len(validTail(src)), "the text is not UTF-8", "")
@@ -32,8 +32,8 @@ func Parse(src string, limits Limits) (*Script, error) {
 	p.at = len(src) - len(strings.TrimPrefix(src, "\ufeff"))
 	s := &Script{}
 	for p.space(); p.at < len(src); p.space() {
-		if len(s.Statements) == limits.Statements {
-			return nil, p.fail("more than " + strconv.Itoa(limits.Statements) + " statements")
+		if len(s.Statements) == maxStatements {
+			return nil, p.fail("more than " + strconv.Itoa(maxStatements) + " statements")
 		}
 		st, err := p.rule()
 		if err != nil {

@@ -223,15 +223,10 @@ type Scorer interface {
 	Score(x []float32) float32
 }
 
-// Limits bound the text of rules.
-type Limits struct {
-	Source     int
-	Statements int
-	Tags       int
-	Regexp     int
-	Time       time.Duration // of one run, checked between statements; 0: no limit
-}
-
-func defaultLimits() Limits {
-	return Limits{Source: 256 << 10, Statements: 4096, Tags: 1024, Regexp: 50_000, Time: time.Second}
-}
+// Bounds of a text of rules.
+const (
+	maxSource     = 256 << 10 // bytes
+	maxStatements = 4096
+	maxTags       = 1024   // different ones
+	maxRegexps    = 50_000 // instructions of all compiled regexps
+)

@@ -22,7 +22,7 @@ type Program struct {
 	script *Script
 	code   []instruction
 	tags   []string
-	limits Limits
+	limit  time.Duration
 	now    func() time.Time
 	parts  Part
 	warned []SyntaxError
@@ -208,7 +208,7 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 			return err
 		}
 		if in.slow && clock.over() {
-			f := Faultf(codeUnexpected, "line %d: the rules took longer than %s, at last %s", in.line, p.limits.Time,
+			f := Faultf(codeUnexpected, "line %d: the rules took longer than %s, at last %s", in.line, p.limit,
 				p.ruleName(i))
 			f.Line, f.Rule, f.Slow = in.line, p.ruleName(i), true
 			return f
@@ -230,8 +230,8 @@ type clock struct {
 }
 
 func (c *clock) start() {
-	if c.p.limits.Time > 0 && c.p.slow {
-		c.end = c.p.now().Add(c.p.limits.Time)
+	if c.p.limit > 0 && c.p.slow {
+		c.end = c.p.now().Add(c.p.limit)
 	}
 }
 
@@ -246,7 +246,7 @@ func (c *clock) over() bool {
 	if c.late {
 		return true
 	}
-	c.late, c.end = true, now.Add(c.p.limits.Time)
+	c.late, c.end = true, now.Add(c.p.limit)
 	return false
 }
 

@@ -72,7 +72,7 @@ func TestFlow(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.want == "syntax" {
-				if _, err := Parse(c.src, defaultLimits()); err == nil {
+				if _, err := Parse(c.src); err == nil {
 					t.Fatal("parsed")
 				}
 				return

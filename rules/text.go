@@ -6,52 +6,15 @@ import (
 	"slices"
 	"unicode"
 	"unicode/utf8"
-
-	"antirobot/request"
 )
 
 func appendSqueezed(dst []byte, s string) []byte {
-	for i := 0; i < len(s); {
-		if c := s[i]; c < utf8.RuneSelf {
-			i++
-			if !isSpaceRune(rune(c)) {
-				dst = append(dst, request.Lower(c))
-			}
-			continue
-		}
-		if c := s[i]; (c == 0xd0 || c == 0xd1) && i+1 < len(s) {
-			if low, ok := lowerCyrillic(c, s[i+1]); ok {
-				dst = append(dst, low[0], low[1])
-				i += 2
-				continue
-			}
-		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		i += n
+	for _, r := range s {
 		if !isSpaceRune(r) {
-			switch {
-			case 0x410 <= r && r <= 0x42f:
-				r += 0x20
-			case 0x430 <= r && r <= 0x44f:
-			default:
-				r = unicode.ToLower(r)
-			}
-			dst = utf8.AppendRune(dst, r)
+			dst = utf8.AppendRune(dst, unicode.ToLower(r))
 		}
 	}
 	return dst
-}
-
-func lowerCyrillic(a, b byte) (low [2]byte, ok bool) {
-	switch {
-	case a == 0xd0 && 0x90 <= b && b <= 0x9f:
-		return [2]byte{0xd0, b + 0x20}, true
-	case a == 0xd0 && 0xa0 <= b && b <= 0xaf:
-		return [2]byte{0xd1, b - 0x20}, true
-	case a == 0xd0 && 0xb0 <= b && b <= 0xbf, a == 0xd1 && 0x80 <= b && b <= 0x8f:
-		return [2]byte{a, b}, true
-	}
-	return low, false
 }
 
 // Clip returns at most n bytes of s, whole characters.

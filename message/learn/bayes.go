@@ -23,8 +23,7 @@ type bayes struct {
 	stems  *stemCache
 	pool   sync.Pool
 
-	fit     atomic.Pointer[fitted]
-	weights weightCache
+	fit atomic.Pointer[fitted]
 
 	mu        sync.Mutex
 	good, bad textSample
@@ -114,28 +113,15 @@ func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 type odds struct {
 	good, bad         float64 // 1 ÷ the number of texts of each kind
 	goodLeft, badLeft uint32
-
-	cache *weightCache
-	epoch uint32
 }
-
-// weightCache caches the weights of small counts. An entry carries a hash of the number of learnt texts, for which
-// it holds.
-type weightCache [cachedCounts * cachedCounts]atomic.Uint64
-
-const cachedCounts = 48
 
 func (b *bayes) odds(goodLeft, badLeft uint32) odds {
 	texts := b.counts.texts.Load()
-	o := odds{
+	return odds{
 		good:     1 / max(1, float64(texts>>32)-float64(goodLeft)),
 		bad:      1 / max(1, float64(uint32(texts))-float64(badLeft)),
 		goodLeft: goodLeft, badLeft: badLeft,
 	}
-	if goodLeft|badLeft == 0 {
-		o.cache, o.epoch = &b.weights, uint32(rules.Mix(texts+1))|1
-	}
-	return o
 }
 
 func (o *odds) weight(good, bad uint32) (w float64, ok bool) {
@@ -144,23 +130,9 @@ func (o *odds) weight(good, bad uint32) (w float64, ok bool) {
 	if good|bad == 0 {
 		return 0, false
 	}
-	if o.cache == nil || good >= cachedCounts || bad >= cachedCounts {
-		return o.logOdds(good, bad), true
-	}
-	e := &o.cache[good*cachedCounts+bad]
-	if v := e.Load(); uint32(v) == o.epoch {
-		return float64(math.Float32frombits(uint32(v >> 32))), true
-	}
-	w = o.logOdds(good, bad)
-	e.Store(uint64(math.Float32bits(float32(w)))<<32 | uint64(o.epoch))
-	return w, true
-}
-
-// logOdds rounds to the precision of the cache, so that a weight does not depend on it.
-func (o *odds) logOdds(good, bad uint32) float64 {
 	pb, pg := float64(bad)*o.bad, float64(good)*o.good
 	n := (float64(good) + float64(bad)) / (pb + pg)
-	return float64(float32(math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg))))
+	return math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg)), true
 }
 
 func (b *bayes) inputs(features []uint64, strong int, o odds) inputs {

@@ -101,7 +101,7 @@ func (c *ServiceConfig) compileAfter(names *Names, now func() time.Time) (*rules
 }
 
 func (c *ServiceConfig) scripts(text string) []*rules.Script {
-	if s, err := rules.Parse(text, rules.DefaultOptions().Limits); err == nil {
+	if s, err := rules.Parse(text); err == nil {
 		return []*rules.Script{s}
 	}
 	return nil
@@ -129,7 +129,7 @@ const Parts = rules.PartStorages | rules.PartCounters | rules.PartLists | rules.
 func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Options {
 	o := rules.DefaultOptions()
 	o.Parts, o.Now, o.Lists, o.Formulas = Parts, now, names.Lists, names.Formulas
-	o.Limits.Time = c.Time
+	o.Time = c.Time
 	o.Places = names.Places
 	o.Attributes, o.Storages = KnownAttribute, []string{storageMemory, storageKept}
 	return o
