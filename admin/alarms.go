@@ -2,7 +2,6 @@ package admin
 
 import "antirobot/alarm"
 
-// alarms answers with the active alarms and the webhooks.
 func (s *gatewayCalls) alarms(*call) (any, error) {
 	all := alarmsBody{Items: []Alarm{}, Webhooks: s.deps.Alarms.Hooks()}
 	for _, a := range s.deps.Alarms.Active() {

@@ -17,7 +17,6 @@ import (
 // maxReason bounds the text that says why, in bytes.
 const maxReason = 500
 
-// listed is one page of anything.
 type listed[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next,omitempty"` // ?after= of the next page
@@ -48,7 +47,6 @@ func (s *subjectCalls) listBans(c *call) (any, error) {
 	return listed[*bans.Story]{stories(rows), next}, nil
 }
 
-// stories is how bans are shown.
 func stories(list []bans.Ban) []*bans.Story {
 	out := make([]*bans.Story, len(list))
 	for i := range list {
@@ -121,7 +119,6 @@ func (s *subjectCalls) liftBan(c *call) (any, error) {
 	}{sub.String(), service, n}, nil
 }
 
-// subjectIn reads a subject.
 func subjectIn(field, text string) (identity.Subject, error) {
 	sub, err := identity.ParseSubject(text)
 	if err != nil {

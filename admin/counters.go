@@ -256,7 +256,6 @@ func (p *itemParser) query(raw json.RawMessage) (q store.Query, bad *problem) {
 	return q, nil
 }
 
-// counter reads what an item counts.
 func (p *itemParser) counter(in *counted) (store.Counter, *problem) {
 	prefix := in.Prefix
 	if prefix == "" {
@@ -294,7 +293,6 @@ func shingleOf(typ *uint16, hex string, text *string) (sh counter.Shingle, bad *
 	return sh, nil
 }
 
-// slot returns the ten minutes of an update.
 func (p *itemParser) slot(at string) (uint32, *problem) {
 	if at == "" {
 		return store.TenMinutes.Number(p.now), nil

@@ -28,14 +28,12 @@ type gathered struct {
 	bodies [][]byte // nil: nothing
 }
 
-// reply is the answer of one of them.
 type reply[T any] struct {
 	from string
 	own  bool // it is this gateway's
 	v    T
 }
 
-// replies reads the answers that there are.
 func replies[T any](g *gathered) (all []reply[T]) {
 	for i, body := range g.bodies {
 		if body == nil {

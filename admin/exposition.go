@@ -14,10 +14,8 @@ import (
 //go:embed metrics.txt
 var metricTable string
 
-// metric is a line of the table.
 type metric struct{ kind, help string }
 
-// metricNames reads the table.
 func metricNames() map[string]metric {
 	all := map[string]metric{}
 	for line := range strings.Lines(metricTable) {

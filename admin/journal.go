@@ -23,7 +23,6 @@ type Journal interface {
 	Act(a journal.Act)
 }
 
-// journalCalls are calls about the journal.
 type journalCalls struct{ *api }
 
 // act remembers what the caller has done, and logs it.
@@ -81,7 +80,6 @@ func (s *journalCalls) searchJournal(c *call) (any, error) {
 	return s.deps.Journal.Find(c.work, &q, limit, before, after)
 }
 
-// told returns the entries and the story of one ID.
 func (s *journalCalls) told(c *call) (any, error) {
 	id, ok := request.ParseID(c.arg)
 	if !ok {
@@ -184,7 +182,6 @@ func topArg(c *call) (int, error) {
 
 const maxTop = 50
 
-// erase forgets what the journal knows of a subject.
 func (s *journalCalls) erase(c *call) (any, error) {
 	sub, err := subjectIn("subject", string(c.QueryArgs().Peek("subject")))
 	if err != nil {
@@ -202,7 +199,6 @@ func (s *journalCalls) erase(c *call) (any, error) {
 	}{sub.String(), n}, nil
 }
 
-// whoAmI says whose the token is.
 func (s *gatewayCalls) whoAmI(c *call) (any, error) {
 	return struct {
 		Name    string    `json:"name"`

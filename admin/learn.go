@@ -25,7 +25,6 @@ func learntStory(s *learn.State) LearntStory {
 	return story
 }
 
-// learnt shows what was learnt of each service.
 func (s *gatewayCalls) learnt(c *call) (any, error) {
 	list, err := s.deps.Learning.States(c.work)
 	if err != nil {

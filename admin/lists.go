@@ -10,7 +10,6 @@ import (
 	"antirobot/journal"
 )
 
-// entry is an entry of a list as JSON shows it.
 type entry struct {
 	Entry   string    `json:"entry"`
 	Service string    `json:"service,omitempty"` // empty: all services
@@ -33,7 +32,6 @@ type Naming struct {
 	Until   time.Time `json:"until,omitzero"`
 }
 
-// naming returns what names a subject.
 func (s *api) naming(sub identity.Subject) []Naming {
 	var services []string
 	for _, v := range s.deps.Gateway.Services() {
@@ -147,7 +145,6 @@ func (s *api) listsCheck() Check {
 	return c
 }
 
-// list reads the name of a list in the path.
 func (s *listCalls) list(c *call) (cbb.Flag, error) {
 	f, err := cbb.ParseFlag(c.arg)
 	if err != nil {

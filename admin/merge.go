@@ -14,7 +14,6 @@ import (
 
 // How the answers of several gateways become one.
 
-// journalPage is a page of the journals of several gateways.
 type journalPage struct {
 	journal.Found
 	Gateways []GatewayState `json:"gateways,omitempty"`

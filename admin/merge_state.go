@@ -37,7 +37,6 @@ func (g *gathered) told() []GatewayState {
 	return g.states
 }
 
-// alarmsBody has the active alarms and the webhooks.
 type alarmsBody struct {
 	Items    []Alarm           `json:"items"`
 	Webhooks []alarm.HookState `json:"webhooks"`

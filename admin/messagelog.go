@@ -21,7 +21,6 @@ const (
 	maxRecent    = 200
 )
 
-// shownEntry is an entry of a message log.
 type shownEntry struct {
 	ID      int64          `json:"id"`
 	When    time.Time      `json:"when"`
@@ -32,7 +31,6 @@ type shownEntry struct {
 	Reasons []string       `json:"reasons,omitempty"`
 }
 
-// messageCalls are calls about message logs and the message firewall.
 type messageCalls struct{ *api }
 
 // messageDomain returns the domain that a call is about: of the only partner, unless it names one.
@@ -148,7 +146,6 @@ func (s *messageCalls) markMessage(c *call) (any, error) {
 	}{learnt}, nil
 }
 
-// marking reads the entry and the marker.
 func (s *messageCalls) marking(c *call, partner, domain, marker string, k message.Marking) (Messages, *message.Domain,
 	message.Marking, error,
 ) {

@@ -33,7 +33,6 @@ type QueueItem struct {
 // queueCalls are calls about the queue of messages that wait for a person.
 type queueCalls struct{ *api }
 
-// queueProblem turns an error of the queue into an answer.
 func queueProblem(err error) error {
 	switch {
 	case errors.Is(err, queue.ErrNotFound):

@@ -277,7 +277,6 @@ func checkBody(ctx *fasthttp.RequestCtx, wanted bool) error {
 	return nil
 }
 
-// takes returns the names of the parameters that the route takes.
 func (r *route) takes() []string {
 	names := strings.Fields(r.query)
 	if r.merge != nil {

@@ -230,7 +230,6 @@ func (s *Server) keyedHost(path, host string) bool {
 // SignIn returns who holds a token.
 func (s *Server) SignIn(token string) (Caller, bool) { return s.tokens.find(token, s.now()) }
 
-// authorized reports whether the request carries a token.
 func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
 	_, ok := s.tokens.ofField(ctx.Request.Header.Peek("Authorization"), s.now())
 	return ok
@@ -286,7 +285,6 @@ func (c *Caller) may(role Role) error {
 	}
 }
 
-// local reports whether the peer is on this machine.
 func local(ctx *fasthttp.RequestCtx) bool {
 	a, err := netip.ParseAddrPort(ctx.RemoteAddr().String())
 	return err == nil && a.Addr().Unmap().IsLoopback()
@@ -318,7 +316,6 @@ func bodyTooLarge() *problem {
 	}
 }
 
-// quiet sends what fasthttp has to say to the log.
 type quiet struct{ log zerolog.Logger }
 
 func (q quiet) Printf(format string, args ...any) {

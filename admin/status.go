@@ -25,7 +25,6 @@ const (
 	statusUnavailable = fasthttp.StatusServiceUnavailable
 )
 
-// statusOf is how one gateway is.
 type statusOf struct {
 	Gateway  string          `json:"gateway,omitempty"`
 	Version  string          `json:"version"`
@@ -39,7 +38,6 @@ type statusOf struct {
 	Stream   *StreamHealth   `json:"stream,omitempty"`
 }
 
-// gatewayCalls are calls about the gateway as a whole.
 type gatewayCalls struct{ *api }
 
 func (s *gatewayCalls) status(*call) (any, error) {

@@ -55,7 +55,6 @@ func MakeToken() (token, hash string) {
 	return token, hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// validateTokens returns all that is wrong with the tokens of a configuration.
 func validateTokens(all []TokenConfig) error {
 	var errs []error
 	if len(all) > maxTokens {
@@ -123,7 +122,6 @@ type known struct {
 	Caller
 }
 
-// bearers are the accepted tokens.
 type bearers []known
 
 func newBearers(root string, others []TokenConfig) bearers {
@@ -150,7 +148,6 @@ func (b bearers) find(token string, at time.Time) (c Caller, ok bool) {
 	return c, ok
 }
 
-// ofField returns who sends an Authorization field.
 func (b bearers) ofField(field []byte, at time.Time) (Caller, bool) {
 	const scheme = "bearer "
 	if len(field) < len(scheme) || !strings.EqualFold(string(field[:len(scheme)]), scheme) {

@@ -14,7 +14,6 @@ import (
 	"antirobot/verdict/words"
 )
 
-// watched is what the API says of alarms.
 type watched struct {
 	Items    []admin.Alarm
 	Webhooks []alarm.HookState

@@ -47,7 +47,6 @@ func fromEnvironment(key, otherwise string) string {
 	return otherwise
 }
 
-// locate fills in what no flag says.
 func (c *apiClient) locate(cmd *cobra.Command) {
 	if c.located {
 		return

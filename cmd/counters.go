@@ -20,7 +20,6 @@ to the type. docs/api.md has the table of types.`,
 	return cmd
 }
 
-// counterFlags name a counter.
 type counterFlags struct {
 	prefix, shingle, text string
 	typ                   uint16
@@ -34,7 +33,6 @@ func (f *counterFlags) register(cmd *cobra.Command) {
 	p.StringVar(&f.text, "text", "", "instead: the `TEXT` to be normalised and hashed")
 }
 
-// item is the counter as the API takes it.
 func (f *counterFlags) item(cmd *cobra.Command) (map[string]any, error) {
 	if f.prefix == "" || !cmd.Flags().Changed("type") {
 		return nil, misused("which counter? give --prefix, --type and one of --text and --shingle")

@@ -19,7 +19,6 @@ import (
 	"antirobot/verdict/words"
 )
 
-// finding is what the doctor says of one thing.
 type finding struct {
 	State string `json:"state"` // ok, look or bad
 	What  string `json:"what"`
@@ -124,7 +123,6 @@ func (d *doctor) examine(sources *config.Sources) {
 	d.gateway(ctx)
 }
 
-// keys looks at the files that are secrets.
 func (d *doctor) keys() {
 	const others, anybodyElse = 0o007, 0o077 // a token may be for a group: secrets of Kubernetes are
 	ring, ringMade := d.cfg.KeyFile(), "it is made at the first start"
@@ -184,7 +182,6 @@ func (d *doctor) disk() {
 	d.say(healthy, "disk", "", "%s can be written, %.1f GiB are left", dir, free)
 }
 
-// certificates looks at those from files.
 func (d *doctor) certificates(at time.Time) {
 	for i := range d.cfg.Listen {
 		files := d.cfg.Listen[i].Files()

@@ -285,7 +285,6 @@ const (
 	oneShare      = 0.9
 )
 
-// visitors looks whether a balancer hides them.
 func (d *doctor) visitors() {
 	var top struct{ Items []journal.Count }
 	answer, err := d.api.get(d.cmd, "/api/journal/top?"+url.Values{

@@ -32,7 +32,6 @@ func eventsCommand() *cobra.Command {
 	return cmd
 }
 
-// exportFlags are the flags of events export.
 type exportFlags struct {
 	api        apiClient
 	out        string
@@ -132,7 +131,6 @@ func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) erro
 	})
 }
 
-// ownLabels reads the file of --labels.
 func (f *exportFlags) ownLabels() (training.OwnLabels, error) {
 	if f.labels == "" {
 		return nil, nil

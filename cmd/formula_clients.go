@@ -37,7 +37,6 @@ var clientKinds = [...]struct{ factor, name string }{
 	{"agent_other", "something else"},
 }
 
-// clientOf says what the client of a row claims to be.
 func clientOf(x []float32) string {
 	names := processor.FactorNames()
 	for _, k := range clientKinds {

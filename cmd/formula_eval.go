@@ -57,7 +57,6 @@ scores are no better than chance. Measure a model on subjects that it was not tr
 	return cmd
 }
 
-// formulaReport is what eval found.
 type formulaReport struct {
 	Model      string              `json:"model"`
 	Kind       formula.Kind        `json:"kind"`
@@ -153,7 +152,6 @@ func (c *counted) add(row *formula.Row, client string, s formula.Sample) {
 	j.mean.Add(math.Log(p / (1 - p)))
 }
 
-// samples returns the subjects with their scores.
 func (c *counted) samples(by string) []formula.Sample {
 	all := make([]formula.Sample, 0, len(c.list))
 	for _, j := range c.list {
@@ -165,7 +163,6 @@ func (c *counted) samples(by string) []formula.Sample {
 	return all
 }
 
-// rowsOnly reports whether the file names no subjects.
 func (c *counted) rowsOnly() bool { return len(c.subject) == 1 && c.subject[":"] != nil }
 
 func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
@@ -208,7 +205,6 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 	return r, f.conclude(r, who)
 }
 
-// conclude draws the figures from what was counted.
 func (f *evalFlags) conclude(r *formulaReport, who *counted) error {
 	for _, j := range who.list {
 		if j.mixed {
@@ -291,7 +287,6 @@ func (s sourceFigures) label() string {
 	return "human"
 }
 
-// suggestion says in a sentence what the threshold does.
 func (r *formulaReport) suggestion() string {
 	s := r.Suggested
 	what := fmt.Sprintf("Suggested threshold for a false positive rate of at most %s: %.4f", percent(formula.Figure(s.Wanted)), s.Threshold)
@@ -313,5 +308,4 @@ func percent(f formula.Figure) string {
 	return fmt.Sprintf("%.2f %%", 100*float64(f))
 }
 
-// probability maps log-odds.
 func probability(raw float32) float64 { return 1 / (1 + math.Exp(-float64(raw))) }

@@ -56,7 +56,6 @@ store is away, is alive and need not be restarted.`,
 	return cmd
 }
 
-// healthConfig says where the private listener is.
 func healthConfig(cmd *cobra.Command) *config.Config {
 	sources, err := sourcesOf(cmd.Flags(), "")
 	if err != nil {

@@ -61,7 +61,6 @@ func (o *operator) noteUnseen(cmd *cobra.Command, subject string) {
 	}
 }
 
-// whose tells a request's ID from a subject.
 func whose(arg string) string {
 	if _, ok := request.ParseID(strings.TrimSpace(arg)); ok {
 		return "request"

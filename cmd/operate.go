@@ -177,7 +177,6 @@ func listCommand(use, short, list, usual, done, example string) *cobra.Command {
 	return cmd
 }
 
-// enlist puts an entry on a list.
 func (o *operator) enlist(cmd *cobra.Command, list, done string, body map[string]string) error {
 	for k, v := range body {
 		if v == "" {
@@ -228,7 +227,6 @@ func (o *operator) whetherBlocked(cmd *cobra.Command, entry string) error {
 	return nil
 }
 
-// networkOf takes an address for a network of one.
 func networkOf(s string) (netip.Prefix, bool) {
 	if a, err := netip.ParseAddr(s); err == nil {
 		return netip.PrefixFrom(a, a.BitLen()), true
@@ -258,7 +256,6 @@ func (o *operator) whetherStops(cmd *cobra.Command) error {
 // everywhere asks for what all gateways that share the store know.
 const everywhere = "?gateways=all"
 
-// sayLost says which gateways did not answer.
 func sayLost(w io.Writer, all []admin.GatewayState) {
 	for _, g := range all {
 		if g.Error != "" {

@@ -14,7 +14,6 @@ const (
 	yellow = "33"
 )
 
-// verdictColours are those of the verdicts.
 var verdictColours = map[string]string{"human": green, "unsure": yellow, "robot": red, "blocked": red}
 
 // coloured reports whether w is a terminal that shows colours: NO_COLOR and a dumb terminal ask for none.

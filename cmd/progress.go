@@ -79,7 +79,6 @@ func progressLine(n, of int64, took time.Duration) string {
 		100*share, float64(n)/mega, float64(of)/mega, rate, left)
 }
 
-// isTerminal reports whether w is a terminal that understands a bar.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {

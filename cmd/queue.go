@@ -192,7 +192,6 @@ func queueDecideCommand(api *apiClient, verb, short, lesson string) *cobra.Comma
 	return cmd
 }
 
-// queueOutcome says what became of a message.
 func queueOutcome(it *queue.Item) string {
 	switch it.State {
 	case queue.Delivered:

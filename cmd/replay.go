@@ -25,7 +25,6 @@ import (
 	"antirobot/verdict/words"
 )
 
-// replayFlags are the flags of `replay`.
 type replayFlags struct {
 	config, against, format, host, html, factors string
 	identity, labels, scores                     string
@@ -192,7 +191,6 @@ func briefly(err error, res *replay.Result, logs int) error {
 		"see above", n, logs))
 }
 
-// options says how the logs are read.
 func (f *replayFlags) options() (o replay.Options, err error) {
 	if o.Format, err = replay.ParseFormat(f.format); err != nil {
 		return o, misused("--format: %w", err)
@@ -243,7 +241,6 @@ func readRehearsed(file string) (*config.Config, error) {
 	})
 }
 
-// rehearseSecond builds the gateway of --against.
 func (f *replayFlags) rehearseSecond() (*replay.Gateway, error) {
 	cfg, err := readRehearsed(f.against)
 	if err != nil {

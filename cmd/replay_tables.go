@@ -13,7 +13,6 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// factorsFile is a file that the factors are written to.
 type factorsFile struct {
 	*replay.Factors
 	file *lateFile
@@ -78,7 +77,6 @@ func (f *replayFlags) makeTables(r *replay.Runner, cfg *config.Config) (t *repla
 	return t, nil
 }
 
-// readReplayLabels reads labels of visitors from the file of a flag.
 func readReplayLabels(flag, name string) (replay.Labels, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -121,7 +119,6 @@ func (t *replayTables) observer() processor.Observer {
 	}
 }
 
-// close completes the tables.
 func (t *replayTables) close() error {
 	var errs []error
 	if t.factors != nil {

@@ -189,7 +189,6 @@ func formulaFiles(files []string) (*sources.Formulas, error) {
 // maxRulesFile bounds the size of a file, far above the bound of rules.
 const maxRulesFile = 4 << 20
 
-// readRules reads and compiles a text of rules.
 func readRules(cmd *cobra.Command, file string, o rules.Options) (*rules.Program, string, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {

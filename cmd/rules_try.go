@@ -92,7 +92,6 @@ type triedRequest struct {
 	headers                                   []string
 }
 
-// view makes what the rules see.
 func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	method, target, ok := strings.Cut(r.line, " ")
 	if !ok || !strings.HasPrefix(target, "/") {

@@ -16,7 +16,6 @@ import (
 	"antirobot/gateway"
 )
 
-// flagKeys are the flags of `serve` and the key that each sets.
 var flagKeys = map[string]string{
 	"role": "role", "listen": "listen", "admin": "admin.listen", "upstream": "defaults.upstream.urls",
 	"store":       "store.url",

@@ -17,7 +17,6 @@ import (
 	"antirobot/verdict/words"
 )
 
-// gatewayState is what the API says of a gateway as a whole.
 type gatewayState struct {
 	Gateway  string
 	Version  string

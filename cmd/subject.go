@@ -38,7 +38,6 @@ func subjectCommand() *cobra.Command {
 		})
 }
 
-// knownSubject is what the API says of a subject.
 type knownSubject struct {
 	Subject   string
 	Bans      []bans.Story
@@ -52,7 +51,6 @@ type knownSubject struct {
 // toldFactors bounds how many factors are told.
 const toldFactors = 8
 
-// tellSubject prints a subject as text.
 func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	on := coloured(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

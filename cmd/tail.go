@@ -24,7 +24,6 @@ const tailOverlap = 10 * time.Second
 // mostFollowed is how many entries of that time are asked for.
 const mostFollowed = 5000
 
-// tail prints each entry of the journals once.
 type tail struct {
 	operator
 	query string
@@ -64,7 +63,6 @@ status, reason, by, trace, since and until, each with : and a value; - before on
 	return cmd
 }
 
-// next prints new entries.
 func (t *tail) next(cmd *cobra.Command, limit int) error {
 	q := url.Values{"q": {t.query}, "limit": {fmt.Sprint(limit)}, "gateways": {"all"}}
 	if !t.last.IsZero() {

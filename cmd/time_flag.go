@@ -13,7 +13,6 @@ import (
 // timeValue is the value of a flag that is a time, which is written as in a configuration: 90s, 12h or 7d.
 type timeValue time.Duration
 
-// timeVar adds the flag of a time.
 func timeVar(p *pflag.FlagSet, at *time.Duration, name string, usual time.Duration, usage string) {
 	*at = usual
 	p.Var((*timeValue)(at), name, usage)

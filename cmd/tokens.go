@@ -54,7 +54,6 @@ entry for admin.tokens of the configuration, which keeps its hash alone. It is g
 	return cmd
 }
 
-// madeToken is a token as programs get it.
 type madeToken struct {
 	Name    string `json:"name"`
 	Role    string `json:"role"`

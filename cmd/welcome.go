@@ -60,7 +60,6 @@ func named(c *config.Config, address string) string {
 // maxNamed is how many services are named.
 const maxNamed = 3
 
-// protected names the services and where they are.
 func protected(c *config.Config) string {
 	var names []string
 	for i := range c.Resolved {
@@ -96,7 +95,6 @@ func advice(c *config.Config, observe bool) string {
 	return "to stop robots: " + how + "; why a request would be stopped: antirobot why REQUEST-NUMBER"
 }
 
-// modes says what becomes of robots.
 func modes(c *config.Config) string {
 	words := map[string]string{
 		"enforce": "robots are stopped (mode enforce)", "observe": "robots are only looked at, nobody is stopped " +

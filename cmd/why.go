@@ -63,7 +63,6 @@ share a store are all asked.`,
 	return cmd
 }
 
-// standing is what the gateway says of a subject now.
 type standingNow struct {
 	Bans      []bans.Story     `json:"bans"`
 	Allowance *admin.Allowance `json:"allowance"`

@@ -197,7 +197,6 @@ func defaultCounters() counter.Config {
 	return c
 }
 
-// defaultService returns the settings that `defaults` begins with.
 func defaultService() Service {
 	return Service{
 		Upstream: upstream.DefaultConfig(),

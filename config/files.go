@@ -200,7 +200,6 @@ func checkUpstream(cfg upstream.Config) error {
 	return g.Close()
 }
 
-// checkFiles looks at the files of a service or of a path.
 func (s *Service) checkFiles(pages *templates.Set, names *requestrules.Names) error {
 	var keys error
 	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
@@ -219,5 +218,4 @@ func (c *Config) RuleNames() (*requestrules.Names, error) {
 	return &requestrules.Names{Lists: c.ruleLists(), Formulas: formulas, Places: len(c.Geo.Files) > 0}, nil
 }
 
-// ruleLists are the lists that rules may name.
 func (c *Config) ruleLists() []rules.List { return sources.Named(c.Lists.Names()) }

@@ -48,7 +48,6 @@ func (c *claimed) meets(o *claimed) bool {
 	return c.host == o.host || c.includes(o.host) || o.includes(c.host)
 }
 
-// includes reports whether a socket for c receives connections to addr.
 func (c *claimed) includes(addr netip.Addr) bool {
 	return c.host == netip.IPv6Unspecified() || c.host == netip.IPv4Unspecified() && addr.Is4()
 }

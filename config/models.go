@@ -51,7 +51,6 @@ func LoadModels(cfg formula.Config) (m formula.Models, err error) {
 	return m, err
 }
 
-// modelProblems puts the key before each problem of a model.
 func modelProblems(key string, err error) error {
 	var errs []error
 	for line := range strings.SplitSeq(err.Error(), "\n") {

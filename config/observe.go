@@ -18,7 +18,6 @@ func (s *Service) Stops() bool {
 	return s.Verdict.Mode == enforce || slices.ContainsFunc(s.Resolved, func(p Path) bool { return p.Stops() })
 }
 
-// enforce is the mode in which visitors are stopped.
 const enforce = "enforce"
 
 func (s *Service) observe() {

@@ -69,13 +69,11 @@ func withoutBelow(problems, known []string) []string {
 	})
 }
 
-// pathOf returns the path that a problem begins with.
 func pathOf(problem string) string {
 	path, _, _ := strings.Cut(problem, ": ")
 	return path
 }
 
-// oneOfEach removes duplicates.
 func oneOfEach(problems []string) []string {
 	seen := map[string]bool{}
 	var out []string

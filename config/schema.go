@@ -24,7 +24,6 @@ var (
 	durationType = reflect.TypeFor[time.Duration]()
 )
 
-// keysOf returns the keys of a section in the order of their declaration.
 func keysOf(section reflect.Type) []key {
 	var keys []key
 	for i := range section.NumField() {
@@ -183,7 +182,6 @@ func copyKeys(from, to reflect.Value, path string, roots []string) {
 	}
 }
 
-// below returns those of paths that are one of roots or lie below one.
 func below(paths, roots []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		return !slices.ContainsFunc(roots, func(r string) bool {

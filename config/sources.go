@@ -47,7 +47,6 @@ func viperKey(key string) string { return strings.ReplaceAll(key, ".", keyDelimi
 // variablePrefix is what the names of variables begin with.
 const variablePrefix = "ANTIROBOT"
 
-// fileVariable names the file itself.
 const fileVariable = variablePrefix + "_CONFIG"
 
 // VariableOf returns the variable of the environment that sets a key: admin.listen is ANTIROBOT_ADMIN_LISTEN.

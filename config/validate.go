@@ -262,7 +262,6 @@ func (s *Service) validateSettings(c *Config) error {
 	)
 }
 
-// checkRoutes looks whether the domains of message routes are there.
 func (s *Service) checkRoutes(m *message.Config) error {
 	var errs []error
 	for i := range s.Messages.Routes {

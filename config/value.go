@@ -75,7 +75,6 @@ func readDuration(data any) (time.Duration, error) {
 	return 0, wrongKind("a duration such as 90s, 10m or 7d", reflect.ValueOf(data), "")
 }
 
-// readInteger reads a whole number.
 func readInteger(data any) (any, error) {
 	switch v := data.(type) {
 	case int, int64:

@@ -65,7 +65,6 @@ func (v *visit) act() {
 	v.problem(status, "problem", problemOf(answer))
 }
 
-// subjectOf takes a bare address for a subject.
 func subjectOf(s string) string {
 	if networkOf(s) != "" && !strings.HasPrefix(s, "ip:") {
 		return "ip:" + s

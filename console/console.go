@@ -45,7 +45,6 @@ type Console struct {
 	linked   admin.Caller // who comes by a link
 }
 
-// root is where the console begins.
 const root = "/console/"
 
 //go:embed pages locales static
@@ -75,7 +74,6 @@ func (c *Console) SignedIn(h *fasthttp.RequestHeader) bool {
 	return c.sessions.find(h.Cookie(cookieName), c.now()) != nil
 }
 
-// visit is one request to the console.
 type visit struct {
 	*Console
 	ctx  *fasthttp.RequestCtx
@@ -183,7 +181,6 @@ func (v *visit) look(target string, out any) bool {
 	return status == fasthttp.StatusOK && json.Unmarshal(answer, out) == nil
 }
 
-// problemOf returns what an error of the API says.
 func problemOf(answer []byte) string {
 	var e struct {
 		Error struct {

@@ -7,7 +7,6 @@ import (
 	"antirobot/admin"
 )
 
-// status is the answer of the API about a gateway.
 type status struct {
 	Gateway string `json:"gateway"`
 	Version string `json:"version"`
@@ -82,7 +81,6 @@ func (s *statuses) troubles() []trouble {
 	return all
 }
 
-// wrong names the checks that fail.
 func (s *status) wrong() string {
 	var all []string
 	for _, c := range s.Checks {
@@ -93,7 +91,6 @@ func (s *status) wrong() string {
 	return strings.Join(all, ", ")
 }
 
-// gatewayHealth is a gateway of the list of all.
 type gatewayHealth struct {
 	admin.GatewayState
 	OK bool // it answers, is ready, and its store works

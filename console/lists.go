@@ -9,7 +9,6 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// entry is an entry of a list.
 type entry struct {
 	List    string    `json:"-"`
 	Entry   string    `json:"entry"`

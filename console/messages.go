@@ -14,7 +14,6 @@ import (
 
 const shownMessages = 50
 
-// logged is an entry of a message log.
 type logged struct {
 	ID      int64     `json:"id"`
 	When    time.Time `json:"when"`

@@ -29,7 +29,6 @@ type figures struct {
 	Gateways []admin.GatewayState `json:"gateways"`
 }
 
-// verdicts in the order in which they are stacked.
 var verdicts = []string{"human", "unsure", "robot", "blocked"}
 
 // spans are what the first page can show.
@@ -60,7 +59,6 @@ type source struct {
 // Counted reports whether it is counted how often the entries of a source decide.
 func (s source) Counted() bool { return !s.Since.IsZero() }
 
-// showNow shows what happens at present.
 func (v *visit) showNow() {
 	span := spans[0]
 	for _, s := range spans {

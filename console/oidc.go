@@ -41,7 +41,6 @@ type provider struct {
 	attempts map[[sha256.Size]byte]attempt
 }
 
-// attempt is a pending sign-in at the provider.
 type attempt struct {
 	nonce, verifier, back string
 	until                 time.Time
@@ -51,7 +50,6 @@ func newProvider(cfg *admin.OIDCConfig, secret string) *provider {
 	return &provider{cfg: *cfg, secret: secret, client: newClient(), attempts: map[[sha256.Size]byte]attempt{}}
 }
 
-// host names the provider for people.
 func (p *provider) host() string {
 	u, err := url.Parse(p.cfg.Issuer)
 	if err != nil {
@@ -130,7 +128,6 @@ func (p *provider) flow(at *oidc.Provider) *oauth2.Config {
 	}
 }
 
-// begin notes an attempt and returns its state.
 func (p *provider) begin(a attempt, now time.Time) (state string) {
 	state = secret()
 	p.mu.Lock()
@@ -156,7 +153,6 @@ func (p *provider) end(state []byte, now time.Time) (attempt, bool) {
 
 var errNoRole = errors.New("no role")
 
-// who exchanges a code for claims.
 func (p *provider) who(code string, a *attempt, now func() time.Time) (who admin.Caller, err error) {
 	at, err := p.discover()
 	if err != nil {

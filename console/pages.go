@@ -40,7 +40,6 @@ var book = sync.OnceValues(func() (map[string]*template.Template, map[string]tex
 	return pages, all
 })
 
-// said returns the texts of the visit's language.
 func (v *visit) said() texts {
 	_, all := book()
 	return all[v.lang]
@@ -66,7 +65,6 @@ func parsePages() (map[string]*template.Template, map[string]texts, error) {
 	return pages, all, nil
 }
 
-// functions are what the templates call.
 func functions(lang words.Language, said texts) template.FuncMap {
 	say := func(key string, args ...any) (string, error) {
 		text, ok := said[key]
@@ -143,7 +141,6 @@ func languageOf(ctx *fasthttp.RequestCtx) string {
 	return languages[0]
 }
 
-// frame is what every page shows.
 type frame struct {
 	Lang      string
 	Languages []string
@@ -160,7 +157,6 @@ type frame struct {
 	Data      map[string]any
 }
 
-// page answers with a page.
 func (v *visit) page(name string, status int, data map[string]any) {
 	f := frame{Lang: v.lang, Languages: languages, Page: name, Here: string(v.ctx.RequestURI()), Data: data}
 	if v.oidc != nil {
@@ -184,7 +180,6 @@ func (v *visit) page(name string, status int, data map[string]any) {
 	v.ctx.SetBody(b.Bytes())
 }
 
-// problem answers with an error page.
 func (v *visit) problem(status int, key, details string) {
 	v.page("problem", status, map[string]any{"Problem": key, "Details": details})
 }

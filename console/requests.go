@@ -19,7 +19,6 @@ import (
 	"antirobot/verdict/bans"
 )
 
-// everywhere asks for what all gateways know.
 const everywhere = "?gateways=all"
 
 const (
@@ -28,7 +27,6 @@ const (
 	neighbours   = 12
 )
 
-// query returns what the search field holds.
 func (v *visit) query() string { return strings.TrimSpace(string(v.ctx.QueryArgs().Peek("q"))) }
 
 func journalTarget(q, before string, limit int) string {
@@ -77,13 +75,11 @@ func (v *visit) showRequests() {
 // argsOf returns the arguments of a link as they are: a template would escape their = and & as if they were one value.
 func argsOf(v url.Values) template.URL { return template.URL(v.Encode()) } //nolint:gosec // encoded just now
 
-// page is a page of the journals of all gateways.
 type page struct {
 	journal.Found
 	Gateways []admin.GatewayState `json:"gateways"`
 }
 
-// lost returns the gateways that did not answer.
 func lost(all []admin.GatewayState) (some []admin.GatewayState) {
 	for _, g := range all {
 		if g.Error != "" {
@@ -152,14 +148,12 @@ func cell(s string) string {
 	return b.String()
 }
 
-// told is the answer of the API about one ID.
 type told struct {
 	Items    []journal.Entry      `json:"items"`
 	Story    *verdict.Story       `json:"story"`
 	Gateways []admin.GatewayState `json:"gateways"`
 }
 
-// standing is what the API says of a subject.
 type standing struct {
 	Subject   string         `json:"subject"`
 	Gateway   string         `json:"gateway"` // whose session it is
@@ -193,7 +187,6 @@ type standing struct {
 	Gateways []admin.GatewayState `json:"gateways"`
 }
 
-// factor is a line of the list of what counted.
 type factor struct {
 	Name   string
 	Value  float32
@@ -212,7 +205,6 @@ func factorsOf(values, amounts map[string]float32) []factor {
 	return all
 }
 
-// showRequest shows the whole story of one request.
 func (v *visit) showRequest() {
 	id, ok := request.ParseID(v.arg)
 	if !ok {

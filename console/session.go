@@ -23,7 +23,6 @@ const (
 	longestField = 1 << 10 // bytes of a field of a form
 )
 
-// session is a signed-in user.
 type session struct {
 	who   admin.Caller
 	token string // that the forms carry
@@ -66,7 +65,6 @@ func secret() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// begin opens a session and returns its cookie.
 func (s *sessions) begin(who admin.Caller, at time.Time) (cookie string) {
 	cookie = secret()
 	s.mu.Lock()
@@ -123,7 +121,6 @@ func (s *sessions) follow(code []byte, at time.Time) bool {
 	return ok && at.Before(until)
 }
 
-// cookie returns a Set-Cookie of the console.
 func (c *Console) cookie(name, value string, life time.Duration) *fasthttp.Cookie {
 	k := new(fasthttp.Cookie)
 	k.SetKey(name)
@@ -136,7 +133,6 @@ func (c *Console) cookie(name, value string, life time.Duration) *fasthttp.Cooki
 	return k
 }
 
-// formOf reports whether a form carries the token of its session.
 func (s *session) formOf(ctx *fasthttp.RequestCtx) bool {
 	return subtle.ConstantTimeCompare(ctx.PostArgs().Peek("token"), []byte(s.token)) == 1
 }

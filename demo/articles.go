@@ -23,7 +23,6 @@ func (s *site) article(w http.ResponseWriter, r *http.Request) {
 // maxQuery bounds a search in bytes.
 const maxQuery = 200
 
-// found is one result of a search.
 type found struct {
 	XMLName xml.Name `xml:"doc"`
 	URL     string   `xml:"url"`

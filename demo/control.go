@@ -32,7 +32,6 @@ func plainClient() *http.Client {
 	}
 }
 
-// api is the gateway's private API.
 type api struct {
 	url   func() string // nil: there is none
 	token string
@@ -88,7 +87,6 @@ func (a *api) assign(ctx context.Context, subject string, to role) error {
 	return nil
 }
 
-// list is the list that makes a role.
 func (r role) list() string {
 	switch r {
 	case roleBlocked:

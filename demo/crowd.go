@@ -139,7 +139,6 @@ func (g *guest) scrape(ctx context.Context, n int) error {
 	return err
 }
 
-// call asks for the pages of a list.
 func (g *guest) call(ctx context.Context, n int) error {
 	_, err := g.send(ctx, fmt.Sprintf("/api/list?page=%d", n%listPages+1), "")
 	return err

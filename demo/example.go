@@ -26,7 +26,6 @@ type example struct {
 	Body   string
 }
 
-// outcome is what came back.
 type outcome struct {
 	example
 	Status   int
@@ -176,7 +175,6 @@ func answerHeaders(h http.Header) []pair {
 	return out
 }
 
-// shown is the part of a body that the page prints.
 func shown(b []byte, kind string) (text string, cut bool) {
 	if len(b) == 0 {
 		return "", false

@@ -23,13 +23,11 @@ const (
 	maxWordsRunes = 600
 )
 
-// signature is one line of the guest-book.
 type signature struct {
 	At          time.Time
 	Name, Words string
 }
 
-// guestbook keeps the latest signatures for a while.
 type guestbook struct {
 	mu   sync.Mutex
 	kept []signature // oldest first
@@ -55,10 +53,8 @@ func (g *guestbook) latest(at time.Time) []signature {
 	return out
 }
 
-// pair is one line of a table.
 type pair struct{ Name, Value string }
 
-// receipt is what the page of the guest-book shows.
 type receipt struct {
 	Entries []signature
 	Posted  bool

@@ -33,7 +33,6 @@ type gallery struct {
 	drawn map[string]func() drawing
 }
 
-// drawing is a picture and its ETag.
 type drawing struct {
 	png []byte
 	tag string

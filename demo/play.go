@@ -202,7 +202,6 @@ func (s *site) giveCookie(w http.ResponseWriter, r *http.Request, v *visitor) (p
 	return ""
 }
 
-// visitorAddress returns the visitor's address as the gateway reports it.
 func visitorAddress(r *http.Request) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(strings.TrimSpace(r.Header.Get("X-Real-Ip")))
 	if err != nil || a.Zone() != "" {

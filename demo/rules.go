@@ -50,7 +50,6 @@ func Lessons() []Lesson {
 	return all
 }
 
-// judged is a message as the gateway judged it.
 type judged struct {
 	RequestID string `json:"request-id"`
 	At        time.Time
@@ -75,13 +74,11 @@ func (j judged) Steps() []step {
 	return out
 }
 
-// step is what one statement of the rules did.
 type step struct {
 	Line          string
 	Fired, Passed bool
 }
 
-// logEntry is an entry of the message log.
 type logEntry struct {
 	ID      int64
 	When    time.Time
@@ -89,7 +86,6 @@ type logEntry struct {
 	Message struct{ Text string }
 }
 
-// rulesView is what the page of the rules shows.
 type rulesView struct {
 	Problem  string // key of a text
 	Learnt   string // key of a text

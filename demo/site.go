@@ -171,7 +171,6 @@ type view struct {
 	Data any
 }
 
-// show returns a handler that renders a page from what data returns.
 func (s *site) show(page string, data func(*http.Request) any) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var d any
@@ -216,7 +215,6 @@ func (s *site) missing(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "not found", http.StatusNotFound)
 }
 
-// static serves the styles and scripts.
 func (s *site) static(w http.ResponseWriter, r *http.Request) {
 	b, err := files.ReadFile("static/" + r.PathValue("file"))
 	if err != nil {

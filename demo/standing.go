@@ -27,7 +27,6 @@ type standing struct {
 	mine []held // what playing did
 }
 
-// held is a ban or an entry of a list.
 type held struct {
 	Entry, Reason, Source string
 	Until                 time.Time
@@ -37,7 +36,6 @@ type held struct {
 // lists are the lists that make roles, the strongest role first.
 var lists = [...]role{roleBlocked, roleWhite, roleListed}
 
-// standing asks the gateway what it knows of a subject.
 func (a *api) standing(ctx context.Context, subject string) (standing, error) {
 	st := standing{Role: roleHuman, Subject: subject}
 	var told struct {
@@ -84,7 +82,6 @@ func (st *standing) holds(h held) {
 	}
 }
 
-// read reads an answer of the private API.
 func (a *api) read(ctx context.Context, target string, into any) error {
 	status, body, err := a.control(ctx, http.MethodGet, target, nil)
 	if err != nil {

@@ -26,7 +26,6 @@ var roles = [...]role{roleHuman, roleListed, roleBanned, roleBlocked, roleWhite}
 // roleLife is how long a role lasts: the TTL of every ban and entry that the site asks for.
 const roleLife = "2m"
 
-// visitor is one browser on the play page.
 type visitor struct {
 	id      string
 	address netip.Addr // of the pretend visitor
@@ -35,7 +34,6 @@ type visitor struct {
 	seen    time.Time
 }
 
-// pretend is the pretend visitor's subject.
 func (v *visitor) pretend() string { return "ip:" + v.address.String() }
 
 // maxVisitors is how many visitors are remembered: one for each address of the three networks reserved for

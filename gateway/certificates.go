@@ -25,7 +25,6 @@ type certs struct {
 	acme    *acme.Keeper          // nil: no certificate is obtained
 }
 
-// listenerCerts are the certificates of one listener.
 type listenerCerts struct {
 	*hello.Certificates
 	listener int // of config.Listen; adminListener: the private one
@@ -185,7 +184,6 @@ func (s ringSealer) Open(name string, sealed []byte) ([]byte, error) {
 	return s.keys.Ring().OpenSecret(nil, spravka.PurposeCertificate, []byte(name), sealed, time.Unix(0, 0))
 }
 
-// prepare reads the files of all listeners again.
 func (c *certs) prepare(next *config.Config) (commit func(), err error) {
 	var commits []func()
 	for _, f := range c.files {

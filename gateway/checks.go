@@ -22,7 +22,6 @@ type checks struct {
 	envoy *extauthz.Server
 }
 
-// check is one way to ask.
 type check struct {
 	*proxy.Check
 	cfg    func(proxy.CheckConfig) proxy.CheckConfig // from the section
@@ -92,7 +91,6 @@ func (c *checks) close() error {
 	return errors.Join(errs...)
 }
 
-// servers returns the HTTP servers of all checks.
 func (c *checks) servers() []*h1.Server {
 	var servers []*h1.Server
 	for _, n := range c.all {
@@ -101,7 +99,6 @@ func (c *checks) servers() []*h1.Server {
 	return servers
 }
 
-// prepare changes the rules of all checks.
 func (c *checks) prepare(next *config.Config) (func(), error) {
 	if len(c.all) == 0 {
 		_, err := proxy.NewCheckRules(next.Check) // for the restart that would bring it
@@ -118,7 +115,6 @@ func (c *checks) prepare(next *config.Config) (func(), error) {
 	return commitAll(commits), nil
 }
 
-// listen opens the sockets of check mode.
 func (c *checks) listen(all *listeners) error {
 	cfg := &c.Config().Check
 	for _, x := range []struct {

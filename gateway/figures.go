@@ -68,7 +68,6 @@ func (f *figures) close() error {
 // Noted implements journal.Teller, with the decisions in memory.
 func (f *figures) Noted(n *verdict.Note) (verdict.Story, bool) { return f.decisions.Noted(n) }
 
-// banned tells the journal of a ban.
 func (f *figures) banned(b *bans.Ban) {
 	if f.journal != nil {
 		f.journal.Ban(b)

@@ -39,7 +39,6 @@ type fronts struct {
 	draining atomic.Bool
 }
 
-// open builds the servers for visitors.
 func (f *fronts) open(gateway *proxy.Gateway, trusted *identity.Resolver, keys *spravka.Keys) (err error) {
 	f.proxy, f.trusted = gateway, trusted
 	f.server, err = h1.NewServer(f.Config().HTTP, h1.Deps{
@@ -63,7 +62,6 @@ func (f *fronts) open(gateway *proxy.Gateway, trusted *identity.Resolver, keys *
 	return err
 }
 
-// openChecks builds check mode.
 func (f *fronts) openChecks() error { return f.checks.open(f.proxy) }
 
 func (f *fronts) close() error {
@@ -74,7 +72,6 @@ func (f *fronts) close() error {
 	return err
 }
 
-// prepare changes the limits of all servers.
 func (f *fronts) prepare(next *config.Config) (commit func(), err error) {
 	var commits []func()
 	for _, s := range append(f.checks.servers(), f.server) {
@@ -87,7 +84,6 @@ func (f *fronts) prepare(next *config.Config) (commit func(), err error) {
 	return commitAll(commits), nil
 }
 
-// listener is an open socket and its server.
 type listener struct {
 	net.Listener
 	whose string // in the log
@@ -118,10 +114,8 @@ func (e *ListenError) Error() string { return e.Key + ": " + e.Err.Error() }
 // Unwrap returns the system's error.
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// listeners are open listeners.
 type listeners []listener
 
-// open opens the sockets of a listener.
 func (all *listeners) open(key, address string, l listener) (err error) {
 	if l.Listener, err = net.Listen("tcp", address); err != nil {
 		return &ListenError{Key: key, Address: address, Err: err}
@@ -173,7 +167,6 @@ func (f *fronts) serve(at net.Addr, serve func() error) {
 	})
 }
 
-// openAll opens all sockets.
 func (f *fronts) openAll(all *listeners, serveAdmin func(net.Listener) error) error {
 	cfg := f.Config()
 	if cfg.Role != config.RoleProcessor {
@@ -195,7 +188,6 @@ func (f *fronts) openAll(all *listeners, serveAdmin func(net.Listener) error) er
 	})
 }
 
-// openVisitor opens the sockets of a listener for visitors.
 func (f *fronts) openVisitor(all *listeners, i int) error {
 	l := &f.Config().Listen[i]
 	o := h1.ListenerOptions{

@@ -16,7 +16,6 @@ import (
 	"antirobot/rules/sources"
 )
 
-// messages is the message firewall.
 type messages struct {
 	*base
 	keeper  *message.Keeper

@@ -134,7 +134,6 @@ func (p *pushes) tell(ctx context.Context) {
 	p.node.At = node.At
 }
 
-// ran notes what became of a version.
 func (p *pushes) ran(number uint64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -61,7 +61,6 @@ func (a *Server) changes() []change {
 	}
 }
 
-// at puts the section before the errors of its part.
 func at(section string) func(commit func(), err error) (func(), error) {
 	return func(commit func(), err error) (func(), error) {
 		if err != nil {

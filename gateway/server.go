@@ -66,7 +66,6 @@ func (p *parts) open(all ...part) error {
 	return nil
 }
 
-// close closes the parts in reverse order.
 func (p *parts) close() error {
 	var errs []error
 	for _, x := range slices.Backward(*p) {
@@ -165,7 +164,6 @@ func New(cfg *config.Config, d Deps) (*Server, error) {
 	return a, nil
 }
 
-// warn logs the warnings about a configuration.
 func (a *Server) warn(cfg *config.Config) {
 	for _, w := range cfg.Warnings() {
 		a.log.Warn().Msg(w)

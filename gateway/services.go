@@ -82,7 +82,6 @@ func (b *builder) service(s *config.Service) *proxy.Service {
 	return p
 }
 
-// settings builds the settings of a whole service or of a path below it.
 func (b *builder) settings(whole, s *config.Service, prefix string, group *upstream.Group) *proxy.Service {
 	fail := func(section string, err error) {
 		b.errs = append(b.errs, problem.At(s.Path+"."+section, err))

@@ -224,7 +224,6 @@ func (s *storage) closeKeys() error {
 	return s.shared.Close()
 }
 
-// prepareKeys reads the ring again.
 func (s *storage) prepareKeys(next *config.Config) (commit func(), err error) {
 	ring, err := s.loadRing(next, false)
 	if err != nil {

@@ -27,7 +27,6 @@ type link struct {
 	beating    context.CancelFunc // ends the beats of a processor, and waits for it
 }
 
-// part returns this process's part of the work.
 func (l *link) part() verdict.Part {
 	switch l.Config().Role {
 	case config.RoleGateway:
@@ -121,7 +120,6 @@ func (l *link) close() error {
 	return l.stream.Close()
 }
 
-// health is admin.Gateway's Stream.
 func (l *link) health() *admin.StreamHealth {
 	h := &admin.StreamHealth{Role: l.Config().Role, Healthy: true}
 	var err error
@@ -145,7 +143,6 @@ func (l *link) health() *admin.StreamHealth {
 	return h
 }
 
-// sink returns where events go.
 func (l *link) sink(proc *processor.Processor) verdict.Sink {
 	if l.publisher != nil {
 		return l.publisher

@@ -96,7 +96,6 @@ func clfTimeIn(b []byte) int {
 	return -1
 }
 
-// parseStatus reads the status of an answer.
 func parseStatus(b []byte) (uint16, bool) {
 	n, err := strconv.ParseUint(string(b), 10, 16)
 	return uint16(n), err == nil && n <= 999
@@ -176,7 +175,6 @@ func (r *Record) tailCLF(rest []byte, own int) error {
 	return nil
 }
 
-// request reads a request line.
 func (r *Record) request(line []byte) error {
 	method, rest := word(line)
 	target, proto := word(rest)

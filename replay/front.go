@@ -11,7 +11,6 @@ import (
 // A line is judged after all before it, by one goroutine. What it says by itself, and what follows from the order of
 // lines alone, is worked out before, in a goroutine of its own: on two cores a log takes as long as its judgement.
 
-// asked is a record ready to be judged.
 type asked struct {
 	*Record
 	view    request.View

@@ -47,7 +47,6 @@ func (a *ahead) next() (*Record, error) {
 // there so that the log may be passed on.
 const oneOf = 10
 
-// hidden finds an address that stands for all clients.
 func (a *ahead) hidden() {
 	by, who := map[netip.Addr]int{}, map[string]bool{}
 	for _, r := range a.first {

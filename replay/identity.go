@@ -54,10 +54,8 @@ func (i *Identity) Unnamed() error {
 	return nil
 }
 
-// somewhere reports whether lines are to be searched for the visitor.
 func (i *Identity) somewhere() bool { return i.kind != identity.KindNone }
 
-// take keeps a name that a line has where it was looked for.
 func (r *Record) take(i *Identity, name []byte) {
 	switch {
 	case isDash(name) || len(name) > maxIdentity:

@@ -47,7 +47,6 @@ func parseJSON(r *Record, line []byte, f Format) error {
 	return nil
 }
 
-// detect tells which server wrote a line.
 func (l *jsonLine) detect() Format {
 	switch {
 	case l.has("DownstreamStatus") || l.has("ClientHost"):
@@ -152,7 +151,6 @@ func skipSpace(b []byte) []byte {
 	return b
 }
 
-// jsonString reads a valid string and returns what follows it.
 func jsonString(b []byte) (text, rest []byte) {
 	escaped := false
 	for i := 1; i < len(b); i++ {

@@ -137,7 +137,6 @@ func (l *Log) Close() error {
 // Progress returns how much has been read and how much there is, in bytes as stored; of is -1 if that is unknown.
 func (l *Log) Progress() (read, of int64) { return l.read.Load(), l.size }
 
-// counted returns what became of the lines so far.
 func (l *Log) counted() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -203,7 +202,6 @@ func (l *Log) end() error {
 	return io.EOF
 }
 
-// release returns a record for reuse.
 func (l *Log) release(r *Record) {
 	if len(l.free) < 4*batchSize {
 		l.free = append(l.free, r)
@@ -241,7 +239,6 @@ func (l *Log) fetch() *Record {
 	return r
 }
 
-// unread records that something is missing of the log.
 func (l *Log) unread(u *Unread) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

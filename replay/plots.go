@@ -135,7 +135,6 @@ const (
 	maxReasonBars = 12
 )
 
-// reasonsPlot has one bar per reason.
 func reasonsPlot(r *Report) template.HTML {
 	list := r.Reasons[:min(len(r.Reasons), maxReasonBars)]
 	p := newPlot(len(list)*38+8, "requests stopped by reason")

@@ -112,7 +112,6 @@ type Person struct {
 	Reason   string    `json:"reason,omitempty"`
 }
 
-// tally collects a Report.
 type tally struct {
 	report   Report
 	gateway  *Gateway
@@ -204,7 +203,6 @@ func (t *tally) add(a *asked, crawler bool, s *Served) {
 	t.stop(a, s, winner, n, person)
 }
 
-// known counts what the record contains.
 func (t *tally) known(r *asked) {
 	if r.apart {
 		t.apart++
@@ -354,7 +352,6 @@ func (t *tally) person(r *Record) *Person {
 	return p
 }
 
-// finish completes the report.
 func (t *tally) finish() *Report {
 	p := &t.report
 	p.Subjects, p.StoppedSubjects, p.SignedIn = len(t.subjects), len(t.stops), len(t.people)

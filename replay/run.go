@@ -240,7 +240,6 @@ func (t *tally) unknown() {
 	}
 }
 
-// percent prints a share.
 func percent(n, of uint64) string {
 	if of == 0 {
 		return "0 %"

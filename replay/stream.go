@@ -28,7 +28,6 @@ type stream struct {
 // maxPeek bounds the lines that are examined to find out when a log begins.
 const maxPeek = 1000
 
-// peek finds out when a log begins.
 func (s *stream) peek() error {
 	var unused atomic.Int64
 	ls, err := openLines(s.in, &unused)
@@ -76,7 +75,6 @@ func (s *stream) peekHead() (*Record, *Unread) {
 	return s.head, nil
 }
 
-// recycle returns free records to the reader.
 func (s *stream) recycle() {
 	l := s.log
 	if s.batch == nil {
@@ -105,7 +103,6 @@ func (s *stream) start() {
 	})
 }
 
-// drop makes the reader stop.
 func (s *stream) drop() {
 	if s.started {
 		close(s.stop)

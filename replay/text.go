@@ -197,7 +197,6 @@ func (p *printer) difference(res *Result) {
 	p.who("Newly free", d.Free)
 }
 
-// thousands prints a number with commas.
 func thousands(n uint64) string {
 	s := strconv.FormatUint(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -206,7 +205,6 @@ func thousands(n uint64) string {
 	return s
 }
 
-// span prints a long duration in two units.
 func span(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:

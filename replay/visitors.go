@@ -29,7 +29,6 @@ type Visitors struct {
 	serving *Record // whose request it is
 }
 
-// visited is what the moments of one visitor add up to.
 type visited struct {
 	who           string
 	mean          formula.Mean

@@ -66,7 +66,6 @@ func (c *columns) parse(r *Record, line []byte) error {
 	return c.read(r)
 }
 
-// directive reads a line that is about the following ones.
 func (c *columns) directive(line string) error {
 	name, value, _ := strings.Cut(line, ":")
 	switch strings.ToLower(name) {
@@ -178,7 +177,6 @@ func unhex(b []byte, mark byte) []byte {
 	return out
 }
 
-// read fills r from the values.
 func (c *columns) read(r *Record) error {
 	r.Method, r.Target = c.get("cs-method"), c.target()
 	switch {
@@ -218,7 +216,6 @@ func (c *columns) has(name string) bool {
 	return ok
 }
 
-// target joins the path and the query.
 func (c *columns) target() []byte {
 	t := c.get("cs-uri-stem", "cs-uri")
 	if q := c.get("cs-uri-query"); q != nil && t != nil {
@@ -255,7 +252,6 @@ func (c *columns) began(r *Record) error {
 	return nil
 }
 
-// fields takes the header fields.
 func (c *columns) fields(r *Record) {
 	for i := range c.heads {
 		h := &c.heads[i]

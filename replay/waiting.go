@@ -56,7 +56,6 @@ func (w *waiting) pop() *Record {
 // lateHeap is a heap.
 type lateHeap []held
 
-// moment is a time that is quickly compared.
 type moment struct {
 	unix int64
 	nano int

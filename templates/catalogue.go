@@ -17,7 +17,6 @@ import (
 	"golang.org/x/text/language"
 )
 
-// catalogue holds the texts of one language.
 type catalogue struct {
 	tag, name, dir, voice string
 	texts                 map[string]string // nil: an embedded one of which only the head was read
@@ -104,7 +103,6 @@ func heads() ([]*catalogue, error) {
 	return out, nil
 }
 
-// whole returns c with its texts.
 func (c *catalogue) whole() (*catalogue, error) {
 	if c.texts != nil {
 		return c, nil
@@ -299,7 +297,6 @@ func (l *Language) try() error {
 	return nil
 }
 
-// sampleChallenge is a page with everything on it.
 func sampleChallenge() *ChallengePage {
 	return &ChallengePage{
 		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", CheckURL: "/", Key: "x", Hidden: []HiddenField{{"x", "x"}},

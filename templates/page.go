@@ -120,7 +120,6 @@ var messageNames = [messageCount]string{
 	"form_sent", "form_expired", "go_back", "queued", "head_too_large", "late", "framed",
 }
 
-// messageParts are the texts of each plain page.
 var messageParts = [...]string{"title", "heading", "text", "help"}
 
 // String returns the prefix of the message's text keys.

@@ -60,7 +60,6 @@ type Language struct {
 	compiled func() (*prints, error) // once
 }
 
-// prints is what a language's pages are printed with.
 type prints struct {
 	challenge *template.Template
 	check     *template.Template
@@ -190,7 +189,6 @@ func load(src source, own []Text) (*Set, error) {
 	return s, nil
 }
 
-// check parses all pages and tries each.
 func (s *Set) check() error {
 	var errs []error
 	for _, l := range s.languages {

@@ -22,7 +22,6 @@ const (
 	waitMinutes = "minutes"
 )
 
-// formNames are the names that CLDR gives to the forms.
 var formNames = map[plural.Form]string{
 	plural.Zero: "zero", plural.One: "one", plural.Two: "two", plural.Few: "few", plural.Many: "many",
 	plural.Other: "other",
@@ -62,12 +61,10 @@ func (f *filler) waits() waits {
 	return w
 }
 
-// form returns the name of the plural form that n has.
 func (w *waits) form(n int) string {
 	return formNames[plural.Cardinal.MatchPlural(w.tag, n, 0, 0, 0, 0)]
 }
 
-// text says how long to wait.
 func (w *waits) text(wait time.Duration) string {
 	wait = min(wait, longestWait)
 	unit, n := waitSeconds, wholeSeconds(wait)
@@ -77,7 +74,6 @@ func (w *waits) text(wait time.Duration) string {
 	return strings.ReplaceAll(w.texts[unit+"_"+w.form(n)], "{n}", strconv.Itoa(n))
 }
 
-// wholeSeconds rounds a wait up.
 func wholeSeconds(wait time.Duration) int { return int((wait + time.Second - 1) / time.Second) }
 
 // checkWait checks a text of a wait, which may contain {n} and nothing else in braces.

@@ -68,7 +68,6 @@ const (
 // directory is the key under which the store keeps what all have told.
 var directory = []byte("gateways")
 
-// told is an entry of the directory.
 type told struct {
 	Key   string    `json:"key"`
 	Until time.Time `json:"until"`
