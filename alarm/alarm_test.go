@@ -28,7 +28,7 @@ func TestDefaultsAreValid(t *testing.T) {
 	}
 	err := (&Config{Webhooks: []Webhook{{}, {URL: "ftp://x/"}, {URL: "https://x/", URLFile: "y"}, {URL: "https://x/", Format: "pigeon"}}}).Validate()
 	for _, key := range []string{
-		"every", "repeat", "list_age", "people_stuck.visitors", "people_stuck.share", "stopped_doubled.factor", "stopped_doubled.min_requests",
+		"every", "repeat",
 		"webhooks[0]", "webhooks[1].url", "webhooks[2]", "webhooks[3].format",
 	} {
 		if !strings.Contains(err.Error(), key+":") {
@@ -40,7 +40,6 @@ func TestDefaultsAreValid(t *testing.T) {
 // TestJudge: each alarm is called for by its sight, and not by what is just below.
 func TestJudge(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.PeopleStuck = PeopleStuck{Visitors: 3, Share: 0.5}
 	f := func(s Sight, want ...string) {
 		t.Helper()
 		var got []string
@@ -56,10 +55,10 @@ func TestJudge(t *testing.T) {
 	}
 	stuck, solved, shown := Network{Tried: 2}, Network{Tried: 1, Solved: 1}, Network{}
 	f(Sight{})
-	f(Sight{Networks: []Network{stuck, stuck, shown, shown}})
-	f(Sight{Networks: []Network{stuck, stuck, stuck, solved, solved, solved, solved}})
-	f(Sight{Networks: []Network{stuck, stuck, stuck, solved, solved, solved, shown}},
-		"people may be stuck at the captcha: 3 of 6 networks with answers have no right one")
+	f(Sight{Networks: append(slices.Repeat([]Network{stuck}, 19), shown, shown)})
+	f(Sight{Networks: slices.Repeat([]Network{stuck, stuck, stuck, solved, solved, solved, solved}, 10)})
+	f(Sight{Networks: slices.Repeat([]Network{stuck, stuck, stuck, solved, solved, solved, shown}, 10)},
+		"people may be stuck at the captcha: 30 of 60 networks with answers have no right one")
 	f(Sight{Machines: []string{"198.51.100.0/24"}}, "challenges are solved by machine from 198.51.100.0/24")
 	f(Sight{Late: Share{1000, 100}, Before: Share{20000, 1001}})
 	f(Sight{Late: Share{100, 90}, Before: Share{20000, 100}})

@@ -13,29 +13,26 @@ import (
 type Config struct {
 	Every  time.Duration `mapstructure:"every"`  // how often the watch looks
 	Repeat time.Duration `mapstructure:"repeat"` // an alarm that lasts is told again after this
-	// ListAge is how old a list may become whose source fails.
-	ListAge time.Duration `mapstructure:"list_age"`
 	// Certificate is how long before its end a certificate is an alarm.
-	Certificate    time.Duration `mapstructure:"certificate"`
-	PeopleStuck    PeopleStuck   `mapstructure:"people_stuck"`
-	StoppedDoubled Doubled       `mapstructure:"stopped_doubled"`
-	Webhooks       []Webhook     `mapstructure:"webhooks"`
+	Certificate time.Duration `mapstructure:"certificate"`
+	Webhooks    []Webhook     `mapstructure:"webhooks"`
 }
 
-// PeopleStuck sets when people appear unable to solve the captcha: at least this many of the networks that answered
-// within the last two hours, and this share of them, have no right answer.
-type PeopleStuck struct {
-	Visitors int     `mapstructure:"visitors"`
-	Share    float64 `mapstructure:"share"`
-}
+// Bounds of the alarms.
+const (
+	listAge = 24 * time.Hour // of a list whose source fails
 
-// Doubled sets when blocking rises suddenly: the share of the last half hour is Factor times that of the day before,
-// and at least Share of at least Requests requests.
-type Doubled struct {
-	Factor   float64 `mapstructure:"factor"`
-	Share    float64 `mapstructure:"share"`
-	Requests float64 `mapstructure:"min_requests"`
-}
+	// People appear unable to solve the captcha when at least this many of the networks that answered within the last two
+	// hours, and this share of them, have no right answer.
+	stuckNetworks = 20
+	stuckShare    = 0.5
+
+	// Blocking rises suddenly when the share of the last half hour is this multiple of that of the day before, and at least
+	// a minimum of a minimum of requests.
+	doubledFactor   = 2
+	doubledShare    = 0.05
+	doubledRequests = 500
+)
 
 // Webhook is who is told.
 type Webhook struct {
@@ -53,10 +50,7 @@ const (
 // DefaultConfig has no webhooks: alarms are in the console and the API.
 func DefaultConfig() Config {
 	return Config{
-		Every: 30 * time.Second, Repeat: 6 * time.Hour, ListAge: 24 * time.Hour, Certificate: 14 * 24 * time.Hour,
-		PeopleStuck:    PeopleStuck{Visitors: 20, Share: 0.5},
-		StoppedDoubled: Doubled{Factor: 2, Share: 0.05, Requests: 500},
-		Webhooks:       []Webhook{},
+		Every: 30 * time.Second, Repeat: 6 * time.Hour, Certificate: 14 * 24 * time.Hour, Webhooks: []Webhook{},
 	}
 }
 
@@ -70,15 +64,7 @@ func (c *Config) Validate() error {
 	}
 	bad(c.Every >= time.Second && c.Every <= time.Hour, "every: %v is not between 1s and 1h", c.Every)
 	bad(c.Repeat >= time.Minute, "repeat: %v is shorter than 1m", c.Repeat)
-	bad(c.ListAge >= time.Minute, "list_age: %v is shorter than 1m", c.ListAge)
 	bad(c.Certificate >= 0, "certificate: %v is negative", c.Certificate)
-	bad(c.PeopleStuck.Visitors >= 1, "people_stuck.visitors: must be at least 1")
-	bad(c.PeopleStuck.Share > 0 && c.PeopleStuck.Share <= 1, "people_stuck.share: %v is not above 0 and at most 1",
-		c.PeopleStuck.Share)
-	bad(c.StoppedDoubled.Factor > 1, "stopped_doubled.factor: %v is not above 1", c.StoppedDoubled.Factor)
-	bad(c.StoppedDoubled.Share >= 0 && c.StoppedDoubled.Share <= 1, "stopped_doubled.share: %v is not between 0 and 1",
-		c.StoppedDoubled.Share)
-	bad(c.StoppedDoubled.Requests >= 1, "stopped_doubled.min_requests: must be at least 1")
 	for i, w := range c.Webhooks {
 		at := fmt.Sprintf("webhooks[%d]", i)
 		bad((w.URL == "") != (w.URLFile == ""), "%s: give one of url and url_file", at)

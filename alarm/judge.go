@@ -101,16 +101,15 @@ func makeAlarm(name, about, value string, at time.Time) Alarm {
 func (c *Config) judge(s *Sight, shed float64, at time.Time) []Alarm {
 	var all []Alarm
 	add := func(name, about, value string) { all = append(all, makeAlarm(name, about, value, at)) }
-	if tried, stuck := stuckOf(s.Networks); stuck >= c.PeopleStuck.Visitors &&
-		float64(stuck) >= c.PeopleStuck.Share*float64(tried) {
+	if tried, stuck := stuckOf(s.Networks); stuck >= stuckNetworks &&
+		float64(stuck) >= stuckShare*float64(tried) {
 		add("people-stuck", "", fmt.Sprintf("%d of %d", stuck, tried))
 	}
 	for _, n := range s.Machines {
 		add("machines-solve", n, "")
 	}
-	d := &c.StoppedDoubled
 	late, before := s.Late.share(), s.Before.share()
-	if min(s.Late.Requests, s.Before.Requests) >= d.Requests && late >= max(d.Share, d.Factor*before) {
+	if min(s.Late.Requests, s.Before.Requests) >= doubledRequests && late >= max(doubledShare, doubledFactor*before) {
 		add("stopped-doubled", "",
 			fmt.Sprintf("%.0f %% of the last half hour's requests, %.0f %% on the day before", 100*late, 100*before))
 	}
@@ -118,7 +117,7 @@ func (c *Config) judge(s *Sight, shed float64, at time.Time) []Alarm {
 		switch {
 		case l.Age == 0:
 			add("list-old", l.Name, "it was never read")
-		case l.Age >= c.ListAge:
+		case l.Age >= listAge:
 			add("list-old", l.Name, "its copy is "+l.Age.Round(time.Minute).String()+" old")
 		}
 	}
