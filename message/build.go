@@ -102,7 +102,7 @@ func (s *System) openFirewall(ctx context.Context, key, fallback string) (*Firew
 			return nil, err
 		}
 		// Stored rules may be refused after a change of limits: better no rules than no start.
-		s.deps.Log.Error().Err(err).Str("firewall", key).Msg("rules are not usable")
+		s.deps.Log.Error().Err(err).Str("firewall", key).Msg("stored rules do not compile")
 	}
 	return f, nil
 }

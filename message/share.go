@@ -26,7 +26,7 @@ func (s *System) tell(ctx context.Context, c change) error {
 		return err
 	}
 	if err := s.deps.Store.Append(ctx, feedTopic, msg); err != nil {
-		s.deps.Log.Warn().Err(err).Msg("other gateways were not told of a change")
+		s.deps.Log.Warn().Err(err).Msg("publishing a change failed")
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *System) follow(ctx context.Context, position string) {
 		err := s.deps.Store.Follow(ctx, feedTopic, position, func(pos string, msg []byte) error {
 			position = pos
 			if err := s.heard(ctx, msg); err != nil {
-				s.deps.Log.Error().Err(err).Msg("a change of another gateway was not applied")
+				s.deps.Log.Error().Err(err).Msg("applying a change of another gateway failed")
 			}
 			return nil
 		})
@@ -80,7 +80,7 @@ func (s *System) follow(ctx context.Context, position string) {
 		s.deps.Log.Warn().Err(err).Msg("the feed of messages was interrupted")
 		if errors.Is(err, store.ErrGap) {
 			if position, err = s.reload(ctx); err != nil {
-				s.deps.Log.Error().Err(err).Msg("messages were not loaded again")
+				s.deps.Log.Error().Err(err).Msg("reloading messages failed")
 			}
 		}
 		store.Pause(ctx, time.Second)

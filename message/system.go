@@ -183,7 +183,7 @@ func (s *System) tend(ctx context.Context) {
 func (s *System) compact(ctx context.Context, least int64) {
 	for key, m := range s.models {
 		if err := m.compact(ctx, least); err != nil && ctx.Err() == nil {
-			s.deps.Log.Error().Err(err).Str("model", key).Msg("no snapshot of a model was made")
+			s.deps.Log.Error().Err(err).Str("model", key).Msg("model snapshot failed")
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (s *System) Recompile() {
 		if f, ok := v.(*Firewall); ok {
 			if err := f.recompile(); err != nil {
 				s.deps.Log.Error().Err(err).Any("firewall",
-					key).Msg("rules do not fit the new formulas, and go on with the old ones")
+					key).Msg("rules do not fit the new formulas and keep the old ones")
 			}
 		}
 		return true

@@ -184,7 +184,7 @@ func countingRules() []*rule {
 			name: "counterMark",
 			params: []param{
 				kind,
-				{"as", `"bad"`, kindMarker, "what is said about the value: " + markers},
+				{"as", `"bad"`, kindMarker, "the judgement of the value: " + markers},
 				subject, prefix,
 			},
 			needs: PartCounters,

@@ -27,7 +27,8 @@ func (l *blend) sum(in inputs) (z float64) {
 const (
 	// LeastGood good texts are needed: the least that can be fitted without harm to good texts.
 	LeastGood = 25
-	LeastBad  = 10
+	// LeastBad bad texts are needed.
+	LeastBad = 10
 	// doubtfulGood lowers the log odds by ln(1+doubtfulGood/n) for n good texts.
 	doubtfulGood = 150
 	sampleSize   = 4096

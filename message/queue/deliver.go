@@ -61,7 +61,7 @@ func (q *Queue) tend(ctx context.Context) {
 
 func (q *Queue) report(ctx context.Context, f func(context.Context) error) {
 	if err := f(ctx); err != nil && ctx.Err() == nil {
-		q.deps.Log.Error().Err(err).Msg("the queue of messages could not be worked on; it is tried again")
+		q.deps.Log.Error().Err(err).Msg("processing the message queue failed; retrying")
 	}
 }
 
@@ -106,7 +106,7 @@ func (q *Queue) try(ctx context.Context, id string) {
 	}
 	if err := q.attempt(ctx, id); err != nil && ctx.Err() == nil {
 		q.deps.Log.Error().Err(err).Str("id", id).
-			Msg("a message of the queue could not be delivered; it is tried again")
+			Msg("delivery of a queued message failed; retrying")
 	}
 }
 
@@ -159,7 +159,7 @@ func (q *Queue) note(ctx context.Context, id string, a Answer, failed error) err
 		it.State, it.Next = Failed, time.Time{}
 		q.count["failed"].Inc()
 		q.deps.Log.Warn().Str("id", id).Str("service", it.Service).Str("error", it.Error).
-			Msg("an approved message was not delivered")
+			Msg("giving up delivery of an approved message")
 	} else {
 		it.Next = q.now().Add(min(retryAfter<<min(it.Attempts-1, 20), time.Hour)).UTC()
 		q.count["retried"].Inc()

@@ -205,7 +205,7 @@ func (q *Queue) List(ctx context.Context, f Filter) ([]*Item, error) {
 		err := q.deps.Store.Scan(ctx, []byte(prefix), func(k, v []byte, _ time.Duration) error {
 			it := new(Item)
 			if err := q.open(string(k), v, it); err != nil {
-				q.deps.Log.Error().Err(err).Msg("a message of the queue is not readable")
+				q.deps.Log.Error().Err(err).Msg("a queued message is unreadable")
 				return nil
 			}
 			if f.fits(it) {

@@ -190,7 +190,7 @@ func changed(ok bool) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("%w: somebody else has just decided on it", ErrState)
+	return fmt.Errorf("%w: it was decided concurrently", ErrState)
 }
 
 // Refuse ends a message and erases its text. Errors: ErrNotFound, ErrState.

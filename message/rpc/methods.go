@@ -367,7 +367,7 @@ func (s *Server) partnerOf(param any, auth Auth) (string, error) {
 func (s *Server) faultOf(name string, err error) *rules.Fault {
 	var f *rules.Fault
 	if !errors.As(err, &f) {
-		s.deps.Log.Error().Err(err).Str("method", name).Msg("a request of the message API did not work")
+		s.deps.Log.Error().Err(err).Str("method", name).Msg("message API request failed")
 		f = rules.Faultf(message.CodeUnexpected, "unexpected error")
 	}
 	if c, ok := s.failed[f.Code]; ok {

@@ -90,7 +90,7 @@ func (o *Opinions) Ask(ctx context.Context, names []string, q Question) []Opinio
 	for i, name := range names {
 		a := o.askers[name]
 		if a == nil {
-			out[i] = Opinion{By: name, Why: "nobody of that name is configured"}
+			out[i] = Opinion{By: name, Why: "no source of that name is configured"}
 			continue
 		}
 		all.Go(func() {
@@ -196,7 +196,7 @@ func (a *asker) once(ctx context.Context, key [sha256.Size]byte,
 		a.count["failed"].Inc()
 		if a.failed++; a.failed >= pauseAfter {
 			a.failed, a.paused = 0, now.Add(pauseFor)
-			a.log.Warn().Err(err).Str("name", a.cfg.Name).Dur("pause", pauseFor).Msg("second opinions fail")
+			a.log.Warn().Err(err).Str("name", a.cfg.Name).Dur("pause", pauseFor).Msg("second opinions fail; pausing")
 		}
 		return Opinion{Why: err.Error()}, err
 	}
