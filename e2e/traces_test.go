@@ -36,7 +36,7 @@ func TestTraces(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
-	text := fmt.Sprintf("log: {access: true}\nidentity: {trusted_proxies: [127.0.0.1]}\ntraces: {endpoint: %q, share: 0, every: 50ms, page: 'http://traces.example/trace/{trace}'}\n", receiver.URL+"/v1/traces")
+	text := fmt.Sprintf("log: {access: true}\nidentity: {trusted_proxies: [127.0.0.1]}\ntraces: {endpoint: %q, share: 0, page: 'http://traces.example/trace/{trace}'}\n", receiver.URL+"/v1/traces")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
