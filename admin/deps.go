@@ -54,7 +54,7 @@ type Deps struct {
 	Alarms    Alarms
 	Peers     Peers // nil: no other gateway is asked
 	// Forget forgets what memory and the store know of a subject beside bans and labels; nil: nothing is known.
-	Forget func(s identity.Subject) error
+	Forget func(ctx context.Context, s identity.Subject) error
 	// Challenges returns what became of the challenges of late; nil: nobody counts them.
 	Challenges func() outcomes.Challenges
 

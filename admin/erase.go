@@ -29,7 +29,7 @@ func (s *subjectCalls) eraseSubject(c *call) (any, error) {
 	out := erased{Subject: sub.String()}
 	err = errors.Join(s.eraseRemembered(c, sub, &out), s.eraseKept(c, sub, &out))
 	if s.deps.Forget != nil {
-		err = errors.Join(err, s.deps.Forget(sub))
+		err = errors.Join(err, s.deps.Forget(c.work, sub))
 	}
 	if err != nil {
 		return nil, &problem{

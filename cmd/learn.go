@@ -29,14 +29,13 @@ func learnCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "learn",
 		Short: "Show what was learnt of a site's visitors, take it back, or learn from labels of both kinds",
-		Long: `Each night the gateway learns, for each service, how usual a visitor is for that site, from the site's known
-people; docs/learning.md says how. It sets trust and bans nobody.
+		Long: `Each night the gateway learns, for each service, how usual a visitor is for that site, from the site's
+known people; docs/learning.md says how. It sets trust and never bans.
 
-With --labels it learns instead from rows with labels of both kinds (of events export, or of replay
---factors), and prints how well the result tells robots from people that it has not seen: the area under
-the ROC curve, the robots found where 0.1 and 1 % of the people are above the threshold, and what that does to
-each kind of client. A model learnt this way may challenge (formula.model with verdict.unsure.above); do not
-let it ban.`,
+With --labels it learns instead from rows with labels of both kinds (of events export, or of replay --factors),
+and prints how well the result tells robots from people that it has not seen: the area under the ROC curve, the
+robots found where 0.1 and 1 % of the people are above the threshold, and the effect on each kind of client. A
+model learnt this way may challenge (formula.model with verdict.unsure.above); do not let it ban.`,
 		Example: `  antirobot learn show shop
   antirobot learn rollback shop
   antirobot learn --labels labelled.csv --out card.yaml`,
@@ -62,9 +61,9 @@ func learnShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [SERVICE]",
 		Short: "Print what was learnt of each service, or the card of one",
-		Long: `Prints for each service how many people are known, how many other visitors there are, and how well the card
-tells them apart. With a service it prints the card: for each feature the median of the known people, and the
-weight of each bin in log-odds. Positive weights are unusual.`,
+		Long: `Prints for each service how many people are known, how many other visitors there are, and how well the
+card tells them apart. With a service it prints the card: for each feature the median of the known people, and
+the weight of each bin in log-odds. Positive weights are unusual.`,
 		Example: `  antirobot learn show
   antirobot learn show shop
   antirobot learn show shop --card >card.yaml`,
@@ -113,11 +112,12 @@ func learnRollbackCommand() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var out admin.LearntStory
-			printed, err := o.call(cmd, http.MethodPost, "/api/learn/rollback", map[string]string{"service": args[0]}, &out)
+			in := map[string]string{"service": args[0]}
+			printed, err := o.call(cmd, http.MethodPost, "/api/learn/rollback", in, &out)
 			if err != nil || printed {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is judged by what was learnt on %s again\n", args[0], out.Learnt.At.Format("2006-01-02 15:04"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: the card of %s is in use again\n", out.Service, out.Learnt.At.Format(learntAt))
 			return nil
 		},
 	}
@@ -125,6 +125,8 @@ func learnRollbackCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
 	return cmd
 }
+
+const learntAt = "2006-01-02 15:04"
 
 // printLearnt prints a line for each service.
 func printLearnt(out io.Writer, list []admin.LearntStory) error {
@@ -140,7 +142,8 @@ func printLearnt(out io.Writer, list []admin.LearntStory) error {
 			opinion = "yes"
 		}
 		l := s.Learnt
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.3f (%.3f)\t%s\n", s.Service, l.At.Format("2006-01-02 15:04"), l.Known, l.Networks, l.Others, l.Area, l.Low, opinion)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%.3f (%.3f)\t%s\n",
+			s.Service, l.At.Format(learntAt), l.Known, l.Networks, l.Others, l.Area, l.Low, opinion)
 	}
 	return w.Flush()
 }
@@ -264,7 +267,8 @@ func (f *learnFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	who := newCounted()
 	for i, row := range l.rows {
-		who.add(row, clientOf(row.Factors), formula.Sample{Score: float32(probability(scores[i])), Robot: !l.samples[i].Known})
+		s := formula.Sample{Score: float32(probability(scores[i])), Robot: !l.samples[i].Known}
+		who.add(row, clientOf(row.Factors), s)
 	}
 	if f.out != "" {
 		if err := os.WriteFile(f.out, card.Text(), 0o644); err != nil { //nolint:gosec // names nobody
@@ -273,17 +277,19 @@ func (f *learnFlags) run(ctx context.Context, out io.Writer) error {
 	}
 	threshold, err := printLearntLabels(out, who)
 	if err == nil && threshold > 0 {
-		fmt.Fprintf(out, "\nIt may challenge and must not ban. With the card as formula.model:\n  verdict: {threshold: 0.999999, unsure: {above: %.4f, then: check}}\n", threshold)
+		fmt.Fprintf(out, "\nIt may challenge and must not ban. With the card as formula.model:\n"+
+			"  verdict: {threshold: 0.999999, unsure: {above: %.4f, then: check}}\n", threshold)
 	}
 	return err
 }
 
-// printLearntLabels prints how well robots are told from people, all of them by fits that have not seen them, and returns
-// the threshold that 1 % of the people exceed; 0: the scores are no better than chance.
+// printLearntLabels prints how well robots are told from people, all of them by fits that have not seen them, and
+// returns the threshold that 1 % of the people exceed; 0: the scores are no better than chance.
 func printLearntLabels(out io.Writer, who *counted) (threshold float32, err error) {
 	samples := who.samples(byMean)
 	e := formula.Evaluate(samples)
-	fmt.Fprintln(out, words.Sprintf(words.English, "%d {robot|robots} and %d {person|people}, each scored by a fit that has not seen it", e.Robots, e.People))
+	fmt.Fprintln(out, words.Sprintf(words.English,
+		"%d {robot|robots} and %d {person|people}, each scored by a fit that has not seen it", e.Robots, e.People))
 	fmt.Fprintf(out, "ROC AUC %.4f (95 %%: %.4f to %.4f)\n", e.AUC, e.Low, e.High)
 	if !e.BetterThanChance() {
 		fmt.Fprintln(out, "The scores are no better than chance: do not use this.")
@@ -291,8 +297,10 @@ func printLearntLabels(out io.Writer, who *counted) (threshold float32, err erro
 	}
 	for _, share := range [...]float64{0.001, 0.01} {
 		s := e.Suggest(samples, share)
-		fmt.Fprintln(out, words.Sprintf(words.English, "with at most %s of the people above the threshold (%.4f): %d of %d {robot|robots} (%s), %d of %d {person|people}; the true rate is under %s (95 %%)",
-			percent(formula.Figure(share)), s.Threshold, s.Banned, e.Robots, percent(s.Recall), s.Wronged, e.People, percent(s.Bound)))
+		fmt.Fprintln(out, words.Sprintf(words.English, "with at most %s of the people above the threshold (%.4f): "+
+			"%d of %d {robot|robots} (%s), %d of %d {person|people}; the true rate is under %s (95 %%)",
+			percent(formula.Figure(share)), s.Threshold, s.Banned, e.Robots, percent(s.Recall),
+			s.Wronged, e.People, percent(s.Bound)))
 	}
 	threshold = e.Suggest(samples, 0.01).Threshold
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)

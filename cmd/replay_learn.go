@@ -49,9 +49,10 @@ func (f *replayFlags) newReplayLearner(r *replay.Runner) (*replayLearner, error)
 	case !f.learn:
 		return nil, nil
 	case f.known == "":
-		return nil, misused("--learn: who is known? --known FILE with people, or where the log says who is signed in: --known user, cookie:NAME or column:KEY")
+		return nil, misused("--learn: who is known? --known FILE with people, or where the log has a name if " +
+			"the visitor is signed in: --known user, cookie:NAME or column:KEY")
 	case f.json || f.against != "" || f.html != "" || f.factors != "" || f.scores != "":
-		return nil, misused("--learn prints what was learnt alone: leave out --json, --against, --html, --factors and --scores")
+		return nil, misused("--learn prints the card: leave out --json, --against, --html, --factors and --scores")
 	}
 	l := &replayLearner{file: f.card, labels: r.Labels, pick: learnPick(), visitors: map[identity.Subject]*learner{}}
 	if !f.knownIsPlace() {
@@ -117,7 +118,7 @@ func (l *replayLearner) finish(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, words.Sprintf(words.English, "%d known {person|people} and %d {other|others}", c.Known, c.Others))
 	fmt.Fprintf(out, "area of the known people against the others, cross-validated: %.3f (from %.3f)\n", c.Area, c.Low)
 	if !card.Opinion() {
-		fmt.Fprintln(out, "a gateway would have no opinion: it needs known people in 200 networks, and an area from 0.6")
+		fmt.Fprintln(out, "a gateway would have no opinion: it needs known people in 200 networks and an area from 0.6")
 	}
 	if err := printCard(out, card); err != nil {
 		return err

@@ -37,10 +37,11 @@ func (a *Server) openAdmin() (err error) {
 		Gateway: status, Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: a.judge.Lists, Counters: a.judge.counters,
 		Messages: &a.messages, Queue: a.messages.queue, MessagesOpen: a.Config().MessagesOpen(), MaxMessage: message.MaxRequest,
 		Sessions: proc, Challenges: status.challenges, Labels: proc, Learning: a.judge.learner, Attack: cacher, Alarms: a.alarms, TracePage: a.Config().Traces.Page,
-		Forget: func(s identity.Subject) (err error) {
-			a.judge.forgetSubject(s)
+		Forget: func(ctx context.Context, s identity.Subject) error {
+			err := a.judge.forgetSubject(ctx, s)
 			if a.link.restartLog != nil {
-				_, err = a.link.restartLog.Erase(s)
+				_, e := a.link.restartLog.Erase(s)
+				err = errors.Join(err, e)
 			}
 			return err
 		},

@@ -425,9 +425,10 @@ func (j *Judge) forget(service string) {
 }
 
 // forgetSubject removes a subject from memory and from the store.
-func (j *Judge) forgetSubject(s identity.Subject) {
+func (j *Judge) forgetSubject(ctx context.Context, s identity.Subject) error {
 	j.Cacher.Forget(s)
 	for _, p := range j.Processors {
 		p.Forget(s)
 	}
+	return j.learner.Forget(ctx, s)
 }

@@ -36,8 +36,9 @@ type Learnt struct {
 	Ridge    float64   `yaml:"ridge" json:"ridge"`
 	Area     float64   `yaml:"area" json:"area"` // under the ROC curve, cross-validated
 	Low      float64   `yaml:"area_low" json:"area_low"`
-	Ranks    []float32 `yaml:"ranks,flow" json:"-"` // quantiles of the scores of the known people, from the most usual one on
-	Typical  []Typical `yaml:"typical" json:"-"`    // medians of the known people
+	// Ranks are quantiles of the scores of the known people, the most usual one first.
+	Ranks   []float32 `yaml:"ranks,flow" json:"-"`
+	Typical []Typical `yaml:"typical" json:"-"` // medians of the known people
 }
 
 // Typical is the median of a feature among the known people; NaN if it is missing for all of them.
@@ -70,8 +71,8 @@ func (b CardBin) MarshalYAML() (any, error) {
 	return &n, nil
 }
 
-const cardHead = `# How usual a visitor is for this site, as learnt from its known people. Weights are log-odds; high scores are unusual.
-# It sets trust and bans nobody: docs/learning.md.
+const cardHead = `# How usual a visitor is for this site, as learnt from its known people. Weights are log-odds; high is unusual.
+# It sets trust and never bans: docs/learning.md.
 `
 
 // Text returns the card as a file that ReadCard and package formula read.

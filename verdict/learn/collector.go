@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -54,14 +55,15 @@ type Deps struct {
 // the result. Gateways and processors that share a store share the vectors and what is learnt. Memory is bounded by
 // 50,000 vectors for each service. Safe for concurrent use; See, Grade and MayCheck wait for nothing.
 type Collector struct {
-	st     store.Store
-	now    func() time.Time
-	log    zerolog.Logger
-	at     []int // of each of Features, its place in the vector of a Visit
-	grades *grades
-	secret atomic.Pointer[[32]byte] // hashes subjects; nil: not read yet
-	mu     sync.RWMutex
-	sites  map[string]*site
+	st      store.Store
+	now     func() time.Time
+	log     zerolog.Logger
+	at      []int // of each of Features, its place in the vector of a Visit
+	grades  *grades
+	vectors sync.Pool
+	secret  atomic.Pointer[[32]byte] // hashes subjects; nil: not read yet
+	mu      sync.RWMutex
+	sites   map[string]*site
 
 	fits, errors *metrics.Counter
 
@@ -74,7 +76,10 @@ type site struct {
 	name   string
 	card   atomic.Pointer[Card]
 	chunks [chunks]chunk
-	read   bool // what the store has of it; for the background alone
+
+	// For the background alone.
+	read bool   // the vectors that the store has
+	text []byte // of the card that was read last
 
 	mu     sync.Mutex
 	checks checks
@@ -89,6 +94,10 @@ func New(d Deps) (*Collector, error) {
 	}
 	if c.now == nil {
 		c.now = time.Now
+	}
+	c.vectors.New = func() any {
+		x := make([]float32, len(Features))
+		return &x
 	}
 	for _, name := range Features {
 		i := slices.Index(d.Names, name)
@@ -121,7 +130,9 @@ func (c *Collector) See(v *Visit) {
 	s := c.site(v.Service)
 	var x []float32
 	if v.X != nil {
-		x = make([]float32, len(c.at))
+		p := c.vectors.Get().(*[]float32)
+		defer c.vectors.Put(p)
+		x = *p
 		for i, k := range c.at {
 			x[i] = v.X[k]
 		}
@@ -168,14 +179,6 @@ func (c *Collector) MayCheck(s identity.Subject, service string, at time.Time) b
 	return w.check() && w.grade() == Unusual
 }
 
-// Key is the hash by which samples call a subject; 0 before the store was read.
-func (c *Collector) Key(s identity.Subject) uint64 {
-	if secret := c.secret.Load(); secret != nil {
-		return subjectKey(secret, s)
-	}
-	return 0
-}
-
 func subjectKey(secret *[32]byte, s identity.Subject) uint64 {
 	return keyed(secret, byte(s.Kind), s.ID)
 }
@@ -209,7 +212,8 @@ func (c *Collector) Fit(ctx context.Context, service string, at time.Time) (*Car
 	return card, c.publish(ctx, service, card)
 }
 
-// pauses returns a func that sleeps for as long as the work since the last call took: learning gets half a core at most.
+// pauses returns a func that sleeps for as long as the work since the last call took: learning gets half a core at
+// most.
 func pauses() func() {
 	last := time.Now()
 	return func() {
@@ -303,6 +307,21 @@ func (c *Collector) States(ctx context.Context) ([]State, error) {
 	return list, nil
 }
 
+// Forget forgets a visitor, here and in the store.
+func (c *Collector) Forget(ctx context.Context, s identity.Subject) error {
+	secret := c.secret.Load()
+	if secret == nil {
+		return nil
+	}
+	key := subjectKey(secret, s)
+	var errs []error
+	for _, site := range c.list() {
+		i := key >> 8 % chunks
+		errs = append(errs, site.chunks[i].save(ctx, c.st, site.chunkKey(int(i)), key))
+	}
+	return errors.Join(errs...)
+}
+
 const (
 	tick        = time.Minute
 	saveEvery   = time.Hour
@@ -381,16 +400,26 @@ func (c *Collector) Read(ctx context.Context) error {
 			s.read = err == nil
 			errs = append(errs, err)
 		}
-		card, err := c.stored(ctx, keyCard+s.name)
-		switch {
-		case errors.Is(err, ErrNoCard):
-		case err != nil:
-			errs = append(errs, err)
-		default:
-			s.card.Store(card)
-		}
+		errs = append(errs, s.readCard(ctx, c.st))
 	}
 	return errors.Join(errs...)
+}
+
+// readCard puts the card of the store into use, if it is another one.
+func (s *site) readCard(ctx context.Context, st store.KV) error {
+	text, err := st.Get(ctx, nil, []byte(keyCard+s.name))
+	if errors.Is(err, store.ErrNotFound) || err == nil && bytes.Equal(text, s.text) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read what was learnt: %w", err)
+	}
+	card, err := ReadCard(text)
+	if err == nil {
+		s.card.Store(card)
+		s.text = text
+	}
+	return err
 }
 
 func (c *Collector) readSecret(ctx context.Context) error {
@@ -443,6 +472,7 @@ func (c *Collector) night(ctx context.Context, s *site) error {
 	}
 	l := &card.Learnt
 	c.log.Info().Str("service", s.name).Int("known", l.Known).Int("networks", l.Networks).Int("others", l.Others).
-		Float64("area", l.Area).Float64("area_low", l.Low).Bool("opinion", card.Opinion()).Msg("learnt how usual visitors are")
+		Float64("area", l.Area).Float64("area_low", l.Low).Bool("opinion", card.Opinion()).
+		Msg("learnt how usual visitors are")
 	return nil
 }

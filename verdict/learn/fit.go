@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"gonum.org/v1/gonum/optimize"
@@ -26,7 +27,8 @@ import (
 var Features = []string{
 	"pages_1s", "pages_10s", "pages_1m", "pages_10m", "pages_1h", "pages_1d", "client_pages_1h",
 	"client_loads_1m", "client_loads_10m", "client_loads_1h", "client_loads_1d", "gap_spread",
-	"stay_typical", "stay_spread", "stay_spread_most", "stay_long_share", "stay_longest", "stay_longest_ratio", "stay_by_kind",
+	"stay_typical", "stay_spread", "stay_spread_most", "stay_long_share", "stay_longest", "stay_longest_ratio",
+	"stay_by_kind",
 	"awake", "visits", "return_typical", "return_spread_most", "visit_pages", "visit_hours", "visit_longest",
 	"targets", "target_share", "parts_per_page", "parts_missing",
 	"referer_none_share", "referer_same_share", "referer_known_share", "referer_foreign_share",
@@ -127,8 +129,8 @@ func newTable(ctx context.Context, samples []Sample, o Options) (*table, error) 
 	}
 	n, d := len(samples), len(Features)
 	t := &table{
-		ctx: ctx, people: len(sides[0]), others: len(sides[1]), samples: samples, column: make([]uint16, n*d), weight: make([]float64, n), trains: make([]bool, n),
-		fold: make([]uint8, n), size: ownCoefficients, pause: o.Pause,
+		ctx: ctx, pause: o.Pause, samples: samples, people: len(sides[0]), others: len(sides[1]), size: ownCoefficients,
+		column: make([]uint16, n*d), weight: make([]float64, n), trains: make([]bool, n), fold: make([]uint8, n),
 	}
 	if t.pause == nil {
 		t.pause = func() {}
@@ -210,7 +212,7 @@ func edgesOf(values []float32) []float32 {
 	for q := 1; q < binsMost && len(values) > 0; q++ {
 		edge := values[q*len(values)/binsMost]
 		if edge == values[0] {
-			next, _ := slices.BinarySearchFunc(values, edge, func(v, edge float32) int { return cmp.Or(cmp.Compare(v, edge), -1) })
+			next := sort.Search(len(values), func(i int) bool { return values[i] > edge })
 			if next == len(values) {
 				break
 			}
@@ -274,7 +276,9 @@ func (t *table) fit(ridge float64, pick func(i int) bool, from []float64) ([]flo
 			return optimize.NotTerminated, nil
 		},
 	}
-	settings := optimize.Settings{MajorIterations: 200, Converger: &optimize.FunctionConverge{Relative: 1e-6, Iterations: 3}}
+	settings := optimize.Settings{
+		MajorIterations: 200, Converger: &optimize.FunctionConverge{Relative: 1e-6, Iterations: 3},
+	}
 	found, err := optimize.Minimize(problem, from, &settings, &optimize.LBFGS{})
 	if stop := t.ctx.Err(); stop != nil {
 		return nil, stop

@@ -7,7 +7,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -67,14 +69,14 @@ func TestFeatures(t *testing.T) {
 	}
 }
 
-// TestFit: robots that nobody labels rank behind people that nobody knows, and the card means the same to its reader and
-// to package formula.
+// TestFit: robots without labels rank behind people who are not known, and the card means the same to its reader and to
+// package formula.
 func TestFit(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	samples := slices.Concat(crowd(r, 300, reader, true), crowd(r, 300, reader, false), crowd(r, 200, scraper, false))
 	c, scores := fit(t, samples)
-	if !c.Opinion() || c.Learnt.Known != 300 || c.Learnt.Networks != 300 || c.Learnt.Others != 500 || c.Learnt.Trimmed != 15 {
-		t.Errorf("%+v", c.Learnt)
+	if l := c.Learnt; !c.Opinion() || l.Known != 300 || l.Networks != 300 || l.Others != 500 || l.Trimmed != 15 {
+		t.Errorf("%+v", l)
 	}
 	var usual [3]int
 	for i, s := range scores {
@@ -122,7 +124,8 @@ func TestNoOpinion(t *testing.T) {
 			t.Errorf("%s: an opinion by %+v", name, c.Learnt)
 		}
 	}
-	if _, _, err := learn.Fit(context.Background(), crowd(r, 20, reader, true), learn.Options{}); !errors.Is(err, learn.ErrFew) {
+	_, _, err := learn.Fit(context.Background(), crowd(r, 20, reader, true), learn.Options{})
+	if !errors.Is(err, learn.ErrFew) {
 		t.Errorf("without others: %v", err)
 	}
 }
@@ -130,7 +133,8 @@ func TestNoOpinion(t *testing.T) {
 // TestRobotsAmongTheKnown: a tenth of the known people are robots, and robots are unusual all the same.
 func TestRobotsAmongTheKnown(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	c, _ := fit(t, slices.Concat(crowd(r, 400, reader, true), crowd(r, 12, scraper, true), crowd(r, 400, reader, false), crowd(r, 300, scraper, false)))
+	known := slices.Concat(crowd(r, 400, reader, true), crowd(r, 12, scraper, true))
+	c, _ := fit(t, slices.Concat(known, crowd(r, 400, reader, false), crowd(r, 300, scraper, false)))
 	unusual := 0
 	for _, s := range crowd(r, 200, scraper, false) {
 		if !c.Usual(c.Score(s.X)) {
@@ -159,7 +163,8 @@ func newWorld(t *testing.T) *world {
 }
 
 func (w *world) collector() *learn.Collector {
-	c, err := learn.New(learn.Deps{Names: learn.Features, Store: w.st, Now: func() time.Time { return w.at }, Metrics: metrics.NewSet()})
+	now := func() time.Time { return w.at }
+	c, err := learn.New(learn.Deps{Names: learn.Features, Store: w.st, Now: now, Metrics: metrics.NewSet()})
 	if err == nil {
 		err = c.Read(context.Background())
 	}
@@ -182,7 +187,8 @@ func address(n int) identity.Subject {
 }
 
 func (w *world) visit(c *learn.Collector, cookieOf, addressOf int, m manner, e learn.Evidence) {
-	c.See(&learn.Visit{Subjects: []identity.Subject{cookie(cookieOf), address(addressOf)}, Service: "shop", At: w.at, X: m.draw(w.r), Evidence: e})
+	subjects := []identity.Subject{cookie(cookieOf), address(addressOf)}
+	c.See(&learn.Visit{Subjects: subjects, Service: "shop", At: w.at, X: m.draw(w.r), Evidence: e})
 }
 
 func (w *world) grade(n int) learn.Grade { return w.c.Grade(cookie(n), "shop", w.at) }
@@ -272,18 +278,19 @@ func TestSignIn(t *testing.T) {
 	w.visit(w.c, 1, 1, reader, 0)
 	login := identity.TextSubject(identity.KindL, []byte("alice"))
 	w.c.See(&learn.Visit{
-		Subjects: []identity.Subject{login, cookie(1), address(1)}, Service: "shop", At: w.at, X: hoarder.draw(w.r), Evidence: learn.Vouched,
+		Subjects: []identity.Subject{login, cookie(1), address(1)}, Service: "shop", At: w.at,
+		X: hoarder.draw(w.r), Evidence: learn.Vouched,
 	})
 	if n := w.sample(w.c); n != (learn.Counts{Known: 2}) {
 		t.Errorf("%+v", n)
 	}
 }
 
-// TestPoisoning: a farm of a hundred addresses and a thousand cookies, which visits for three days with subresources, is
-// never more than usual, and takes no honest person's grade, whether it behaves as its robots do, as people or as
-// nobody.
+// TestPoisoning: a farm of a hundred addresses and a thousand cookies, which visits for three days with subresources,
+// is never more than usual, and takes no honest person's grade, whether it behaves as its robots do, as people or as
+// neither. At worst there is no opinion.
 func TestPoisoning(t *testing.T) {
-	for name, farm := range map[string]manner{"as robots": scraper, "as people": reader, "as nobody": hoarder} {
+	for name, farm := range map[string]manner{"as robots": scraper, "as people": reader, "as neither": hoarder} {
 		w := newWorld(t)
 		w.days(3, func() {
 			for n := range 1000 {
@@ -306,9 +313,11 @@ func TestPoisoning(t *testing.T) {
 			w.visit(w.c, 10_000+n, 10_000+n%100, scraper, learn.Subresources|learn.Solved)
 			robots[w.grade(10_000+n)]++
 		}
-		t.Logf("%s: honest people %v, robots of the farm %v (no opinion, unusual, usual, known); %+v", name, honest, robots, card.Learnt.Low)
+		t.Logf("%s: honest people %v, robots of the farm %v (no opinion, unusual, usual, known); area from %.3f",
+			name, honest, robots, card.Learnt.Low)
 		if robots[learn.Known] > 0 || honest[learn.Unusual] > 25 {
-			t.Errorf("%s: %d robots of the farm are known, %d of 250 honest people are unusual", name, robots[learn.Known], honest[learn.Unusual])
+			t.Errorf("%s: %d robots of the farm are known, %d of 250 honest people are unusual",
+				name, robots[learn.Known], honest[learn.Unusual])
 		}
 	}
 }
@@ -391,8 +400,8 @@ func TestBound(t *testing.T) {
 	x := reader.draw(w.r)
 	come := func() {
 		for n := range 80_000 {
-			v := learn.Visit{Subjects: []identity.Subject{cookie(n), address(n)}, Service: "shop", At: w.at, X: x, Evidence: learn.Subresources}
-			w.c.See(&v)
+			who := []identity.Subject{cookie(n), address(n)}
+			w.c.See(&learn.Visit{Subjects: who, Service: "shop", At: w.at, X: x, Evidence: learn.Subresources})
 		}
 	}
 	w.days(2, come)
@@ -413,10 +422,107 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// TestForget: a visitor who is erased does not come back from the store.
+func TestForget(t *testing.T) {
+	w, ctx := newWorld(t), context.Background()
+	w.visit(w.c, 1, 1, reader, 0)
+	w.visit(w.c, 2, 2, reader, 0)
+	if err := errors.Join(w.c.Save(ctx), w.c.Forget(ctx, cookie(1)), w.c.Save(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	again := w.collector()
+	w.visit(again, 2, 2, reader, 0)
+	if err := again.Read(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.sample(again); n != (learn.Counts{Others: 1}) {
+		t.Errorf("%+v", n)
+	}
+}
+
+// TestNights: the first card is learnt within minutes, and one every night, by one of the processes that share a store.
+func TestNights(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, ctx := newWorld(t), context.Background()
+		w.st = store.NewMemory(nil)
+		var set [2]*metrics.Set
+		var both [2]*learn.Collector
+		for i := range both {
+			set[i] = metrics.NewSet()
+			c, err := learn.New(learn.Deps{Names: learn.Features, Store: w.st, Metrics: set[i]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			both[i] = c
+			if err := c.Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fits := func() (n uint64) {
+			for _, s := range set {
+				n += s.GetOrCreateCounter("antirobot_learn_fits_total").Get()
+			}
+			return n
+		}
+		w.at = time.Now()
+		for n := range 40 {
+			w.visit(both[n%2], n, n, reader, learn.Vouched)
+			w.visit(both[n%2], 1000+n, n, scraper, 0)
+		}
+		if time.Sleep(3 * time.Minute); fits() != 1 {
+			t.Errorf("at first: learnt %d times", fits())
+		}
+		if time.Sleep(2 * 24 * time.Hour); fits() != 3 {
+			t.Errorf("after two nights: learnt %d times", fits())
+		}
+		list, err := both[1].States(ctx)
+		if err != nil || len(list) != 1 || list[0].Card == nil || !list[0].Previous {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if err := errors.Join(both[0].Close(), both[1].Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestConcurrent: visits, grades, saving and learning at once.
+func TestConcurrent(t *testing.T) {
+	w, ctx := newWorld(t), context.Background()
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			r := rand.New(rand.NewPCG(uint64(g), 1))
+			for n := range 2000 {
+				who := []identity.Subject{cookie(n), address(n)}
+				v := learn.Visit{Subjects: who, Service: "shop", At: w.at, X: reader.draw(r)}
+				if n%2 == 0 {
+					v.Evidence = learn.Vouched
+				}
+				w.c.See(&v)
+				w.c.Grade(cookie(n), "shop", w.at)
+			}
+		})
+	}
+	wg.Go(func() {
+		if err := errors.Join(w.c.Save(ctx), w.c.Read(ctx), w.c.Save(ctx)); err != nil {
+			t.Error(err)
+		}
+		_, err := w.c.Fit(ctx, "shop", w.at)
+		if err != nil && !errors.Is(err, learn.ErrFew) {
+			t.Error(err)
+		}
+	})
+	wg.Wait()
+	if n := w.sample(w.c); n != (learn.Counts{Known: 1000, Others: 1000}) {
+		t.Errorf("%+v", n)
+	}
+}
+
 // BenchmarkFit learns from as many vectors as are kept of a service.
 func BenchmarkFit(b *testing.B) {
 	r := rand.New(rand.NewPCG(9, 10))
-	samples := slices.Concat(crowd(r, 25_000, reader, true), crowd(r, 15_000, reader, false), crowd(r, 10_000, scraper, false))
+	people := slices.Concat(crowd(r, 25_000, reader, true), crowd(r, 15_000, reader, false))
+	samples := slices.Concat(people, crowd(r, 10_000, scraper, false))
 	for b.Loop() {
 		fit(b, samples)
 	}

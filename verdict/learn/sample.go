@@ -85,10 +85,11 @@ func (c *chunk) see(key, network uint64, v *Visit, x []float32) {
 		if x == nil {
 			return
 		}
-		e = &entry{network: network, x: x, day: day, known: known, always: known}
+		e = &entry{network: network, day: day, known: known, always: known}
 		if !c.add(key, e) {
 			return
 		}
+		e.x = slices.Clone(x)
 	}
 	c.dirty = true
 	if v.Evidence&Subresources != 0 && e.last < day {
@@ -102,7 +103,8 @@ func (c *chunk) see(key, network uint64, v *Visit, x []float32) {
 		e.known = true
 		c.add(key, e)
 	case x != nil && (!e.known || e.always):
-		e.x, e.day, e.network = x, day, network
+		copy(e.x, x)
+		e.day, e.network = day, network
 	}
 }
 
@@ -159,7 +161,7 @@ func (s *site) samples() (list []Sample) {
 		c := &s.chunks[i]
 		c.mu.Lock()
 		for key, e := range c.m {
-			list = append(list, Sample{Subject: key, Network: e.network, Known: e.known, X: e.x})
+			list = append(list, Sample{Subject: key, Network: e.network, Known: e.known, X: slices.Clone(e.x)})
 		}
 		c.mu.Unlock()
 	}
@@ -193,14 +195,18 @@ func (s *site) save(ctx context.Context, st store.KV, all bool) error {
 		if !due {
 			continue
 		}
-		if err := c.save(ctx, st, append([]byte(keyVisitors+s.name+"/"), byte(i))); err != nil {
+		if err := c.save(ctx, st, s.chunkKey(i), 0); err != nil {
 			return fmt.Errorf("save what is learnt from: %w", err)
 		}
 	}
 	return nil
 }
 
-func (c *chunk) save(ctx context.Context, st store.KV, key []byte) error {
+// chunkKey is where the store has a chunk.
+func (s *site) chunkKey(i int) []byte { return append([]byte(keyVisitors+s.name+"/"), byte(i)) }
+
+// save writes the chunk as site.save does, without a visitor who is to be forgotten (0: none).
+func (c *chunk) save(ctx context.Context, st store.KV, key []byte, forget uint64) error {
 	for {
 		old, err := st.Get(ctx, nil, key)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -211,6 +217,9 @@ func (c *chunk) save(ctx context.Context, st store.KV, key []byte) error {
 		}
 		c.mu.Lock()
 		c.merge(old)
+		if c.m[forget] != nil {
+			c.remove(forget)
+		}
 		text, was := c.append(nil), c.dirty
 		c.dirty = false
 		c.mu.Unlock()
@@ -259,7 +268,8 @@ func (c *chunk) append(b []byte) []byte {
 	return b
 }
 
-// merge takes over what append has written elsewhere: of two words about a visitor that of a known person, and the later.
+// merge takes over what append has written elsewhere. Of two records of a visitor that of a known person counts, and
+// otherwise the later one.
 func (c *chunk) merge(b []byte) {
 	if !bytes.HasPrefix(b, header) {
 		return
@@ -267,8 +277,8 @@ func (c *chunk) merge(b []byte) {
 	for b = b[len(header):]; len(b) >= recordSize; b = b[recordSize:] {
 		key := binary.BigEndian.Uint64(b)
 		e := &entry{
-			network: binary.BigEndian.Uint64(b[8:]), day: binary.BigEndian.Uint16(b[16:]), last: binary.BigEndian.Uint16(b[18:]),
-			days: b[20], known: b[21]&1 != 0, always: b[21]&2 != 0,
+			network: binary.BigEndian.Uint64(b[8:]), day: binary.BigEndian.Uint16(b[16:]),
+			last: binary.BigEndian.Uint16(b[18:]), days: b[20], known: b[21]&1 != 0, always: b[21]&2 != 0,
 		}
 		if old := c.m[key]; old != nil {
 			if old.known && !e.known || old.known == e.known && old.day >= e.day {

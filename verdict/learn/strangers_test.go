@@ -41,8 +41,8 @@ func BenchmarkStrangers(b *testing.B) {
 		for _, log := range logs {
 			site := strings.TrimSuffix(filepath.Base(log), ".log.gz")
 			area, people, robots, card := rank(b, site)
-			b.Logf("%-11s area %.3f of %d people and %d robots; known people against others %.3f (from %.3f)", site, area, people, robots,
-				card.Learnt.Area, card.Learnt.Low)
+			b.Logf("%-11s area %.3f of %d people and %d robots; known people against others %.3f (from %.3f)",
+				site, area, people, robots, card.Learnt.Area, card.Learnt.Low)
 			sum += area
 		}
 		b.ReportMetric(sum/float64(len(logs)), "mean-area")
@@ -133,7 +133,8 @@ func replayLog(t testing.TB, site string, o processor.Observer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := replay.Open(context.Background(), in, replay.Options{Identity: who, Window: replay.DefaultWindow, Now: time.Now()})
+	how := replay.Options{Identity: who, Window: replay.DefaultWindow, Now: time.Now()}
+	log, err := replay.Open(context.Background(), in, how)
 	if err != nil {
 		t.Fatal(err)
 	}
