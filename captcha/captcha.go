@@ -45,6 +45,7 @@ type Request struct {
 	Mount string
 	// Unsure is set if the visitor may be a person; Require is the step that the service demands.
 	Unsure  bool
+	Press   bool // of an unsure verdict: the silent check is not enough
 	Read    bool // challenged for the reading of its network only
 	Require Step
 	// Partner is set for an XML partner's request; ID is then its user's (identity.ResolvePartner).

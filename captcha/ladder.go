@@ -251,7 +251,11 @@ func (q *Request) least() Step {
 	if q.Require != stepNone {
 		return q.Require
 	}
-	return q.Service.ladder.first(q.Unsure)
+	least := q.Service.ladder.first(q.Unsure)
+	if q.Press {
+		least = max(least, stepPress)
+	}
+	return least
 }
 
 // ladder chooses the steps that visitors are asked for.

@@ -175,9 +175,9 @@ func TestChecksHurtNobody(t *testing.T) {
 		cfg.Kinds, cfg.Set, cfg.Scale, cfg.WarmUp, cfg.Length, cfg.Hidden = []traffic.Kind{traffic.Office, traffic.Agents}, traffic.Tuning, 0.15, 24*time.Hour, 4*time.Hour, hidden
 		r, err := newTrafficRehearsal("", &cfg, replay.Deps{}, func(c *config.Config) {
 			for i := range c.Resolved {
-				c.Resolved[i].Verdict.Budget = step
+				c.Resolved[i].Verdict.Quota = step
 			}
-			c.Processor.Budget.Hour, c.Processor.Budget.Day = 20, 20
+			c.Processor.Quota.Hour, c.Processor.Quota.Day = 20, 20
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -67,7 +67,7 @@ func TestEconomy(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Logf("%d pages, %.2f %%; of %d visits %d asked, %d stopped", h.Delivered, 100*h.Share, h.Visits, h.Asked, h.Stopped)
+				t.Logf("%d pages, %.2f %%; of %d visits %d asked, %d checked, %d stopped", h.Delivered, 100*h.Share, h.Visits, h.Asked, h.Checked, h.Stopped)
 				if h.Requests < 100 || h.Visits < 300 {
 					t.Errorf("%d requests and %d visits show nothing", h.Requests, h.Visits)
 				}

@@ -73,11 +73,11 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 
 // tellJudgement says what the gateway itself concluded: a ban, a question, a doubt, or a score alone.
 func tellJudgement(row func(name, format string, args ...any), s *verdict.Story, now map[string]standingNow, at time.Time) {
-	switch q, d := s.Question, s.Doubt; {
+	switch x, d := s.Excess, s.Doubt; {
 	case s.Ban != nil:
 		tellBan(row, s, now, at)
-	case q != nil:
-		row("asked", "%s %s: %s; %s", q.Network, untilWords(q.Until), whyAsked(q), whoIsAsked(q))
+	case x != nil:
+		row("over quota", "%s: %d pages within %s, %d allowed; %s %s", x.Scope, x.Read, x.Window, x.Most, whoExceeds(x), untilWords(x.Until))
 	case d != nil:
 		row("doubt", "about %s, score %.3g, %s", d.Subject, d.Score, untilWords(d.Until))
 		tellFactors(row, d.Factors, d.Amounts)
@@ -305,16 +305,13 @@ func ago(d time.Duration) string {
 
 // causeWords says what decided.
 func causeWords(s *verdict.Story) string {
-	switch q := s.Question; {
+	switch {
 	case s.Doubtful():
 		return verdict.CauseWords(verdict.CauseDoubt.String())
-	case q == nil:
-		return verdict.CauseWords(s.Cause)
-	case q.Reason == "":
-		return words.Reason(words.English, q.Short())
-	default:
-		return "asked " + words.Reason(words.English, q.Short())
+	case s.Excess != nil:
+		return words.Reason(words.English, s.Excess.Short())
 	}
+	return verdict.CauseWords(s.Cause)
 }
 
 // untilWords says when something ends.
@@ -323,25 +320,10 @@ func untilWords(t time.Time) string { return "until " + inUTC(t) }
 // inUTC is how a time is shown.
 func inUTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
 
-// whyAsked says what a question is asked for.
-func whyAsked(q *verdict.StoryAsked) string {
-	if q.Reason != "" {
-		return words.Reason(words.English, q.Short())
+// whoExceeds says which clients an excess concerns.
+func whoExceeds(x *verdict.StoryExcess) string {
+	if x.OneClient {
+		return "this client is checked"
 	}
-	return words.Sprintf(words.English, "%d {document|documents} within %s, %d {is|are} in order", q.Read, q.Window, q.Most)
-}
-
-// whoIsAsked says whom a question concerns.
-func whoIsAsked(q *verdict.StoryAsked) string {
-	switch {
-	case q.OneClient:
-		return "only the client that has read most of it"
-	case q.Young && q.Strangers:
-		return "whoever has read here for longer is spared"
-	case q.Young:
-		return "those who have come back, but have not read here for long"
-	case q.Established:
-		return "the established too"
-	}
-	return "the established are spared"
+	return "clients of " + x.Network + " that have not loaded subresources are checked"
 }

@@ -76,20 +76,20 @@ func TestStoryOfDoubt(t *testing.T) {
 	}
 }
 
-// TestStoryOfQuestion: what a question is asked for is told, in place of a ban by its factors, or for what an address or its network has read.
-func TestStoryOfQuestion(t *testing.T) {
+// TestStoryOfExcess: which quota was exceeded, by how much, and which clients are checked for it.
+func TestStoryOfExcess(t *testing.T) {
 	for _, c := range []struct {
-		asked verdict.StoryAsked
-		want  string
+		x     verdict.StoryExcess
+		wants []string
 	}{
-		{verdict.StoryAsked{Network: "203.0.113.7/32", Reason: "formula: agent_library"}, "asked in place of a ban: " + words.Reason(words.English, "formula: agent_library")},
-		{verdict.StoryAsked{Network: "203.0.113.7/32", Read: 60, Most: 34, Window: "1h"}, "its address has read too much"},
-		{verdict.StoryAsked{Network: "2001:db8::/64", Read: 60, Most: 34, Window: "1h"}, "its address has read too much"},
-		{verdict.StoryAsked{Network: "203.0.113.0/24", Read: 60, Most: 34, Window: "1h"}, "its network has read too much"},
+		{verdict.StoryExcess{Scope: "client", Read: 110, Most: 100, Window: "24h", OneClient: true}, []string{"it has read more than the quota", "110 pages within 24h, 100 allowed", "this client"}},
+		{verdict.StoryExcess{Scope: "network", Network: "203.0.113.0/24", Read: 900, Most: 800, Window: "24h"}, []string{"its network has read more", "clients of 203.0.113.0/24"}},
 	} {
-		s := &verdict.Story{Verdict: "robot", Mode: "enforce", Cause: "budget", Question: &c.asked}
-		if got := told(t, s); !strings.Contains(got, c.want) || strings.Contains(got, "formula:") {
-			t.Errorf("%q is not told: %s", c.want, got)
+		got := told(t, &verdict.Story{Verdict: "robot", Mode: "enforce", Cause: "quota", Excess: &c.x})
+		for _, want := range c.wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%q is not told: %s", want, got)
+			}
 		}
 	}
 }
@@ -142,19 +142,6 @@ func TestStoryOfTrace(t *testing.T) {
 	s.TracePage = "http://traces.example/trace/" + s.Trace
 	if out := told(t, &s); !strings.Contains(out, " "+s.TracePage+"\n") {
 		t.Errorf("with a page: %s", out)
-	}
-}
-
-// TestStoryOfAQuestion: what was read is told where it is asked for that, and what a ban would have been for where it takes the place of one.
-func TestStoryOfAQuestion(t *testing.T) {
-	q := verdict.StoryAsked{Network: "192.0.2.7/32", Read: 12, Most: 180, Window: "1h"}
-	s := verdict.Story{Verdict: "unsure", Cause: "budget", Question: &q}
-	if out := told(t, &s); !strings.Contains(out, "12 documents within 1h, 180 are in order; the established are spared") {
-		t.Errorf("for what was read: %s", out)
-	}
-	q.Reason = "formula: parts_missing"
-	if out := told(t, &s); !strings.Contains(out, "in place of a ban: loads no pictures, styles and scripts (parts_missing); the established are spared") || strings.Contains(out, "documents") || strings.Contains(out, "has read more") {
-		t.Errorf("for what the formula says: %s", out)
 	}
 }
 

@@ -332,7 +332,7 @@ func (j *Judge) newCaptcha(cfg *config.Config, previous *captcha.Captcha) (*temp
 		return nil, nil, err
 	}
 	d := captcha.Deps{
-		Keys: j.d.Keys, Store: j.d.Store, Visitors: j.Cacher, Manners: j, Now: j.sealTime, Log: j.d.Log("captcha"),
+		Keys: j.d.Keys, Store: j.d.Store, Visitors: j.Cacher, Now: j.sealTime, Log: j.d.Log("captcha"),
 		Metrics: j.d.Metrics, Previous: previous,
 	}
 	if j.live != nil {
@@ -344,11 +344,6 @@ func (j *Judge) newCaptcha(cfg *config.Config, previous *captcha.Captcha) (*temp
 	}
 	c, err := captcha.New(cfg.Captcha, d)
 	return pages, c, err
-}
-
-// Bareness implements captcha.Manners, by what this process has judged and what other processors publish.
-func (j *Judge) Bareness(service string, a netip.Addr) float64 {
-	return max(j.Processor(identity.AddrSubject(a).ID).Bareness(service, a), j.Cacher.Bareness(service, a))
 }
 
 // loadPages reads the pages and catalogues, with those of the configured directory over the built-in ones.

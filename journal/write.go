@@ -120,8 +120,8 @@ func reasonOf(s *verdict.Story) string {
 		return s.Rule
 	case s.Ban != nil:
 		return s.Ban.Reason
-	case s.Question != nil:
-		return s.Question.Short()
+	case s.Excess != nil && s.Cause == verdict.CauseQuota.String():
+		return s.Excess.Short()
 	}
 	return ""
 }

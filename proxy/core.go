@@ -309,7 +309,7 @@ func (c *Case) request() *captcha.Request {
 func (c *Case) unaddressed() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
-	q.Unsure, q.Read = c.decision.Checks(), c.decision.Cause == verdict.CauseBudget && c.decision.Question.Reason == ""
+	q.Unsure, q.Press, q.Read = c.decision.Checks(), c.decision.Step == verdict.StepPress, c.decision.Cause == verdict.CauseQuota
 	q.Reason = reasonOf(&c.decision)
 	q.Named, q.Unread = false, false
 	return q
@@ -375,7 +375,7 @@ type Facts struct {
 func (c *Case) Tell(f *Facts) bool {
 	d := &c.core.deps
 	told := d.Sink != nil && !f.Uncounted && (c.decision.Judged() || d.Crawlers && c.decision.Crawler())
-	settles := (c.decision.Cost > 0 || c.decision.Stood) && !f.Advised
+	settles := c.decision.Cost > 0 && !f.Advised
 	if !told && !settles {
 		return false
 	}

@@ -140,9 +140,9 @@ func (j *journey) decideAll() (declined bool) {
 	case d.Verdict == verdict.Blocked || !d.Judged():
 		j.decide()
 		return false
-	// the last is a spent pass that stands in
+	// the last holds a spent pass
 	case d.Verdict != verdict.Human, d.Paid, d.Excused.Kind == identity.KindSpravka:
-	case j.core.deps.Decider.IsNear(&j.id, j.svc.Verdict, j.view.At):
+	case j.core.deps.Decider.IsNear(j.view, &j.id, j.svc.Verdict):
 	default:
 		j.decide()
 		return false

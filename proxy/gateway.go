@@ -46,7 +46,7 @@ type Decider interface {
 	Required(rid request.ID, d *verdict.Decision, step string)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
 	NoDocument(v *request.View, s *verdict.Settings) bool
-	IsNear(id *identity.Identity, s *verdict.Settings, at time.Time) bool
+	IsNear(v *request.View, id *identity.Identity, s *verdict.Settings) bool
 }
 
 // Snapshot is one configuration of the gateway. Immutable.

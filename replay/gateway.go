@@ -139,7 +139,7 @@ type Served struct {
 
 // Asked reports whether the visitor was asked because of what its network reads or how it arrives, and not taken for a robot.
 func (s *Served) Asked() bool {
-	return s.Stopped && (s.Decision.Cause == verdict.CauseBudget || s.Decision.Cause == verdict.CauseCampaign)
+	return s.Stopped && (s.Decision.Cause == verdict.CauseQuota || s.Decision.Cause == verdict.CauseCampaign)
 }
 
 // Checks reports whether a silent check is all that the visitor is asked for, unless the ladder leads higher.
@@ -152,14 +152,11 @@ func (s *Served) Why() string {
 	if x := &s.Decision.Campaign; s.Decision.Cause == verdict.CauseCampaign {
 		return words.Sprintf(words.English, "arrives like %d {robot|robots} and %d {person|people}", x.Robots, x.People)
 	}
-	switch q := &s.Decision.Question; {
-	case !s.Asked():
+	if !s.Asked() {
 		return s.Decision.Ban.Reason
-	case q.Reason != "":
-		return q.Reason
-	default:
-		return fmt.Sprintf("more than %d documents in %s from a network of %d bits", q.Most, q.Window, q.Prefix.Bits)
 	}
+	x := &s.Decision.Excess
+	return fmt.Sprintf("quota of %s: more than %d pages in %s", x.Scope, x.Most, x.Window)
 }
 
 // Serve gives a request its verdict, and tells the slow half about it and about the answer, given by the service or by

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,19 +11,15 @@ import (
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/quota"
 )
 
-// TestWhyItIsAsked: for what was read, or for what a ban would have been for.
+// TestWhyItIsAsked: which quota was exceeded.
 func TestWhyItIsAsked(t *testing.T) {
-	s := Served{Stopped: true, Decision: &verdict.Decision{Cause: verdict.CauseBudget}}
-	q := &s.Decision.Question
-	q.Most, q.Window, q.Prefix.Bits = 180, "1h", 128
-	if why := s.Why(); !strings.Contains(why, "more than 180 documents in 1h") {
-		t.Errorf("for what was read: %s", why)
-	}
-	q.Reason = "formula: parts_missing"
-	if why := s.Why(); why != q.Reason {
-		t.Errorf("in place of a ban: %s", why)
+	s := Served{Stopped: true, Decision: &verdict.Decision{Cause: verdict.CauseQuota}}
+	s.Decision.Excess.Most, s.Decision.Excess.Window, s.Decision.Excess.Scope = 100, "24h", quota.ScopeAddress
+	if why := s.Why(); why != "quota of address: more than 100 pages in 24h" {
+		t.Error(why)
 	}
 }
 

@@ -26,8 +26,6 @@ const (
 	atType    = 22 // 4
 	atKind    = 26 // 3
 	atQUIC    = 29
-	atWeakBan = 30
-	atBanned  = 31 // OnBanned
 )
 
 // flags are the event's booleans in the order of their bits, a part of the format.
@@ -78,12 +76,6 @@ func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byt
 	}
 	if e.QUIC {
 		bits |= 1 << atQUIC
-	}
-	if e.WeakBan {
-		bits |= 1 << atWeakBan
-	}
-	if e.OnBanned {
-		bits |= 1 << atBanned
 	}
 	dst = varint.AppendU32(dst, bits)
 	at := len(dst)
@@ -253,7 +245,7 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 	}
 	e.Verdict, e.Mode = verdict.Verdict(bits>>atVerdict&3), verdict.Mode(bits>>atMode&3)
 	e.Type, e.Kind = verdict.Type(bits>>atType&15), verdict.EventKind(bits>>atKind&7)
-	e.QUIC, e.WeakBan, e.OnBanned = bits>>atQUIC&1 == 1, bits>>atWeakBan&1 == 1, bits>>atBanned&1 == 1
+	e.QUIC = bits>>atQUIC&1 == 1
 	r.has = uint32(r.Byte()) | uint32(r.Byte())<<8 | uint32(r.Byte())<<16
 	e.Cause, e.Method, e.Asked = verdict.Cause(r.Byte()), r.Byte(), request.Kind(r.Byte())
 	site := r.Byte()

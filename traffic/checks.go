@@ -31,7 +31,7 @@ func (w *world) mayCheck(c *client) bool {
 // goesOn plans a silent check, and then what was asked for once more; it reports whether that is all that is asked of the client.
 func (w *world) goesOn(c *client, p *planned, s *replay.Served) bool {
 	if s.Sent.To == "" || !s.Checks() || !w.mayCheck(c) {
-		c.unchecked = false
+		w.req.More, c.unchecked = c.unchecked, false
 		return false
 	}
 	for _, cookie := range s.Sent.Cookies {

@@ -115,8 +115,8 @@ type Harvest struct {
 	CPU       float64 `json:"cpu,omitempty"` // seconds of CPU for a page, spent on captchas
 
 	Visits  int `json:"visits"`  // of people, from the time when the harvester begins
-	Asked   int `json:"asked"`   // visits in which they were asked for a captcha because of what their network reads
-	Checked int `json:"checked"` // visits in which their browser took a silent check for that
+	Asked   int `json:"asked"`   // visits in which they met more than that: a button, or digits
+	Checked int `json:"checked"` // visits in which they met the silent check
 	Stopped int `json:"stopped"` // visits in which they were taken for robots
 
 	Why map[string]int `json:"why,omitempty"` // visits in which they were asked or stopped, by who they are and why
@@ -124,7 +124,7 @@ type Harvest struct {
 
 // Within reports whether the harvester got no more than its bar allows, and people were left in peace.
 func (h *Harvest) Within() bool {
-	return h.Share <= h.Bar && h.Stopped == 0 && float64(h.Asked) <= 0.01*float64(h.Visits)
+	return h.Share <= h.Bar && h.Stopped == 0 && float64(h.Asked) <= 0.01*float64(h.Visits) && float64(h.Checked) <= 0.03*float64(h.Visits)
 }
 
 // harvestGiveUp is how long a harvester with a fixed address rests when it is stopped, and longer each time it is stopped
@@ -211,7 +211,7 @@ func (h *Harvest) see(visits map[visitor]*visit, r *Request, s *replay.Served) {
 	switch {
 	case s == nil || !s.Stopped:
 		return
-	case r.Check:
+	case r.Check, s.Checks() && s.Decision.Step.String() == "check" && !r.More: // a page with a button, where no scripts run
 		if !v.checked {
 			v.checked = true
 			h.Checked++

@@ -125,6 +125,7 @@ type Request struct {
 	Held   bool   // of a sort that is held out
 	Page   bool   // a page, or whatever a program asks for
 	Led    bool   // it was stopped, and the client is led back with a name of its own: it requests the same again
+	More   bool   // its silent check earned no pass: more is asked for
 	Check  bool   // it was stopped for a silent check, which the client's browser takes before it requests the same again
 }
 

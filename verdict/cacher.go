@@ -73,29 +73,25 @@ type Cacher struct {
 	losses  *store.Losses
 	tell    func(b *bans.Ban)
 
-	bans        *bans.Table
-	banWrites   *behind.Writer[bans.Key]
-	ledger      *ledger.Ledger
-	revoked     *revocations
-	standing    *standing.Table
-	latest      *latest
-	recent      *Recent
-	questions   questions
-	doubts      doubts
-	barely      *bounded.Expiring[identity.Prefix, float32]
-	near        *bounded.Expiring[identity.Prefix, struct{}]
-	portions    *bounded.Expiring[uint32, uint32] // by group of services
-	bareClients *bounded.Expiring[uint32, struct{}]
-	campaigns   campaigns
-	met         *met
-	said        *conclusions
-	paths       Paths
-	costs       costs
-	loads       loads
-	attack      attack
-	spared      *bounded.Counts[sparedOf]
-	preflights  preflights
-	claims      *client.Table
+	bans       *bans.Table
+	banWrites  *behind.Writer[bans.Key]
+	ledger     *ledger.Ledger
+	revoked    *revocations
+	standing   *standing.Table
+	latest     *latest
+	recent     *Recent
+	readers    readers
+	doubts     doubts
+	campaigns  campaigns
+	met        *met
+	said       *conclusions
+	paths      Paths
+	costs      costs
+	loads      loads
+	attack     attack
+	spared     *bounded.Counts[sparedOf]
+	preflights preflights
+	claims     *client.Table
 
 	attackStep Step
 	skew       skewed
@@ -118,16 +114,15 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	}
 	c := &Cacher{
 		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, logFile: d.LocalLog, losses: d.Losses, tell: d.Banned,
-		bans:      bans.NewTable(cfg.MaxBans),
-		latest:    newLatest(),
-		questions: newQuestions(cfg.MaxQuestions), barely: bounded.NewExpiring[identity.Prefix, float32](cfg.MaxQuestions), near: bounded.NewExpiring[identity.Prefix, struct{}](cfg.MaxQuestions), portions: bounded.NewExpiring[uint32, uint32](cfg.MaxQuestions),
-		bareClients: bounded.NewExpiring[uint32, struct{}](cfg.MaxBareClients),
-		doubts:      newDoubts(cfg.MaxDoubts),
-		claims:      client.NewTable(d.Hash),
-		met:         &met{secret: d.Secret},
-		spared:      bounded.NewCounts[sparedOf](time.Minute, sparedPlaces),
-		said:        newConclusions(d.Part),
-		recent:      newRecent(&cfg.Decisions, describer(d.Lists)),
+		bans:    bans.NewTable(cfg.MaxBans),
+		latest:  newLatest(),
+		readers: newReaders(),
+		doubts:  newDoubts(tableSize),
+		claims:  client.NewTable(d.Hash),
+		met:     &met{secret: d.Secret},
+		spared:  bounded.NewCounts[sparedOf](time.Minute, sparedPlaces),
+		said:    newConclusions(d.Part),
+		recent:  newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.revoked = newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses, c.logRevocation)
 	c.ledger = ledger.New(ledger.Options{Store: d.Store, Tariff: cfg.Pass, Most: cfg.MaxPasses, Losses: d.Losses, Now: c.passNow})
@@ -246,10 +241,10 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 // ask runs the service's rules, which can see whether a ban has already said robot.
 func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Settings) RuleAction {
 	so := Human
-	if d.match.Ban != nil || c.banned(d, v, id, s, false) {
+	if d.match.Ban != nil || c.banned(d, v, id, s) {
 		so = Robot
 	}
-	d.Ban, d.Own, d.Excused, d.WeakBan, d.OnBanned = bans.Ban{}, false, identity.Subject{}, false, false
+	d.Ban, d.Own, d.Excused = bans.Ban{}, false, identity.Subject{}
 	d.Rules = d.room(0)
 	s.Rules.Judge(d.Rules, v, id, s, so)
 	return d.Rules.Action
@@ -264,7 +259,7 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 		d.say(Robot, CauseBanList, e)
 		return true
 	}
-	if c.banned(d, v, id, s, s.Mode == Enforce) {
+	if c.banned(d, v, id, s) {
 		d.Cause, d.Score = CauseBan, d.Ban.Score
 		return true
 	}
@@ -278,8 +273,8 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 			return true
 		}
 	}
-	if c.questioned(d, v, id, s) {
-		d.Cause, d.Step = CauseBudget, s.Budget
+	if c.exceeds(d, v, id, s) {
+		d.Cause = CauseQuota
 		return true
 	}
 	if c.doubted(d, v, id, s) {
@@ -290,19 +285,15 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 }
 
 // banned looks for the ban that stops a request. The strongest identity that stands for itself decides: bans on it stop
-// the request; bans on weaker identities and on the address do not, but are factors in its judgement. An identity that
-// costs nothing to create stands for nothing: a ban on it, or as a last resort on the address, stops it. spend says
-// that a pass whose allowance is spent may be charged for standing in for the address.
-func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
+// the request; bans on weaker identities and on the address do not. An identity that costs nothing to create stands for
+// nothing: a ban on it, or as a last resort on the address, stops it.
+func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
 	at := v.At.UnixNano()
-	isClient := func(only uint32) bool { return c.isClient(only, v, id) }
+	isClient := func(only uint32) bool { return only == clientOf(id, v) }
 	for i := range id.N {
 		sub := id.Subjects[i]
 		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, isClient) {
-			if i > 0 {
-				d.noteBan(sub)
-			}
-			if d.Ban.Source == bans.SourceProcessor && freeToMake(sub.Kind) && c.onItsOwn(d, v, id, s, spend) {
+			if d.Ban.Source == bans.SourceProcessor && freeToMake(sub.Kind) && c.holdsPass(d, v, id) {
 				return false
 			}
 			d.Own = sub.Kind != identity.KindIP || id.N == 1
@@ -332,22 +323,13 @@ func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 	return false
 }
 
-// excuse records the identity that bans on something weaker did not stop, and of what kind these are.
+// excuse records the identity that bans on something weaker did not stop.
 func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64, isClient func(only uint32) bool) {
 	for _, sub := range weaker {
 		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, isClient) {
 			d.Excused, d.Ban = who, bans.Ban{}
-			d.noteBan(sub)
+			return
 		}
-	}
-}
-
-// noteBan notes that an identity weaker than the winner, or the address, is banned: a factor in the judgement of the winner.
-func (d *Decision) noteBan(sub identity.Subject) {
-	if sub.Kind == identity.KindIP {
-		d.OnBanned = true
-	} else {
-		d.WeakBan = true
 	}
 }
 

@@ -21,7 +21,7 @@ func clientOf(id *identity.Identity, v *request.View) uint32 {
 	for _, b := range [...]*[16]byte{&id.Subjects[id.N-1].ID, &browser} {
 		h = mix(mix(h, binary.BigEndian.Uint64(b[:8])), binary.BigEndian.Uint64(b[8:]))
 	}
-	return min(max(1, uint32(h>>32)), OnlyBare-1) //nolint:gosec // half of a hash
+	return max(1, uint32(h>>32)) //nolint:gosec // half of a hash
 }
 
 func mix(h, more uint64) uint64 {

@@ -14,23 +14,21 @@ import (
 )
 
 // Where gateways and processors are different processes, the processors' conclusions reach the gateways over the store's
-// feed: bans in their own topic, and questions, doubts, campaigns, standings, where people are met, how barely networks are read, which clients load nothing, and how much people read here. A message holds several of them. Times in it are
+// feed: bans in their own topic, and excesses, readers, doubts,
+// campaigns, standings, and where people are met. A message holds several of them. Times in it are
 // those of the store's clock. What a gateway has missed while the topic still had it, it reads when it starts.
 
 const conclusionTopic = "conclusions"
 
 // What a conclusion is about; each is followed by its length (uvarint) and what its reader says.
 const (
-	saidQuestion   = 'q'
-	saidDoubt      = 'd'
-	saidStanding   = 's'
-	saidCampaign   = 'c'
-	saidMet        = 'm'
-	saidBarely     = 'b'
-	saidPortion    = 'p'
-	saidBareClient = 'l'
-	saidNear       = 'n' // an address is near its budget
-	saidBeat       = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
+	saidExcess   = 'q'
+	saidDoubt    = 'd'
+	saidStanding = 's'
+	saidCampaign = 'c'
+	saidMet      = 'm'
+	saidReader   = 'l'
+	saidBeat     = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
 
 // Part is what a process does of the work.
@@ -179,8 +177,10 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 		msg = msg[1+w+int(n):]        //nolint:gosec // as above
 		ok := true
 		switch kind {
-		case saidQuestion:
-			ok = c.heardQuestion(body)
+		case saidExcess:
+			ok = c.heardExcess(body)
+		case saidReader:
+			ok = c.heardReader(body)
 		case saidDoubt:
 			ok = c.heardDoubt(body)
 		case saidStanding:
@@ -189,14 +189,6 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardCampaign(body)
 		case saidMet:
 			ok = c.heardMet(body)
-		case saidBarely:
-			ok = c.heardBarely(body)
-		case saidNear:
-			ok = c.heardNear(body)
-		case saidPortion:
-			ok = c.heardPortion(body)
-		case saidBareClient:
-			ok = c.heardBareClient(body)
 		case saidBeat:
 			ok = c.heardBeat(body)
 		}
@@ -221,43 +213,6 @@ func (c *Cacher) heardBeat(b []byte) bool {
 	if at.UnixNano() >= c.said.beatAt.Load() {
 		c.said.beatAt.Store(at.UnixNano())
 		c.said.beatAge.Store(int64(age))
-	}
-	return true
-}
-
-// appendQuestion appends a question: network, bits, group, until (unix milliseconds), whom it is for, what it says, and its reason where it is asked in place of a ban.
-func (c *Cacher) appendQuestion(dst []byte, q *Question) []byte {
-	dst = append(dst, q.Prefix.ID[:]...)
-	dst = append(dst, q.Prefix.Bits, b2u(q.All)|b2u(q.Young)<<2|b2u(q.Both)<<3)
-	dst = binary.BigEndian.AppendUint32(dst, q.Prefix.Group)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(q.Until.Add(c.skewNow()).UnixMilli())) //nolint:gosec // after 1970
-	for _, v := range [...]uint32{q.Only, q.Read, q.Most} {
-		dst = binary.BigEndian.AppendUint32(dst, v)
-	}
-	if dst = bans.AppendText(dst, q.Window); q.Reason != "" { // an earlier version does not take one that gives a reason
-		dst = bans.AppendText(dst, q.Reason)
-	}
-	return dst
-}
-
-func (c *Cacher) heardQuestion(b []byte) bool {
-	const fixed = 16 + 2 + 4 + 8 + 3*4
-	if len(b) < fixed {
-		return false
-	}
-	q := Question{
-		Prefix: identity.Prefix{ID: [16]byte(b), Bits: b[16], Group: binary.BigEndian.Uint32(b[18:])}, All: b[17]&1 != 0, Young: b[17]&4 != 0, Both: b[17]&8 != 0,
-		Until: c.heardTime(b[22:]), Only: binary.BigEndian.Uint32(b[30:]), Read: binary.BigEndian.Uint32(b[34:]), Most: binary.BigEndian.Uint32(b[38:]),
-	}
-	var ok bool
-	if q.Window, b, ok = bans.CutText(b[fixed:], bans.MaxName); ok && len(b) > 0 {
-		q.Reason, b, ok = bans.CutText(b, bans.MaxReason)
-	}
-	if !ok || len(b) > 0 || q.Prefix.Bits > 128 || q.Prefix.Bits%8 != 0 {
-		return false
-	}
-	if q.Until.After(c.now()) {
-		c.questions.put(&q)
 	}
 	return true
 }

@@ -11,14 +11,11 @@ import (
 
 // Config is the verdict section: bounds on what is kept in memory, for all services together.
 type Config struct {
-	MaxBans        int             `mapstructure:"max_bans"`         // live bans; when full, the one that ends soonest makes room
-	MaxPasses      int             `mapstructure:"max_passes"`       // passes that have paid; when full, further ones can't pay
-	MaxRevocations int             `mapstructure:"max_revocations"`  // passes revoked by ID
-	MaxQuestions   int             `mapstructure:"max_questions"`    // networks that have a question, see Question
-	MaxDoubts      int             `mapstructure:"max_doubts"`       // subjects that are in doubt, see Doubt
-	MaxBareClients int             `mapstructure:"max_bare_clients"` // clients that load no parts, see ListBare
-	Preflights     int             `mapstructure:"preflights"`       // targets of a day that preflights of an address which is stopped go on to, where a balancer asks
-	Rescan         time.Duration   `mapstructure:"rescan"`           // how often a shared store is scanned in full
+	MaxBans        int             `mapstructure:"max_bans"`        // live bans; when full, the one that ends soonest makes room
+	MaxPasses      int             `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
+	MaxRevocations int             `mapstructure:"max_revocations"` // passes revoked by ID
+	Preflights     int             `mapstructure:"preflights"`      // targets of a day that preflights of an address which is stopped go on to, where a balancer asks
+	Rescan         time.Duration   `mapstructure:"rescan"`          // how often a shared store is scanned in full
 	Standing       standing.Config `mapstructure:"standing"`
 	Pass           ledger.Tariff   `mapstructure:"pass"`
 	Decisions      RecentConfig    `mapstructure:"decisions"`
@@ -37,13 +34,10 @@ func DefaultConfig() Config {
 		MaxBans:        1_000_000,
 		MaxPasses:      1_000_000,
 		MaxRevocations: 100_000,
-		MaxQuestions:   100_000,
-		MaxDoubts:      100_000,
-		MaxBareClients: 100_000,
 		Preflights:     20,
 		Rescan:         5 * time.Minute,
 		Standing:       standing.DefaultConfig(),
-		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20, DailyMost: 60},
+		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
 		Attack:         AttackConfig{For: time.Hour, Ease: time.Minute, Then: "check"},
 	}
@@ -60,16 +54,11 @@ func (c *Config) Validate() error {
 	within("max_bans", c.MaxBans, 1, 100_000_000)
 	within("max_passes", c.MaxPasses, 1, 100_000_000)
 	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
-	within("max_questions", c.MaxQuestions, 1, 10_000_000)
-	within("max_doubts", c.MaxDoubts, 1, 10_000_000)
-	within("max_bare_clients", c.MaxBareClients, 1, 10_000_000)
 	within("preflights", c.Preflights, 0, 10_000)
 	within("pass.parts", c.Pass.Parts, 0, 100_000)
 	within("pass.calls", c.Pass.Calls, 0, 100_000)
 	within("pass.browser", c.Pass.Browser, 1, 1000)
 	within("pass.move", c.Pass.Move, 0, 1000)
-	within("pass.daily", c.Pass.Daily, 0, 10_000)
-	within("pass.daily_most", c.Pass.DailyMost, 0, 10_000)
 	within("decisions.stopped", c.Decisions.Stopped, 1, 10_000_000)
 	within("decisions.human", c.Decisions.Human, 0, 10_000_000)
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {

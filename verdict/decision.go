@@ -20,22 +20,19 @@ type Decision struct {
 	Entry    *cbb.Entry       // the list entry, for the causes that name one; immutable
 	Score    float32          // for CauseJudge, and for CauseBan of the processor
 	Ban      bans.Ban         // for CauseBan
-	Question Question         // for CauseBudget
+	Excess   Excess           // for CauseQuota
 	Doubt    Doubt            // the visitor may be a robot, also where that stops nothing; without a subject: no doubt
 	Campaign Campaign         // for CauseCampaign
 	Wait     time.Duration    // for CauseLimit: until the next request is within the limit
 	Step     Step             // for CauseDoubt, CauseAttack and CauseCampaign: how the visitor is asked
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
 	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
-	WeakBan  bool             // an identity of the request that is weaker than the one which decided is banned, whatever followed from it
-	OnBanned bool             // and its address is, which others may share
 	Waived   Waiver           // why the cause has no consequence
 	Busy     bool             // the request is asked because the service is busy
 	Paid     bool             // a pass paid (in mode observe: would have paid; nothing was taken)
 	Cost     int              // what it paid
 	Left     uint32           // what this node believes the pass has left
 	PassID   [16]byte         // which pass
-	Stood    bool             // a spent pass stood in for its visitor, and was charged for it
 	Demand   bool             // the client demanded the captcha: nothing is spent or counted
 	// Degraded: decided while the store was failing, so bans of other nodes may be missing, or a pass could not be
 	// accounted for.
@@ -81,7 +78,7 @@ func (d *Decision) unsure() bool {
 // Checks reports whether the visitor is asked for no more than a silent check, where the ladder does not lead higher: by a doubt, or because
 // of what its network reads, which says nothing of the visitor.
 func (d *Decision) Checks() bool {
-	return d.Step == StepCheck && (d.Verdict == Unsure || d.Verdict == Robot && d.Cause == CauseBudget)
+	return (d.Step == StepCheck || d.Step == StepPress) && (d.Verdict == Unsure || d.Verdict == Robot && d.Cause == CauseQuota)
 }
 
 // methodOf returns the first letter of a method; of one that begins like GET or HEAD and is neither, zero: services that know
@@ -166,8 +163,8 @@ func (d *Decision) RetryAfter(at time.Time) time.Duration {
 		wait = d.Ban.Until.Sub(at)
 	case d.Cause == CauseLimit:
 		wait = d.Wait
-	case d.Cause == CauseBudget:
-		wait = d.Question.Until.Sub(at)
+	case d.Cause == CauseQuota:
+		wait = d.Excess.Until.Sub(at)
 	case d.Cause == CauseCampaign:
 		wait = d.Campaign.Until.Sub(at)
 	case d.Cause == CauseDoubt:
@@ -197,7 +194,7 @@ func (d *Decision) Ruling() *Ruling {
 
 // OneClient reports whether only one client of the address is stopped, and its neighbours are not.
 func (d *Decision) OneClient() bool {
-	return d.Cause == CauseBudget && d.Question.Only != 0 || d.Cause == CauseBan && d.Ban.Only != 0
+	return d.Cause == CauseQuota && d.Excess.Client != 0 || d.Cause == CauseBan && d.Ban.Only != 0
 }
 
 // Judged reports whether the request becomes an event for the slow half. So does one that is white only while a
@@ -224,7 +221,7 @@ func (d *Decision) read(v *request.View, id *identity.Identity) (*client.Facts, 
 // Answered when the answer has been written.
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
-		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(), WeakBan: d.WeakBan, OnBanned: d.OnBanned,
+		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
 		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(),
 	}
 	e.Path, e.PathShape = pathsOf(d.claims.Key(), v)

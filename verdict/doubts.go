@@ -32,10 +32,11 @@ type Step uint8
 const (
 	StepNothing Step = iota // the request passes as human; Decision.Doubt says that there is a doubt
 	StepCheck               // a check without any interaction; where there is none, the captcha
+	StepPress               // a button
 	StepCaptcha
 )
 
-var stepNames = [...]string{"nothing", "check", "captcha"}
+var stepNames = [...]string{"nothing", "check", "press", "captcha"}
 
 // String returns the name that the configuration uses.
 func (s Step) String() string { return stepNames[s] }

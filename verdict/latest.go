@@ -43,17 +43,18 @@ type latestPass struct {
 
 func newLatest() *latest { return &latest{seed: maphash.MakeSeed()} }
 
-// keyOf is what a browser without cookies can be told by: its address, its User-Agent and its languages; and the host, for
-// which the pass is good.
+// keyOf is the values by which a browser without cookies can be told: its address, its handshake and the fields that it sends
+// with every request; and the host, for which the pass is good. A program that copies User-Agent and language of a neighbour
+// has another key.
 func (l *latest) keyOf(v *request.View, id *identity.Identity) uint64 {
 	var h maphash.Hash
 	h.SetSeed(l.seed)
 	addr := identity.AddrSubject(id.Addr)
 	_, _ = h.Write(addr.ID[:])
-	_, _ = h.Write(v.Get("User-Agent"))
-	_ = h.WriteByte(0)
-	_, _ = h.Write(v.Get("Accept-Language"))
-	_ = h.WriteByte(0)
+	for _, b := range [...][]byte{v.Get("User-Agent"), v.Get("Accept-Language"), v.Get("Accept-Encoding"), v.Get("Sec-CH-UA"), v.JA4} {
+		_, _ = h.Write(b)
+		_ = h.WriteByte(0)
+	}
 	_, _ = h.Write(v.Host)
 	return h.Sum64()
 }

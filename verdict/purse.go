@@ -10,27 +10,20 @@ import (
 	"antirobot/verdict/ledger"
 )
 
-// onItsOwn reports whether a pass whose allowance is spent stands in for its visitor, so that the judgement's bans on
-// addresses and on identities that cost nothing to create do not stop the visitor (an operator's bans do). It does so
-// in its own browser, in places that it knows, for so many documents a day and in total no more than it paid for. By
-// then the site has seen that this is a person, or the visitor is asked again. A pass with something left pays.
-func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
-	is, at := c.paths.goesWith(c.pathKey(s, v)), c.passTime(v.At)
+// holdsPass reports whether the visitor holds a pass whose allowance is spent, in the browser that earned it: a user of its
+// own, whom the judgement's bans on addresses and on identities that cost nothing to create do not reach (an operator's
+// bans do). A pass with something left pays.
+func (c *Cacher) holdsPass(d *Decision, v *request.View, id *identity.Identity) bool {
 	for i := range id.NPasses {
 		p := &id.Passes[i]
-		if !p.Earned || p.Allowance == 0 || p.Partner != 0 || id.Partner {
+		if !p.Earned || p.Allowance == 0 || p.Partner != 0 || id.Partner || c.bill(p, v, id).Cost != 1 {
 			continue
 		}
-		b := c.bill(p, v, id)
-		b.Is, b.Daily = is, c.dailyOf(s.Group, v.At)
-		switch c.ledger.StandIn(p, &b, at, spend) {
-		case ledger.Pays:
+		if !c.ledger.Spent(p) {
 			return false
-		case ledger.Stands:
-			d.Ban, d.Excused = bans.Ban{}, identity.Subject{Kind: identity.KindSpravka, ID: p.ID}
-			d.PassID, d.Stood = p.ID, spend && b.Is == ledger.Document
-			return true
 		}
+		d.Ban, d.Excused = bans.Ban{}, identity.Subject{Kind: identity.KindSpravka, ID: p.ID}
+		return true
 	}
 	return false
 }
@@ -108,7 +101,7 @@ func (p *Paths) goesWith(k pathKey) ledger.Kind {
 // Delivered settles what a pass has paid, once the service's answer is known: whatever was not a document is included
 // in the documents that were paid. It is not for requests that a balancer forwards itself. e already knows the answer.
 func (c *Cacher) Delivered(d *Decision, e *Event) {
-	if d.Cost == 0 && !d.Stood || e.Advised || e.Partner {
+	if d.Cost == 0 || e.Advised || e.Partner {
 		return
 	}
 	is := ledger.Document
@@ -118,7 +111,7 @@ func (c *Cacher) Delivered(d *Decision, e *Event) {
 	case count.Called():
 		is = ledger.Call
 	}
-	if is != ledger.Document && c.ledger.Refund(d.PassID, is, d.Stood) && !d.Stood {
+	if is != ledger.Document && c.ledger.Refund(d.PassID, is) {
 		d.Cost--
 		d.Left++
 	}

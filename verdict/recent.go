@@ -80,7 +80,7 @@ type record struct {
 type stoppedRecord struct {
 	record
 	ban    bans.Ban
-	asked  Question
+	excess Excess
 	doubt  Doubt
 	like   Campaign
 	score  float32
@@ -124,7 +124,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 	p, i := sh.stopped.turn(r.stopped)
 	d.kept = -keptAt(i + 1)
 	p.fill(rid, d, v, id, s)
-	p.ban, p.asked, p.doubt, p.score, p.own = d.Ban, d.Question, d.Doubt, d.Score, d.Own
+	p.ban, p.excess, p.doubt, p.score, p.own = d.Ban, d.Excess, d.Doubt, d.Score, d.Own
 	p.waived, p.like = d.Waived, d.Campaign
 	p.paid, p.cost, p.left, p.pass = d.Paid, int32(d.Cost), d.Left, d.PassID
 	p.rules.copyFrom(d.Rules)
@@ -190,38 +190,38 @@ func (r *Recent) amend(rid request.ID, d *Decision, change func(*record)) {
 
 // Story is a decision as an operator reads it.
 type Story struct {
-	RequestID  string      `json:"request-id"`
-	At         time.Time   `json:"at"`
-	Service    string      `json:"service"`
-	Mode       string      `json:"mode"`
-	Method     string      `json:"method"`
-	Path       string      `json:"path"` // without the query; cut after 72 bytes, and then it ends in "…"
-	Verdict    string      `json:"verdict"`
-	Cause      string      `json:"cause"`
-	Subject    string      `json:"subject"`               // whom the request was charged to
-	Considered []string    `json:"considered"`            // all verified identities, the strongest first
-	Refused    []Refusal   `json:"refused,omitempty"`     // identities that were presented and not accepted
-	Place      *StoryPlace `json:"place,omitempty"`       // where the address is, as far as a file says it
-	Handshake  *StoryHello `json:"handshake,omitempty"`   // how the client began its connection, as far as that is known
-	Waived     string      `json:"waived,omitempty"`      // why the cause has no consequence
-	Excused    string      `json:"excused,omitempty"`     // the identity that a ban on the address did not stop
-	Entry      *StoryEntry `json:"entry,omitempty"`       // the list entry that decided
-	Rule       string      `json:"rule,omitempty"`        // the line of the rules that decided
-	Score      float32     `json:"score,omitempty"`       // of the judge
-	Ban        *bans.Story `json:"ban,omitempty"`         // the ban that decided
-	Question   *StoryAsked `json:"question,omitempty"`    // what was read in the network that is asked
-	Doubt      *StoryDoubt `json:"doubt,omitempty"`       // why it may be a robot
-	Campaign   *StoryAlike `json:"campaign,omitempty"`    // who else arrives as it does
-	Pass       *StoryPass  `json:"pass,omitempty"`        // the pass that paid
-	Rules      *StoryRules `json:"rules,omitempty"`       // what the service's rules said
-	Message    *StoryRules `json:"message,omitempty"`     // what the rules of a message route said
-	Required   string      `json:"required,omitempty"`    // the step that the service asked for: its answer was withheld
-	Answered   int         `json:"answered,omitempty"`    // the status with which a stopped client was refused that can't be asked: a program, or for a part
-	RetryAfter int         `json:"retry_after,omitempty"` // with 429: the seconds that it was told to wait
-	Counted    *StoryCount `json:"counted,omitempty"`     // what it was counted as; absent if it is not, or not yet
-	Degraded   bool        `json:"degraded,omitempty"`    // the store was failing
-	Trace      string      `json:"trace,omitempty"`       // the ID of the trace that it is part of; empty: it is not traced
-	TracePage  string      `json:"trace_page,omitempty"`  // where people look at that trace; whoever answers for the gateway sets it
+	RequestID  string       `json:"request-id"`
+	At         time.Time    `json:"at"`
+	Service    string       `json:"service"`
+	Mode       string       `json:"mode"`
+	Method     string       `json:"method"`
+	Path       string       `json:"path"` // without the query; cut after 72 bytes, and then it ends in "…"
+	Verdict    string       `json:"verdict"`
+	Cause      string       `json:"cause"`
+	Subject    string       `json:"subject"`               // whom the request was charged to
+	Considered []string     `json:"considered"`            // all verified identities, the strongest first
+	Refused    []Refusal    `json:"refused,omitempty"`     // identities that were presented and not accepted
+	Place      *StoryPlace  `json:"place,omitempty"`       // where the address is, as far as a file says it
+	Handshake  *StoryHello  `json:"handshake,omitempty"`   // how the client began its connection, as far as that is known
+	Waived     string       `json:"waived,omitempty"`      // why the cause has no consequence
+	Excused    string       `json:"excused,omitempty"`     // the identity that a ban on the address did not stop
+	Entry      *StoryEntry  `json:"entry,omitempty"`       // the list entry that decided
+	Rule       string       `json:"rule,omitempty"`        // the line of the rules that decided
+	Score      float32      `json:"score,omitempty"`       // of the judge
+	Ban        *bans.Story  `json:"ban,omitempty"`         // the ban that decided
+	Excess     *StoryExcess `json:"excess,omitempty"`      // what was read beyond the quota
+	Doubt      *StoryDoubt  `json:"doubt,omitempty"`       // why it may be a robot
+	Campaign   *StoryAlike  `json:"campaign,omitempty"`    // who else arrives as it does
+	Pass       *StoryPass   `json:"pass,omitempty"`        // the pass that paid
+	Rules      *StoryRules  `json:"rules,omitempty"`       // what the service's rules said
+	Message    *StoryRules  `json:"message,omitempty"`     // what the rules of a message route said
+	Required   string       `json:"required,omitempty"`    // the step that the service asked for: its answer was withheld
+	Answered   int          `json:"answered,omitempty"`    // the status with which a stopped client was refused that can't be asked: a program, or for a part
+	RetryAfter int          `json:"retry_after,omitempty"` // with 429: the seconds that it was told to wait
+	Counted    *StoryCount  `json:"counted,omitempty"`     // what it was counted as; absent if it is not, or not yet
+	Degraded   bool         `json:"degraded,omitempty"`    // the store was failing
+	Trace      string       `json:"trace,omitempty"`       // the ID of the trace that it is part of; empty: it is not traced
+	TracePage  string       `json:"trace_page,omitempty"`  // where people look at that trace; whoever answers for the gateway sets it
 }
 
 // StoryCount is what a request was counted as, for limits, budgets and factors.
@@ -381,9 +381,7 @@ func (p *stoppedRecord) story() Story {
 	if p.cause == CauseBan {
 		s.Ban = p.ban.Story()
 	}
-	if p.cause == CauseBudget {
-		s.Question = p.asked.story()
-	}
+	s.Excess = p.excess.story()
 	s.Doubt, s.Campaign = p.doubt.story(), p.like.story()
 	if p.paid {
 		pass := identity.Subject{Kind: identity.KindSpravka, ID: p.pass}

@@ -35,9 +35,9 @@ type ServiceConfig struct {
 	Unsure UnsureConfig `mapstructure:"unsure"` // who is neither human nor robot for certain
 	// Campaign is what newcomers are asked who arrive as nearly only robots do at present: nothing, check or captcha.
 	Campaign string `mapstructure:"campaign"`
-	// Budget is what visitors are asked whose network has read more than the site's people explain: check or captcha.
-	Budget string     `mapstructure:"budget"`
-	When   WhenConfig `mapstructure:"when"` // only then whom the gateway takes for a robot is asked
+	// Quota is the least that visitors meet who have read more than the quota allows: check, press or captcha.
+	Quota string     `mapstructure:"quota"`
+	When  WhenConfig `mapstructure:"when"` // only then whom the gateway takes for a robot is asked
 	// Honeypot marks a path to which no link leads that people see: a client that opens it is banned, and labelled a robot for training.
 	Honeypot bool `mapstructure:"honeypot"`
 }
@@ -52,7 +52,7 @@ func DefaultServiceConfig() ServiceConfig {
 		CallFactor:     4,
 		Unsure:         UnsureConfig{Above: 0.3, Then: "nothing"},
 		Campaign:       StepCheck.String(),
-		Budget:         StepCaptcha.String(),
+		Quota:          StepCheck.String(),
 		Limits: []Limit{
 			{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
 			{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
@@ -98,8 +98,8 @@ func (c *ServiceConfig) Validate() error {
 	if _, ok := parseStep(c.Campaign); !ok {
 		errs = append(errs, fmt.Errorf("campaign: %.40q is none of %s", c.Campaign, strings.Join(stepNames[:], ", ")))
 	}
-	if step, ok := parseStep(c.Budget); !ok || step == StepNothing {
-		errs = append(errs, fmt.Errorf("budget: %.40q is neither %s nor %s", c.Budget, StepCheck, StepCaptcha))
+	if step, ok := parseStep(c.Quota); !ok || step == StepNothing {
+		errs = append(errs, fmt.Errorf("quota: %.40q is none of check, press, captcha", c.Quota))
 	}
 	errs = append(errs, c.Unsure.validate(), c.When.validate())
 	return errors.Join(errs...)
@@ -121,7 +121,7 @@ type Settings struct {
 	Unsure         float32 // a score above it and up to the threshold is a doubt …
 	Step           Step    // … which leads to this
 	Campaign       Step    // what newcomers are asked who arrive like a campaign
-	Budget         Step    // what visitors are asked whose network has read too much; StepNothing is StepCaptcha
+	Quota          Step    // the least that visitors meet who have read more than the quota allows
 	Rules          Rules   // over requests; nil: none
 	Honeypot       bool    // a client that opens the path is a robot
 	when           *when   // nil: always
@@ -139,10 +139,10 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	p, _ := ledger.ParsePolicy(c.OnStoreFailure)
 	step, _ := parseStep(c.Unsure.Then)
 	campaign, _ := parseStep(c.Campaign)
-	budget, _ := parseStep(c.Budget)
+	quota, _ := parseStep(c.Quota)
 	return &Settings{
 		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
-		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Campaign: campaign, Budget: budget, Honeypot: c.Honeypot, when: c.When.prepare(),
+		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Campaign: campaign, Quota: quota, Honeypot: c.Honeypot, when: c.When.prepare(),
 	}, nil
 }
 

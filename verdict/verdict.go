@@ -74,7 +74,7 @@ const (
 	CauseDemand                 // the client asked for the captcha (test query of the XML interface)
 	CauseOff                    // the service's mode is off: nothing was looked up
 	CauseMessage                // the rules of a message route, when all else said human
-	CauseBudget                 // its network has read more than the site's people explain: a question, not a ban
+	CauseQuota                  // more was read than the quota allows: see Excess
 	CauseDoubt                  // it may be a robot, and the service asks those: see Doubt
 	CauseAttack                 // the gateway is under attack, and the site does not know the visitor: see AttackConfig
 	CauseCampaign               // it arrives as nearly only robots do at present: see Campaign
@@ -85,7 +85,7 @@ const (
 const Causes = len(causeNames)
 
 var causeNames = [...]string{
-	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget", "doubt", "attack",
+	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "quota", "doubt", "attack",
 	"campaign", "limit",
 }
 
@@ -101,7 +101,7 @@ func (c Cause) String() string {
 var causeWords = [...]string{
 	"nothing spoke against it", "the operator's own block entry", "a white list, or a verified crawler", "a block list", "a rule of the service",
 	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
-	"the rules of a message route", "its address or network has read too much",
+	"the rules of a message route", "more was read than the quota allows",
 	"it may be a robot, but that is not certain", "the gateway is under attack, and asks whom the site does not know",
 	"it is new, and arrives as many robots from other addresses do", "a program asks more often than programs may",
 }
@@ -144,8 +144,6 @@ type Event struct {
 	Mode      Mode                                   // of the service at the time of the decision
 	Paid      bool                                   // a pass paid for the request (in mode observe: would have paid)
 	Own       bool                                   // the ban that decided was on the request's own identity, not on its address
-	WeakBan   bool                                   // an identity that is weaker than the winner is banned, such as a browser cookie beside a login
-	OnBanned  bool                                   // the address is, and the winner is something else
 	Crawler   bool                                   // a verified crawler: white, and not judged
 	Static    bool                                   // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
 	Document  bool                                   // the answer was text/html, XML or JSON: counts as pace whatever the request claimed to be

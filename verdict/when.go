@@ -132,7 +132,7 @@ func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *
 	switch {
 	case w == nil:
 		return NotWaived
-	case d.Cause == CauseBan && d.Ban.Source == bans.SourceProcessor, d.Cause == CauseJudge, d.Cause == CauseBudget, d.Cause == CauseDoubt, d.Cause == CauseCampaign:
+	case d.Cause == CauseBan && d.Ban.Source == bans.SourceProcessor, d.Cause == CauseJudge, d.Cause == CauseQuota, d.Cause == CauseDoubt, d.Cause == CauseCampaign:
 	default:
 		return NotWaived
 	}

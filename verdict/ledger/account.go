@@ -13,9 +13,6 @@ type Tariff struct {
 	Calls   int `mapstructure:"calls"`   // calls of scripts included in a unit
 	Browser int `mapstructure:"browser"` // what a document costs in a browser other than the one that solved
 	Move    int `mapstructure:"move"`    // the surcharge when the browser comes from a network where it was not seen before
-	Daily   int `mapstructure:"daily"`   // documents a day for which a spent pass stands in, in total at most as many as it paid for
-	// DailyMost is how many these become at the most where the site's people read more in a day.
-	DailyMost int `mapstructure:"daily_most"`
 }
 
 // maxPlaces is how many networks beside its own a pass remembers. The oldest one gives way.
@@ -36,8 +33,6 @@ type Bill struct {
 	Cost uint32 // of a document
 	Net  uint64 // where it comes from; 0: anywhere
 	Is   Kind
-	// Daily is how many documents a day a spent pass stands in for, if it was worth as much as any; for StandIn alone.
-	Daily int
 }
 
 // account is what is known of one pass.
@@ -53,9 +48,6 @@ type account struct {
 	calls   uint32
 	places  [maxPlaces]uint64 // networks beside its own to which the browser has paid to move
 	turn    uint8
-	own     uint32 // documents for which the spent pass stood in, and …
-	day     uint16
-	today   uint16 // … of these on that day
 	owed    uint32 // the part of leased that the shared store has lost
 }
 
@@ -72,7 +64,7 @@ func (a *account) knows(p *spravka.Pass, net uint64) bool {
 
 // price is what a bill costs the account now.
 func (a *account) price(p *spravka.Pass, b *Bill, c *Tariff) uint32 {
-	if a.covers(b.Is, c, a.units()) {
+	if a.covers(b.Is, c, a.spent) {
 		return 0
 	}
 	if a.knows(p, b.Net) {
@@ -111,6 +103,3 @@ func (a *account) note(p *spravka.Pass, b *Bill, cost uint32) {
 		a.turn++
 	}
 }
-
-// units is what was read with the pass: what was paid, and what the pass stood in for.
-func (a *account) units() uint32 { return a.spent + a.own }

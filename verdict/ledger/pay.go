@@ -143,72 +143,24 @@ func (l *Ledger) put(sh *shard, id [16]byte, a *account, known bool) {
 	}
 }
 
-// dailyShare caps what a spent pass stands in for on a day at this part of its allowance, or more by as much as the site's people
-// read more than Tariff.Daily: one that was worth little, because many were earned before, is worth little afterwards, too.
-const dailyShare = 5
-
-// most is what a spent pass stands in for on a day.
-func (t *Tariff) most(p *spravka.Pass, b *Bill) int {
-	return min(b.Daily, int(p.Allowance)*b.Daily/(dailyShare*max(t.Daily, 1)))
-}
-
-// Role is what a pass does for a request.
-type Role uint8
-
-// The roles.
-const (
-	Falls  Role = iota // nothing
-	Pays               // it has something left, or may have
-	Stands             // its allowance is spent, and it stands in for its visitor
-)
-
-// StandIn counts a request for which a spent pass stands in; if it is only asked, it counts nothing.
-func (l *Ledger) StandIn(p *spravka.Pass, b *Bill, at time.Time, take bool) Role {
+// Spent reports whether nothing is left of a pass, as far as this node knows.
+func (l *Ledger) Spent(p *spravka.Pass) bool {
 	sh := l.shard(p.ID)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	a, known := sh.m[p.ID]
 	a.expires, a.limit = p.Expires, p.Allowance
-	switch {
-	case !known, l.left(&a) > 0:
-		return Pays
-	case b.Cost != 1 || !a.knows(p, b.Net):
-		return Falls
-	}
-	if day := uint16(at.Unix() / 86400); a.day != day { //nolint:gosec // until 2149
-		a.day, a.today = day, 0
-	}
-	switch {
-	case a.covers(b.Is, &l.tariff, a.units()):
-		a.note(p, b, 0)
-	case int(a.today) < l.tariff.most(p, b) && a.own < p.Allowance:
-		a.today++
-		a.own++
-	default:
-		return Falls
-	}
-	if take {
-		sh.m[p.ID] = a
-	}
-	return Stands
+	return known && l.left(&a) == 0
 }
 
-// Refund gives back the unit that a request cost before its answer showed what it was, if it is included in what was
-// paid; stood says that a spent pass stood in for the request.
-func (l *Ledger) Refund(id [16]byte, is Kind, stood bool) bool {
+// Refund gives back the unit that a request cost before its answer showed what it was, if that is included in what was paid.
+func (l *Ledger) Refund(id [16]byte, is Kind) bool {
 	sh := l.shard(id)
 	sh.mu.Lock()
 	a, known := sh.m[id]
-	had := &a.spent
-	if stood {
-		had = &a.own
-	}
-	ok := known && *had > 0 && a.covers(is, &l.tariff, a.units()-1)
+	ok := known && a.spent > 0 && a.covers(is, &l.tariff, a.spent-1)
 	if ok {
-		*had--
-		if stood && a.today > 0 {
-			a.today--
-		}
+		a.spent--
 		if is == Part {
 			a.parts++
 		} else {
@@ -218,7 +170,7 @@ func (l *Ledger) Refund(id [16]byte, is Kind, stood bool) bool {
 		l.note(id, &a)
 	}
 	sh.mu.Unlock()
-	if ok && !stood {
+	if ok {
 		l.back.Add(1)
 		if !l.shared {
 			l.behind.Add(id)

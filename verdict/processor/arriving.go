@@ -10,7 +10,6 @@ func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
 	var t newcomers.Told
 	is := newcomers.Arriving{Known: known, Placed: !known && e.Nameless() && p.keeper.KnowsPlace(e.Subjects[e.N-1].ID, e.At), Parts: r.people.parts()}
 	r.people.newcomers.Page(e, r.Group, is, &t)
-	p.arrived(e, r)
 	p.tell(e, &t)
 }
 
@@ -34,7 +33,6 @@ func (p *Processor) unmask(e *verdict.Event) {
 	if r := p.service(e.Service); r != nil {
 		var t newcomers.Told
 		r.people.newcomers.Banned(e, r.Group, &t)
-		p.renewals.put(e)
 		p.tell(e, &t)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"antirobot/bounded"
 	"antirobot/request"
+	"antirobot/verdict/quota"
 	"antirobot/verdict/training"
 )
 
@@ -26,7 +27,7 @@ type Config struct {
 	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
 	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
 
-	Budget   BudgetConfig    `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
+	Quota    quota.Config    `mapstructure:"quota"`    // what may be read before visitors are checked
 	Training training.Config `mapstructure:"training"` // what is kept for models to be trained with
 }
 
@@ -37,7 +38,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute,
-		Budget: defaultBudgetConfig(), Training: training.DefaultConfig(),
+		Quota: quota.DefaultConfig(), Training: training.DefaultConfig(),
 	}
 }
 
@@ -67,7 +68,7 @@ func (c *Config) Validate() error {
 	if c.Ban < time.Second || c.Ban > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("ban: %v is not between 1s and 720h", c.Ban))
 	}
-	errs = append(errs, c.Budget.Validate(), c.Training.Validate())
+	errs = append(errs, c.Quota.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := request.ParseNetwork(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))

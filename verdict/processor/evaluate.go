@@ -97,10 +97,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	}
 	strongest(&b.Factors, x, model.Explain(v.amounts[:], x))
 	b.Reason = reason(&b.Factors)
-	if p.askCrowd(&b, e, r) {
-		return
-	}
-	p.banEverywhere(b, e, r)
+	p.ban(b, e)
 }
 
 // keepScore records the score of a subject.
@@ -109,14 +106,6 @@ func (p *Processor) keepScore(sub identity.Subject, score float32) {
 	defer sh.Unlock()
 	if s := sh.Find(h, sub); s != nil {
 		s.score = score
-	}
-}
-
-// banEverywhere makes a ban, and that of the address where a pass is used.
-func (p *Processor) banEverywhere(b bans.Ban, e *verdict.Event, r *rates) {
-	p.ban(b, e)
-	if b.Subject.Kind == identity.KindSpravka {
-		p.banPlace(b, e, r)
 	}
 }
 

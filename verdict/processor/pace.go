@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"math"
 	"sync/atomic"
 	"time"
 
@@ -240,29 +239,7 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 			p.convict(k, sub, e, r, l, &last, seen[i], times)
 			return
 		}
-		if most := float32(l.Requests) * p.firm(addr); sub.Kind == identity.KindIP && l.Window > p.cfg.NamesWithin && seen[i] > most {
-			p.askForPace(addr, e, r, l, seen[i], most)
-		}
 	}
-}
-
-// firm is the multiplier for those limits of an address that no name raises: several established visitors make it
-// several people, though fewer than their number, since a patient attacker can create some of them.
-func (p *Processor) firm(addr [16]byte) float32 {
-	return 1 + float32(math.Sqrt(float64(p.keeper.EstablishedAt(addr))))
-}
-
-// askForPace asks the visitors of an address that only names, which cost nothing, keep below a limit. In a short time
-// an office may well open that many pages; over hours it is asked.
-func (p *Processor) askForPace(addr [16]byte, e *verdict.Event, r *rates, l *limit, seen, most float32) {
-	if p.spares(addr) {
-		return
-	}
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, addr, r.Group)
-	p.keeper.Ask(&verdict.Question{
-		Prefix: of[0], Until: e.At.Add(l.Ban), All: seen > 2*most, Read: uint32(seen), Most: uint32(most), Window: l.Window.String(),
-	})
 }
 
 // times is the multiplier of a subject's limits (invariant 5).

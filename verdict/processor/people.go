@@ -22,13 +22,11 @@ type people struct {
 	secret    uint64
 	mu        sync.Mutex
 	votes     [peopleVotes]vote
-	callers   [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
-	since     int64                // time of the first vote without parts, in unix seconds
-	noneFrom  int64                // since when hardly any of the known networks load parts, likewise; 0: some do
-	median    atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
-	callsOf   [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
-	frames    [peopleVotes]vote    // what fills frames of their pages, for each page …
-	framesOf  framesOf             // … the median
+	since     int64             // time of the first vote without parts, in unix seconds
+	noneFrom  int64             // since when hardly any of the known networks load parts, likewise; 0: some do
+	median    atomic.Uint64     // hundredths of parts per page, plus one; 0: unknown
+	frames    [peopleVotes]vote // what fills frames of their pages, for each page …
+	framesOf  framesOf          // … the median
 	met0      [peopleBits]uint64
 	met1      [peopleBits]uint64 // of the previous half day
 	half      int64
@@ -36,7 +34,6 @@ type people struct {
 	knownDay  atomic.Int64
 	kinds     dwell.Kinds // on which kinds of pages everybody stays longer
 	newcomers newcomers.Service
-	appetite  appetite
 }
 
 const (
@@ -49,7 +46,6 @@ const (
 	someLoad    = 4   // one in so many of the established networks that load parts is enough to show that there are some
 	fewParts    = 0.3 // parts per page below which the site's parts are elsewhere
 	mostParts   = 12
-	nearlyAll   = 0.9 // this share of the established visitors makes no more calls than the figure taken
 	halfDay     = 12 * 3600
 	voteLasts   = 2 * halfDay
 )
@@ -93,16 +89,6 @@ func (p *people) told() float32 {
 // parts reports whether pages are known to have parts.
 func (p *people) parts() bool { return !math.IsNaN(float64(p.told())) }
 
-// calls returns the number of calls in an hour that nearly all established visitors stay below; 0: not known.
-func (p *people) calls(api bool) float32 { return float32(p.callsOf[kindOfCall(api)].Load()) }
-
-func kindOfCall(api bool) int {
-	if api {
-		return 1
-	}
-	return 0
-}
-
 // vote records how many parts a page had for a network's visitors.
 func (p *people) vote(v vote) {
 	p.mu.Lock()
@@ -114,30 +100,6 @@ func (p *people) vote(v vote) {
 	if p.seat(&p.votes, &v) {
 		p.tally(v.at)
 	}
-}
-
-// voteCalls records how many calls in an hour an established visitor's network makes.
-func (p *people) voteCalls(v vote, api bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := kindOfCall(api)
-	if !p.seat(&p.callers[k], &v) {
-		return
-	}
-	var list [peopleVotes]float32
-	n := 0
-	for _, c := range p.callers[k] {
-		if c.network != 0 && v.at-c.at < voteLasts {
-			list[n] = c.value
-			n++
-		}
-	}
-	if n < fewVotes {
-		p.callsOf[k].Store(0)
-		return
-	}
-	slices.Sort(list[:n])
-	p.callsOf[k].Store(uint64(max(1, list[int(nearlyAll*float32(n-1))])))
 }
 
 // rank orders networks in a way that nobody outside can predict.
@@ -322,11 +284,10 @@ func (p *Processor) votes(e *verdict.Event, r *rates, s *session, established bo
 }
 
 const (
-	trustFrom    = 16   // pages that somebody who is trusted has read, at least: as many as robots that load parts read before they are banned
-	trustLoads   = 8    // page loads among them, at least
-	provenFrom   = 32   // documents after which somebody is known for longer who loads fewer parts
-	trustRobots  = 0.01 // share of what is read at their address that may be robots', going by the bans
-	trustedParts = 0.5  // share of the parts that people's pages usually have which theirs have, at least
+	trustFrom    = 16  // pages that somebody who is trusted has read, at least: as many as robots that load parts read before they are banned
+	trustLoads   = 8   // page loads among them, at least
+	provenFrom   = 32  // documents after which somebody is known for longer who loads fewer parts
+	trustedParts = 0.5 // share of the parts that people's pages usually have which theirs have, at least
 )
 
 // trust tells that the subject of a session reads as the site's people do: it has read several pages, they came with their parts, and nothing
@@ -340,7 +301,7 @@ func (p *Processor) trust(e *verdict.Event, r *rates, s *session) {
 	if !parts && s.documents < provenFrom {
 		return
 	}
-	if s.bans == 0 && s.score <= r.Unsure && p.robotsAt(e.Subjects[e.N-1].ID, r, e.At) < trustRobots {
+	if s.bans == 0 && s.score <= r.Unsure {
 		p.keeper.Trust(e, time.Unix(int64(s.first), 0), parts)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/tally"
 )
 
 // Offer implements verdict.Sink.
@@ -57,25 +58,22 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	known := p.keeper.Stands(e)
 	if e.Writes() && (e.Program() || !e.Contradicts()) {
-		p.chargeWrite(e, r, p.reader(e, known, false))
+		p.chargeWrite(e, r)
 		return
 	}
 	is := p.keeper.Paths().Learn(e, r.Group, known)
 	rep, calls, script := repeated{counts: true}, called(e, is), is == verdict.CountPart && p.scripts.first(e, r.Group)
-	if calls || script || unproved(e, is) {
+	if calls || script || is.Read() {
 		rep = p.polls.see(e)
 	}
-	p.charge(e, r, pricedAs(is, script), p.reader(e, known, rep.again))
-	p.serve(e, r, is, known)
+	p.charge(e, r, pricedAs(is, script), rep.again)
+	if known && (is.Read() || is.Called()) {
+		r.people.met(tally.Network(e.Subjects[e.N-1].ID), e.At)
+	}
 	if p.takePart(e, r, is, known, script && rep.counts) {
 		return
 	}
 	p.fields(e, r, known)
-	if is == verdict.CountNothing && p.bystands(e, r) {
-		p.overlook(e, r, known)
-		return
-	}
-	p.renew(e, r)
 	s, due, now := p.turn(e, r, is, known)
 	p.arrive(e, r, known)
 	p.follow(e, r, &s, now)
@@ -221,7 +219,6 @@ func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
 // captcha counts what happened at the captcha, and re-evaluates subjects that ignore or fail it.
 func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	c, due := p.challenged(e, r)
-	p.price(e, r)
 	p.teachSolved(e, r)
 	if e.Kind == verdict.EventSolved && (!e.Again || e.Past) {
 		p.answer(e, r)
@@ -234,9 +231,6 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 
 // challenged counts what happened at the captcha, and returns a copy of its subject's session and whether the subject is due for an evaluation.
 func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool) {
-	if e.Kind == verdict.EventShown && p.bystands(e, r) {
-		return c, false
-	}
 	sh, h := p.sessions.Lock(e.Subjects[0])
 	defer sh.Unlock()
 	s, _ := p.sessions.Open(sh, h, e.Subjects[0])
@@ -262,9 +256,8 @@ func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 // ban makes a ban, and counts it in the groups of the event.
 func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	p.unmask(e)
-	if b.Only == 0 && p.concernsOne(&b, e) {
-		p.misbehaved(e)
-		return
+	if r := p.service(e.Service); r != nil && b.Only == 0 && b.Subject.Kind == identity.KindIP && p.isShared(e, r) {
+		b.Only = e.Client // its neighbours have nothing to do with it
 	}
 	if !p.impose(b, e) {
 		return
@@ -272,7 +265,6 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	if !e.Again {
 		p.bans.Inc()
 	}
-	p.misbehaved(e)
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
 	sh, h := p.sessions.Lock(b.Subject)
 	if s := sh.Find(h, b.Subject); s != nil {
@@ -295,28 +287,10 @@ func (p *Processor) impose(b bans.Ban, e *verdict.Event) bool {
 	return true
 }
 
-// banPlace makes the ban on a pass one on the address where it is used: whoever earns the next pass there is nobody new, and
-// has to pay for each document. Like all bans on an address it grows with each repetition. It stops that client alone, unless
-// robots, going by the bans, read half of what is read there.
-func (p *Processor) banPlace(b bans.Ban, e *verdict.Event, r *rates) {
-	b.Subject = e.Subjects[e.N-1]
-	if b.Subject.Kind != identity.KindIP {
-		return
-	}
-	if p.robotsAt(b.Subject.ID, r, e.At) < mostlyRobots {
-		b.Only = e.Client
-	}
-	if p.concernsOne(&b, e) {
-		return
-	}
-	sh, h := p.sessions.Lock(b.Subject)
-	s, _ := p.sessions.Open(sh, h, b.Subject)
-	length, due := s.lastBan.next(e.At, p.growth(p.cfg.Ban, e))
-	sh.Unlock()
-	if due {
-		b.Until = e.At.Add(length)
-		p.impose(b, e)
-	}
+// isShared reports whether other clients read at the address of an event, with a record of loading subresources.
+func (p *Processor) isShared(e *verdict.Event, r *rates) bool {
+	addr := e.Subjects[e.N-1].ID
+	return p.keeper.EstablishedAt(addr) > 0 || p.quota.Shared(addr, r.Group, p.reader(e, r).Client, e.At)
 }
 
 // group returns a copy of a group as of a given time.

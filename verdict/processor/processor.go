@@ -47,6 +47,7 @@ import (
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
 	"antirobot/verdict/learn"
+	"antirobot/verdict/quota"
 	"antirobot/verdict/training"
 )
 
@@ -61,14 +62,10 @@ type Processor struct {
 	trails   *bounded.Table[identity.Subject, trail]
 	paces    paces
 	groups   *bounded.Table[groupKey, group]
-	budgets  *bounded.Table[identity.Prefix, budget]
+	quota    *quota.Quota
 	voices   *bounded.Table[identity.Prefix, voice]
-	portions *bounded.Table[portionKey, portion]
-	youths   *bounded.Table[identity.Prefix, youth]
-	habits   *bounded.Table[uint32, habit] // by verdict.Event.Client
 	polls    polls
 	scripts  scripts
-	renewals renewals
 	secret   uint64
 	training *training.Log // nil: no training log is kept
 	labels   *label.Table
@@ -155,11 +152,8 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		trails:    bounded.NewTable[identity.Subject, trail](max(bounded.Shards, cfg.MaxSessions/trailsPart), places.subject, clock),
 		paces:     newPaces(max(bounded.Shards, cfg.MaxSessions/4), places.pace, clock),
 		groups:    bounded.NewTable[groupKey, group](cfg.MaxGroups, places.group, clock),
-		budgets:   bounded.NewTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix, clock),
-		voices:    bounded.NewTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix, clock),
-		portions:  bounded.NewTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion, clock),
-		youths:    bounded.NewTable[identity.Prefix, youth](max(bounded.Shards, cfg.Budget.MaxNetworks/youthsPart), places.prefix, clock),
-		habits:    bounded.NewTable[uint32, habit](max(bounded.Shards, cfg.Budget.MaxNetworks/habitsPart), places.client, clock),
+		quota:     quota.New(cfg.Quota, cfg.MaxSessions/readersPart, clock),
+		voices:    bounded.NewTable[identity.Prefix, voice](max(bounded.Shards, cfg.MaxSessions/readersPart), places.prefix, clock),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -192,8 +186,8 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	set.NewGauge("antirobot_sessions_evicted_total", func() float64 { return float64(p.sessions.Evicted()) })
 	set.NewGauge("antirobot_groups", func() float64 { return float64(p.groups.Len()) })
 	set.NewGauge("antirobot_groups_evicted_total", func() float64 { return float64(p.groups.Evicted()) })
-	set.NewGauge("antirobot_budgets", func() float64 { return float64(p.budgets.Len()) })
-	set.NewGauge("antirobot_budgets_evicted_total", func() float64 { return float64(p.budgets.Evicted()) })
+	set.NewGauge("antirobot_readers", func() float64 { return float64(p.quota.Len()) })
+	set.NewGauge("antirobot_readers_evicted_total", func() float64 { return float64(p.quota.Evicted()) })
 	set.NewGauge("antirobot_events_waiting", func() float64 {
 		n := 0
 		for _, q := range p.queues {
@@ -342,18 +336,16 @@ func (p *Processor) Sweep(at time.Time) {
 		return now-int64(s.last) > sessionIdle && s.lastBan.over(now, p.cfg.Forget)
 	})
 	p.trails.Sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
-	p.budgets.Sweep(func(_ identity.Prefix, b *budget) bool {
-		return now-b.at/1000 > sessionIdle && int64(b.askedUntil) < now
-	})
+	p.quota.Sweep(at)
 	p.voices.Sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
-	p.portions.Sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
-	p.youths.Sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
-	p.habits.Sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
 	p.groups.Sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 
 // trailsPart is how many sessions there may be for each trail: most subjects come for only a page or two.
 const trailsPart = 24
+
+// readersPart is the same for the quota's clients and scopes, and for voices.
+const readersPart = 5
 
 // sessionIdle is after how many seconds without an event a session or a group is forgotten, unless the table fills up
 // earlier: by then what was counted over the day has faded.

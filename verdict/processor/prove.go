@@ -100,6 +100,6 @@ func (p *Processor) prove(e *verdict.Event, r *rates, s *session) bool {
 	if b.Subject.Kind == identity.KindIP && (s.agentCount() > 1 || s.browsers != 0 || p.keeper.EstablishedAt(b.Subject.ID) > 0) {
 		b.Only = e.Client // its neighbours have nothing to do with it
 	}
-	p.banEverywhere(b, e, r)
+	p.ban(b, e)
 	return true
 }

@@ -23,15 +23,9 @@ func (s *seed) subject(k identity.Subject) uint64 { return s.spread(&k.ID, uint6
 
 func (s *seed) group(k groupKey) uint64 { return s.spread(&k.id, uint64(k.role)) }
 
-func (s *seed) portion(k portionKey) uint64 {
-	return s.spread(&k.subject.ID, uint64(k.group)<<8|uint64(k.subject.Kind))
-}
-
 func (s *seed) prefix(k identity.Prefix) uint64 {
 	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
 }
-
-func (s *seed) client(k uint32) uint64 { return tally.Fold(uint64(k)^s[0], s[1]|1) }
 
 func (s *seed) pace(k paceKey) uint64 {
 	more := uint64(k.service)<<24 | uint64(k.role)<<16 | uint64(k.kind)<<8

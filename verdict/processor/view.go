@@ -126,6 +126,5 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 func (p *Processor) Forget(sub identity.Subject) {
 	p.sessions.Sweep(func(k identity.Subject, _ *session) bool { return k == sub })
 	p.trails.Sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
-	p.portions.Sweep(func(k portionKey, _ *portion) bool { return k.subject == sub })
 	p.paces.Table.Sweep(func(k paceKey, _ *pace) bool { return k.kind == sub.Kind && k.id == sub.ID })
 }

@@ -115,26 +115,27 @@ func cutLast(s, sep string) (before, after string, ok bool) {
 	return s, "", false
 }
 
-// asked are the reasons of a question; the first stands before the reason of the ban in whose place it is asked.
-var asked = map[Language][3]string{
-	English: {"in place of a ban: ", "its address has read too much", "its network has read too much"},
-	Russian: {"вместо бана: ", "его адрес прочёл слишком много", "его сеть прочла слишком много"},
+// quotas say which quota was exceeded.
+var quotas = map[Language]map[string]string{
+	English: {
+		"client": "it has read more than the quota", "address": "its address has read more than the quota", "network": "its network has read more than the quota",
+		"newcomers": "new visitors together read more than usual", "unusual": "it reads unusually for this site, and much",
+	},
+	Russian: {
+		"client": "прочитано больше квоты", "address": "с его адреса прочитано больше квоты", "network": "из его сети прочитано больше квоты",
+		"newcomers": "новые посетители вместе читают больше обычного", "unusual": "читает необычно для этого сайта, и много",
+	},
 }
 
-// Reason says what the reason of a ban names, "proof: false_crawler" or "formula: agent_library, hosting", or that of a question. Other reasons
-// are returned as they are.
+// Reason says what the reason of a ban names ("proof: false_crawler", "formula: agent_library, hosting"), or which quota was
+// exceeded ("quota: address"). Other reasons are returned as they are.
 func Reason(l Language, reason string) string {
-	of, in := of(l), asked[l]
-	if in[0] == "" {
-		in = asked[English]
+	of, in := of(l), quotas[l]
+	if in == nil {
+		in = quotas[English]
 	}
-	switch rest, ok := strings.CutPrefix(reason, asked[English][0]); {
-	case ok:
-		return in[0] + Reason(l, rest)
-	case reason == "budget: address":
-		return in[1]
-	case reason == "budget: network":
-		return in[2]
+	if scope, ok := strings.CutPrefix(reason, "quota: "); ok && in[scope] != "" {
+		return in[scope]
 	}
 	if rule, ok := strings.CutPrefix(reason, "proof: "); ok && of[rule] != (phrase{}) {
 		return of[rule].before + " (" + rule + ")"
