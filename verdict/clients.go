@@ -7,20 +7,19 @@ import (
 	"antirobot/request"
 )
 
-// clientOf names a client of an address by what its browser says of itself (User-Agent, languages), how it begins a TLS
-// connection, and its browser cookie. Whoever takes other names is another client: nothing may depend on their number.
+// clientOf names a client by its browser cookie and User-Agent, at any address; without a cookie by its address, User-Agent,
+// languages and TLS handshake. Names are free to take: nothing may depend on their number.
 func clientOf(id *identity.Identity, v *request.View) uint32 {
 	if id.N == 0 || id.Partner {
 		return 0
 	}
-	browser, _ := id.Browser()
-	h := uint64(0)
-	for _, b := range [...][]byte{v.Get("User-Agent"), v.Get("Accept-Language"), v.JA4} {
-		h = mix(h, request.Hash(b))
+	h := mix(0, request.Hash(v.Get("User-Agent")))
+	name, ok := id.Browser()
+	if !ok {
+		name = id.Subjects[id.N-1].ID
+		h = mix(mix(h, request.Hash(v.Get("Accept-Language"))), request.Hash(v.JA4))
 	}
-	for _, b := range [...]*[16]byte{&id.Subjects[id.N-1].ID, &browser} {
-		h = mix(mix(h, binary.BigEndian.Uint64(b[:8])), binary.BigEndian.Uint64(b[8:]))
-	}
+	h = mix(mix(h, binary.BigEndian.Uint64(name[:8])), binary.BigEndian.Uint64(name[8:]))
 	return max(1, uint32(h>>32)) //nolint:gosec // half of a hash
 }
 

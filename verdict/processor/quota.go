@@ -6,6 +6,7 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/label"
+	"antirobot/verdict/learn"
 	"antirobot/verdict/quota"
 	"antirobot/verdict/tally"
 )
@@ -32,11 +33,21 @@ func (p *Processor) reader(e *verdict.Event, r *rates) quota.Reader {
 		Client: nameless, Nameless: nameless, Addr: addr.ID, Group: r.Group, Cookie: e.Browser != 0,
 		Returning: p.keeper.Returns(e), Known: winner.Kind.Vouched() || p.labels != nil && p.labels.Of(winner).Label == label.Human,
 	}
+	if p.learner != nil {
+		switch p.learner.Grade(winner, r.Name, e.At) {
+		case learn.Known:
+			rd.Grade = quota.GradeKnown
+		case learn.Unusual:
+			if p.learner.MayCheck(winner, r.Name, e.At) {
+				rd.Grade = quota.GradeUnusual
+			}
+		}
+	}
 	switch {
 	case winner.Kind.Vouched():
 		rd.Client = tally.Fold(tally.Hash(winner.ID), uint64(winner.Kind)^0xd1b54a32d192ed03)
 	case e.Browser != 0:
-		rd.Client = nameless ^ uint64(e.Browser)*0x9e3779b97f4a7c15
+		rd.Client = tally.Fold(uint64(e.Browser)<<32^e.Agent, 0x517cc1b727220a95)
 	}
 	return rd
 }

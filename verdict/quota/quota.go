@@ -76,7 +76,6 @@ const (
 	usualFades  = 0.75 // of the usual use after a day
 	fadedTo     = 0.9  // an excess ends when the use has faded to this share of the quota
 	recordLasts = 86400
-	unusualMost = 0.03 // of a day's visitors may be checked because of their grade
 
 	// A scope's restriction of new clients lasts as long after the last charge beyond its quota.
 	scopeLasts = time.Minute
@@ -155,16 +154,12 @@ type Quota struct {
 	seed    maphash.Seed
 	clients *bounded.Table[clientKey, client]
 	scopes  *bounded.Table[identity.Prefix, scope]
-	grades  [256]gradeCount
 }
 
 type clientKey struct {
 	id    uint64
 	group uint32
 }
-
-// gradeCount counts the visitors of a day, and those checked because of their grade, of the services that share a place.
-type gradeCount struct{ day, visitors, checked atomic.Uint32 }
 
 // New makes a Quota of at most so many clients, and as many scopes. clock is the second of the events.
 func New(cfg Config, most int, clock *atomic.Uint32) *Quota {
@@ -284,7 +279,7 @@ func (q *Quota) Page(r *Reader, s Site, at time.Time, worth float32, plain bool)
 		claimed = q.claim(r, at)
 	}
 	sh, h := q.clients.Lock(key)
-	c, fresh := q.clients.Open(sh, h, key)
+	c, _ := q.clients.Open(sh, h, key)
 	c.fade(ms)
 	if claimed > 0 {
 		c.pages, c.pending = 1, c.pending+claimed
@@ -325,18 +320,12 @@ func (q *Quota) Page(r *Reader, s Site, at time.Time, worth float32, plain bool)
 	use := c.use
 	sh.Unlock()
 
-	if fresh {
-		q.count(r.Group, now).visitors.Add(1)
-	}
 	x, around := q.around(&ch, s)
 	over := q.own(&ch, use, &t.Excess)
 	if around && !over {
 		t.Excess, over = x, true
 	}
 	if !over || told && !t.Excess.New {
-		return t
-	}
-	if t.Excess.Scope == ScopeGrade && !q.mayCheck(r.Group, now) {
 		return t
 	}
 	t.Over = true
@@ -441,25 +430,6 @@ func explained(usual float32, i int) float32 { return usualMargin * usual / floa
 func lasts(i int, use, most float32) time.Duration {
 	d := time.Duration(spans[i].seconds * math.Log(float64(use/(most*fadedTo))) * float64(time.Second))
 	return min(max(d, leastLast), mostLast)
-}
-
-func (q *Quota) count(group, now uint32) *gradeCount {
-	g := &q.grades[group%uint32(len(q.grades))]
-	if day := now / 86400; g.day.Load() != day && g.day.Swap(day) != day {
-		g.visitors.Store(0)
-		g.checked.Store(0)
-	}
-	return g
-}
-
-// mayCheck reports whether one more visitor may be checked because of its grade, and counts it.
-func (q *Quota) mayCheck(group, now uint32) bool {
-	g := q.count(group, now)
-	if float64(g.checked.Load()+1) > unusualMost*float64(g.visitors.Load()) {
-		return false
-	}
-	g.checked.Add(1)
-	return true
 }
 
 // Validate returns every problem at once.
