@@ -190,22 +190,24 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		d.say(Blocked, CauseOwnBlock, m.OwnBlock)
 		return
 	}
-	if m.White != nil && !demand {
+	action := RuleNone
+	if s.Rules != nil {
+		action = c.ask(d, v, id, s)
+	}
+	switch {
+	case action == RuleBlock:
+		d.say(Blocked, CauseRule, nil)
+		return
+	case m.White != nil && !demand:
 		d.say(Human, CauseWhite, m.White)
 		return
-	}
-	action := RuleNone
-	if m.White == nil {
-		if m.Block != nil && !c.wellKnown(v, id) {
-			d.say(Blocked, CauseBlockList, m.Block)
-			return
-		}
-		if s.Rules != nil {
-			if action = c.ask(d, v, id, s); action >= RuleThrottle && !(action == RuleThrottle && c.wellKnown(v, id)) {
-				d.say(Blocked, CauseRule, nil)
-				return
-			}
-		}
+	case m.White != nil:
+	case m.Block != nil && !c.wellKnown(v, id):
+		d.say(Blocked, CauseBlockList, m.Block)
+		return
+	case action >= RuleThrottle && !(action == RuleThrottle && c.wellKnown(v, id)):
+		d.say(Blocked, CauseRule, nil)
+		return
 	}
 	if demand {
 		d.say(Robot, CauseDemand, nil)

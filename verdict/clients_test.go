@@ -46,63 +46,6 @@ func TestBanOfOneClient(t *testing.T) {
 	}
 }
 
-// TestBareClients: a ban or a question for the clients of an address that load no parts stops those that are listed, as long as they are, and
-// nobody else there.
-func TestBareClients(t *testing.T) {
-	const addr = "192.0.2.1"
-	s := service(t)
-	w := newWorld(t)
-	v, id := newRequest(w.now(), addr)
-	me := clientOf(id, v)
-	f := func(when string, want Verdict) {
-		t.Helper()
-		v, id := newRequest(w.now(), addr)
-		d := &Decision{}
-		if w.Decide(d, v, id, s); d.Verdict != want || want == Robot && !d.OneClient() {
-			t.Errorf("%s: %v, %+v", when, d.Verdict, d)
-		}
-		if v, id = newRequest(w.now(), addr); true {
-			v.JA4 = []byte("t13d1516h2_8daaf6152771_02713d6af862")
-			if w.Decide(d, v, id, s); d.Verdict != Human {
-				t.Errorf("%s, a neighbour: %v", when, d.Verdict)
-			}
-		}
-	}
-	until := day0.Add(time.Hour)
-	w.ban(ip(addr), func(b *bans.Ban) { b.Source, b.Score, b.Until, b.Only = bans.SourceProcessor, 1, until, OnlyBare })
-	f("nobody is listed", Human)
-	w.ListBare(me, until)
-	f("banned", Robot)
-	w.ListBare(me, w.now())
-	f("no longer", Human)
-	if _, err := w.Unban(t.Context(), ip(addr), "*"); err != nil {
-		t.Fatal(err)
-	}
-	w.ListBare(me, until)
-	var of [4]identity.Prefix
-	identity.Prefixes(&of, ip(addr).ID, s.Group)
-	w.Ask(&Question{Prefix: of[0], Until: until, Only: OnlyBare, Window: "1h"})
-	f("asked", Robot)
-	w.ListBare(me, w.now())
-	f("asked no longer", Human)
-}
-
-// TestBareClientsAreBounded: when too many are listed, the next ones are not, and are counted.
-func TestBareClientsAreBounded(t *testing.T) {
-	const most = 50
-	w := newWorld(t, func(o *options) { o.Config.MaxBareClients = most })
-	for n := range uint32(most + 10) {
-		w.ListBare(n+1, day0.Add(time.Hour))
-	}
-	if n, refused := w.bareClients.Len(), w.bareClients.Refused(); n != most || refused != 10 {
-		t.Errorf("%d are listed, %d were not", n, refused)
-	}
-	w.bareClients.Sweep(day0.Add(2 * time.Hour).UnixNano())
-	if n := w.bareClients.Len(); n != 0 {
-		t.Errorf("%d are left", n)
-	}
-}
-
 // TestClientsOfAnAddress: what tells clients apart.
 func TestClientsOfAnAddress(t *testing.T) {
 	v, id := newRequest(day0, "192.0.2.1")

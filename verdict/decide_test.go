@@ -13,12 +13,12 @@ import (
 	"antirobot/verdict/ledger"
 )
 
-// TestDecisionOrder checks the order of the decision: each step with everything below it switched on.
+// TestDecisionOrder checks the order of decisions: each step with everything below it switched on.
 func TestDecisionOrder(t *testing.T) {
 	own, white := &cbb.Entry{List: "api", Own: true}, &cbb.Entry{List: "white", Flag: cbb.White}
 	block, ban := &cbb.Entry{List: "drop"}, &cbb.Entry{List: "tor", Flag: cbb.Ban}
 	type on struct {
-		own, white, block, ruleBlock, demand, banList, ban, ruleRobot, judge, pass bool
+		own, white, block, ruleBlock, demand, banList, ban, ruleRobot, judge, excess, recorded, attack, pass bool
 	}
 	tests := []struct {
 		name    string
@@ -29,7 +29,8 @@ func TestDecisionOrder(t *testing.T) {
 		paid    bool
 	}{
 		{"own block beats all", on{own: true, white: true, block: true, ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Blocked, CauseOwnBlock, own, false},
-		{"white beats a fetched block, rules, bans, the judge", on{white: true, block: true, ruleBlock: true, banList: true, ban: true, judge: true}, Human, CauseWhite, white, false},
+		{"a blocking rule beats the allow list", on{white: true, block: true, ruleBlock: true, ban: true, pass: true}, Blocked, CauseRule, nil, false},
+		{"white beats a fetched block, bans, the judge, the quota, an attack", on{white: true, block: true, banList: true, ban: true, judge: true, excess: true, attack: true}, Human, CauseWhite, white, false},
 		{"demand beats white", on{white: true, block: true, ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Robot, CauseDemand, nil, false},
 		{"fetched block beats demand", on{block: true, ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Blocked, CauseBlockList, block, false},
 		{"blocking rule beats demand", on{ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Blocked, CauseRule, nil, false},
@@ -44,6 +45,11 @@ func TestDecisionOrder(t *testing.T) {
 		{"a pass pays for the judge", on{judge: true, pass: true}, Human, CauseJudge, nil, true},
 		{"a pass pays for no block", on{block: true, pass: true}, Blocked, CauseBlockList, block, false},
 		{"a pass is not touched without need", on{pass: true}, Human, CauseNone, nil, false},
+		{"an unspent pass pays before the quota, under attack, too", on{excess: true, attack: true, pass: true}, Human, CauseQuota, nil, true},
+		{"a ban comes before the quota", on{ban: true, excess: true, attack: true}, Robot, CauseBan, nil, false},
+		{"quota of a scope", on{excess: true, attack: true}, Robot, CauseQuota, nil, false},
+		{"a client's own record beats the scopes around it", on{excess: true, recorded: true}, Human, CauseNone, nil, false},
+		{"under attack a new visitor is checked", on{attack: true}, Unsure, CauseAttack, nil, false},
 		{"nothing", on{}, Human, CauseNone, nil, false},
 	}
 	for _, tt := range tests {
@@ -71,7 +77,19 @@ func TestDecisionOrder(t *testing.T) {
 			if tt.on.ban {
 				w.ban(ip("192.0.2.1"))
 			}
+			if tt.on.excess {
+				w.excess(s, "192.0.2.1")
+			}
+			if tt.on.attack {
+				if _, err := w.Attack(t.Context(), time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+				w.clock.advance(2 * time.Minute)
+			}
 			v, id := newRequest(w.now(), "192.0.2.1")
+			if tt.on.recorded {
+				w.KnowReader(clientOf(id, v), s.Group, true, false, w.now().Add(time.Hour))
+			}
 			p := pass(w.now(), 1, 5, "192.0.2.1")
 			if tt.on.pass {
 				id.Passes[0], id.NPasses = p, 1

@@ -17,9 +17,9 @@ type payer struct {
 	p spravka.Pass
 }
 
-// newPayer earns a pass; daily is for how many documents a day it stands in once it is spent.
-func newPayer(t *testing.T, allowance uint32, daily int, addrs ...string) *payer {
-	w := newWorld(t, func(o *options) { o.Config.Pass.Daily = daily })
+// newPayer earns a pass.
+func newPayer(t *testing.T, allowance uint32, addrs ...string) *payer {
+	w := newWorld(t)
 	for _, a := range addrs {
 		w.ban(ip(a))
 	}
@@ -56,7 +56,7 @@ func call(e *Event) { e.Page = false }
 
 // TestPassPaysForDocuments: a page's parts and calls are included, whether or not their paths were known before.
 func TestPassPaysForDocuments(t *testing.T) {
-	y := newPayer(t, 10, 0, "192.0.2.1")
+	y := newPayer(t, 10, "192.0.2.1")
 	for page := range 10 {
 		if d := y.get("192.0.2.1", "/page"+string(rune('a'+page)), "text/html", ""); !d.Paid || d.Cost != 1 {
 			t.Fatalf("page %d: %v, cost %d", page+1, d.Verdict, d.Cost)
@@ -95,7 +95,7 @@ func TestPartsAndCallsHaveALimit(t *testing.T) {
 		{"parts that are none", "/a.css", "text/html", func(e *Event) { e.Static, e.Page = true, false }, 0},
 		{"calls that are pages", "/a", "text/html", call, 0},
 	} {
-		y := newPayer(t, 5, 0, "192.0.2.1")
+		y := newPayer(t, 5, "192.0.2.1")
 		n := 0
 		for y.get("192.0.2.1", f.path, f.answer, "", f.is).Verdict == Human {
 			if n++; n > 10_000 {
@@ -112,7 +112,7 @@ func TestPartsAndCallsHaveALimit(t *testing.T) {
 // each place; going back and forth between two networks costs nothing.
 func TestPitfall11SoftBinding(t *testing.T) {
 	home, away, far := "192.0.2.1", "198.51.100.1", "203.0.113.1"
-	y := newPayer(t, 100, 0, home, away, far)
+	y := newPayer(t, 100, home, away, far)
 	cost := func(name, addr, as string, want int) {
 		t.Helper()
 		if d := y.get(addr, "/p", "text/html", as); d.Cost != want {
@@ -148,7 +148,7 @@ func TestPitfall11SoftBinding(t *testing.T) {
 
 // TestPaymentsAtOnceAreExact: parts and calls that arrive together with pages neither take units from them nor add any.
 func TestPaymentsAtOnceAreExact(t *testing.T) {
-	y := newPayer(t, 100, 0, "192.0.2.1")
+	y := newPayer(t, 100, "192.0.2.1")
 	var pages, parts atomic.Int64
 	var wg sync.WaitGroup
 	for range 8 {

@@ -1,18 +1,17 @@
 // Package verdict decides, for every request and from memory alone, whether a human or a robot asks.
 //
-// The decision; the first match wins (a table of tests checks the order):
-//  1. the operator's own block entry: Blocked
-//  2. white list: Human; never judged, never banned, never challenged
-//  3. a block entry of a fetched list, or a blocking rule: Blocked
-//  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or the network has read too much, or
-//     the visitor is in doubt and the service wants those to be asked, or is new and arrives as a campaign does: a solved pass
-//     with allowance left pays for one request and the answer is Human; otherwise Robot, or Unsure for a doubt and a newcomer
-//     (unless the service's conditions, verdict.when, do not hold); while the gateway is under attack, whom the site does not
-//     know is Unsure
+// The order of decisions; the first match wins (TestDecisionOrder walks it):
+//  1. the operator's own block entry, or a blocking rule: Blocked
+//  2. an allow list, a verified crawler: Human; never judged, banned or challenged
+//  3. a block entry of a fetched list, or a rule that throttles or quarantines: Blocked
+//  4. a ban entry of a list, a ban, a rule or the inline judge says robot, or the quota of the client or of a scope around it
+//     is exceeded, or the visitor is unsure, arrives like robots of a cohort, or the service is under attack: a solved pass
+//     with allowance left pays for one request and the answer is Human; otherwise Robot, or Unsure if nothing is said about
+//     the visitor itself (unless the service's conditions, verdict.when, do not hold)
 //  5. Human
 //
-// A request that demands the captcha comes between 3 and 4, and takes precedence over the white list: only Blocked
-// beats it.
+// A request that demands the captcha comes between 3 and 4, and takes precedence over the allow list. The first two
+// requests of a new visitor pass because nothing is known of it; in a wave of new visitors the first does (see quota).
 //
 // Invariants:
 //  1. Nothing here waits for the store or takes a lock that all requests share. What a request changes is in memory at

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"antirobot/cbb"
-	"antirobot/identity"
 	"antirobot/verdict/bans"
 )
 
@@ -15,7 +14,6 @@ import (
 // operator says alone; the question of a certificate's issuer is stopped by nothing.
 func TestWellKnownFilesPass(t *testing.T) {
 	const acme = "/.well-known/acme-challenge/LoqXcYV8q5ONbJQxbmR7SCTNo3tiAXDfowyjxAjEuX0"
-	var of [4]identity.Prefix
 	for what, c := range map[string]struct {
 		stop func(t *testing.T, w *world, s *Settings)
 		want Verdict // on robots.txt
@@ -26,8 +24,7 @@ func TestWellKnownFilesPass(t *testing.T) {
 			w.lists.Block = &cbb.Entry{List: "drop"}
 		}, Human},
 		"a quota": {func(_ *testing.T, w *world, s *Settings) {
-			identity.Prefixes(&of, ip("192.0.2.1").ID, s.Group)
-			w.Ask(&Question{Prefix: of[0], Until: w.now().Add(time.Hour), All: true, Window: "1h"})
+			w.excess(s, "192.0.2.1")
 		}, Human},
 		"an attack": {func(t *testing.T, w *world, _ *Settings) {
 			if _, err := w.Attack(context.Background(), time.Time{}); err != nil {

@@ -19,6 +19,7 @@ import (
 	"antirobot/store"
 	"antirobot/verdict/bans"
 	"antirobot/verdict/ledger"
+	"antirobot/verdict/quota"
 )
 
 // day0 is noon of a day, UTC.
@@ -259,3 +260,10 @@ func (c *Cacher) spend(p *spravka.Pass, policy ledger.Policy) ledger.Payment {
 
 // spentKey is where the store keeps what was spent of a pass.
 func spentKey(id [16]byte) []byte { return append([]byte("spent/"), id[:]...) }
+
+// excess has clients of an address without a record checked for an hour.
+func (w *world) excess(s *Settings, addr string) {
+	w.Exceeds(&Excess{Excess: quota.Excess{
+		Scope: quota.ScopeAddress, Prefix: identity.HouseholdOf(ip(addr).ID, s.Group), New: true, Until: w.now().Add(time.Hour), Read: 120, Most: 100, Window: "24h",
+	}})
+}
