@@ -86,7 +86,6 @@ type Deps struct {
 	Log      zerolog.Logger
 	Metrics  *metrics.Set // nil: no metrics
 	Visitors Visitors     // nil: no visitor is established
-	Manners  Manners      // nil: all visitors read alike
 	// Revoke revokes the passes that a kind of browser in a network has earned until now; nil: none are.
 	Revoke func(net netip.Prefix, agent uint64, at time.Time) error
 	// Previous is the Captcha before a reload, nil at the start: its memory is taken over if the bounds stay the same.
@@ -153,7 +152,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	c.links = &links{core: co}
 	c.issuer = newIssuer(co, c.pages, c.probes, &b)
 	c.ladder = &ladder{core: co, climbs: newClimbs(b.entries), visitors: d.Visitors}
-	c.prices = &prices{core: co, visitors: d.Visitors, manners: d.Manners}
+	c.prices = &prices{core: co, visitors: d.Visitors}
 	c.watch = &watch{
 		core: co, pages: c.pages, tally: outcomes.New(cfg.KeyTTL), revoke: d.Revoke,
 		revokes: bounded.NewRate(revokeEvery, 1, b.entries),

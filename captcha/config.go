@@ -95,8 +95,8 @@ func DefaultConfig() Config {
 		Styles:        picture.Styles(),
 		FormMaxBytes:  64 << 10,
 		PassesPerHour: 20,
-		PassesPerDay:  20,
-		LongestWait:   time.Hour,
+		PassesPerDay:  6,
+		LongestWait:   4 * time.Hour,
 		Pass:          spravka.DefaultConfig(),
 		Work:          WorkConfig{Hashes: 200_000},
 
@@ -136,7 +136,7 @@ func (c *Config) Validate() error {
 	number("form_max_bytes", c.FormMaxBytes, 0, maxFormBytes)
 	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
 	number("passes_per_day", c.PassesPerDay, 1, 10_000_000)
-	duration("longest_wait", c.LongestWait, time.Second, time.Hour)
+	duration("longest_wait", c.LongestWait, time.Second, 24*time.Hour)
 	errs = append(errs, problem.At("pass", c.Pass.Validate()))
 	number("work.hashes", c.Work.Hashes, minWork, maxWork)
 	number("alarm.solved", c.Alarm.Solved, 1, 1_000_000)

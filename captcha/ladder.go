@@ -273,11 +273,14 @@ func (ld *ladder) ask(q *Request, least Step, at time.Time) question {
 	if ld.cfg.TestAnswer != "" {
 		earned = 0 // tests of a site solve as often as they like
 	}
-	if q.Read && least < stepDigits &&
-		float64(ld.climbs.let.Ahead(ld.climbs.let.AddrKey(q.ID.Addr, 0), at)) > (letChecks-0.5)*float64(
-			letFades,
-		)*e.levels[0].places {
-		least = q.Service.ladder.climb(least, int64(stepDigits-least), 0)
+	if q.Read {
+		let := float64(ld.climbs.let.Ahead(ld.climbs.let.AddrKey(q.ID.Addr, 0), at)) / float64(letFades) / e.levels[0].places
+		switch {
+		case let > letChecks-0.5:
+			least = max(least, min(stepDigits, q.Service.ladder.top))
+		case let > letChecks/2-0.5:
+			least = max(least, min(stepPress, q.Service.ladder.top))
+		}
 	}
 	failed := int64(ld.climbs.checks.Ahead(ld.climbs.visitorKey(q), at) / stepFades)
 	return question{step: q.Service.ladder.climb(least, failed, earned), earned: earned}

@@ -46,7 +46,7 @@ func TestALostResponse(t *testing.T) {
 	f("within a minute", true, rep)
 	e.pass(10 * time.Second)
 	f("later", false, rep)
-	if n, err := e.c.prices.earned(t.Context(), "shop", addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
+	if n, err := e.c.prices.earned(t.Context(), addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
 		t.Errorf("%v passes count, %v", n.day, err)
 	}
 }

@@ -33,10 +33,8 @@ type earned struct {
 type level struct {
 	net    netip.Prefix
 	places float64 // households that it may earn like
-	day    float64 // passes in a day (hourly: in an hour), per place
+	day    float64 // passes in a day , per place
 	added  int64   // what the last pass added to it, in hundredths of a pass
-	share  float64 // in which the level concerns the visitor; 0: wholly
-	hourly bool    // the passes of an hour count, not those of a day
 }
 
 const (
@@ -51,19 +49,6 @@ const (
 // machines is the level of all digits that were read faster than people type, from everywhere: more addresses earn a
 // solver no more, and no person pays for it.
 var machines = level{net: netip.PrefixFrom(netip.IPv6Unspecified(), 0), places: 2}
-
-// strangers is the level of all visitors who read unlike the site's people, from everywhere, each by how much: a
-// scraper earns no more by being in many networks.
-var strangers = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
-
-// strangeHouseholds is how many households strangers may earn like together.
-const strangeHouseholds = 2
-
-// Manners knows the share, 0 to 1, of pages read at a service from an address, or from the networks around it,
-// without subresources. *processor.Processor implements it.
-type Manners interface {
-	Bareness(service string, a netip.Addr) float64
-}
 
 // The prefixes that earn, and how many households each may earn like at least.
 var (
@@ -86,7 +71,6 @@ const (
 type prices struct {
 	*core
 	visitors Visitors // nil: no visitor is established
-	manners  Manners  // nil: all visitors read alike
 }
 
 // levelsOf sets the levels of an address, the smallest first.
@@ -114,25 +98,8 @@ func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
 	}
 }
 
-// asStranger adds the levels of strangers in proportion to the visitors of the address who are like them.
-func (pr *prices) asStranger(e *earned, service string, a netip.Addr) {
-	if pr.manners == nil {
-		return
-	}
-	if share := pr.manners.Bareness(service, a); share > 0 {
-		e.levels[e.n] = level{net: strangers, places: strangeHouseholds, share: lately(share), hourly: true}
-		e.levels[e.n+1] = level{net: strangers, places: strangeHouseholds, share: share}
-		e.n += 2
-	}
-}
-
-// lately returns the share in which the passes of an hour concern a stranger. One ban may be a mistake, and counts
-// half; several within an hour are not, so half is all.
-func lately(share float64) float64 { return min(4*share*share, 1) }
-
-func (pr *prices) earned(ctx context.Context, service string, a netip.Addr, at time.Time) (e earned, err error) {
+func (pr *prices) earned(ctx context.Context, a netip.Addr, at time.Time) (e earned, err error) {
 	e.levelsOf(a, pr.visitors)
-	pr.asStranger(&e, service, a)
 	err = pr.add(ctx, &e, at, 0)
 	return e, err
 }
@@ -146,19 +113,12 @@ func (pr *prices) add(ctx context.Context, e *earned, at time.Time, n int64) err
 	e.hour = count / e.levels[0].places
 	for i := range e.n {
 		l := &e.levels[i]
-		added := n
-		if l.share > 0 {
-			added = int64(float64(n) * l.share)
-		}
-		if count, err = pr.slideLevel(ctx, l, at, added); err != nil {
+		if count, err = pr.slide(ctx, netKey(l.net, 'd'), day, at, n); err != nil {
 			return err
 		}
-		l.day, l.added = count/l.places, added
-		if l.share > 0 {
-			l.day *= l.share
-		}
+		l.day, l.added = count/l.places, n
 		e.day, e.prior = max(e.day, l.day), max(e.prior, l.before())
-		if l.day > spill && !l.hourly {
+		if l.day > spill {
 			n = 0
 		}
 	}
@@ -167,29 +127,17 @@ func (pr *prices) add(ctx context.Context, e *earned, at time.Time, n int64) err
 
 // before returns how many passes a place had earned before the last one.
 func (l *level) before() float64 {
-	last := float64(l.added) / whole / l.places
-	if l.share > 0 {
-		last *= l.share
-	}
-	return max(l.day-last, 0)
+	return max(l.day-float64(l.added)/whole/l.places, 0)
 }
 
 func (pr *prices) uncount(ctx context.Context, e *earned, at time.Time) error {
 	_, err := pr.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -e.levels[0].added)
 	for i := range e.n {
 		if l := &e.levels[i]; l.added > 0 && err == nil {
-			_, err = pr.slideLevel(ctx, l, at, -l.added)
+			_, err = pr.slide(ctx, netKey(l.net, 'd'), day, at, -l.added)
 		}
 	}
 	return err
-}
-
-// slideLevel is slide for what counts at a level.
-func (pr *prices) slideLevel(ctx context.Context, l *level, at time.Time, n int64) (float64, error) {
-	if l.hourly {
-		return pr.slide(ctx, netKey(l.net, 'h'), hour, at, n)
-	}
-	return pr.slide(ctx, netKey(l.net, 'd'), day, at, n)
 }
 
 // slide adds hundredths of a pass to a counter, and returns the passes over the past length of time.
@@ -243,8 +191,6 @@ func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
 func (c *Config) interval(e *earned, i int, inHour, inDay, share float64) time.Duration {
 	var d time.Duration
 	switch {
-	case e.levels[i].hourly: // never waited for
-		return 0
 	case i == 0:
 		d = c.intervalOf(inHour, inDay)
 	default:
@@ -262,7 +208,6 @@ func (pr *prices) takePass(
 ) (e earned, wait time.Duration, err error) {
 	e.levelsOf(r.key.addr, pr.visitors)
 	pr.cfg.asMachine(&e, r.key.kind, r.took)
-	pr.asStranger(&e, q.Service.name, r.key.addr)
 	counts := int64(worthOf(r.key.step(), r.key.asked, whole))
 	if err = pr.add(ctx, &e, at, counts); err != nil {
 		return e, 0, err
@@ -335,7 +280,7 @@ func (pr *prices) exhausted(q *Request, step Step, at time.Time) (wait time.Dura
 func (pr *prices) exhaustedAt(q *Request, addr netip.Addr, share float64, at time.Time) (wait time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), pr.patience)
 	defer cancel()
-	e, err := pr.earned(ctx, q.Service.name, addr, at)
+	e, err := pr.earned(ctx, addr, at)
 	if err != nil {
 		return 0
 	}
@@ -363,7 +308,7 @@ func (c *Config) workPrice(earned float64) int64 {
 func (pr *prices) presentWorkPrice(q *Request, at time.Time) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), pr.patience)
 	defer cancel()
-	e, err := pr.earned(ctx, q.Service.name, q.ID.Addr, at)
+	e, err := pr.earned(ctx, q.ID.Addr, at)
 	if err != nil {
 		return pr.cfg.workPrice(0), fmt.Errorf("count passes: %w", err)
 	}

@@ -2,12 +2,10 @@ package captcha
 
 import (
 	"bytes"
-	"fmt"
 	"html"
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -196,42 +194,4 @@ func TestPassesAtOnceAreCounted(t *testing.T) {
 	if solved < 4 || solved > 5 {
 		t.Errorf("%d passes at once", solved)
 	}
-}
-
-// manner is how a service's visitors read: of the addresses that begin so, in this share unlike the site's people.
-type manner map[string]float64
-
-func (m manner) Bareness(_ string, a netip.Addr) float64 {
-	for start, share := range m {
-		if strings.HasPrefix(a.String(), start) {
-			return share
-		}
-	}
-	return 0
-}
-
-// TestStrangersOfAnHourPayTogether: of those whom one ban makes strange by half, a few within an hour pay as those do
-// who are strange wholly, and who comes hours after another pays little more than alone; nobody waits for the others'
-// passes of the hour.
-func TestStrangersOfAnHourPayTogether(t *testing.T) {
-	f := func(pause time.Duration, want []uint32) {
-		t.Helper()
-		e := newEnv(t, nil)
-		e.clock.Store(start.Truncate(24 * time.Hour).Add(24 * time.Hour).UnixNano())
-		e.c.prices.manners = manner{"198.51.": 0.5}
-		var got []uint32
-		for n := range len(want) {
-			at := from(fmt.Sprintf("198.51.%d.7", n))
-			if w := e.wait(at); w != 0 {
-				t.Errorf("pass %d, %v after the one before: told to wait %v", n+1, pause, w)
-			}
-			got = append(got, e.solve(at).Pass.Allowance)
-			e.pass(pause)
-		}
-		if !slices.Equal(got, want) {
-			t.Errorf("passes %v after each other are worth %v, want %v", pause, got, want)
-		}
-	}
-	f(time.Minute, []uint32{100, 70, 50, 35, 25, 17})
-	f(4*time.Hour, []uint32{100, 91, 84, 77, 70, 64})
 }

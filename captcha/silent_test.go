@@ -253,7 +253,7 @@ func TestSilentCheckCountsLittle(t *testing.T) {
 	if want := []uint32{25, 21, 17, 14}; !slices.Equal(got, want) {
 		t.Errorf("checks earn %v, want %v", got, want)
 	}
-	if n, err := e.c.prices.earned(t.Context(), "shop", addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
+	if n, err := e.c.prices.earned(t.Context(), addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
 		t.Errorf("four checks count as %v passes: %v", n.day, err)
 	}
 }

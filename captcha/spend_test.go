@@ -232,7 +232,7 @@ func TestNothingIsStoredForAnUnansweredChallenge(t *testing.T) {
 	_, fields := e.visit("https://example.com/")
 	e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key")))
 	e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
-	n, err := e.c.prices.earned(t.Context(), "shop", addr("203.0.113.7"), e.now())
+	n, err := e.c.prices.earned(t.Context(), addr("203.0.113.7"), e.now())
 	if err != nil || n.hour != 0 || n.day != 0 {
 		t.Errorf("%v %v", n, err)
 	}

@@ -98,7 +98,7 @@ func TestXMLPartner(t *testing.T) {
 	if bytes.Contains(a.Body, []byte("<captcha-status>")) || bytes.Contains(a.Body, []byte("error")) {
 		t.Errorf("a client would take this for a challenge: %s", a.Body)
 	}
-	if n, err := e.c.prices.earned(t.Context(), "shop", addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
+	if n, err := e.c.prices.earned(t.Context(), addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
 		t.Errorf("the pass is not counted with the user: %v %v", n, err)
 	}
 }
