@@ -17,7 +17,7 @@ func TestFloodForgetsItself(t *testing.T) {
 		t.Skip("one goroutine does it all")
 	}
 	const room, people = 4096, 100
-	p, _ := newAsker(t, func(c *Config) { c.MaxSessions, c.MaxGroups, c.Budget.MaxNetworks = room, room, room })
+	p, _ := newProcessor(t, func(c *Config) { c.MaxSessions, c.MaxGroups = room, room })
 	at := time.Unix(1.8e9, 0)
 	visit := 0
 	page := func(a netip.Addr) {
@@ -43,20 +43,17 @@ func TestFloodForgetsItself(t *testing.T) {
 		if keeps(p.sessions, sub) {
 			left["sessions"]++
 		}
-		if keeps(p.budgets, identity.HouseholdOf(sub.ID, p.service(0).Group)) {
-			left["budgets"]++
-		}
 		if keeps(p.voices, identity.HouseholdOf(sub.ID, voiceGroup)) {
 			left["voices"]++
 		}
 	}
-	for _, of := range []string{"sessions", "budgets", "voices"} {
+	for _, of := range []string{"sessions", "voices"} {
 		if left[of] < people-people/20 { // by chance many may fall upon one shard
 			t.Errorf("%d %s of %d are left", left[of], of, people)
 		}
 	}
-	if n, most := p.sessions.Len(), room; n > most || p.budgets.Len() > most || p.sessions.Evicted() < 15*room {
-		t.Errorf("%d sessions, %d budgets, %d sessions evicted", n, p.budgets.Len(), p.sessions.Evicted())
+	if p.sessions.Len() > room || p.quota.Len() > room || p.sessions.Evicted() < 15*room {
+		t.Errorf("%d sessions, %d readers, %d sessions evicted", p.sessions.Len(), p.quota.Len(), p.sessions.Evicted())
 	}
 }
 

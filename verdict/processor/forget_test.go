@@ -31,31 +31,26 @@ func TestForgottenIsInNoTable(t *testing.T) {
 				count["trails"]++
 			}
 		})
-		p.portions.All(func(k portionKey, _ *portion) {
-			if k.subject == of {
-				count["portions"]++
-			}
-		})
 		p.paces.Table.All(func(k paceKey, _ *pace) {
 			if k.kind == of.Kind && k.id == of.ID {
 				count["paces"]++
 			}
 		})
-		for _, name := range []string{"sessions", "trails", "portions", "paces"} {
+		for _, name := range []string{"sessions", "trails", "paces"} {
 			if count[name] > 0 {
 				names = append(names, name)
 			}
 		}
 		return names
 	}
-	if was := tables(cookie(0)); len(was) != 4 {
+	if was := tables(cookie(0)); len(was) != 3 {
 		t.Fatalf("known in %v alone: this test sees too little", was)
 	}
 	p.Forget(cookie(0))
 	if is := tables(cookie(0)); len(is) > 0 {
 		t.Errorf("still in %v", is)
 	}
-	if is := tables(cookie(1)); len(is) != 4 {
+	if is := tables(cookie(1)); len(is) != 3 {
 		t.Errorf("another is only in %v", is)
 	}
 }

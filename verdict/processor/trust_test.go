@@ -11,23 +11,23 @@ import (
 func TestTrusted(t *testing.T) {
 	f := func(name string, pages, parts int, known float32, want bool, with func(e *verdict.Event)) {
 		t.Helper()
-		p, a := newAsker(t, nil)
+		p, b := newProcessor(t, nil)
 		know(t, p, []*verdict.Settings{{Name: "shop", Threshold: 0.5, Unsure: 0.3}})
 		if r := p.service(0); known > 0 {
 			r.people.median.Store(uint64(known*100) + 1)
 		}
 		at := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
 		for n := range pages {
-			e := reading(at.Add(time.Duration(n)*time.Minute), n, one(n))
+			e := reading(at.Add(time.Duration(n)*time.Minute), n, office)
 			if with != nil {
 				with(e)
 			}
 			p.Process(e)
 			for range parts {
-				p.Process(picture(reading(e.At.Add(time.Second), 1000+n, one(n))))
+				p.Process(picture(reading(e.At.Add(time.Second), 1000+n, office)))
 			}
 		}
-		if got := len(a.trusted) > 0; got != want {
+		if got := len(b.trusted) > 0; got != want {
 			t.Errorf("%s: trusted %v", name, got)
 		}
 	}
@@ -39,27 +39,4 @@ func TestTrusted(t *testing.T) {
 	f("at a site that is not known", 16, 3, 0, false, nil)
 	f("by a pass", 16, 3, 3, false, func(e *verdict.Event) { e.Paid = true })
 	f("stopped", 16, 3, 3, false, func(e *verdict.Event) { e.Verdict, e.Cause = verdict.Robot, verdict.CauseBan })
-}
-
-// TestNobodyIsTrustedBesideRobots: at an address of which robots read more than a hundredth, it says nothing that somebody reads like people.
-func TestNobodyIsTrustedBesideRobots(t *testing.T) {
-	for _, banned := range []bool{false, true} {
-		p, a := newAsker(t, nil)
-		know(t, p, []*verdict.Settings{{Name: "shop", Threshold: 0.5, Unsure: 0.3}})
-		p.service(0).people.median.Store(301)
-		at := time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
-		if banned {
-			p.misbehaved(reading(at, 0, one(0)))
-		}
-		for n := range 16 {
-			e := reading(at.Add(time.Duration(n)*time.Minute), n, one(n))
-			p.Process(e)
-			for range 3 {
-				p.Process(picture(reading(e.At.Add(time.Second), 1000+n, one(n))))
-			}
-		}
-		if got := len(a.trusted) > 0; got == banned {
-			t.Errorf("with a ban there: %v; trusted %v", banned, got)
-		}
-	}
 }

@@ -193,10 +193,12 @@ func live(_ testing.TB, m *formula.Model, set *metrics.Set) *formula.Live {
 	return formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: set})
 }
 
-// villager is a keeper for which anybody who brings a cookie is established.
-type villager struct{ asker }
+// villager is a keeper for which clients with a cookie are established.
+type villager struct{ bench }
 
 func (*villager) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
+
+func (v *villager) Returns(e *verdict.Event) bool { return v.Stands(e) }
 
 // What visitors of tests say they are, unless a test says otherwise.
 const (
