@@ -10,14 +10,14 @@ import (
 	"antirobot/identity"
 )
 
-// TestFloodForgetsItself: addresses that come once, many times as many as there is room for, leave what is known of those who came back,
-// though these are away meanwhile.
+// TestFloodForgetsItself: a flood of addresses that come once, twenty times as many as fit, evicts nothing of visitors that have
+// come back, although these are away, and does not hide a scraper that carries on.
 func TestFloodForgetsItself(t *testing.T) {
 	if raceEnabled {
 		t.Skip("one goroutine does it all")
 	}
 	const room, people = 4096, 100
-	p, _ := newProcessor(t, func(c *Config) { c.MaxSessions, c.MaxGroups = room, room })
+	p, b := newProcessor(t, func(c *Config) { c.MaxSessions, c.MaxGroups = room, room })
 	at := time.Unix(1.8e9, 0)
 	visit := 0
 	page := func(a netip.Addr) {
@@ -35,7 +35,13 @@ func TestFloodForgetsItself(t *testing.T) {
 	for n := range 20 * room {
 		binary.BigEndian.PutUint32(a[:], 0x2a000000+uint32(n)*0x10001)
 		page(netip.AddrFrom16(a))
+		if n%250 == 0 { // forty pages a second
+			page(person(people))
+		}
 		at = at.Add(100 * time.Microsecond)
+	}
+	if len(b.bans) == 0 || b.bans[0].Subject != identity.AddrSubject(person(people)) {
+		t.Errorf("the flood hides the scraper: %+v", b.bans)
 	}
 	left := map[string]int{}
 	for n := range people {
@@ -54,6 +60,9 @@ func TestFloodForgetsItself(t *testing.T) {
 	}
 	if p.sessions.Len() > room || p.quota.Len() > room || p.sessions.Evicted() < 15*room {
 		t.Errorf("%d sessions, %d readers, %d sessions evicted", p.sessions.Len(), p.quota.Len(), p.sessions.Evicted())
+	}
+	if p.Sweep(at.Add(50 * time.Hour)); p.sessions.Len() > 0 {
+		t.Errorf("%d sessions two days later", p.sessions.Len())
 	}
 }
 

@@ -5,7 +5,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // TestProgramsAreNotBannedForPace: a program that says what it is may work through its backlog, by reading and by writing; the limits
@@ -35,5 +38,27 @@ func TestProgramsAreNotBannedForPace(t *testing.T) {
 				t.Errorf("%s: banned %t after %v", c.name, banned, took)
 			}
 		})
+	}
+}
+
+// TestProgramsAreNotBannedByAFormula: a program is banned only if it lies.
+func TestProgramsAreNotBannedByAFormula(t *testing.T) {
+	for lies, edit := range map[string]func(e *verdict.Event){
+		"":                func(*verdict.Event) {},
+		"a false crawler": func(e *verdict.Event) { e.Liar = true },
+		"a forger":        func(e *verdict.Event) { e.Forged = 1 },
+		"a scanner":       func(e *verdict.Event) { e.PathKind, e.Status = client.PathProbe, 404 },
+	} {
+		p, b := newProcessor(t, nil)
+		p.formula = live(t, card(t, "bias: 4\nfactors: []\n"), metrics.NewSet())
+		for n := range 40 {
+			e := reading(time.Unix(1.8e9, 0).Add(time.Duration(n)*5*time.Second), n, office)
+			e.Claim, e.Method = client.Claim{Family: client.FamilyLibrary}, 'G'
+			edit(e)
+			p.Process(e)
+		}
+		if banned := len(b.bans) > 0; banned != (lies != "") {
+			t.Errorf("%q: banned %v: %+v", lies, banned, b.bans)
+		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"antirobot/verdict"
 )
 
-// TestTrusted: whoever has read sixteen pages with the parts that the site's people load is trusted, unless something speaks against it.
+// TestTrusted: a client that has read sixteen pages with the subresources that clients of the site load is trusted.
 func TestTrusted(t *testing.T) {
 	f := func(name string, pages, parts int, known float32, want bool, with func(e *verdict.Event)) {
 		t.Helper()
