@@ -117,7 +117,7 @@ func TestOpenAPIFields(t *testing.T) {
 	doc := description(t, start(t, DefaultConfig(), Deps{}))
 	for name, v := range map[string]any{
 		"Problem": problem{}, "Ban": bans.Story{}, "Decision": verdict.Story{}, "Refusal": verdict.Refusal{}, "Place": verdict.StoryPlace{},
-		"Handshake": verdict.StoryHello{}, "DecisionEntry": verdict.StoryEntry{}, "Question": verdict.StoryAsked{}, "Doubt": verdict.StoryDoubt{},
+		"Handshake": verdict.StoryHello{}, "DecisionEntry": verdict.StoryEntry{}, "Excess": verdict.StoryExcess{}, "Doubt": verdict.StoryDoubt{},
 		"PassUsed": verdict.StoryPass{}, "Ruling": verdict.StoryRules{}, "RuleFired": verdict.StoryFired{}, "CountedAs": verdict.StoryCount{},
 		"Lists": listsView{}, "ListSource": source{}, "ListEntry": entry{}, "ListBadLine": cbb.BadLine{}, "CrawlerStats": cbb.CrawlerStats{},
 		"Label": LabelStory{}, "Allowance": Allowance{}, "Session": processor.SessionView{}, "SessionChallenges": processor.Challenges{},

@@ -55,9 +55,6 @@ func (c *Cacher) TrustedAt(addr [16]byte) int { return c.standing.TrustedAt(addr
 // any other it is 0.
 func (c *Cacher) EstablishedIn(net netip.Prefix) int { return c.standing.EstablishedIn(net) }
 
-// ProvenAt returns how many subjects of the address have read for longer, with nothing against them.
-func (c *Cacher) ProvenAt(addr [16]byte) int { return c.standing.ProvenAt(addr) }
-
 // ReturnedAt returns how many subjects of the address are established or have come back from an earlier day.
 func (c *Cacher) ReturnedAt(addr [16]byte, at time.Time) int { return c.standing.ReturnedAt(addr, at) }
 

@@ -33,7 +33,7 @@ const MaxFactors = 3
 
 // The longest texts that a ban keeps, in bytes.
 const (
-	MaxReason = 512
+	maxReason = 512
 	MaxName   = 64 // also of services, models and factors
 )
 
@@ -96,8 +96,8 @@ func (b *Ban) Validate(at time.Time) error {
 	if !(b.Threshold >= 0 && b.Threshold <= 1) {
 		errs = append(errs, fmt.Errorf("threshold: %v is not in [0, 1]", b.Threshold))
 	}
-	if len(b.Reason) > MaxReason {
-		errs = append(errs, fmt.Errorf("reason: longer than %d bytes", MaxReason))
+	if len(b.Reason) > maxReason {
+		errs = append(errs, fmt.Errorf("reason: longer than %d bytes", maxReason))
 	}
 	if len(b.Service) > MaxName {
 		errs = append(errs, fmt.Errorf("service: longer than %d bytes", MaxName))
@@ -226,7 +226,7 @@ func Parse(key, val []byte) (b Ban, err error) {
 		}
 		b.Only, val = binary.BigEndian.Uint32(val), val[4:]
 	}
-	if b.Reason, val, ok = CutText(val, MaxReason); !ok {
+	if b.Reason, val, ok = CutText(val, maxReason); !ok {
 		return Ban{}, ErrMalformed
 	}
 	if b.Model, val, ok = CutText(val, MaxName); !ok {

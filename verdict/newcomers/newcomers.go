@@ -27,8 +27,8 @@ type Service struct {
 	heard [visitCells]uint8 // visits of each network, and of each visitor that is known, that have counted in this half day
 }
 
-// AskFrom is the share of robots among the arrivals with a fingerprint from which on some are asked.
-const AskFrom = 0.8
+// askFrom is the share of robots among the arrivals with a fingerprint from which on some are asked.
+const askFrom = 0.8
 
 const (
 	cohortPlaces = 2048
@@ -234,17 +234,6 @@ func (s *Service) Banned(e *verdict.Event, group uint32, told *Told) {
 	x.person, x.bot = false, true
 }
 
-// AreRobots reports whether a client is one of those that were banned, and nearly all that arrive as it did are robots.
-func (s *Service) AreRobots(who uint64, at int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.waiting == nil {
-		return false
-	}
-	x := s.find(who)
-	return x.who == who && x.bot && s.cohort(x.mark, at).robotShare() >= AskFrom
-}
-
 // visit counts a visit of a person, unless too many of the same have counted: inventing visits has no more people asked.
 func (s *Service) visit(e *verdict.Event, of uint64, most uint8) {
 	if half := e.At.Unix() / halfDay; half > s.half {
@@ -335,7 +324,7 @@ func (s *Service) ask(c *cohort, now int64) float32 {
 	if c.lately < max(lateLeast*c.came*lateSpan/newSpan, lateLeast) || s.visits < fewVisits {
 		return 0
 	}
-	share := (c.robotShare() - AskFrom) / (askAll - AskFrom)
+	share := (c.robotShare() - askFrom) / (askAll - askFrom)
 	if share <= 0 || !s.fits(c, now) {
 		return 0
 	}

@@ -66,7 +66,7 @@ const (
 	classes
 )
 
-// The constants of the quota; DESIGN.md's figures and those above.
+// The constants of the quota.
 const (
 	bareWeight  = 4    // pages that a page without subresources weighs
 	flatWeight  = 2    // where pages have none
