@@ -21,7 +21,6 @@ type Config struct {
 	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"` // at most this many User-Agents raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`   // for an address over all subjects with cookies: times the limits
-	NamesWithin   time.Duration `mapstructure:"names_within"`   // User-Agents and cookies raise the limits of an address in windows up to this
 	MaxBan        time.Duration `mapstructure:"max_ban"`        // bans double with each repetition up to this
 	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for this long starts over
 	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
@@ -36,7 +35,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
-		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
+		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute,
 		Quota: quota.DefaultConfig(), Training: training.DefaultConfig(),
 	}
@@ -56,9 +55,6 @@ func (c *Config) Validate() error {
 	within("max_groups", c.MaxGroups, bounded.Shards, 100_000_000)
 	within("address_agents", c.AddressAgents, 1, 64)
 	within("crowd_factor", c.CrowdFactor, 1, 1000)
-	if c.NamesWithin < 0 || c.NamesWithin > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("names_within: %v is not between 0 and 24h", c.NamesWithin))
-	}
 	if c.MaxBan < time.Second || c.MaxBan > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("max_ban: %v is not between 1s and 720h", c.MaxBan))
 	}

@@ -285,7 +285,7 @@ func (q *Quota) Page(r *Reader, s Site, at time.Time, worth float32, plain bool)
 		c.pages, c.pending = 1, c.pending+claimed
 		c.add(claimed)
 	}
-	ch := charge{reader: r, at: at, class: c.class(r, s, now), weight: worth}
+	ch := charge{reader: *r, at: at, class: c.class(r, s, now), weight: worth}
 	bare := float32(bareWeight)
 	if s.Flat {
 		bare = flatWeight
@@ -403,7 +403,7 @@ func fading(ms int64, span float64) float32 {
 
 // own sets x to the excess of a client over its own quota.
 func (q *Quota) own(ch *charge, use [2]float32, x *Excess) bool {
-	r := ch.reader
+	r := &ch.reader
 	g := r.Grade
 	if r.Known {
 		g = GradeKnown

@@ -25,7 +25,7 @@ type heavy struct {
 
 // charge is one use on its way through the scopes.
 type charge struct {
-	reader  *Reader
+	reader  Reader // by value: a pointer would let it escape
 	at      time.Time
 	class   Class
 	weight  float32
@@ -174,7 +174,7 @@ func (q *Quota) newcomers(s *scope, i int) float32 {
 // around counts a charge in the scopes around its client, and returns the excess of the smallest one that has any.
 func (q *Quota) around(ch *charge, site Site) (x Excess, over bool) {
 	var of [5]identity.Prefix
-	for _, p := range of[:scopesOf(&of, ch.reader)] {
+	for _, p := range of[:scopesOf(&of, &ch.reader)] {
 		sh, h := q.scopes.Lock(p)
 		s, _ := q.scopes.Open(sh, h, p)
 		s.fade(ch.at.UnixMilli())
