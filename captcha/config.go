@@ -95,8 +95,8 @@ func DefaultConfig() Config {
 		Styles:        picture.Styles(),
 		FormMaxBytes:  64 << 10,
 		PassesPerHour: 20,
-		PassesPerDay:  6,
-		LongestWait:   4 * time.Hour,
+		PassesPerDay:  20,
+		LongestWait:   time.Hour,
 		Pass:          spravka.DefaultConfig(),
 		Work:          WorkConfig{Hashes: 200_000},
 

@@ -82,7 +82,7 @@ func TestMachinesPayTogether(t *testing.T) {
 // TestSolverOfADay: what a robot that reads every picture instantly earns from one address, on its first day and after.
 func TestSolverOfADay(t *testing.T) {
 	e := newEnv(t, nil)
-	for day, most := range []int{400, 300, 300} {
+	for day, most := range []int{800, 500, 500} {
 		units, passes := 0, 0
 		for range 24 * 60 * 2 {
 			for e.wait() == 0 {

@@ -31,8 +31,8 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(model, "60 new ones an hour for a /24 or /48; 32 established per address", map[string]string{"identity.i_per_hour": "60", "verdict.standing.per_address": "32"})
 	f(model, "ten units a page in another browser, four more for each new network", map[string]string{"verdict.pass.browser": "10", "verdict.pass.move": "4"})
 	f(model, "there a pass is a hundred pages", map[string]string{"captcha.pass.allowance": "100"})
-	f(model, "each further pass of an address on a day buys half of the one before, down to ten pages, after six they come at intervals of up to four hours",
-		map[string]string{"captcha.passes_per_day": "6", "captcha.longest_wait": "4h0m0s"})
+	f(model, "each further pass of an address on a day buys half of the one before, down to ten pages, after twenty they come at intervals of up to an hour",
+		map[string]string{"captcha.passes_per_day": "20", "captcha.longest_wait": "1h0m0s"})
 	f(model, "`render_concurrency` places, by default half of the processors", map[string]string{"captcha.render_concurrency": "0"})
 	f(model, "`upstream.max_conns` and `http.write_timeout` (60 s)", map[string]string{"http.write_timeout": "1m0s"})
 	f(model, "has five requests in ten minutes for which no ban applies, 20 a second over all addresses",
@@ -52,7 +52,7 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(people, "A pass lasts 30 days", map[string]string{"captcha.pass.lifetime": "720h0m0s"})
 	f(people, "If it is too large to be carried (64 KB)", map[string]string{"captcha.form_max_bytes": "65536"})
 	f(people, "six digits, from a picture or a sound", map[string]string{"captcha.digits": "6"})
-	f(people, "an address that has earned twenty passes within an hour, or six within a day", map[string]string{"captcha.passes_per_hour": "20", "captcha.passes_per_day": "6"})
+	f(people, "an address that has earned twenty passes within an hour or a day", map[string]string{"captcha.passes_per_hour": "20", "captcha.passes_per_day": "20"})
 }
 
 // setting returns the value at a path of keys.
