@@ -12,6 +12,14 @@ import (
 	"antirobot/request"
 )
 
+type tristate uint8
+
+const (
+	unknown tristate = iota
+	no
+	yes
+)
+
 // maxRanges bounds what is read from the lists of hosting companies.
 const maxRanges = 1_000_000
 

@@ -121,7 +121,7 @@ var asked = map[Language][3]string{
 	Russian: {"вместо бана: ", "его адрес прочёл слишком много", "его сеть прочла слишком много"},
 }
 
-// Reason says what the reason of a ban names, "proof: false_crawler" or "formula: agent_library, hosting", or that of a question. Other reasons
+// Reason says what the reason of a ban names, "proof: false_crawler" or "formula: agent_library, client_loads_1m", or that of a question. Other reasons
 // are returned as they are.
 func Reason(l Language, reason string) string {
 	of, in := of(l), asked[l]
