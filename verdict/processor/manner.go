@@ -9,7 +9,6 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
-	"antirobot/verdict/newcomers"
 )
 
 // What networks are like as readers, whether a pass paid for it or not: the site's people load the parts of what they
@@ -45,7 +44,7 @@ func (p *Processor) misbehaved(e *verdict.Event) {
 // many, whichever network it comes from. Who is none of them is not asked again, whatever the pass is worth: its cookie is known.
 func (p *Processor) arrived(e *verdict.Event, r *rates) {
 	if e.Cause == verdict.CauseCampaign && e.Verdict == verdict.Unsure {
-		p.onBudget(e, r, func(b *budget) { b.alike = newcomers.AskFrom })
+		p.onBudget(e, r, func(b *budget) { b.alike = 0.9 })
 	}
 }
 

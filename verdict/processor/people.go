@@ -10,8 +10,8 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/cohorts"
 	"antirobot/verdict/dwell"
-	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
 )
 
@@ -19,24 +19,24 @@ import (
 // one vote however much it requests, a secret hash decides which networks get a seat, and established visitors have the
 // last word. Safe for concurrent use.
 type people struct {
-	secret    uint64
-	mu        sync.Mutex
-	votes     [peopleVotes]vote
-	callers   [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
-	since     int64                // time of the first vote without parts, in unix seconds
-	noneFrom  int64                // since when hardly any of the known networks load parts, likewise; 0: some do
-	median    atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
-	callsOf   [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
-	frames    [peopleVotes]vote    // what fills frames of their pages, for each page …
-	framesOf  framesOf             // … the median
-	met0      [peopleBits]uint64
-	met1      [peopleBits]uint64 // of the previous half day
-	half      int64
-	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
-	knownDay  atomic.Int64
-	kinds     dwell.Kinds // on which kinds of pages everybody stays longer
-	newcomers newcomers.Service
-	appetite  appetite
+	secret   uint64
+	mu       sync.Mutex
+	votes    [peopleVotes]vote
+	callers  [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
+	since    int64                // time of the first vote without parts, in unix seconds
+	noneFrom int64                // since when hardly any of the known networks load parts, likewise; 0: some do
+	median   atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
+	callsOf  [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
+	frames   [peopleVotes]vote    // what fills frames of their pages, for each page …
+	framesOf framesOf             // … the median
+	met0     [peopleBits]uint64
+	met1     [peopleBits]uint64 // of the previous half day
+	half     int64
+	known    atomic.Int64 // networks of established visitors, in this half day and the previous one
+	knownDay atomic.Int64
+	kinds    dwell.Kinds // on which kinds of pages everybody stays longer
+	cohorts  cohorts.Service
+	appetite appetite
 }
 
 const (

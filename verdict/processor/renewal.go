@@ -5,7 +5,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
-	"antirobot/verdict/newcomers"
+	"antirobot/verdict/cohorts"
 )
 
 // A pass is a subject of its own, so that whoever earns one begins anew. A robot that answers reads some pages for nothing with each: it is judged
@@ -55,7 +55,7 @@ func (t *renewals) put(e *verdict.Event) {
 	if t.places == nil {
 		t.places = new([renewalPlaces]renewal)
 	}
-	who := newcomers.Who(e)
+	who := cohorts.Client(e)
 	x := t.find(who)
 	if x == nil {
 		x = t.place(who, 0)
@@ -76,7 +76,7 @@ func (t *renewals) last(e *verdict.Event, within int64) (renewal, bool) {
 	if t.places == nil {
 		return renewal{}, false
 	}
-	x := t.find(newcomers.Who(e))
+	x := t.find(cohorts.Client(e))
 	if x == nil || e.At.Unix()-int64(x.at) >= within {
 		return renewal{}, false
 	}
@@ -103,7 +103,7 @@ func (p *Processor) renew(e *verdict.Event, r *rates) {
 		return
 	}
 	if !x.many {
-		if p.robotsAt(addr.ID, r, e.At) < renewalRobots || !r.people.newcomers.AreRobots(x.who, e.At.UnixMilli()) {
+		if p.robotsAt(addr.ID, r, e.At) < renewalRobots || !r.people.cohorts.AreRobots(x.who, e.At.UnixMilli()) {
 			return
 		}
 		p.renewals.joins(x.who)
