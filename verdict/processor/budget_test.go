@@ -160,15 +160,6 @@ func TestFloodChangesNoBaseline(t *testing.T) {
 	if !known.settled(at, 20) {
 		t.Error("the site has forgotten its people")
 	}
-	p, _ := newAsker(t, nil)
-	var heard float32
-	for n := range 300_000 {
-		e := reading(at.Add(time.Duration(n)*time.Millisecond), n, [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: byte(n % 100), 15: 9})
-		heard += p.voice(e, false, false)
-	}
-	if most := float32(100 * voicePages * 8); heard > most {
-		t.Errorf("of 300,000 pages %v are heard, at most %v", heard, most)
-	}
 }
 
 // TestBudgetConfig checks that mistakes are reported.

@@ -106,6 +106,5 @@ func (p *Processor) bystands(e *verdict.Event, r *rates) bool {
 
 // overlook counts such a page for what its newcomers and groups are like, and for nothing else.
 func (p *Processor) overlook(e *verdict.Event, r *rates, known bool) {
-	p.turnGroups(e, e.Page, known)
 	p.arrive(e, r, known)
 }

@@ -17,7 +17,7 @@ func TestFloodForgetsItself(t *testing.T) {
 		t.Skip("one goroutine does it all")
 	}
 	const room, people = 4096, 100
-	p, _ := newAsker(t, func(c *Config) { c.MaxSessions, c.MaxGroups, c.Budget.MaxNetworks = room, room, room })
+	p, _ := newAsker(t, func(c *Config) { c.MaxSessions, c.Budget.MaxNetworks = room, room })
 	at := time.Unix(1.8e9, 0)
 	visit := 0
 	page := func(a netip.Addr) {
@@ -46,11 +46,8 @@ func TestFloodForgetsItself(t *testing.T) {
 		if keeps(p.budgets, identity.HouseholdOf(sub.ID, p.service(0).Group)) {
 			left["budgets"]++
 		}
-		if keeps(p.voices, identity.HouseholdOf(sub.ID, voiceGroup)) {
-			left["voices"]++
-		}
 	}
-	for _, of := range []string{"sessions", "budgets", "voices"} {
+	for _, of := range []string{"sessions", "budgets"} {
 		if left[of] < people-people/20 { // by chance many may fall upon one shard
 			t.Errorf("%d %s of %d are left", left[of], of, people)
 		}

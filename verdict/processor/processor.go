@@ -9,7 +9,7 @@
 //
 // Invariants:
 //  1. Offer never blocks and never allocates: what does not fit is dropped and counted.
-//  2. Memory is bounded by the queue, max_sessions and max_groups; evicted sessions are counted.
+//  2. Memory is bounded by the queue and max_sessions; evicted sessions are counted.
 //  3. White-listed requests, requests of a service whose mode is off, blocked ones and sub-resources do not count as
 //     pace. A challenged request does: a client that hammers at the captcha stays banned. A sub-resource that was
 //     answered with a document was a page, whatever it claimed to be.
@@ -60,9 +60,7 @@ type Processor struct {
 	sessions *bounded.Table[identity.Subject, session]
 	trails   *bounded.Table[identity.Subject, trail]
 	paces    paces
-	groups   *bounded.Table[groupKey, group]
 	budgets  *bounded.Table[identity.Prefix, budget]
-	voices   *bounded.Table[identity.Prefix, voice]
 	portions *bounded.Table[portionKey, portion]
 	youths   *bounded.Table[identity.Prefix, youth]
 	habits   *bounded.Table[uint32, habit] // by verdict.Event.Client
@@ -78,7 +76,6 @@ type Processor struct {
 	vectors  sync.Pool
 	recalls  chan recallTask
 	running  atomic.Bool // recalls are being made
-	hosting  *ranges
 	services atomic.Pointer[[]*rates]
 	exempt   []netip.Prefix
 	warned   atomic.Int64 // unix seconds of the last warning about an exempt address
@@ -154,9 +151,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		sessions:  bounded.NewTable[identity.Subject, session](cfg.MaxSessions, places.subject, clock),
 		trails:    bounded.NewTable[identity.Subject, trail](max(bounded.Shards, cfg.MaxSessions/trailsPart), places.subject, clock),
 		paces:     newPaces(max(bounded.Shards, cfg.MaxSessions/4), places.pace, clock),
-		groups:    bounded.NewTable[groupKey, group](cfg.MaxGroups, places.group, clock),
 		budgets:   bounded.NewTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix, clock),
-		voices:    bounded.NewTable[identity.Prefix, voice](cfg.Budget.MaxNetworks, places.prefix, clock),
 		portions:  bounded.NewTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion, clock),
 		youths:    bounded.NewTable[identity.Prefix, youth](max(bounded.Shards, cfg.Budget.MaxNetworks/youthsPart), places.prefix, clock),
 		habits:    bounded.NewTable[uint32, habit](max(bounded.Shards, cfg.Budget.MaxNetworks/habitsPart), places.client, clock),
@@ -175,9 +170,6 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	}
 	p.vectors.New = func() any { return new(vector) }
 	var err error
-	if p.hosting, err = readRanges(cfg.Hosting); err != nil {
-		return nil, fmt.Errorf("processor: hosting: %w", err)
-	}
 	for _, n := range cfg.Exempt {
 		network, _ := request.ParseNetwork(n) // validated
 		p.exempt = append(p.exempt, network)
@@ -190,8 +182,6 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	}
 	set.NewGauge("antirobot_sessions", func() float64 { return float64(p.sessions.Len()) })
 	set.NewGauge("antirobot_sessions_evicted_total", func() float64 { return float64(p.sessions.Evicted()) })
-	set.NewGauge("antirobot_groups", func() float64 { return float64(p.groups.Len()) })
-	set.NewGauge("antirobot_groups_evicted_total", func() float64 { return float64(p.groups.Evicted()) })
 	set.NewGauge("antirobot_budgets", func() float64 { return float64(p.budgets.Len()) })
 	set.NewGauge("antirobot_budgets_evicted_total", func() float64 { return float64(p.budgets.Evicted()) })
 	set.NewGauge("antirobot_events_waiting", func() float64 {
@@ -345,11 +335,9 @@ func (p *Processor) Sweep(at time.Time) {
 	p.budgets.Sweep(func(_ identity.Prefix, b *budget) bool {
 		return now-b.at/1000 > sessionIdle && int64(b.askedUntil) < now
 	})
-	p.voices.Sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
 	p.portions.Sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.youths.Sweep(func(_ identity.Prefix, y *youth) bool { return now-y.at/1000 > youthIdle })
 	p.habits.Sweep(func(_ uint32, x *habit) bool { return now-int64(x.at) > sessionIdle })
-	p.groups.Sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 
 // trailsPart is how many sessions there may be for each trail: most subjects come for only a page or two.
