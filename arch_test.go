@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"verdict/proof":      {"request", "verdict/client"},
 	"verdict/processor":  {"bounded", "identity", "request", "verdict", "verdict/bans", "verdict/client", "verdict/dwell", "verdict/formula", "rules", "verdict/browsers", "verdict/label", "verdict/learn", "verdict/cohorts", "verdict/proof", "verdict/tally", "verdict/training"},
 	"verdict/browsers":   {"identity", "request", "verdict", "verdict/client", "verdict/tally"},
-	"verdict/cohorts":  {"identity", "verdict", "verdict/client", "verdict/tally"},
+	"verdict/cohorts":    {"identity", "verdict", "verdict/client", "verdict/tally"},
 	"verdict/tally":      {"identity"},
 	"verdict/dwell":      {},
 	"verdict/training":   {"identity", "verdict", "verdict/formula", "verdict/label"},

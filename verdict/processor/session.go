@@ -332,4 +332,3 @@ func (s *session) targetShare() float32 {
 	}
 	return float32(s.windowShare-1) / windowMost
 }
-
