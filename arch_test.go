@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"templates":          {},
 	"journal":            {"identity", "request", "store/pebblestore", "verdict", "verdict/bans"},
 	"console":            {"admin", "alarm", "captcha/outcomes", "journal", "request", "svg", "verdict", "verdict/bans", "verdict/words"},
-	"identity":           {"request", "spravka", "store"},
+	"identity":           {"bounded", "request", "spravka", "store"},
 	"identity/geo":       {},
 	"cbb":                {"bounded", "identity", "request", "store", "rules/texts"},
 	"captcha":            {"bounded", "captcha/location", "captcha/media", "captcha/outcomes", "captcha/picture", "identity", "request", "spravka", "store", "templates", "problem"},
