@@ -7,7 +7,7 @@ import (
 	"antirobot/verdict/learn"
 )
 
-// LearntStory is what was learnt of a service, as JSON shows it.
+// LearntStory is the card of a service, as JSON shows it.
 type LearntStory struct {
 	Service  string        `json:"service"`
 	Sample   learn.Counts  `json:"sample"`

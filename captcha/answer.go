@@ -60,7 +60,6 @@ type result struct {
 	cookie HeaderField
 }
 
-// note copies the result into the response, for events.
 func (r *result) note(a *Response) {
 	a.Took, a.Work = r.took, r.opened && !r.key.read()
 	switch r.state {
@@ -82,7 +81,6 @@ func (r *result) status() int {
 	return 429
 }
 
-// problem is the message of the next page. A failed browser check is not the person's fault.
 func (r *result) problem() templates.Problem {
 	if r.opened && (r.key.kind == silentCode || r.key.kind == pressCode || r.key.kind == moveCode) ||
 		r.state == stateNext {
@@ -100,7 +98,6 @@ func (r *result) problem() templates.Problem {
 	}
 }
 
-// stay is 1 for a visitor who is not asked again to move a pass.
 func (r *result) stay() string {
 	if r.opened && r.key.kind == moveCode {
 		return "1"
@@ -127,7 +124,6 @@ func (r *result) keyOrNil() *key {
 	return &r.key
 }
 
-// quick reports whether an answer by itself looks like a machine's.
 func (r *result) quick() bool {
 	return r.robot || r.opened && r.key.read() && r.took < quickAnswer
 }
@@ -145,10 +141,8 @@ type answers struct {
 	checks *bounded.Rate
 }
 
-// retryUnavailable is the wait while the store is unavailable.
 const retryUnavailable = 5 * time.Second
 
-// judge checks an answer and, if it is right, earns the pass.
 func (an *answers) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
 	defer func() {
 		an.count.answers[r.state].Inc()
@@ -331,8 +325,7 @@ func (co *core) survives(q *Request, what string, err error) bool {
 	return !q.Service.closed
 }
 
-// moved gives the visitor its pass for this network as well, if its browser proves that it earned it. Nothing is
-// earned, and the spent allowance stays spent.
+// moved gives the visitor its pass for this network as well, if its browser proves that it earned it.
 func (an *answers) moved(q *Request, r *result, right bool, at time.Time) {
 	p := q.ID.Away
 	r.state = stateUnmoved
@@ -389,7 +382,6 @@ const keptFor = time.Minute
 
 func keptKey(k *key) []byte { return append([]byte("captcha/kept/"), k.nonce[:]...) }
 
-// keep remembers the pass of an answer for all nodes. If that fails, a visitor who lost it is challenged again.
 func (an *answers) keep(ctx context.Context, r *result) {
 	_ = an.store.Put(ctx, keptKey(&r.key), r.pass.AppendPacked(nil), keptFor)
 }
@@ -428,7 +420,6 @@ func (an *answers) kept(q *Request, r *result, at time.Time) bool {
 	return true
 }
 
-// repeat hands out the pass of a repeated right answer.
 func (an *answers) repeat(q *Request, p *params, a *Response, at time.Time) {
 	k, kd, err := an.issuer.open(q, p.key, at)
 	if err != nil || k.channel != channelPage || !an.issuer.answerableBy(q, &k) {
@@ -466,7 +457,6 @@ func (q *Request) againURL(p *params, l *link, r *result) string {
 // browser has signed once more, in a browser check that no person notices. Browsers without such keys or without
 // scripts get unbound passes.
 
-// proofMark precedes a signature at the end of an answer.
 const proofMark = "~"
 
 const (
@@ -474,13 +464,10 @@ const (
 	proofSize  = proofPoint + 64
 )
 
-// moveFor is how long after its challenge a browser may prove itself.
 const moveFor = 2 * time.Minute
 
-// proofLen is the length of a signature in an answer.
 var proofLen = base64.RawURLEncoding.EncodedLen(proofSize)
 
-// cutProof separates a signature from the answer around it.
 func (p *params) cutProof() {
 	rep, rest, ok := strings.Cut(p.rep, proofMark)
 	if !ok {

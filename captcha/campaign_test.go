@@ -113,28 +113,3 @@ func TestCampaignAcrossNetworks(t *testing.T) {
 		t.Errorf("the pass of somebody quick with another browser is worth %d", p.Allowance)
 	}
 }
-
-// TestMechanical: presses that look like a machine's, and those of people by every means; silence says nothing.
-func TestMechanical(t *testing.T) {
-	k := &key{kind: pressCode}
-	f := func(pressed string, want bool) {
-		t.Helper()
-		if got := mechanical(k, "1.2x515"+pressed); got != want {
-			t.Errorf("%q: %v", pressed, got)
-		}
-	}
-	f("xu0.3000.0", true)
-	f("xm0.3000.20", true)
-	f("xm12.20.5", true)
-	f("xm12.800.90", false)
-	f("xt0.900.60", false)
-	f("xk0.3000.40", false)
-	f("xa0.9000.0", false)
-	f("", false)
-	f("xrubbish", false)
-	f("xm0.3000", false)
-	f("xm0.-1.1", false)
-	if mechanical(&key{kind: digitsCode}, "1x2xu0.1.1") {
-		t.Error("digits were pressed")
-	}
-}

@@ -202,7 +202,6 @@ func (c *Captcha) CheckBodyLimit() int64 {
 // Headers returns the names of the fields that answers carry.
 func (c *Captcha) Headers() HeadersConfig { return c.cfg.Headers }
 
-// counters are the metrics.
 type counters struct {
 	shown    map[string]*metrics.Counter
 	answers  [stateCount]*metrics.Counter

@@ -211,8 +211,7 @@ func (ak *asks) showMoving(
 	page.Moving, page.Still = true, ak.challenge(q, lang, ak.issuer.issueDigits(q, asked, to, at))
 }
 
-// instead returns the step that p's visitor chose in place of the required one, now or on the page before: digits or
-// "".
+// instead returns the step that p's visitor chose, now or on the page before: digits or "".
 func (ak *asks) instead(q *Request, p *params, at time.Time) string {
 	if p.step == "" && p.key != "" {
 		if k, _, err := ak.issuer.open(q, p.key, at); err == nil && k.kind == digitsCode && k.asked != stepDigits {
@@ -222,7 +221,6 @@ func (ak *asks) instead(q *Request, p *params, at time.Time) string {
 	return p.step
 }
 
-// checkingPage is the captcha page for a step below digits.
 func (ak *asks) checkingPage(q *Request, p *params, l *link, asked question, at time.Time) Response {
 	lang := ak.pages.language(q, p)
 	page := ak.checking(q, asked, l.url, at)
@@ -334,7 +332,7 @@ func (c *Captcha) ChallengeJSON(q *Request) Response {
 	return a
 }
 
-// challengeJSON is a challenge after the answer r, or before any (nil).
+// challengeJSON is the challenge after the answer r, nil: before any.
 func (ak *asks) challengeJSON(q *Request, l *link, r *result, code int, at time.Time) Response {
 	asked := ak.ladder.ask(q, q.least(), at)
 	asked.move = r == nil && ak.mayMove(q, l.reason(), q.least(), false)
@@ -400,7 +398,6 @@ func (ak *asks) askJSON(q *Request, r *result, asked question, to string, at tim
 	return &askBody{Step: step.String(), Key: token, Work: &t, PartURL: media + "image?key=" + token}
 }
 
-// scriptWay is the way in which a script's challenge is counted: that of the step which it may take instead of digits.
 func (a question) scriptWay() way {
 	switch {
 	case a.move || a.step == stepDigits:
@@ -421,7 +418,6 @@ func (ak *asks) answerLength() int {
 	return ak.cfg.Digits
 }
 
-// workJSON is a challenge that asks for work. A client that cannot earn a pass now is told before its browser works.
 func (ak *asks) workJSON(q *Request, l *link, at time.Time) Response {
 	wait := ak.answers.checks.Take(ak.answers.checks.AddrKey(q.ID.Addr, 0), at)
 	if wait == 0 {

@@ -32,7 +32,6 @@ const probeMarkLen = 22
 // probeLife is long enough for a form.
 const probeLife = 24 * time.Hour
 
-// probeOf reads the probe cookie, or makes a new mark, once per request.
 func (pb *probes) probeOf(q *Request) probeState {
 	if q.probe == nil {
 		p := readProbe(q, pb.cfg.ProbeCookie)
@@ -52,13 +51,11 @@ func readProbe(q *Request, name string) probeState {
 	return probeState{mark: base64.RawURLEncoding.EncodeToString(id[:])}
 }
 
-// markHash is the form in which a key stores a mark.
 func markHash(mark string) uint64 {
 	sum := sha256.Sum256([]byte(mark))
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// probe gives the browser its probe cookie, if it has none.
 func (pb *probes) probe(q *Request, a *Response, p probeState) {
 	if !p.returned {
 		pb.setProbe(q, a, p)
@@ -91,7 +88,6 @@ func (pb *probes) cookiesLost(q *Request, p probeState, at time.Time) bool {
 	return pb.lost.Peek(pb.lostKey(q), at) > 0
 }
 
-// noteSolved counts a right answer without the cookie of an earlier one.
 func (pb *probes) noteSolved(q *Request, a *Response, at time.Time) {
 	p := pb.probeOf(q)
 	switch {

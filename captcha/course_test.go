@@ -199,36 +199,3 @@ func TestChallengesAreTold(t *testing.T) {
 		t.Errorf("three hours later: %+v", got)
 	}
 }
-
-func TestDeviceOf(t *testing.T) {
-	f := func(agent, want string) {
-		t.Helper()
-		if got := deviceOf([]byte(agent)); got != want {
-			t.Errorf("%q: %s, want %s", agent, got, want)
-		}
-	}
-	f("", "other")
-	f("curl/8.5.0", "other")
-	f(phoneAgent, "phone")
-	f(
-		"Mozilla/5.0 (Linux; Android 13; SM-X200) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
-		"tablet",
-	)
-	f("Mozilla/5.0 (Android 14; Tablet; rv:140.0) Gecko/140.0 Firefox/140.0", "tablet")
-	f(
-		"Mozilla/5.0 (iPad; CPU OS 12_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/12.1 Mobile/15E148 Safari/604.1",
-		"tablet",
-	)
-	f(
-		"Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1",
-		"phone",
-	)
-	f(
-		"Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
-		"desk",
-	)
-	f(
-		"Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36",
-		"desk",
-	)
-}

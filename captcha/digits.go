@@ -33,7 +33,6 @@ var errNoMedium = errors.New("the challenge has no such medium")
 // maxSecret bounds the secret inside a key.
 const maxSecret = 64
 
-// kinds are the kinds that keys may name.
 type kinds struct {
 	issued kind
 	work   work
@@ -110,7 +109,6 @@ func (d *digits) render(m media.Medium, id string, secret []byte, level uint8, l
 // The size of a picture, in pixels: twice what the page shows, for screens with small pixels.
 const pictureWidth, pictureHeight = 2 * dchest.StdWidth, 2 * dchest.StdHeight
 
-// maxAnswer bounds how many bytes of an answer are read.
 const maxAnswer = 128
 
 // appendDigits appends the values of an answer's digits, in any script; spaces and invisible characters are skipped.

@@ -13,7 +13,6 @@ import (
 // evidenceScript is the script without a seal: nothing that Static serves.
 const evidenceScript = "evidence.js"
 
-// evidenceTTL is how long after its load a page may report.
 const evidenceTTL = time.Hour
 
 // Reports of an address are limited, since the store keeps a mark of each for an hour; scripts are free.
@@ -75,8 +74,6 @@ func (c *Captcha) Evidence(q *Request) Response {
 	return a
 }
 
-// evidenceContext binds page telemetry to the service and the visitor: its browser's cookie, however young, or its
-// identity.
 func (q *Request) evidenceContext() []byte {
 	s := q.ID.Young()
 	if s.Kind == identity.KindNone {

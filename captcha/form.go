@@ -38,8 +38,6 @@ const (
 	requireShift = 4
 )
 
-// keptFields come from the request that answers, which the same browser sends; all other fields are sealed, so that
-// the service gets the request as it was sent.
 func keptFields() []string {
 	return []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding", "Authorization"}
 }
@@ -79,7 +77,6 @@ func Carried(v *request.View, name string) bool {
 	return true
 }
 
-// capture copies the parts to seal; ok is false if they are too large.
 func capture(q *Request, mark, grant string) (s saved, ok bool) {
 	s = saved{
 		nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason,
@@ -97,7 +94,6 @@ func capture(q *Request, mark, grant string) (s saved, ok bool) {
 	return s, size <= maxSavedHead
 }
 
-// beginning returns the beginning of a text for the page.
 func beginning(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	if len(text) <= maxWritten {
@@ -223,7 +219,6 @@ func (fs *forms) askForm(q *Request, at time.Time) question {
 	return asked
 }
 
-// formPage is a page that carries a request, with the question of askForm.
 func (fs *forms) formPage(
 	q *Request, p *params, token string, asked question, pr probeState, problem templates.Problem, at time.Time,
 ) Response {
@@ -269,8 +264,7 @@ func (fs *forms) checkingForm(q *Request, p *params, token string, asked questio
 	return fs.asks.showChecking(q, p, page, asked, "same-origin", at)
 }
 
-// tooLargePage says that a form can't be carried; after the right answer it asks the visitor to go back and send it
-// again.
+// tooLargePage says that a form can't be carried; after the right answer it must be sent again.
 func (ak *asks) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := ak.pages.language(q, p)
 	ak.watch.noteShown(q, wayPage, at)
@@ -309,7 +303,6 @@ func (fs *forms) limitedForm(q *Request, p *params, token string, wait time.Dura
 	return a
 }
 
-// checkForm answers a page that carries a request: on to the service, or the page again with a new picture.
 func (fs *forms) checkForm(q *Request, p *params, at time.Time) Response {
 	pr := fs.probes.probeOf(q)
 	s, err := fs.openSaved(q, p.saved, at)
@@ -400,7 +393,6 @@ func (fs *forms) resend(q *Request, p *params, s saved, page answeringPage, at t
 	return Response{Resend: &s.request}
 }
 
-// sentKey marks a form as sent on, for checks that must not spend anything.
 func sentKey(nonce [16]byte) []byte { return append([]byte("captcha/sent/"), nonce[:]...) }
 
 // wasSent reports whether a form was sent on: a reload of its response is not challenged again.
@@ -411,7 +403,6 @@ func (fs *forms) wasSent(q *Request, s *saved) bool {
 	return err == nil && n > 0
 }
 
-// has says whether the form's own request had a field.
 func (s *saved) has(name string) bool {
 	for _, f := range s.request.Header {
 		if strings.EqualFold(f.Name, name) {
@@ -421,7 +412,6 @@ func (s *saved) has(name string) bool {
 	return false
 }
 
-// cameFrom is the service's page with the form, or its start page.
 func (s *saved) cameFrom(q *Request) string {
 	for _, f := range s.request.Header {
 		if path, ok := strings.CutPrefix(f.Value, q.Base+"/"); ok && strings.EqualFold(f.Name, "Referer") {
@@ -465,14 +455,12 @@ func pageIf(own bool) answeringPage {
 	return pageForeign
 }
 
-// isOwnOrigin reports whether a URL has the origin that the request was sent to.
 func (q *Request) isOwnOrigin(rawURL string) bool {
 	theirs, ok := location.Parse(rawURL)
 	ours, known := location.Parse(q.Base)
 	return ok && known && theirs.Scheme == ours.Scheme && theirs.Host == ours.Host && theirs.Port == ours.Port
 }
 
-// savedContext binds a carried form to its service and origin.
 func (q *Request) savedContext() []byte {
 	return spravka.AppendContext(nil, q.Service.name, string(request.AppendLower(nil, q.Base)))
 }
@@ -557,7 +545,6 @@ func (c *Captcha) Resume(q *Request) (a Response, ok bool) {
 	return c.forms.resend(q, &p, s, page, at), true
 }
 
-// wasAnswered reports whether the browser's cookie says that the form's challenge was answered rightly.
 func (fs *forms) wasAnswered(q *Request, s *saved, at time.Time) bool {
 	token, _ := q.View.Cookie(formCookie)
 	b, err := fs.keys.Ring().Open(nil, spravka.PurposeGrant, q.keyContext(), token, at)

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"antirobot/identity"
 )
 
@@ -219,27 +217,6 @@ func TestPitfall21TooLargeIsToldBefore(t *testing.T) {
 			t.Errorf("%s: after the right answer %d\n%s", what, b.Status, b.Body)
 		}
 	}
-}
-
-func TestSavedRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := saved{mark: rapid.String().Draw(t, "mark"), request: SavedRequest{
-			Method: rapid.String().Draw(t, "method"), Target: rapid.String().Draw(t, "target"),
-			Body: rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(t, "body"),
-		}}
-		copy(s.nonce[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "nonce"))
-		s.subject.Kind = identity.Kind(rapid.Byte().Draw(t, "kind"))
-		copy(s.subject.ID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
-		for range rapid.IntRange(0, 5).Draw(t, "fields") {
-			s.request.Header = append(
-				s.request.Header, HeaderField{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "value")},
-			)
-		}
-		got, err := parseSaved(s.append(nil))
-		if err != nil || !reflect.DeepEqual(got, s) {
-			t.Fatalf("%v\n%+v\n%+v", err, got, s)
-		}
-	})
 }
 
 func FuzzSaved(f *testing.F) {

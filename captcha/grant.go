@@ -92,8 +92,7 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 	return "", HeaderField{}, false
 }
 
-// spendGrant reports, durably and for all nodes, whether the pass has served no grant yet. The mark outlives every
-// grant that the pass could serve.
+// spendGrant reports, for all nodes, whether the pass has served no grant yet.
 func (gr *grants) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
 	nonce := p.ID
 	nonce[0] ^= 0xff // distinct from answers and forms in the node's own set

@@ -29,7 +29,6 @@ type key struct {
 	secret  []byte
 }
 
-// channel is where a key may be answered.
 type channel byte
 
 const (
@@ -121,7 +120,6 @@ func (is *issuer) issue(q *Request, ch channel, who netip.Addr, partner uint64, 
 	return is.seal(q, &k, to, at)
 }
 
-// issueDigits returns a key for digits on a page or in JSON, whatever step is required.
 func (is *issuer) issueDigits(q *Request, asked question, to string, at time.Time) string {
 	level := asked.level()
 	k := key{
@@ -131,7 +129,6 @@ func (is *issuer) issueDigits(q *Request, asked question, to string, at time.Tim
 	return is.seal(q, &k, to, at)
 }
 
-// issueCheck returns a key for a silent check, a move or a press, and its work.
 func (is *issuer) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
 	kd, shown := kind(silent{}), waySilent
 	switch {
@@ -157,7 +154,6 @@ func (is *issuer) newMoving(q *Request, asked question) *key {
 	}
 }
 
-// seal completes a key and returns its token.
 func (is *issuer) seal(q *Request, k *key, to string, at time.Time) string {
 	if q.Unread {
 		return ""
@@ -175,7 +171,6 @@ func (is *issuer) seal(q *Request, k *key, to string, at time.Time) string {
 	)
 }
 
-// digitsFor makes the digits of a new challenge.
 func (is *issuer) digitsFor(q *Request, level uint8) []byte {
 	if digits := is.maker.Digits(level, func() string { return is.pages.language(q, nil).Voice }); digits != nil {
 		return digits
@@ -183,7 +178,6 @@ func (is *issuer) digitsFor(q *Request, level uint8) []byte {
 	return is.kinds.issued.issue(0)
 }
 
-// open reads a key that was issued for this service and host.
 func (is *issuer) open(q *Request, token string, at time.Time) (key, kind, error) {
 	b, err := is.keys.Ring().OpenSecret(nil, spravka.PurposeCaptcha, q.keyContext(), []byte(token), at)
 	if errors.Is(err, spravka.ErrExpired) {
@@ -225,7 +219,6 @@ func (is *issuer) answerableBy(q *Request, k *key) bool {
 	return q.Partner == nil && is.shownTo(k, q)
 }
 
-// keyContext binds keys and sealed requests to service and host.
 func (q *Request) keyContext() []byte {
 	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host))
 }
@@ -237,7 +230,6 @@ func (k *key) passID() (id [16]byte) {
 	return id
 }
 
-// step is the step that a right answer passes.
 func (k *key) step() Step {
 	switch k.kind {
 	case silentCode, moveCode:
@@ -251,7 +243,7 @@ func (k *key) step() Step {
 	}
 }
 
-// read reports whether a person reads or hears the challenge, rather than the browser working it out.
+// read reports whether a person reads or hears the challenge.
 func (k *key) read() bool { return k.kind == digitsCode || k.kind == movingCode }
 
 // again is the state of an answer to a spent key: a visitor with the pass that the key earned has pressed twice.

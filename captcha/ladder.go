@@ -38,7 +38,6 @@ const (
 
 var stepNames = [stepCount]string{"none", "silent", "press", "digits", "dynamic"}
 
-// String returns the step's name in configurations and fields.
 func (s Step) String() string {
 	if s < stepCount {
 		return stepNames[s]
@@ -46,7 +45,6 @@ func (s Step) String() string {
 	return "unknown"
 }
 
-// parseStep returns the step of a name.
 func parseStep(name string) (Step, bool) {
 	for s := stepSilent; s < stepCount; s++ {
 		if stepNames[s] == name {
@@ -86,7 +84,6 @@ func (p *StepsConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// stepRules is a StepsConfig prepared for use.
 type stepRules struct {
 	robot, unsure, top Step
 	raiseAfter         int64
@@ -100,7 +97,6 @@ func newStepRules(p StepsConfig) stepRules {
 	return l
 }
 
-// first returns the step for a suspicion.
 func (l stepRules) first(unsure bool) Step {
 	if unsure {
 		return l.unsure
@@ -128,7 +124,7 @@ const (
 	insteadPercent = 50
 )
 
-// worthOf returns what an answer to step earns of an allowance, when asked was required: at least 1.
+// worthOf returns what an answer to step earns of an allowance: at least 1.
 func worthOf(step, asked Step, allowance uint32) uint32 {
 	percent := int64(100)
 	switch step {
@@ -165,7 +161,7 @@ type question struct {
 	way    way   // in which digits are presented
 }
 
-// level says how hard the picture of digits is made, 0 to maxLevel.
+// level is the difficulty of the digits, 0 to maxLevel.
 func (a question) level() uint8 {
 	if a.step > stepDigits {
 		return maxLevel // in place of a dynamic puzzle
@@ -178,7 +174,6 @@ const (
 	passesPerLevel = 5
 )
 
-// climbs remembers the passes of addresses and the checks of visitors. Safe for concurrent use.
 type climbs struct {
 	earned *bounded.Rate // by address
 	checks *bounded.Rate // by visitor: the checks of the browser
@@ -208,7 +203,6 @@ func newClimbs(entries int) climbs {
 	}
 }
 
-// passes returns how many passes an address earned within the last hour.
 func (c *climbs) passes(a netip.Addr, at time.Time) int64 {
 	return int64(c.earned.Ahead(c.earned.AddrKey(a, 0), at) / passFades)
 }
@@ -225,7 +219,6 @@ func (c *climbs) earn(k *key, share float64, read bool, at time.Time) {
 	}
 }
 
-// visitorKey is the strongest identity, or the address and the kind of browser.
 func (c *climbs) visitorKey(q *Request) uint64 {
 	w := q.ID.Winner()
 	if w.Kind == identity.KindIP {
@@ -234,7 +227,6 @@ func (c *climbs) visitorKey(q *Request) uint64 {
 	return c.checks.Key(append([]byte{byte(w.Kind)}, w.ID[:]...))
 }
 
-// note counts a check; a failed one counts as checksPerStep.
 func (c *climbs) note(q *Request, passed bool, at time.Time) {
 	n := checksPerStep
 	if passed {
@@ -265,7 +257,6 @@ type ladder struct {
 	visitors Visitors
 }
 
-// ask chooses the step for q, at least least.
 func (ld *ladder) ask(q *Request, least Step, at time.Time) question {
 	var e earned
 	e.levelsOf(q.ID.Addr, ld.visitors)

@@ -21,7 +21,6 @@ import (
 // links sign the return URLs of visitors, and read them again.
 type links struct{ *core }
 
-// link is a return URL together with its signature.
 type link struct {
 	url     string
 	t, u, s string
@@ -63,7 +62,6 @@ func (q *Request) original() string {
 // Original is the absolute URL of q itself, fit for a Location.
 func (q *Request) Original() string { return q.original() }
 
-// wanted is the destination after a right answer: X-Retpath-Y if it may be followed, else the original URL.
 func (q *Request) wanted() string {
 	if raw := q.View.Get("X-Retpath-Y"); len(raw) > 0 && len(raw) <= location.Longest {
 		if u, ok := q.readRetpath(string(raw)); ok {
@@ -73,7 +71,6 @@ func (q *Request) wanted() string {
 	return q.original()
 }
 
-// linked is wanted for a Location, shortened if it must be: the query goes first.
 func (q *Request) linked() string {
 	to := q.wanted()
 	if !q.Tight || len(url.QueryEscape(to)) <= tightReturn {
@@ -91,7 +88,6 @@ const (
 	exposeField  = "Access-Control-Expose-Headers"
 )
 
-// noteRetpath tells a front end that its X-Retpath-Y is refused: malformed, or of another host.
 func (q *Request) noteRetpath(a *Response) {
 	raw := q.View.Get("X-Retpath-Y")
 	if len(raw) == 0 {
@@ -108,7 +104,7 @@ func (q *Request) noteRetpath(a *Response) {
 	}
 }
 
-// readRetpath reads a value that is either raw or percent-encoded once.
+// readRetpath reads a raw or percent-encoded value.
 func (q *Request) readRetpath(raw string) (string, bool) {
 	if !strings.Contains(raw, "://") {
 		decoded, err := url.PathUnescape(raw)
@@ -145,7 +141,6 @@ func (q *Request) mayReturn(l location.URL) bool {
 	return false
 }
 
-// signLink makes the link for a return URL.
 func (ls *links) signLink(q *Request, to string, hasProbe bool, at time.Time) link {
 	mark := byte(unprobed)
 	switch {
@@ -163,7 +158,6 @@ func (ls *links) signLink(q *Request, to string, hasProbe bool, at time.Time) li
 	return l
 }
 
-// requestMark makes a link unique: the ID of the stopped request, so that the captcha page can show it.
 func (q *Request) requestMark() string {
 	if len(q.RequestID) == requestIDLen {
 		return q.RequestID
@@ -174,7 +168,6 @@ func (q *Request) requestMark() string {
 
 const requestIDLen = 26
 
-// stoppedID returns the ID of the request that a genuine link was made for; empty if there is none.
 func (l *link) stoppedID() string {
 	if len(l.u) != 2+requestIDLen+linkTail {
 		return ""
@@ -210,10 +203,8 @@ func (q *Request) linkTail(least Step) string {
 	return cmp.Or(q.passMark(), noPasses) + string('0'+byte(least)) + q.netMark()
 }
 
-// noPasses stands in links where the visitor had none.
 const noPasses = "--"
 
-// netMark is a short mark of q's network.
 func (q *Request) netMark() string {
 	b := binary.BigEndian.AppendUint64(nil, identity.NetKey(identity.NetOf(q.ID.Addr)))
 	return base64.RawURLEncoding.EncodeToString(b)[:linkNet]
@@ -272,10 +263,8 @@ func (s *Settings) showURL(l *link, extra ...string) string {
 	return u
 }
 
-// prefix precedes the paths of the gateway's own pages, as the client requests them.
 func (q *Request) prefix() string { return q.Mount + q.Service.prefix }
 
-// showPath is showURL as the client requests it, without its host.
 func (q *Request) showPath(l *link, extra ...string) string {
 	return q.Mount + q.Service.showURL(l, extra...)
 }
@@ -286,8 +275,7 @@ func (ls *links) overURL(q *Request, at time.Time) string {
 	return q.Service.showURL(&l)
 }
 
-// leastOf is the lowest step for the visitor of our link: the one in the link in its network while it is fresh,
-// otherwise that of the present verdict.
+// leastOf is the lowest step for the visitor of our link.
 func (ls *links) leastOf(q *Request, l *link, at time.Time) Step {
 	rest, mine := strings.CutSuffix(l.u, q.netMark())
 	if !mine || rest == "" || !ls.fresh(q, l, at) {
@@ -304,7 +292,6 @@ func (ls *links) leastOf(q *Request, l *link, at time.Time) Step {
 // client or another: it is sent to the captcha page together with a name, and if it comes back with that name, it is
 // another client, and is sent on unchallenged.
 
-// knownByName reports whether the visitor of our link has kept the name that came with it.
 func (ls *links) knownByName(q *Request, p *params, l *link, at time.Time) bool {
 	if l.u == "" || l.u[0] != named || p.status != "" || p.key != "" {
 		return false
@@ -321,7 +308,6 @@ func (q *Request) passedSince(l *link) bool {
 	return mark != "" && l.passes() != mark
 }
 
-// passMark is a short mark of the visitor's earned passes; empty if there are none.
 func (q *Request) passMark() string {
 	var all [linkPasses]byte
 	some := false

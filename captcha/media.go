@@ -91,7 +91,6 @@ func (pc *pictures) media(q *Request, m media.Medium, contentType string) Respon
 
 const retryBusy = time.Second
 
-// renderOnce returns a medium of a challenge, rendered now or earlier.
 func (pc *pictures) renderOnce(q *Request, m media.Medium, k *key, kd kind, voice string) ([]byte, error) {
 	if m == media.Picture {
 		voice = "" // the same for all languages

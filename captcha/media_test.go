@@ -11,9 +11,6 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
-
-	"antirobot/captcha/media"
-	"antirobot/captcha/picture"
 )
 
 func TestImageAndAudio(t *testing.T) {
@@ -63,34 +60,6 @@ func TestImageAndAudio(t *testing.T) {
 	e.pass(30 * time.Minute)
 	if a := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+key)); a.Status != 404 {
 		t.Errorf("an expired key: %d", a.Status)
-	}
-}
-
-// TestEverySizeRenders: the library panics when the digits do not fit into the picture.
-func TestEverySizeRenders(t *testing.T) {
-	pictures := 8
-	if raceEnabled { // one goroutine
-		pictures = 1
-	}
-	for n := minDigits; n <= maxDigits; n++ {
-		d := newDigits(n, picture.Styles(), "")
-		for i := range pictures {
-			secret := d.issue(0)
-			if len(secret) != n {
-				t.Fatalf("%d digits instead of %d", len(secret), n)
-			}
-			for m := range media.Count {
-				if m == media.Sound && i > 0 {
-					continue
-				}
-				if _, err := d.render(m, strconv.Itoa(i), secret, 0, "en"); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	if _, err := newDigits(6, picture.Styles(), "").render(media.Picture, "x", []byte{10}, 0, "en"); err == nil {
-		t.Error("10 is rendered as a digit")
 	}
 }
 
@@ -299,12 +268,6 @@ func cpuTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func BenchmarkRedirect(b *testing.B) {
-	e := benchEnv(b)
-	q := e.request("GET", "https://example.com/search?text=a+b&p=2")
-	measure(b, "redirects", func() { e.c.Redirect(q) })
-}
-
 func BenchmarkPage(b *testing.B) {
 	e := benchEnv(b)
 	a := e.c.Redirect(e.request("GET", "https://example.com/search?text=a+b&p=2"))
@@ -314,12 +277,6 @@ func BenchmarkPage(b *testing.B) {
 			b.Fatal("no page")
 		}
 	})
-}
-
-func BenchmarkJSON(b *testing.B) {
-	e := benchEnv(b)
-	q := e.request("GET", "https://example.com/api")
-	measure(b, "challenges", func() { e.c.ChallengeJSON(q) })
 }
 
 func BenchmarkWrongAnswer(b *testing.B) {
@@ -345,5 +302,3 @@ func benchMedia(b *testing.B, what string, f func(*Captcha, *Request) Response) 
 }
 
 func BenchmarkImage(b *testing.B) { benchMedia(b, "images", (*Captcha).Image) }
-
-func BenchmarkAudio(b *testing.B) { benchMedia(b, "sounds", (*Captcha).Audio) }

@@ -35,7 +35,6 @@ func movingRound(round, wrong byte) []byte {
 	return secret
 }
 
-// arrows are the directions as the page's buttons write them.
 var arrows = strings.NewReplacer("↑", "8", "↓", "2", "←", "4", "→", "6")
 
 func (m moving) check(secret []byte, answer string) (right, given bool) {

@@ -137,27 +137,6 @@ func TestMovingMedia(t *testing.T) {
 	}
 }
 
-// TestMovingAnswers: arrows, digits of any script, and spaces are the same; anything else is wrong.
-func TestMovingAnswers(t *testing.T) {
-	m := moving{newDigits(6, nil, "")}
-	secret := []byte{1, 0, 8, 2, 6}
-	f := func(answer string, right, given bool) {
-		t.Helper()
-		if r, g := m.check(secret, answer); r != right || g != given {
-			t.Errorf("%q: %v %v", answer, r, g)
-		}
-	}
-	f("826", true, true)
-	f("↑↓→", true, true)
-	f("8 ↓ ٦", true, true)
-	f("", false, false)
-	f("82", false, true)
-	f("8264", false, true)
-	f("up", false, true)
-	secret[1] = 1
-	f("826", false, true) // an earlier act was wrong
-}
-
 // TestDigitsInPlaceOfMoving: whoever can't follow the picture takes digits, made harder, for half the worth.
 func TestDigitsInPlaceOfMoving(t *testing.T) {
 	e := asking(t, "dynamic")

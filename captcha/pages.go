@@ -32,7 +32,7 @@ type pages struct {
 	zippers sync.Pool // of *gzip.Writer
 }
 
-// own starts a response with the fields common to all. verdict may be empty.
+// own starts a response. verdict may be empty.
 func (pg *pages) own(q *Request, status int, contentType, verdict string) Response {
 	a := Response{Status: status, Header: make([]HeaderField, 0, 14)}
 	if contentType != "" {
@@ -58,7 +58,6 @@ func (pg *pages) own(q *Request, status int, contentType, verdict string) Respon
 	return a
 }
 
-// html makes an answer that is a page.
 func (pg *pages) html(q *Request, status int, verdict string, lang *templates.Language) Response {
 	a := pg.own(q, status, typeHTML, verdict)
 	a.add("Content-Language", lang.Tag)
@@ -234,7 +233,6 @@ func (pg *pages) limitedJSON(q *Request, code int, wait time.Duration) Response 
 	return a
 }
 
-// tryLater is 429 or 503 with Retry-After, which the body repeats.
 func (pg *pages) tryLater(q *Request, status int, wait time.Duration) Response {
 	if q.View.Accept().PrefersJSON() {
 		return pg.limitedJSON(q, status, wait)
@@ -248,7 +246,6 @@ func (pg *pages) tryLater(q *Request, status int, wait time.Duration) Response {
 	return a
 }
 
-// problemJSON is RFC 9457's problem details.
 type problemJSON struct {
 	Type       string `json:"type"`
 	Title      string `json:"title"`
@@ -257,7 +254,7 @@ type problemJSON struct {
 	RetryAfter int64  `json:"retry-after,omitempty"` // seconds
 }
 
-// program is a short response for a program, in the form that it accepts, and never a success.
+// program is a short response for a program, never a success.
 func (pg *pages) program(q *Request, status int, verdict, title string, wait time.Duration) Response {
 	if q.Unread {
 		return Response{Status: status}
@@ -281,7 +278,6 @@ func (pg *pages) program(q *Request, status int, verdict, title string, wait tim
 	return a
 }
 
-// waitXML tells a client of an XML interface when to come again.
 func (pg *pages) waitXML(q *Request, code int, verdict string, wait time.Duration) Response {
 	a := pg.own(q, code, typeXML, verdict)
 	a.after(wait)
@@ -289,13 +285,11 @@ func (pg *pages) waitXML(q *Request, code int, verdict string, wait time.Duratio
 	return a
 }
 
-// noticeJSON tells a script that nothing is expected of it.
 type noticeJSON struct {
 	Type      string `json:"type"` // blocked, queued, or a failure that trying again does not mend
 	RequestID string `json:"request-id,omitempty"`
 }
 
-// waitJSON tells a script to come again later.
 type waitJSON struct {
 	Type       string `json:"type"` // limited, throttle or a failure
 	RequestID  string `json:"request-id,omitempty"`

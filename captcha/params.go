@@ -32,7 +32,6 @@ type params struct {
 	stay     string // the browser could not prove that a pass from another network is its own
 }
 
-// Names of the fields that only our own pages send.
 const (
 	fieldSaved  = "saved"
 	fieldFresh  = "new"
@@ -44,10 +43,8 @@ const (
 	fieldStay   = "stay"
 )
 
-// kindWork is the value of fieldKind that requests work.
 const kindWork = "work"
 
-// field returns the place of a parameter, or nil if its name is unknown.
 func (p *params) field(name string) *string {
 	switch name {
 	case "key":
@@ -90,7 +87,6 @@ func (p *params) field(name string) *string {
 	return nil
 }
 
-// chose returns the step that a visitor is shown: digits at least, if they were chosen.
 func (p *params) chose(asked Step) Step {
 	if p.step != "" {
 		return max(asked, stepDigits)
@@ -114,7 +110,6 @@ func (p *params) choose(q *Request) {
 	}
 }
 
-// set takes the first value of each name: the query wins over the body.
 func (p *params) set(name, value string) {
 	f := p.field(name)
 	if f == nil || *f != "" {
@@ -123,10 +118,8 @@ func (p *params) set(name, value string) {
 	*f = value
 }
 
-// maxQuery bounds the query that is read.
 const maxQuery = 32 << 10
 
-// readParams reads the query and, for a POST, the body.
 func readParams(q *Request) (p params) {
 	defer p.cutProof()
 	if len(q.View.Query) <= maxQuery {
@@ -145,7 +138,6 @@ func readParams(q *Request) (p params) {
 	return p
 }
 
-// urlencoded reads name=value pairs; a pair that can't be decoded is ignored like an unknown one.
 func (p *params) urlencoded(s string) {
 	for pair := range strings.SplitSeq(s, "&") {
 		name, value, _ := strings.Cut(pair, "=")
@@ -179,10 +171,8 @@ func (p *params) multipart(body []byte, boundary string) {
 	}
 }
 
-// link returns the return URL as it came back.
 func (p *params) link() link { return link{url: p.retpath, t: p.t, u: p.u, s: p.s} }
 
-// queryValue returns a parameter of a raw query, decoded; "" if there is none or it can't be decoded.
 func queryValue(query []byte, name string) string {
 	if len(query) > maxQuery {
 		query = query[:maxQuery]
@@ -206,7 +196,6 @@ func sameSecret(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// wantsJSON reports whether the answer was sent by a script that reads JSON.
 func wantsJSON(q *Request, p *params) bool {
 	if p.format != "" {
 		return p.format == "json"

@@ -29,7 +29,6 @@ type earned struct {
 	levels [7]level
 }
 
-// level is one of the prefixes that contain an address.
 type level struct {
 	net    netip.Prefix
 	places float64 // households that it may earn like
@@ -73,7 +72,6 @@ type prices struct {
 	visitors Visitors // nil: no visitor is established
 }
 
-// levelsOf sets the levels of an address, the smallest first.
 func (e *earned) levelsOf(a netip.Addr, v Visitors) {
 	a = a.Unmap().WithZone("")
 	list := levels6[:]
@@ -90,7 +88,6 @@ func (e *earned) levelsOf(a netip.Addr, v Visitors) {
 	e.n = len(list)
 }
 
-// asMachine adds the level of machines for a quick answer.
 func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
 	if kind == digitsCode && took < quickAnswer {
 		e.levels[e.n] = machines
@@ -125,7 +122,6 @@ func (pr *prices) add(ctx context.Context, e *earned, at time.Time, n int64) err
 	return nil
 }
 
-// before returns how many passes a place had earned before the last one.
 func (l *level) before() float64 {
 	return max(l.day-float64(l.added)/whole/l.places, 0)
 }
@@ -155,7 +151,6 @@ func (pr *prices) slide(ctx context.Context, key []byte, length time.Duration, a
 	return (float64(now) + float64(before)*float64(left)/float64(length)) / whole, err
 }
 
-// windowOf returns the number of a window of the clock, and the time left in it.
 func windowOf(at time.Time, length time.Duration) (n int64, left time.Duration) {
 	now := at.UnixNano()
 	return now / int64(length), length - time.Duration(now%int64(length))
@@ -174,7 +169,7 @@ func netKey(n netip.Prefix, by byte) []byte {
 // reading is the time that it takes to read a picture and to type its digits: shorter intervals are none.
 const reading = 10 * time.Second
 
-// intervalOf returns the interval between passes after so many in the past hour and day, per household.
+// intervalOf returns the interval between passes, per household.
 func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
 	grown := func(n float64, free int64, longest time.Duration) time.Duration {
 		over := max(n-float64(free)+1, 0) / float64(free)
@@ -230,7 +225,6 @@ func (pr *prices) takePass(
 	return e, 0, nil
 }
 
-// takeTurn records that a pass is earned now, or returns how long it is until the interval has passed.
 func (pr *prices) takeTurn(
 	ctx context.Context, l *level, interval time.Duration, at time.Time,
 ) (wait time.Duration, err error) {
@@ -248,7 +242,7 @@ func (pr *prices) takeTurn(
 	}
 }
 
-// sinceLast returns the stored time of a level's last pass (nil: long ago), and the wait for the next.
+// sinceLast returns the stored time of a level's last pass, nil: long ago.
 func (pr *prices) sinceLast(
 	ctx context.Context, l *level, interval time.Duration, at time.Time,
 ) (last []byte, wait time.Duration, err error) {
@@ -296,7 +290,7 @@ func (pr *prices) exhaustedAt(q *Request, addr netip.Addr, share float64, at tim
 	return wait
 }
 
-// workPrice is the price of a pass after so many in a day, in expected hashes: each adds a quarter of the first's.
+// workPrice is the price of a pass in expected hashes: each earned in the day adds a quarter of the first's.
 func (c *Config) workPrice(earned float64) int64 {
 	const most = 1 << 20 // keeps the product well within an int64
 	return min(
@@ -304,7 +298,6 @@ func (c *Config) workPrice(earned float64) int64 {
 	)
 }
 
-// presentWorkPrice is the current price for q's address; on error that of the first pass.
 func (pr *prices) presentWorkPrice(q *Request, at time.Time) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), pr.patience)
 	defer cancel()

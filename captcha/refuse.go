@@ -173,7 +173,6 @@ func (c *Captcha) Failed(q *Request, status int, r Reader) Response {
 	return a
 }
 
-// failureNames are the texts of XML errors.
 var failureNames = map[templates.Message]string{
 	templates.BadRequest: "Bad request", templates.NotFound: "Not found", templates.TooLarge: "Request too large",
 	templates.HeadTooLarge: "Address or header fields too large", templates.Late: "The request did not come in time",
@@ -181,7 +180,6 @@ var failureNames = map[templates.Message]string{
 	templates.Unavailable: "Busy: please try again",
 }
 
-// repeatable reports whether repeating the request changes nothing.
 func (q *Request) repeatable() bool {
 	switch q.method() {
 	case "GET", "HEAD", "OPTIONS":
@@ -190,7 +188,6 @@ func (q *Request) repeatable() bool {
 	return false
 }
 
-// quarantineJSON is what a client is told if the rules quarantined its request.
 type quarantineJSON struct {
 	Type      string   `json:"type"`
 	RequestID string   `json:"request-id"`
@@ -206,7 +203,7 @@ func (c *Captcha) Quarantined(q *Request, decision string, tags []string) Respon
 	return a
 }
 
-// QuarantinedXML is Quarantined for a client of an XML interface.
+// QuarantinedXML is Quarantined as XML.
 func (c *Captcha) QuarantinedXML(q *Request) Response {
 	a := c.pages.own(q, 409, typeXML, verdictBlocked)
 	a.Body = errorXML(409, "Quarantined", q.RequestID)

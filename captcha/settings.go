@@ -125,7 +125,6 @@ func (c *ServiceConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// minPartnerKey keeps a partner's key from being guessed.
 const minPartnerKey = 16
 
 func (c *ServiceConfig) validatePartners() (errs []error) {
@@ -282,7 +281,6 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	return s, nil
 }
 
-// Picture returns the img_url_template, which only inline services use.
 func (c *ServiceConfig) Picture() string {
 	if c.AJAX != "inline" {
 		return ""

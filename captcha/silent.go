@@ -26,7 +26,6 @@ func (silent) issue(price int64) []byte {
 	return append(work{}.issue(price), size[0]|1, size[1]|1) // neither is 0
 }
 
-// check reads the answer to the work, then the part's width times 256 plus its height.
 func (silent) check(secret []byte, answer string) (right, given bool) {
 	if answer == "" {
 		return false, false
@@ -39,7 +38,6 @@ func (silent) check(secret []byte, answer string) (right, given bool) {
 	return right, true
 }
 
-// render makes the part: an empty picture whose size the page's script reads.
 func (silent) render(m media.Medium, _ string, secret []byte, _ uint8, _ string) ([]byte, error) {
 	if m != media.Picture || len(secret) != silentSecret {
 		return nil, errNoMedium
@@ -64,7 +62,6 @@ func (press) check(secret []byte, answer string) (right, given bool) {
 	return silent{}.check(secret, proof)
 }
 
-// cutPress separates how a button was pressed from the rest of an answer.
 func cutPress(answer string) (proof, pressed string) {
 	numbers, rest, _ := strings.Cut(answer, partMark)
 	size, pressed, _ := strings.Cut(rest, partMark)

@@ -13,7 +13,6 @@ import (
 
 	"antirobot/captcha/media"
 	"antirobot/identity"
-	"antirobot/spravka"
 )
 
 // asking returns an env whose robots are asked for a step.
@@ -218,22 +217,6 @@ func TestScriptsMayCheck(t *testing.T) {
 	) {
 		t.Errorf("%s", x.Body)
 	}
-}
-
-// TestWorthKeepsTheFloor: however little a step earns, a pass is worth what every pass is worth at least.
-func TestWorthKeepsTheFloor(t *testing.T) {
-	c := DefaultConfig()
-	f := func(kind byte, earned earned, want uint32) {
-		t.Helper()
-		if got := c.worth(&key{kind: kind, asked: 1}, &earned); got != want {
-			t.Errorf("kind %d: %d, want %d", kind, got, want)
-		}
-	}
-	many := earned{prior: 100_000}
-	f(silentCode, earned{}, 25)
-	f(pressCode, earned{}, 50)
-	f(digitsCode, earned{}, 100)
-	f(silentCode, many, spravka.DefaultConfig().Floor())
 }
 
 // TestSilentCheckCountsLittle: a check adds to the price of an address in proportion to what it earns, so four cost

@@ -5,26 +5,6 @@ import (
 	"testing"
 )
 
-func TestStepNames(t *testing.T) {
-	for s := stepSilent; s < stepCount; s++ {
-		if got, ok := parseStep(s.String()); !ok || got != s {
-			t.Errorf("%s: read as %s, %v", s, got, ok)
-		}
-	}
-	for _, name := range []string{"", "none", "stepDigits", "unknown"} {
-		if s, ok := parseStep(name); ok {
-			t.Errorf("%q is read as %s", name, s)
-		}
-	}
-}
-
-func TestFirstStep(t *testing.T) {
-	l := newStepRules(defaultSteps())
-	if robot, unsure := l.first(false), l.first(true); robot != stepDigits || unsure != stepSilent {
-		t.Errorf("robots are asked for %s, others for %s", robot, unsure)
-	}
-}
-
 func TestClimb(t *testing.T) {
 	f := func(p StepsConfig, least Step, failed, earned int64, want Step) {
 		t.Helper()
@@ -57,26 +37,5 @@ func TestStepsProblems(t *testing.T) {
 	d := defaultSteps()
 	if err := d.Validate(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestStepsWorth(t *testing.T) {
-	f := func(step, asked Step, allowance, want uint32) {
-		t.Helper()
-		if got := worthOf(step, asked, allowance); got != want {
-			t.Errorf("%s where %s was asked for earns %d of %d, want %d", step, asked, got, allowance, want)
-		}
-	}
-	f(stepSilent, stepSilent, 100, 25)
-	f(stepPress, stepSilent, 100, 50)
-	f(stepDigits, stepDigits, 100, 100)
-	f(stepDigits, stepSilent, 100, 100)
-	f(stepDigits, stepDynamic, 100, 50)
-	f(stepDynamic, stepDynamic, 100, 100)
-	f(stepSilent, stepSilent, 1, 1)
-	if first, later, most := checkWork(0), checkWork(4), checkWork(1000); first != checkHashes ||
-		later != 2*checkHashes ||
-		most != 4*checkHashes {
-		t.Errorf("work: %d, %d, %d", first, later, most)
 	}
 }

@@ -171,30 +171,6 @@ func TestThePageLeadsOnWithAPass(t *testing.T) {
 	f(again, there, func(q *Request) { q.ID.Passes[0], q.ID.Passes[1], q.ID.NPasses = solved.Pass, more.Pass, 2 })
 }
 
-// TestChecksWaitForTheirShare: a check of the browser, which counts for a quarter of a pass, comes after a quarter of
-// the interval, and raises what its address is asked for by a quarter.
-func TestChecksWaitForTheirShare(t *testing.T) {
-	e := newEnv(t, digitsOnly)
-	e.exhaust(4 * time.Minute)
-	q := e.request("GET", "https://example.com/")
-	digits, silent := e.c.prices.exhausted(q, stepDigits, e.now()), e.c.prices.exhausted(q, stepSilent, e.now())
-	whole, quarter := digits+reading, silent+reading
-	if ratio := float64(quarter) / float64(whole); ratio < 0.24 || ratio > 0.26 {
-		t.Errorf("digits wait for %v, a check for %v", digits, silent)
-	}
-	a, at := addr("198.51.100.7"), e.now()
-	for range 8 {
-		e.c.ladder.climbs.earn(&key{addr: a, kind: silentCode}, shareOf(stepSilent, stepSilent), false, at)
-	}
-	if n := e.c.ladder.climbs.passes(a, at); n != 2 {
-		t.Errorf("eight checks count as %d passes", n)
-	}
-	e.c.ladder.climbs.earn(&key{addr: a, kind: digitsCode}, shareOf(stepDigits, stepSilent), false, at)
-	if n := e.c.ladder.climbs.passes(a, at); n != 3 {
-		t.Errorf("with digits, they count as %d passes", n)
-	}
-}
-
 // TestChecksForWhatWasRead: for what its network has read an address is checked silently, then by a button, and then asked
 // for digits, by another browser too; for another reason it is still checked.
 func TestChecksForWhatWasRead(t *testing.T) {

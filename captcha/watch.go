@@ -34,7 +34,7 @@ const (
 	deviceOther  = "other"
 )
 
-// deviceMarks are words of User-Agents, the more telling first: Android without Mobile is a tablet.
+// deviceMarks are words of User-Agents, the more telling first.
 var deviceMarks = []struct{ mark, device string }{
 	{"iPad", deviceTablet},
 	{"Tablet", deviceTablet},
@@ -73,7 +73,6 @@ type watch struct {
 	revokes *bounded.Rate // campaigns whose passes were taken back
 }
 
-// who returns the keys that q's challenge is counted by. A partner's request does not describe its user's browser.
 func (wt *watch) who(q *Request, shown way, partner bool) outcomes.Who {
 	w := outcomes.Who{
 		Way: shown.String(), Language: wt.pages.language(q, nil).Tag, Device: deviceOther, Net: q.ID.Net,
@@ -151,12 +150,10 @@ func shapeOf(q *Request) uint64 {
 	return max(1, request.Hash(binary.BigEndian.AppendUint64(b, agentOf(q))))
 }
 
-// isShaped reports whether the client's shape appears to solve by machine.
 func (wt *watch) isShaped(q *Request, k *key, at time.Time) bool {
 	return k.partner == 0 && wt.tally.Machines(outcomes.Shape(shapeOf(q)), wt.cfg.Alarm.Solved, at)
 }
 
-// isCampaign reports whether a kind of browser in a network appears to solve by machine.
 func (wt *watch) isCampaign(n netip.Prefix, agent uint64, at time.Time) bool {
 	return wt.tally.Machines(outcomes.Campaign(n, agent), wt.cfg.Alarm.Solved, at)
 }

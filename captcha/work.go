@@ -44,7 +44,6 @@ func (work) issue(price int64) []byte {
 	return binary.BigEndian.AppendUint32(seed[:], uint32(price)) //nolint:gosec // at most maxWork
 }
 
-// task is the work for a client.
 type task struct {
 	Seed  string `json:"seed"` // 32 hexadecimal digits
 	Parts int    `json:"parts"`
@@ -108,7 +107,6 @@ func (work) render(media.Medium, string, []byte, uint8, string) ([]byte, error) 
 
 func (q *Request) offersWork() bool { return q.Service.work && q.Partner == nil }
 
-// workURL is the path of the script that does the work; empty if work is not offered.
 func (q *Request) workURL() string {
 	if !q.offersWork() {
 		return ""

@@ -2,7 +2,6 @@ package captcha
 
 import (
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
@@ -113,19 +112,5 @@ func TestPitfall12AskingForWorkIsLimited(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[200 200 200 429]" {
 		t.Errorf("statuses %v", got)
-	}
-}
-
-// TestNothingIsStoredForWork: nothing is stored for an open challenge: counts are read, none is written.
-func TestNothingIsStoredForWork(t *testing.T) {
-	e := working(t)
-	o := &order{Store: e.store}
-	e.store = reads{o, t}
-	e.c = e.newCaptcha(e.c.cfg)
-	for range 100 {
-		e.askWork()
-	}
-	if strings.Trim(strings.Join(o.asked, ""), "incr") != "" {
-		t.Errorf("asked the store %v", o.asked)
 	}
 }

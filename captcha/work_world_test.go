@@ -1,7 +1,6 @@
 package captcha
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -9,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"antirobot/identity"
 )
@@ -83,17 +81,4 @@ func (e *env) formPageOf(t *testing.T) string {
 	t.Helper()
 	a := e.c.ChallengeForm(e.request("POST", "https://example.com/post", form("text", "x")))
 	return string(a.Body)
-}
-
-// reads is a read-only store.
-type reads struct {
-	*order
-	t *testing.T
-}
-
-func (r reads) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
-	if n != 0 {
-		r.t.Errorf("%s grows by %d", key, n)
-	}
-	return r.order.Incr(ctx, key, n, ttl)
 }

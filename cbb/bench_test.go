@@ -213,14 +213,6 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportMetric(float64(len(o.items)), "entries")
 }
 
-func BenchmarkNormalPath(b *testing.B) {
-	raw, dst := []byte("/catalog/%2e%2e/item;v=1//a/./b.html"), make([]byte, 0, 256)
-	b.ReportAllocs()
-	for b.Loop() {
-		dst = request.NormalPath(dst[:0], raw)
-	}
-}
-
 func BenchmarkReadLines(b *testing.B) {
 	lines := make([]byte, 0, 16<<20)
 	million(100_000).data.each(func(p netip.Prefix) { lines = append(p.AppendTo(lines), '\n') })

@@ -60,7 +60,7 @@ type PatternConfig struct {
 	Methods        []string       `mapstructure:"methods"` // any of them
 	Path           string         `mapstructure:"path"`    // the whole path
 	PathPrefix     string         `mapstructure:"path_prefix"`
-	PathGlob       string         `mapstructure:"path_glob"`  // *: a run without slashes, **: any run, ?: one byte but a slash
+	PathGlob       string         `mapstructure:"path_glob"`  // * without slashes, **, ?
 	PathRegex      string         `mapstructure:"path_regex"` // RE2, unanchored
 	UserAgent      string         `mapstructure:"user_agent"` // a part of it, ignoring case
 	UserAgentRegex string         `mapstructure:"user_agent_regex"`
@@ -115,13 +115,14 @@ type bounds struct {
 	failures         int           // in a row after which an address is unproven for negativeTTL
 	grace            time.Duration // for which requests of an address that is looked up pass,
 	graceWindow      time.Duration // up to provisional_requests in this window,
-	gracePerSecond   int           // and up to so many of all addresses
+	gracePerSecond   int           // and up to this number of all
 	dnsCache         int           // bytes
 }
 
 func defaultBounds() bounds {
 	return bounds{
-		poll: 5 * time.Second, fetch: 2 * time.Minute, bytes: 64 << 20, maxEntries: 2_000_000, badShare: 0.1, runtime: 100_000,
+		poll: 5 * time.Second, fetch: 2 * time.Minute, bytes: 64 << 20, maxEntries: 2_000_000, badShare: 0.1,
+		runtime: 100_000,
 		workers: 8, queue: 1024, lookupsPerSecond: 50, lookupTimeout: 5 * time.Second,
 		positiveTTL: 6 * time.Hour, negativeTTL: 10 * time.Minute, failureTTL: 15 * time.Second, failures: 3,
 		grace: 2 * time.Second, graceWindow: 10 * time.Minute, gracePerSecond: 20, dnsCache: 4 << 20,
@@ -332,7 +333,6 @@ func (l *ListConfig) validate(path string, c *Config, p *problems) {
 	validateEntries(path+".entries", l.Entries, l.AllowWide || c.AllowWide || flag >= White, p)
 }
 
-// validateEntries checks entries from the configuration.
 func validateEntries(path string, entries []string, wide bool, p *problems) {
 	for i, e := range entries {
 		text, _, _ := splitLine([]byte(strings.TrimSpace(e)))
@@ -360,7 +360,6 @@ func validateURL(path, s string, p *problems) {
 	}
 }
 
-// inlineList is the configuration's entries with one flag.
 type inlineList struct {
 	flag    Flag
 	entries []string
@@ -370,7 +369,6 @@ func (c *Config) inline() []inlineList {
 	return []inlineList{{Block, c.Block}, {Ban, c.Ban}, {White, c.White}}
 }
 
-// chosen returns the crawlers in use.
 func (c *CrawlersConfig) chosen() []CrawlerConfig {
 	var out []CrawlerConfig
 	for _, b := range builtinCrawlers() {
@@ -525,8 +523,10 @@ func builtinCrawlers() []CrawlerConfig {
 			Name: "telegram-preview", UserAgentRegex: []string{`^TelegramBot \(`},
 			RangeURLs: []string{"https://core.telegram.org/resources/cidr.txt"},
 			Ranges: []string{
-				"91.105.192.0/23", "91.108.4.0/22", "91.108.8.0/22", "91.108.12.0/22", "91.108.16.0/22", "91.108.20.0/22", "91.108.56.0/22",
-				"149.154.160.0/20", "185.76.151.0/24", "2001:67c:4e8::/48", "2001:b28:f23c::/48", "2001:b28:f23d::/48", "2001:b28:f23f::/48", "2a0a:f280::/32",
+				"91.105.192.0/23", "91.108.4.0/22", "91.108.8.0/22", "91.108.12.0/22", "91.108.16.0/22",
+				"91.108.20.0/22", "91.108.56.0/22",
+				"149.154.160.0/20", "185.76.151.0/24", "2001:67c:4e8::/48", "2001:b28:f23c::/48", "2001:b28:f23d::/48",
+				"2001:b28:f23f::/48", "2a0a:f280::/32",
 			},
 		},
 	}

@@ -11,7 +11,6 @@ import (
 	"antirobot/request"
 )
 
-// crawler is one search engine.
 type crawler struct {
 	name     string
 	agent    condition
@@ -72,7 +71,6 @@ func (c *crawler) rebuild() {
 	}
 }
 
-// owns reports whether a name equals a suffix or lies below it.
 func (c *crawler) owns(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	for _, s := range c.suffixes {

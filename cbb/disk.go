@@ -24,7 +24,7 @@ const (
 	maxTag      = 256 // bytes kept of an ETag; longer ones are not sent back
 )
 
-// copyMeta is what is known about a copy.
+// copyMeta describes a copy.
 type copyMeta struct {
 	Version  int       `json:"version"`
 	ETag     string    `json:"etag,omitempty"`
@@ -55,7 +55,6 @@ func newDisk(dir string, readOnly bool) (*disk, error) {
 
 func (d *disk) path(id string) string { return filepath.Join(d.dir, id+".list") }
 
-// open returns the bytes of a copy after checking all of it.
 func (d *disk) open(id string) (io.ReadCloser, copyMeta, error) {
 	f, err := os.Open(d.path(id))
 	if err != nil {
@@ -72,7 +71,6 @@ func (d *disk) open(id string) (io.ReadCloser, copyMeta, error) {
 	return f, meta, nil
 }
 
-// checkCopy verifies the checksum and leaves the file at the first byte of the list.
 func checkCopy(f *os.File) (copyMeta, error) {
 	var meta copyMeta
 	head := make([]byte, headerSize)
@@ -96,7 +94,6 @@ func checkCopy(f *os.File) (copyMeta, error) {
 	return meta, err
 }
 
-// diskWriter is a copy being written. It is not visible until commit.
 type diskWriter struct {
 	d    *disk
 	err  error // the first error of Write; a full disk must not stop the reading

@@ -127,7 +127,6 @@ func (m *Match) fill(e *Entry) {
 	}
 }
 
-// set holds the entries of one prefix or subject.
 type set struct {
 	all [slots]*Entry // entries for all services
 	own []serviceSet  // entries of single services; almost always empty
@@ -138,7 +137,6 @@ type serviceSet struct {
 	e       [slots]*Entry
 }
 
-// fill copies the set's entries for a service into the free fields of m.
 func (s *set) fill(m *Match, service string) {
 	for i := range s.own {
 		if s.own[i].service == service {
@@ -164,7 +162,6 @@ func (m *Match) fillFrom(e *[slots]*Entry) {
 	}
 }
 
-// with returns a copy of the set with e in its field.
 func (s *set) with(e *Entry) set {
 	t := *s
 	if e.Service == "" {
@@ -191,7 +188,6 @@ type item struct {
 	subject identity.Subject
 }
 
-// parseItem reads an address, a CIDR, a range a-b or a subject kind:id.
 func parseItem(s string) (item, error) {
 	if s == "" {
 		return item{}, fmt.Errorf("empty entry")
@@ -231,7 +227,6 @@ func parseItem(s string) (item, error) {
 	return item{}, reason(aerr)
 }
 
-// reason says what is wrong with a malformed entry, which the caller adds.
 func reason(err error) error {
 	for _, known := range []error{request.ErrZone, request.ErrMapped} {
 		if errors.Is(err, known) {
@@ -274,7 +269,6 @@ func (it *item) prefixes(f func(netip.Prefix)) {
 	}
 }
 
-// wide reports whether the item contains a network too wide for any list of robots.
 func (it *item) wide() bool {
 	w := false
 	it.prefixes(func(p netip.Prefix) { w = w || tooWide(p) })
@@ -285,7 +279,6 @@ func tooWide(p netip.Prefix) bool {
 	return p.Bits() < 8 || p.Addr().Is6() && p.Bits() < 16
 }
 
-// String returns the canonical spelling.
 func (it *item) String() string {
 	switch {
 	case it.subject.Kind != identity.KindNone:

@@ -124,8 +124,9 @@ func New(cfg Config, d Deps) (*Lists, error) {
 	}
 	l.tally = newTally(l)
 	l.live = &runtimeEntries{
-		kv: d.KV, feed: d.Feed, now: d.Now, log: d.Log, bounds: b, over: newOverlay(), shared: d.Shared, logFile: d.LocalLog,
-		losses: d.Losses, gone: map[string]goneEntry{}, wide: func() bool { return l.config().AllowWide },
+		kv: d.KV, feed: d.Feed, now: d.Now, log: d.Log, bounds: b, over: newOverlay(), shared: d.Shared,
+		logFile: d.LocalLog, losses: d.Losses, gone: map[string]goneEntry{},
+		wide: func() bool { return l.config().AllowWide },
 	}
 	commit, err := l.Prepare(cfg)
 	if err != nil {
@@ -322,7 +323,6 @@ func (l *Lists) report(s *source, err error) {
 	}
 }
 
-// changedSource requests a new snapshot; several changes in a row lead to one.
 func (l *Lists) changedSource() {
 	select {
 	case l.dirty <- struct{}{}:
@@ -374,7 +374,6 @@ func (l *Lists) build() {
 	l.snap.Store(s)
 }
 
-// add places the content of a list; nil: there is none yet.
 func (s *snapshot) add(base *Entry, d *parsed) {
 	switch {
 	case d == nil:
@@ -387,7 +386,6 @@ func (s *snapshot) add(base *Entry, d *parsed) {
 	}
 }
 
-// plan is a prepared configuration. It is immutable.
 type plan struct {
 	cfg      Config
 	lists    []planned
@@ -404,7 +402,6 @@ type planned struct {
 	fixed  *parsed
 }
 
-// running is a source and its goroutine.
 type running struct {
 	s      *source
 	cancel context.CancelFunc // nil: not started
@@ -465,7 +462,8 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 		refresh = cfg.RefreshWhite
 	}
 	p.source = l.source(&source{
-		name: c.Name, url: c.URL, file: c.File, format: c.Format, keyFile: c.KeyFile, refresh: or(c.Refresh, refresh), limits: lim,
+		name: c.Name, url: c.URL, file: c.File, format: c.Format, keyFile: c.KeyFile,
+		refresh: or(c.Refresh, refresh), limits: lim,
 	}, next)
 	return p
 }
@@ -513,7 +511,6 @@ func (l *Lists) source(s *source, next map[string]*running) *source {
 	return s
 }
 
-// parseFixed parses entries that Validate has accepted.
 func parseFixed(entries []string, lim limits) *parsed {
 	lim.maxEntries = len(entries)
 	lim.allowWide = true

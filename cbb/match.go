@@ -46,7 +46,6 @@ func (b *bitset) each(first int, f func(int) bool) {
 	}
 }
 
-// condition is a test of one value. The parts that are set must all hold.
 type condition struct {
 	exact    []byte   // nil: no such part
 	contains [][]byte // lower case; any of them, or any of the regexps
@@ -162,8 +161,8 @@ func (f *fieldMatcher) match(value []byte) *bitset {
 	}
 	m := f.memo.Load()
 	h := maphash.Bytes(m.seed, value)
-	// The position in the table stands for ten bits of the hash and the slot holds 52: the seed is secret, and nobody
-	// will find two values that share them.
+	// The position in the table stands for ten bits of the hash and the slot holds 52: the seed is secret, so two
+	// values that share them cannot be found.
 	first := h % (memoSlots / memoWays) * memoWays
 	for i := first; i < first+memoWays; i++ {
 		if x := m.slots[i].Load(); x&^memoResults == h&^memoResults && x&memoResults != 0 {
@@ -211,7 +210,6 @@ const memoWays = 4
 
 func newMemo() *memo { return &memo{seed: maphash.MakeSeed(), numbers: map[bitset]uint64{}} }
 
-// put remembers a result in a free slot of the set, or in place of another one.
 func (m *memo) put(first, h, n uint64) {
 	victim := first + h>>62
 	for i := first; i < first+memoWays; i++ {
@@ -223,7 +221,7 @@ func (m *memo) put(first, h, n uint64) {
 	m.slots[victim].Store(h&^memoResults | n)
 }
 
-// number returns the number of a result, from 1; 0 when there are too many.
+// number returns the number of a result, 0 when there are too many.
 func (m *memo) number(b *bitset) uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -276,7 +274,6 @@ func (b *bloom) covers(o *bloom) bool {
 	return o[0]&^b[0] == 0 && o[1]&^b[1] == 0 && o[2]&^b[2] == 0 && o[3]&^b[3] == 0
 }
 
-// pathForm is a reading of a path, with its bloom once that has been needed.
 type pathForm struct {
 	path    []byte
 	bloom   bloom

@@ -41,7 +41,6 @@ func (l *Lists) Texts(name, service string) *texts.Set {
 // Names returns Config.Names of the present configuration.
 func (l *Lists) Names() (names, of []string) { return l.config().Names() }
 
-// textList is a list of texts, and the one service that it is for; empty: all.
 type textList struct {
 	set     *texts.Set
 	service string

@@ -1,7 +1,6 @@
 package cbb
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
@@ -81,19 +80,5 @@ func TestListedAgreesWithASlowOne(t *testing.T) {
 		if got := l.Listed("a", a, identity.Subject{}, "", time.Now()); got != want {
 			t.Fatalf("%s: %v", a, got)
 		}
-	}
-}
-
-func BenchmarkListed(b *testing.B) {
-	var entries []string
-	for i := range 100_000 {
-		entries = append(entries, fmt.Sprintf("10.%d.%d.%d/%d", i%200, i/200%250, i%256, 24+i%9))
-	}
-	l := node(b, newFakeStore(), func(c *Config) { c.Lists = []ListConfig{{Name: "a", Flag: "ban", Entries: entries}} })
-	at := time.Now()
-	b.ReportAllocs()
-	b.ResetTimer()
-	for i := range b.N {
-		l.Listed("a", netip.AddrFrom4([4]byte{10, byte(i), byte(i >> 8), byte(i >> 3)}), identity.Subject{}, "", at)
 	}
 }

@@ -142,7 +142,6 @@ func (o *overlay) shard(s identity.Subject) *atomic.Pointer[map[identity.Subject
 	return &o.subjects[maphash.Comparable(o.seed, s)%overlayShards]
 }
 
-// set puts an entry under its key, replacing the present one.
 func (o *overlay) set(key string, it *runtimeItem) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -232,7 +231,6 @@ func (o *overlay) keys() []string {
 	return slices.Collect(maps.Keys(o.items))
 }
 
-// keep drops every item whose key is not in live, and those that have ended.
 func (o *overlay) keep(live map[string]struct{}, at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -277,7 +275,6 @@ func (o *overlay) size() int {
 	return len(o.items)
 }
 
-// list returns the live entries of a flag, in the order of their keys.
 func (o *overlay) list(flag Flag, at time.Time) []Entry {
 	o.mu.Lock()
 	defer o.mu.Unlock()

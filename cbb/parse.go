@@ -57,7 +57,6 @@ type parsed struct {
 	badLines []BadLine
 }
 
-// label distinguishes some entries of a list from its other entries.
 type label struct{ text, reason string }
 
 // listed is a network of a list.
@@ -82,10 +81,8 @@ func compareSubjects(a, b identity.Subject) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
-// lengths are the prefix lengths in a list: few, so that a search need not try them all.
 type lengths struct{ v4, v6 [129]bool }
 
-// limits bound the content of a list.
 type limits struct {
 	maxEntries  int
 	maxBadShare float64
@@ -106,7 +103,6 @@ const (
 	formatCrowdSec = "crowdsec" // decisions of its local API
 )
 
-// parser collects the entries of one list.
 type parser struct {
 	limits
 	out    *parsed
@@ -150,7 +146,6 @@ func (p *parser) read(r io.Reader, format string, prev int) (*parsed, error) {
 	return p.finish(prev)
 }
 
-// detect distinguishes JSON from lines by the first byte that is not white space.
 func detect(br *bufio.Reader) string {
 	b, _ := br.Peek(1024)
 	b = bytes.TrimLeft(b, " \t\r\n")
@@ -381,7 +376,6 @@ func (p *parser) textLine(n int, b []byte) {
 	}
 }
 
-// errPage is the most common mistake.
 var errPage = errors.New("it begins with <, as pages do and texts do not")
 
 // text adds one entry of a list of texts.
@@ -463,7 +457,6 @@ func (p *parser) jsonEntry(s string) error {
 	return p.entry(s, "")
 }
 
-// namesNetwork reports whether a JSON member of this name holds a network.
 func namesNetwork(key string) bool {
 	switch strings.ToLower(key) {
 	case "ipv4prefix",
@@ -527,7 +520,6 @@ func (p *parser) readDecisions(r io.Reader) error {
 	return nil
 }
 
-// unexpected says that an end of the data is too early.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -535,7 +527,6 @@ func unexpected(err error) error {
 	return err
 }
 
-// maxKey bounds a bouncer's key, in bytes.
 const maxKey = 4 << 10
 
 // readKey reads a bouncer's key, each time it is sent, so that it can be changed.
@@ -584,7 +575,6 @@ func (d *parsed) has(addr netip.Addr, sub identity.Subject) bool {
 	return false
 }
 
-// find returns the label of a network if the list contains exactly that network.
 func (d *parsed) find(p netip.Prefix) (uint16, bool) {
 	if p.Addr().Is4() {
 		return labelOf(d.v4, listed[key4]{addr: key4Of(p.Addr()), bits: uint8(p.Bits())})

@@ -138,15 +138,6 @@ func TestListsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestMinCount(t *testing.T) {
-	lim := testLimits()
-	lim.minCount = 3
-	d, err := parse(t, "203.0.113.1\t2\n203.0.113.2\t3\n203.0.113.3\t11\n", lim)
-	if err != nil || d.show() != "203.0.113.2/32(count 3) 203.0.113.3/32(count 11)" {
-		t.Errorf("%v %v", d.show(), err)
-	}
-}
-
 func TestJSON(t *testing.T) {
 	f := func(text, want string, bad int) {
 		t.Helper()

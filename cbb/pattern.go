@@ -28,7 +28,6 @@ type pattern struct {
 	fields  []fieldCond
 }
 
-// fieldCond refers to a condition of a fieldMatcher.
 type fieldCond struct {
 	field  int // index into ruleset.fields
 	cond   int
@@ -82,7 +81,6 @@ func oneOf(b []byte, list []string) bool {
 // constantEqual compares in constant time: an exact header value may be a monitor's secret.
 func constantEqual(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 
-// compileRules compiles patterns and the crawlers' user agents. The error names every problem.
 func compileRules(patterns []PatternConfig, crawlers []*crawler) (*ruleset, error) {
 	rs := &ruleset{agent: -1}
 	var errs []error
@@ -265,7 +263,6 @@ func (rs *ruleset) addField(p *pattern, c *HeaderConfig) error {
 	return nil
 }
 
-// probe is the state of one request while patterns are tried.
 type probe struct {
 	v      *request.View
 	rs     *ruleset
@@ -294,7 +291,6 @@ func (p *probe) end() {
 	p.paths.Forget()
 }
 
-// load evaluates the first field with a name; nil if there is none.
 func (p *probe) load(i int) *bitset {
 	bit := uint32(1) << i
 	p.loaded |= bit

@@ -67,14 +67,13 @@ type runtimeEntries struct {
 	storeErr atomic.Pointer[error]
 }
 
-// stored is a run-time entry as the store keeps it.
 type stored struct {
 	Flag    string `json:"flag"`
 	Text    string `json:"text"`
 	Service string `json:"service,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Until   int64  `json:"until,omitempty"` // unix nanoseconds by the store's clock, 0: forever
-	Made    int64  `json:"made,omitempty"`  // likewise: of two with one key the later holds
+	Made    int64  `json:"made,omitempty"`  // by the same clock: of two with one key the later holds
 }
 
 func (s *stored) entry(f Flag, skew time.Duration) *Entry {
@@ -85,7 +84,6 @@ func (s *stored) entry(f Flag, skew time.Duration) *Entry {
 	return e
 }
 
-// goneEntry marks a removed entry.
 type goneEntry struct {
 	made  int64
 	until time.Time
@@ -244,12 +242,12 @@ func decodeStored(key, val []byte, skew time.Duration) (*runtimeItem, error) {
 	return &runtimeItem{entry: s.entry(f, skew), what: it, made: made}, nil
 }
 
-func (r *runtimeEntries) storeFailed(err error) {
+func (rt *runtimeEntries) storeFailed(err error) {
 	if err == nil {
-		r.storeErr.Store(nil)
+		rt.storeErr.Store(nil)
 		return
 	}
-	r.storeErr.Store(&err)
+	rt.storeErr.Store(&err)
 }
 
 // follow keeps the entries in sync with the store until ctx ends.
@@ -281,7 +279,6 @@ func (rt *runtimeEntries) follow(ctx context.Context) {
 
 var errRescan = errors.New("time to scan")
 
-// followOnce scans and then follows until it is time for the next scan.
 func (rt *runtimeEntries) followOnce(ctx context.Context) error {
 	pos, err := rt.feed.Position(ctx, feedTopic)
 	if err != nil {
@@ -418,7 +415,6 @@ func (rt *runtimeEntries) skew() time.Duration {
 	return by
 }
 
-// horizon is the time before which ended entries may be forgotten.
 func (rt *runtimeEntries) horizon() time.Time { return store.Horizon(rt.kv, rt.now()) }
 
 func (rt *runtimeEntries) sweep() {

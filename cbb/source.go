@@ -69,13 +69,11 @@ type fileStat struct {
 	mtime time.Time
 }
 
-// id names the source on disk by its origin, however it is judged.
 func (s *source) id() string {
 	sum := sha256.Sum256([]byte(s.url + "\x00" + s.file + "\x00" + s.format))
 	return s.name + "-" + hex.EncodeToString(sum[:8])
 }
 
-// restore loads the last good copy from disk, if there is one.
 func (s *source) restore() error {
 	if s.disk == nil {
 		return nil
@@ -101,7 +99,6 @@ func (s *source) restore() error {
 	return nil
 }
 
-// run refreshes until ctx ends and calls changed after each new copy.
 func (s *source) run(ctx context.Context, changed func(), report func(*source, error)) {
 	wait := s.firstWait()
 	for {
@@ -372,7 +369,6 @@ func hideURL(err error) error {
 	return err
 }
 
-// decoded undoes a Content-Encoding; limit bounds the compressed bytes.
 func decoded(resp *http.Response, limit int64) (io.Reader, error) {
 	body := &boundedReader{r: resp.Body, left: limit}
 	switch enc := resp.Header.Get("Content-Encoding"); enc {

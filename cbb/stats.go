@@ -58,7 +58,8 @@ type CrawlerStats struct {
 func (l *Lists) Stats() Stats {
 	p, s, now := l.plan.Load(), l.snap.Load(), l.now()
 	st := Stats{
-		Networks: s.table.networks, Pieces: len(s.table.v4.sets) + len(s.table.v6.sets), Subjects: len(s.table.subjects),
+		Networks: s.table.networks, Pieces: len(s.table.v4.sets) + len(s.table.v6.sets),
+		Subjects: len(s.table.subjects),
 		Patterns: len(s.rules.patterns), Runtime: l.live.over.size(), BuiltAt: s.builtAt, Took: s.took,
 	}
 	if e := l.live.storeErr.Load(); e != nil {

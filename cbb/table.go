@@ -155,7 +155,6 @@ func (c *cuts6) find(a key6) uint32 {
 	return c.sets[i]
 }
 
-// upper builds the levels above the starts.
 func upper[K any](keys []K) [][]K {
 	levels := [][]K{keys}
 	for len(keys) > fanout {
@@ -169,7 +168,6 @@ func upper[K any](keys []K) [][]K {
 	return levels
 }
 
-// cutter makes cuts from starts that never decrease.
 type cutter[K comparable] struct {
 	keys []K
 	sets []uint32
@@ -254,7 +252,6 @@ func buildTable(layers []layer) *table {
 	return b.t
 }
 
-// step returns the set that results from adding an entry to from.
 func (b *tableBuilder) step(from, entry uint32) uint32 {
 	key := uint64(from)<<32 | uint64(entry)
 	if key == b.lastKey {
@@ -288,7 +285,6 @@ func (s *set) sameAs(o *set) bool {
 	return true
 }
 
-// cover is a network around the current position of the sweep.
 type cover[K any] struct {
 	last K // its last address
 	set  uint32
@@ -328,7 +324,6 @@ func cuts[K key[K]](b *tableBuilder, recs []rec[K]) (levels [][]K, sets []uint32
 	return upper(slices.Clip(slices.Clone(c.keys))), slices.Clip(slices.Clone(c.sets))
 }
 
-// describe returns the longest network around addr that a list has with the label of e. Not for the hot path.
 func (l *layer) describe(e *Entry, addr netip.Addr) (netip.Prefix, bool) {
 	b := l.base
 	if !addr.IsValid() || b.List != e.List || b.Flag != e.Flag || b.Service != e.Service || b.Own != e.Own {
@@ -344,7 +339,6 @@ func (l *layer) describe(e *Entry, addr netip.Addr) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// buildRanges makes a table of networks without entries.
 func buildRanges(ds []*parsed) *bart.Lite {
 	t := new(bart.Lite)
 	for _, d := range ds {

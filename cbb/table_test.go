@@ -70,19 +70,6 @@ func TestEveryCoveringEntryIsFound(t *testing.T) {
 	f("2001:db9::", "", "- - - -")
 }
 
-func TestEarlierListSpeaksInOnePlace(t *testing.T) {
-	a, b := fetched("a", Block, "", "192.0.2.0/24"), fetched("b", Block, "", "192.0.2.0/24", "192.0.2.7")
-	if got := lookupTable(buildTable([]layer{a, b}), "192.0.2.9", ""); got != "- - a -" {
-		t.Errorf("same prefix: %s", got)
-	}
-	if got := lookupTable(buildTable([]layer{b, a}), "192.0.2.9", ""); got != "- - b -" {
-		t.Errorf("other order: %s", got)
-	}
-	if got := lookupTable(buildTable([]layer{a, b}), "192.0.2.7", ""); got != "- - b -" {
-		t.Errorf("longer prefix: %s", got)
-	}
-}
-
 func TestTableAgreesWithASlowOne(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		type rule struct {

@@ -133,7 +133,6 @@ func (t *tally) decided(e *Entry, addr netip.Addr) {
 	}
 }
 
-// count settles until ctx ends, and saves.
 func (t *tally) count(ctx context.Context) {
 	tick := time.NewTicker(tallyEvery)
 	defer tick.Stop()
@@ -204,7 +203,6 @@ func (t *tally) settleLists(now time.Time) {
 	}
 }
 
-// counting returns the names of the lists whose entries decide.
 func (t *tally) counting() map[string]bool {
 	p := t.owner.plan.Load()
 	names := map[string]bool{listAPI: true}
@@ -311,7 +309,6 @@ func (t *tally) linesOf(list string, f func(*Line)) bool {
 	return true
 }
 
-// runtimeLines calls f with the live run-time entries of a flag, counted since they were made.
 func (t *tally) runtimeLines(flag Flag, f func(*Line)) {
 	since := t.lists[listAPI].since
 	t.owner.live.over.mu.Lock()
@@ -324,7 +321,6 @@ func (t *tally) runtimeLines(flag Flag, f func(*Line)) {
 	}
 }
 
-// line returns an entry with its count, under the tally's lock.
 func (t *tally) line(e *Entry, since int64) *Line {
 	c := t.lines[lineKey{list: e.List, service: e.Service, text: e.Text, flag: e.Flag}]
 	if c == nil {
@@ -398,7 +394,8 @@ func (t *tally) write(put func(store.Logged) error) error {
 		}
 	}
 	for k, c := range t.lines {
-		if err := one(storedCount{List: k.list, Flag: k.flag, Service: k.service, Text: k.text, Times: c.n, Day: c.day}); err != nil {
+		s := storedCount{List: k.list, Flag: k.flag, Service: k.service, Text: k.text, Times: c.n, Day: c.day}
+		if err := one(s); err != nil {
 			return err
 		}
 	}

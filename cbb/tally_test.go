@@ -2,7 +2,6 @@ package cbb
 
 import (
 	"fmt"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,41 +147,5 @@ func TestCountingBeginsAnew(t *testing.T) {
 	now = now.AddDate(0, 0, 1)
 	if c := begin().Counts()["inline"]; c.Times != 0 || !c.Since.Equal(now) {
 		t.Errorf("after garbage: %+v", c)
-	}
-}
-
-// More addresses than there is room for cost the list its claim to have watched, and no more than that.
-func TestDecisionsWithoutRoom(t *testing.T) {
-	now := time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
-	dir := t.TempDir()
-	file := filepath.Join(dir, "abuse.txt")
-	if err := os.WriteFile(file, []byte("10.0.0.0/8\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l := open(t, config(func(c *Config) { c.Lists = []ListConfig{{Name: "abuse", Flag: "block", File: file}} }),
-		func(d *Deps) { d.Now = func() time.Time { return now } })
-	l.Counts()
-	now = now.Add(time.Hour)
-	_, id := newRequest("10.0.0.1", "/")
-	var m Match
-	v, _ := newRequest("10.0.0.1", "/")
-	l.Lookup(&m, v, id, "shop")
-	const n = 2 * tallyShards * maxHeard
-	for i := range n {
-		l.Decided(m.Block, netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
-	}
-	for i := range l.tally.shards {
-		if s := &l.tally.shards[i]; len(s.heard) != maxHeard {
-			t.Errorf("a shard holds %d", len(s.heard))
-		}
-	}
-	if c := l.Counts()["abuse"]; c.Times != n || c.Lately != 1 || !c.Since.Equal(now) {
-		t.Errorf("%+v", c)
-	}
-	if raceEnabled {
-		return
-	}
-	if got := testing.AllocsPerRun(200, func() { l.Decided(m.Block, id.Addr) }); got != 0 {
-		t.Errorf("a decision allocates %v times", got)
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"antirobot/bounded"
-
 	"github.com/coocood/freecache"
 	"github.com/rs/zerolog"
+
+	"antirobot/bounded"
 )
 
 // Resolver queries DNS. *net.Resolver implements it.
@@ -24,7 +24,6 @@ type Resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
-// dnsAnswer is the knowledge of an address that claims to be a crawler's.
 type dnsAnswer uint8
 
 const (
@@ -37,7 +36,6 @@ const (
 
 const maxNames = 8 // how many names of one address are checked
 
-// verifier looks crawlers up in the background and remembers the answers.
 type verifier struct {
 	bounds      bounds
 	provisional int // requests of one address in a window
@@ -82,7 +80,7 @@ func newVerifier(b bounds, provisional int, r Resolver, now func() time.Time, lo
 	}
 	return &verifier{
 		bounds: b, provisional: provisional, resolver: r, now: now, log: log,
-		cache:   freecache.NewCacheCustomTimer(int(b.dnsCache), cacheTimer(now)),
+		cache:   freecache.NewCacheCustomTimer(b.dnsCache, cacheTimer(now)),
 		pending: map[pendingKey]*pendingCheck{},
 		lookups: perSecond(b.lookupsPerSecond),
 		passes:  perSecond(b.gracePerSecond),
@@ -109,7 +107,7 @@ func cacheKey(dst []byte, kind byte, addr netip.Addr, crawler uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, crawler)
 }
 
-// ask returns what is known about an address, and starts a look-up if nothing is. It does not wait.
+// ask returns the known answer for an address, and starts a look-up if there is none. It does not wait.
 func (v *verifier) ask(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	var kb [32]byte
 	var vb [16]byte
@@ -205,7 +203,6 @@ func (v *verifier) start(c *crawler, addr netip.Addr, at time.Time) *pendingChec
 	return p
 }
 
-// begin starts the workers; they end with ctx, or with stop.
 func (v *verifier) begin(ctx context.Context) {
 	ctx, v.cancel = context.WithCancel(ctx)
 	for range v.bounds.workers {
@@ -278,7 +275,6 @@ func (v *verifier) remember(j checkJob, got dnsAnswer) {
 	}
 }
 
-// resolve queries the names of an address, and the addresses of the crawler's names.
 func (v *verifier) resolve(ctx context.Context, c *crawler, addr netip.Addr) dnsAnswer {
 	names, err := v.resolver.LookupAddr(ctx, addr.String())
 	failed := err != nil && !notFound(err)
@@ -303,7 +299,6 @@ func (v *verifier) resolve(ctx context.Context, c *crawler, addr netip.Addr) dns
 	return dnsRefuted
 }
 
-// notFound reports whether DNS said that there is no such name.
 func notFound(err error) bool {
 	var d *net.DNSError
 	return errors.As(err, &d) && d.IsNotFound && !d.IsTimeout && !d.IsTemporary
@@ -315,7 +310,8 @@ func (v *verifier) snapshot() CrawlerStats {
 	v.mu.Unlock()
 	return CrawlerStats{
 		Confirmed: v.stats.confirmed.Load(), Refuted: v.stats.refuted.Load(), Failed: v.stats.failed.Load(),
-		Shed: v.stats.shed.Load(), Provisional: v.stats.provisional.Load(), Denied: v.stats.provisionalOut.Load(), Pending: n,
+		Shed: v.stats.shed.Load(), Provisional: v.stats.provisional.Load(), Denied: v.stats.provisionalOut.Load(),
+		Pending: n,
 	}
 }
 

@@ -189,7 +189,7 @@ type learnFlags struct {
 	sources     []string
 }
 
-// labelledRows are rows with labels, and of whom they are.
+// labelledRows are rows with labels, and their samples.
 type labelledRows struct {
 	rows    []*formula.Row
 	samples []learn.Sample

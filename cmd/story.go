@@ -143,20 +143,16 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 	b := s.Ban
 	row("ban", "on %s by the %s, from %s to %s UTC", b.Subject, b.Source, b.Made.Format(time.DateTime), b.Until.Format(time.DateTime))
 	if b.Reason != "" {
-		row("", "%s", b.Reason)
+		row("", "%s", words.Reason(words.English, b.Reason))
 	}
 	if b.Service != "" {
 		row("", "of service %s alone", b.Service)
 	}
 	if b.OneClient {
-		row("", "of one client there alone, the only one that read as a robot")
+		row("", "of one client there alone")
 	}
-	if b.Source != bans.SourceAPI.String() {
-		model := ""
-		if b.Model != "" {
-			model = ", model " + b.Model
-		}
-		row("", "score %.3g over the threshold %.3g%s", b.Score, b.Threshold, model)
+	if b.Model != "" {
+		row("", "score %.3g over the threshold %.3g, model %s", b.Score, b.Threshold, b.Model)
 	}
 	tellFactors(row, b.Factors, b.Amounts)
 	if is, ok := now[b.Subject]; ok {

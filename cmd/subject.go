@@ -107,7 +107,7 @@ func tellSession(row func(name, format string, args ...any), v *processor.Sessio
 		claim = fmt.Sprintf("%s %d", claim, v.Version)
 	}
 	row("claims", "to be %s", claim)
-	if v.Evaluated != nil {
+	if v.Evaluated != nil && v.Model != "" {
 		row("score", "%.3g, %s, model %s", v.Score, ago(at.Sub(*v.Evaluated)), v.Model)
 	}
 	if c := v.Challenges; c.Shown > 0 {

@@ -53,8 +53,6 @@ func networkOf(address string) string {
 var companyOf = [...]struct{ group, factor string }{
 	{"itself", "clients"},
 	{"address", "address_established"},
-	{"agent", "agent_addresses"},
-	{"shape", "shape_addresses"},
 }
 
 // groupSize is a line of the table of who else is like a subject.
@@ -91,20 +89,12 @@ func (s *standing) company(queries map[string]string) []groupSize {
 	return all
 }
 
-// queriesOf returns what finds the requests of the groups of a subject: its address, if it is one, and what its last
-// request came with.
-func queriesOf(address string, course []journal.Entry) map[string]string {
-	q := map[string]string{}
-	if address != "" {
-		q["address"] = "ip:" + address
+// queriesOf returns what finds the requests of the groups of a subject: its address, if it is one.
+func queriesOf(address string) map[string]string {
+	if address == "" {
+		return nil
 	}
-	for i := range course {
-		e := &course[i]
-		if e.Agent != "" && q["agent"] == "" {
-			q["agent"] = journal.Term("agent", e.Agent)
-		}
-	}
-	return q
+	return map[string]string{"address": "ip:" + address}
 }
 
 // showSubject shows a subject and its requests.
@@ -145,6 +135,6 @@ func (v *visit) showSubject() {
 		data["Let"] = now.Subject
 	}
 	address, _ := strings.CutPrefix(now.Subject, "ip:")
-	data["Company"] = now.company(queriesOf(address, course.Entries))
+	data["Company"] = now.company(queriesOf(address))
 	v.page("subject", fasthttp.StatusOK, data)
 }

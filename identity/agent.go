@@ -1,6 +1,8 @@
 package identity
 
-import "bytes"
+import (
+	"bytes"
+)
 
 // The marks of browsers; those that claim to be others come first.
 var browsers = []struct{ mark, name string }{
@@ -39,9 +41,9 @@ var systems = []struct{ mark, name string }{
 	{"X11", "linux"},
 }
 
-// AgentFamily returns a hash of what a User-Agent roughly claims to be: the browser and the system, but no version, so
-// that an update changes nothing. A client that is not a known browser is identified by its first product name. The
-// hash is the same in every process; 0 means that there was no User-Agent.
+// AgentFamily returns a hash of the browser and the system that a User-Agent claims, without versions, so that an
+// update changes nothing. A client that is not a known browser is identified by its first product name. The hash is
+// the same in every process; 0 means that there was no User-Agent.
 func AgentFamily(ua []byte) uint64 {
 	if len(ua) == 0 {
 		return 0
@@ -69,7 +71,6 @@ func AgentFamily(ua []byte) uint64 {
 	return max(1, fnv(fnv(h, "/"), system))
 }
 
-// product returns what comes before the first '/' or space.
 func product(ua []byte) []byte {
 	if i := bytes.IndexAny(ua, "/ "); i >= 0 {
 		return ua[:i]

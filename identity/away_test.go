@@ -8,8 +8,8 @@ import (
 	"antirobot/spravka"
 )
 
-// TestPassOfAnotherBrowser: a pass that is bound to a browser's key is nobody where that browser has not proved itself, and is
-// only kept for the proof; where it has, it is a pass like any other.
+// TestPassOfAnotherBrowser: a pass that is bound to a browser's key is nobody where that browser has not proved
+// itself, and is only kept for the proof; where it has, it is a pass like any other.
 func TestPassOfAnotherBrowser(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	net := func(a string) uint64 { return NetKey(NetOf(netip.MustParseAddr(a))) }
@@ -22,7 +22,8 @@ func TestPassOfAnotherBrowser(t *testing.T) {
 		} {
 			var id Identity
 			b.Resolve(&id, page(start, addr, cookie), s)
-			if got := told(&id); got != want || id.Away.Keyed() != strings.Contains(want, "away") || id.NPasses != id.N-1 {
+			if got := told(&id); got != want || id.Away.Keyed() != strings.Contains(want, "away") ||
+				id.NPasses != id.N-1 {
 				t.Errorf("%s: %s, %d passes, away %v", addr, got, id.NPasses, id.Away.Keyed())
 			}
 			b.Resolve(&id, page(start, addr, ""), s)

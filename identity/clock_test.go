@@ -17,8 +17,8 @@ type slowStore struct {
 
 func (s *slowStore) Skew() time.Duration { return -s.ahead }
 
-// TestCookiesGoByTheStoresClock: a gateway whose clock is an hour ahead, or behind, accepts for as long as the others what they
-// made, makes what they accept, and finds nothing older than it is.
+// TestCookiesGoByTheStoresClock: a gateway whose clock is an hour ahead, or behind, accepts for as long as the others
+// what they made, makes what they accept, and finds nothing older than it is.
 func TestCookiesGoByTheStoresClock(t *testing.T) {
 	s := newService(t, nil)
 	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {

@@ -12,7 +12,6 @@ import (
 	"antirobot/spravka"
 )
 
-// day is how long an identity that costs nothing to create must have been known before it counts.
 const day = 24 * time.Hour
 
 // Config applies to all services.
@@ -22,8 +21,8 @@ type Config struct {
 	// ClientAddressHeader is the one header in which they report it: X-Forwarded-For, X-Real-IP, Forwarded (RFC 7239),
 	// or another in the format of X-Forwarded-For.
 	ClientAddressHeader string `mapstructure:"client_address_header"`
-	// JA4Header and HTTP2Header are the headers in which they report the fingerprints of the client's TLS handshake and of
-	// its first HTTP/2 frames. Empty: they report none.
+	// JA4Header and HTTP2Header are the headers in which they report the fingerprints of the client's TLS handshake
+	// and of its first HTTP/2 frames. Empty: they report none.
 	JA4Header   string `mapstructure:"ja4_header"`
 	HTTP2Header string `mapstructure:"http2_header"`
 	// IPerHour is how many i cookies that can become an identity a /24 or /48 receives per hour.
@@ -38,7 +37,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns everything that is wrong, each with its key.
+// Validate returns all problems, each with its key.
 func (c Config) Validate() error {
 	var errs []error
 	for i, s := range c.TrustedProxies {
@@ -47,7 +46,9 @@ func (c Config) Validate() error {
 		}
 	}
 	if !spravka.ValidCookieName(c.ClientAddressHeader) { // the same alphabet: RFC 9110's token
-		errs = append(errs, fmt.Errorf("client_address_header: %q can't be the name of a header", c.ClientAddressHeader))
+		errs = append(
+			errs, fmt.Errorf("client_address_header: %q can't be the name of a header", c.ClientAddressHeader),
+		)
 	}
 	for key, name := range map[string]string{"ja4_header": c.JA4Header, "http2_header": c.HTTP2Header} {
 		if name != "" && !spravka.ValidCookieName(name) {
@@ -95,7 +96,7 @@ type LoginConfig struct {
 	MaxAge time.Duration `mapstructure:"max_age"`
 }
 
-// ServiceCookieConfig says how the service's own signed cookie is verified. An empty name means that it has none.
+// ServiceCookieConfig says how the service's own signed cookie is verified; no name: there is none.
 type ServiceCookieConfig struct {
 	Name string   `mapstructure:"name"`
 	Keys []KeyRef `mapstructure:"keys"`
@@ -103,8 +104,8 @@ type ServiceCookieConfig struct {
 	MinAge time.Duration `mapstructure:"min_age"`
 }
 
-// KeyRef is a key, or a reference to it: exactly one of the three. Shared secrets are read as text without surrounding
-// white space, 32 bytes or more; public keys are PEM.
+// KeyRef is a key, or a reference to it: exactly one of the three. Shared secrets are text without surrounding white
+// space, 32 bytes or more; public keys are PEM.
 type KeyRef struct {
 	Key     string `mapstructure:"key"`
 	KeyFile string `mapstructure:"key_file"`
@@ -123,8 +124,25 @@ func (k KeyRef) Format(f fmt.State, _ rune) {
 	}
 }
 
-// DefaultServiceConfig reads the usual cookies: spravka, i, and fuid01 in mode seen; no login, and no cookie of the
-// service's own.
+func (k KeyRef) read() ([]byte, error) {
+	text := k.Key
+	switch {
+	case k.KeyFile != "":
+		b, err := os.ReadFile(k.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("key_file: %w", err)
+		}
+		text = string(b)
+	case k.KeyEnv != "":
+		var ok bool
+		if text, ok = os.LookupEnv(k.KeyEnv); !ok {
+			return nil, fmt.Errorf("key_env: the environment has no %s", k.KeyEnv)
+		}
+	}
+	return []byte(strings.TrimSpace(text)), nil
+}
+
+// DefaultServiceConfig reads spravka, i, and fuid01 in mode seen; no login, and no service cookie.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{
 		SpravkaCookie: "spravka",
@@ -150,7 +168,7 @@ const (
 	algRS256 = "RS256"
 )
 
-// Validate returns everything that is wrong, each with its key. It does not read files: NewService does.
+// Validate returns all problems, each with its key. It does not read files: NewCookieSettings does.
 func (c ServiceConfig) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -237,7 +255,8 @@ func validateKeys(fail func(string, ...any), path string, keys []KeyRef) {
 	}
 }
 
-// validDomain accepts what browsers accept as a cookie's Domain, as far as can be decided without a list of registries.
+// validDomain accepts domains that browsers accept for cookies, as far as can be decided without a list of
+// registries.
 func validDomain(d string) error {
 	if d == "" {
 		return nil
@@ -256,23 +275,4 @@ func validDomain(d string) error {
 		}
 	}
 	return nil
-}
-
-// read returns the key's text without surrounding white space.
-func (k KeyRef) read() ([]byte, error) {
-	text := k.Key
-	switch {
-	case k.KeyFile != "":
-		b, err := os.ReadFile(k.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("key_file: %w", err)
-		}
-		text = string(b)
-	case k.KeyEnv != "":
-		var ok bool
-		if text, ok = os.LookupEnv(k.KeyEnv); !ok {
-			return nil, fmt.Errorf("key_env: the environment has no %s", k.KeyEnv)
-		}
-	}
-	return []byte(strings.TrimSpace(text)), nil
 }

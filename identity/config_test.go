@@ -42,7 +42,9 @@ func complains(t *testing.T, err error, keys ...string) {
 
 func TestConfigValidate(t *testing.T) {
 	complains(t, Config{
-		TrustedProxies: []string{"10.0.0.0/8", "x", "10.0.0.0/99", "fe80::1%eth0", "::ffff:0:0/90"}, ClientAddressHeader: "X Y",
+		TrustedProxies: []string{
+			"10.0.0.0/8", "x", "10.0.0.0/99", "fe80::1%eth0", "::ffff:0:0/90",
+		}, ClientAddressHeader: "X Y",
 		IPerHour: -1,
 	}.Validate(), "trusted_proxies[1]: ", "trusted_proxies[2]: ", "trusted_proxies[3]: ", "trusted_proxies[4]: ", "client_address_header: ",
 		"i_per_hour: ")
@@ -52,12 +54,28 @@ func TestConfigValidate(t *testing.T) {
 }
 
 func TestServiceConfigValidate(t *testing.T) {
-	complains(t, ServiceConfig{
-		Domain: "com", SpravkaCookie: "", ICookie: "a b", IMinAge: -1, Fuid: "maybe", FuidCookie: "L",
-		Login:         LoginConfig{Cookie: "L", Algorithm: "none", Issuer: "x", MaxAge: -1, Keys: []KeyRef{{Key: "a", KeyEnv: "b"}}},
-		ServiceCookie: ServiceCookieConfig{MinAge: -1, Keys: []KeyRef{{}}},
-	}.Validate(), "domain: ", "spravka_cookie: ", "i_cookie: ", "login.cookie: ", "i_min_age: ", "fuid: ", "login.algorithm: ",
-		"login.max_age: ", "login.keys[0]: ", "service_cookie.name: ", "service_cookie.min_age: ", "service_cookie.keys[0]: ")
+	complains(
+		t,
+		ServiceConfig{
+			Domain: "com", SpravkaCookie: "", ICookie: "a b", IMinAge: -1, Fuid: "maybe", FuidCookie: "L",
+			Login: LoginConfig{
+				Cookie: "L", Algorithm: "none", Issuer: "x", MaxAge: -1, Keys: []KeyRef{{Key: "a", KeyEnv: "b"}},
+			},
+			ServiceCookie: ServiceCookieConfig{MinAge: -1, Keys: []KeyRef{{}}},
+		}.Validate(),
+		"domain: ",
+		"spravka_cookie: ",
+		"i_cookie: ",
+		"login.cookie: ",
+		"i_min_age: ",
+		"fuid: ",
+		"login.algorithm: ",
+		"login.max_age: ",
+		"login.keys[0]: ",
+		"service_cookie.name: ",
+		"service_cookie.min_age: ",
+		"service_cookie.keys[0]: ",
+	)
 	for domain, ok := range map[string]bool{
 		"": true, "example.com": true, ".example.com": true, "Example.Co.UK": true, "xn--e1afmkfd.xn--p1ai": true,
 		"localhost": false, "10.0.0.1": false, "2001:db8::1": false, "example.com/": false, "a..b": false, "-a.com": false,
@@ -82,7 +100,9 @@ func TestNewServiceReadsKeys(t *testing.T) {
 	c.Login.Keys = []KeyRef{{KeyFile: "/no/such/file"}, {KeyFile: junk}, {KeyEnv: "ANTIROBOT_NO_SUCH"}}
 	c.ServiceCookie.Name, c.ServiceCookie.Keys = "sid", []KeyRef{{Key: "topsecret"}}
 	_, err := NewCookieSettings(c)
-	complains(t, err, "login.keys[0].key_file: ", "login.keys[1]: ", "login.keys[2].key_env: ", "service_cookie.keys[0]: ")
+	complains(
+		t, err, "login.keys[0].key_file: ", "login.keys[1]: ", "login.keys[2].key_env: ", "service_cookie.keys[0]: ",
+	)
 	for _, alg := range []string{algEdDSA, algRS256} {
 		c.Login.Algorithm, c.Login.Keys = alg, []KeyRef{{KeyFile: junk}}
 		c.ServiceCookie = ServiceCookieConfig{}
@@ -90,7 +110,9 @@ func TestNewServiceReadsKeys(t *testing.T) {
 		complains(t, err2, "login.keys[0]: ")
 		err = fmt.Errorf("%w %w", err, err2)
 	}
-	if printed := err.Error() + fmt.Sprintf("%v %+v %#v", c, c, KeyRef{Key: "topsecret"}); strings.Contains(printed, "topsecret") {
+	if printed := err.Error() + fmt.Sprintf("%v %+v %#v", c, c, KeyRef{Key: "topsecret"}); strings.Contains(
+		printed, "topsecret",
+	) {
 		t.Errorf("a secret is printed: %s", printed)
 	}
 }
@@ -117,7 +139,11 @@ func TestCookieDomainProblems(t *testing.T) {
 // TestConfigKeys: every field can be set from a config file, by the name that Validate uses in its errors.
 func TestConfigKeys(t *testing.T) {
 	var c ServiceConfig
-	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{Result: &c, ErrorUnused: true, DecodeHook: mapstructure.StringToTimeDurationHookFunc()})
+	d, err := mapstructure.NewDecoder(
+		&mapstructure.DecoderConfig{
+			Result: &c, ErrorUnused: true, DecodeHook: mapstructure.StringToTimeDurationHookFunc(),
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +159,10 @@ func TestConfigKeys(t *testing.T) {
 	}
 	want := ServiceConfig{
 		Domain: "example.com", SpravkaCookie: "s", ICookie: "_i", IMinAge: time.Hour, Fuid: "off", FuidCookie: "f",
-		Login:         LoginConfig{Cookie: "l", Algorithm: "HS256", Issuer: "i", Audience: "a", MaxAge: 2 * time.Hour, Keys: []KeyRef{{Key: testKey}, {KeyFile: "f"}, {KeyEnv: "e"}}},
+		Login: LoginConfig{
+			Cookie: "l", Algorithm: "HS256", Issuer: "i", Audience: "a", MaxAge: 2 * time.Hour,
+			Keys: []KeyRef{{Key: testKey}, {KeyFile: "f"}, {KeyEnv: "e"}},
+		},
 		ServiceCookie: ServiceCookieConfig{Name: "n", MinAge: 3 * time.Hour, Keys: []KeyRef{{Key: "k"}}},
 	}
 	if !reflect.DeepEqual(c, want) {

@@ -8,6 +8,116 @@ import (
 	"antirobot/spravka"
 )
 
+// hostPrefix begins the name of a cookie that browsers keep only if this very host set it over https (RFC 6265bis).
+const hostPrefix = "__Host-"
+
+// jar holds the relevant cookies of one request, by kind and in order; a pass whose name has the hostPrefix comes
+// first. A sibling domain can set cookies with the same names, which may come before the real ones: so all that bear
+// our seal or the service's are tried, and those that don't fit here are looked up again.
+type jar struct {
+	values [numCookies][jarPlaces][]byte
+	n      [numCookies]uint8
+	over   [numCookies]bool // there were more
+}
+
+const (
+	jarPlaces = 4
+	// maxTried bounds the cookies of one kind that are tried, in bytes: browsers send about that much in total. A
+	// client that hides its identity behind more is judged without it.
+	maxTried = 16 << 10
+	minTried = 200 // the least that one counts for: ours have about this size
+)
+
+// places is how many cookies of each kind the jar holds. A session is expensive to verify and a fuid costs a table
+// entry: no more of these are tried.
+var places = [numCookies]uint8{KindSpravka: jarPlaces, KindL: 2, KindFuid: 2, KindI: 2, KindService: 2}
+
+func (j *jar) collect(s *CookieSettings, v *request.View) {
+	for c := v.Cookies(); c.Next(); {
+		for k := KindSpravka; k <= KindService; k++ {
+			if name := s.names[k]; name != "" && string(c.Name) == name {
+				j.put(k, c.Value)
+			}
+		}
+		if len(c.Name) > len(hostPrefix) && string(c.Name) == s.hostSpravka {
+			j.putFirst(KindSpravka, c.Value)
+		}
+	}
+}
+
+func (j *jar) put(k Kind, value []byte) {
+	if j.n[k] == places[k] {
+		j.over[k] = true
+		return
+	}
+	j.values[k][j.n[k]] = value
+	j.n[k]++
+}
+
+func (j *jar) putFirst(k Kind, value []byte) {
+	if j.n[k] == places[k] {
+		j.over[k] = true
+		j.n[k]--
+	}
+	copy(j.values[k][1:], j.values[k][:j.n[k]])
+	j.values[k][0] = value
+	j.n[k]++
+}
+
+type tries struct {
+	value []byte
+
+	kind  Kind
+	i     uint8
+	left  int // bytes
+	again bool
+	all   request.Cookies
+}
+
+func triesOf(k Kind) tries { return tries{kind: k, left: maxTried} }
+
+// next goes to the next cookie, and notes in id if more remain than are tried.
+func (t *tries) next(j *jar, id *Identity, v *request.View, s *CookieSettings) bool {
+	if t.i < j.n[t.kind] {
+		t.value = j.values[t.kind][t.i]
+		t.i++
+		t.left -= max(len(t.value), minTried)
+		return true
+	}
+	if !j.over[t.kind] {
+		return false
+	}
+	if !t.kind.cheap() {
+		id.refuse(t.kind, RefusedTooMany)
+		return false
+	}
+	if !t.again {
+		t.again, t.all = true, v.Cookies()
+	}
+	for t.all.Next() {
+		if string(t.all.Name) != s.names[t.kind] || j.holds(t.kind, t.all.Value) {
+			continue
+		}
+		if t.left -= max(len(t.all.Value), minTried); t.left < 0 {
+			id.refuse(t.kind, RefusedTooMany)
+			return false
+		}
+		t.value = t.all.Value
+		return true
+	}
+	return false
+}
+
+// holds reports whether a value is in the jar, by its bytes' address.
+func (j *jar) holds(k Kind, value []byte) bool {
+	for _, kept := range j.values[k][:j.n[k]] {
+		if len(kept) > 0 && len(value) > 0 && &kept[0] == &value[0] {
+			return true
+		}
+	}
+	return false
+}
+
 func (r *Resolver) login(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
 	for t := triesOf(KindL); t.next(j, id, v, s); {
 		cookie := t.value
@@ -61,8 +171,7 @@ func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings
 	}
 }
 
-// fuidAge says why a fuid created at born does not count yet. If it will, unsigned ones are seen from now on, and id keeps
-// what it will be.
+// fuidAge says why a fuid created at born does not count yet. If it will, id keeps the future subject.
 func (r *Resolver) fuidAge(id *Identity, s *CookieSettings, sub Subject, born, at int64) RefusalReason {
 	first := born
 	if !s.fuidTrusted {
@@ -83,8 +192,10 @@ func (r *Resolver) fuidAge(id *Identity, s *CookieSettings, sub Subject, born, a
 	return why
 }
 
-// browser examines the i cookies, and reports whether the client lacks one that is valid for long.
-func (r *Resolver) browser(id *Identity, j *jar, v *request.View, s *CookieSettings, scope uint64, at int64) (want bool) {
+// browser examines the i cookies, and reports whether the client lacks a long valid one.
+func (r *Resolver) browser(
+	id *Identity, j *jar, v *request.View, s *CookieSettings, scope uint64, at int64,
+) (want bool) {
 	if j.n[KindI] == 0 {
 		return true
 	}
@@ -157,8 +268,9 @@ func (r *Resolver) service(id *Identity, j *jar, v *request.View, s *CookieSetti
 	}
 }
 
-// openService returns when the cookie was made, and for whom.
-func (r *Resolver) openService(id *Identity, s *CookieSettings, cookie []byte) (born int64, sub Subject, why RefusalReason) {
+func (r *Resolver) openService(
+	id *Identity, s *CookieSettings, cookie []byte,
+) (born int64, sub Subject, why RefusalReason) {
 	if len(cookie) > maxLogin {
 		return 0, Subject{}, RefusedMalformed
 	}

@@ -12,17 +12,17 @@ import (
 )
 
 // An Authorization is an identity once the service has shown that it honours it. The gateway can't verify a
-// credential, so it compares the service's answers:
+// credential, so it compares the service's responses:
 //
-//  1. A request without Authorization was refused with 401, and no such request to its path was answered 2xx. A 403 proves nothing:
-//     services give it for an address, an agent or a pace, too.
-//  2. Within a day, a request with one is answered 2xx. Otherwise the two are equal: method, host, path, query, and
-//     every field that could be a credential itself, cookies included.
-//  3. The scheme sends the same value again: Basic, Bearer, Token or ApiKey. Digest and signatures do not.
+//   1. A request without Authorization was refused with 401, and no such request to its path was answered 2xx. A 403
+//      proves nothing: services give it for an address, an agent or a pace, too.
+//   2. Within a day, a request with one is answered 2xx. Otherwise the two are equal: method, host, path, query, and
+//      every field that could be a credential itself, cookies included.
+//   3. The scheme sends the same value again: Basic, Bearer, Token or ApiKey. Digest and signatures do not.
 //
-// An invented Authorization is therefore not an identity where the service ignores it. Only a hash with the gateways'
-// key is kept. A 401 revokes the identity, and it expires a week after the last 2xx. A credential that is used from
-// many networks does not identify one client, so these are judged by their addresses.
+// So an invented Authorization is no identity where the service ignores it. Only a keyed hash is kept. A 401 revokes
+// the identity, and it expires a week after the last 2xx. A credential that is used from many networks does not
+// identify one client: these are judged by their addresses.
 
 const (
 	refusalTTL     = 24 * 60 * 60     // seconds for which a refusal, or a 2xx without Authorization, counts
@@ -48,15 +48,13 @@ type credentials struct {
 	mu       sync.Mutex // held to change a table
 }
 
-// refusal is when requests of a kind without Authorization were last refused, and when they were last answered 2xx,
-// in unix seconds.
+// refusal is when requests of a kind without Authorization were last refused, and last answered 2xx, in unix seconds.
 type refusal struct {
 	key atomic.Uint64
 	at  atomic.Int64
 	ok  atomic.Int64
 }
 
-// credential is one that a service honours.
 type credential struct {
 	id   [16]byte
 	home uint64 // the network in which it was first honoured
@@ -80,8 +78,8 @@ func newCredentials(key request.HashKey) *credentials {
 	return c
 }
 
-// authorization returns the scheme and the token of a request's credential. The token is nil if there is more than
-// one credential, or one whose value changes with each request; has reports whether there is any.
+// authorization returns the scheme and the token of a request's credential. The token is nil if there are several, or
+// if its value changes with each request.
 func authorization(v *request.View) (scheme byte, token []byte, has bool) {
 	var value []byte
 	for i := range v.Fields {
@@ -108,7 +106,6 @@ const nameAuthorization = "Authorization"
 
 var authSchemes = [...]string{"Basic", "Bearer", "Token", "ApiKey"}
 
-// id returns the ID of a credential's subject at a service.
 func (c *credentials) id(service uint64, scheme byte, token []byte) (id [16]byte) {
 	var b [25]byte
 	b[0] = scheme
@@ -130,7 +127,6 @@ func (c *credentials) find(id *[16]byte) *credential {
 	return nil
 }
 
-// authorized adds the subject of a request's Authorization, if its service honours it.
 func (r *Resolver) authorized(id *Identity, v *request.View, s *CookieSettings, at int64) {
 	scheme, token, _ := authorization(v)
 	if len(token) == 0 {
@@ -142,8 +138,8 @@ func (r *Resolver) authorized(id *Identity, v *request.View, s *CookieSettings, 
 	}
 }
 
-// Answered learns from the status of the service's answer which credentials the service honours. drop reports the
-// client's fields that the service does not get.
+// Answered learns from the service's status which credentials it honours. drop reports the client's fields that the
+// service does not get.
 func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop func(name []byte) bool) {
 	c := r.credentials
 	refused, ok := status == 401, status >= 200 && status < 300
@@ -177,7 +173,7 @@ func (r *Resolver) Answered(v *request.View, s *CookieSettings, status int, drop
 	}
 }
 
-// compared reports whether answers to such a request are compared. The body of any other could be a credential itself.
+// compared reports whether responses to such a request are compared. Any other body could be a credential itself.
 func compared(v *request.View) bool {
 	switch string(v.Method) {
 	case "GET", "HEAD":
@@ -202,13 +198,11 @@ func (c *credentials) proved(v *request.View, s *CookieSettings, drop func([]byt
 	return x != nil && fresh(x.at.Load())
 }
 
-// pathOf is the key of a path with its method.
 func (c *credentials) pathOf(v *request.View, s *CookieSettings) uint64 {
 	return c.hash('p', s.service, v.Method, v.Host, v.Path)
 }
 
-// requestOf is the key of a request without its Authorization. Of its fields those count that could be a credential. Their order
-// does not matter.
+// requestOf is the key of a request without its Authorization and harmless fields, in any order.
 func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]byte) bool) uint64 {
 	key := c.hash('c', s.service, v.Method, v.Host, v.Target) + c.hash('t', 0, v.Client)
 	for i := range v.Fields {
@@ -228,7 +222,6 @@ func (c *credentials) requestOf(v *request.View, s *CookieSettings, drop func([]
 	return max(key, 1)
 }
 
-// hash returns the hash of a list of parts, never 0.
 func (c *credentials) hash(kind byte, n uint64, parts ...[]byte) uint64 {
 	var h maphash.Hash
 	h.SetSeed(c.seed)
@@ -296,7 +289,6 @@ func (c *credentials) refuse(key uint64, at int64) {
 	c.refused.Store(true)
 }
 
-// honour records a 2xx for a credential; k is nil for a new one.
 func (c *credentials) honour(k *credential, id [16]byte, net uint64, at int64) {
 	if k != nil && k.where.Load() == net && at-k.last.Load() < credentialNote {
 		return
@@ -337,8 +329,8 @@ func (k *credential) seen(net uint64, at int64) {
 	k.n++
 }
 
-// place returns the place of a new credential, or nil if there is none. It evicts idle ones only, and one of the same
-// network if that has too many. The caller holds the lock.
+// place returns the place of a new credential, or nil. It evicts idle ones only, and one of the same network if that
+// has too many. The caller holds the lock.
 func (c *credentials) place(id *[16]byte, net uint64, at int64) *atomic.Pointer[credential] {
 	var stale *atomic.Pointer[credential]
 	of := 0
@@ -376,7 +368,6 @@ func (c *credentials) place(id *[16]byte, net uint64, at int64) *atomic.Pointer[
 	return place
 }
 
-// revoke forgets a credential that its service refuses.
 func (c *credentials) revoke(id [16]byte) {
 	if c.honoured.Load() == 0 || c.find(&id) == nil {
 		return

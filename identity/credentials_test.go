@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -126,8 +125,8 @@ func TestHonouredAuthorizationLapses(t *testing.T) {
 	p.honours(true, "it is in use again", alice())
 }
 
-// TestInventedAuthorization: an Authorization that the service ignores is no identity, neither on a public path nor where
-// the service honours something else.
+// TestInventedAuthorization: an Authorization that the service ignores is no identity, neither on a public path nor
+// where the service honours something else.
 func TestInventedAuthorization(t *testing.T) {
 	invented := basic("nobody")
 	for name, try := range map[string]func(p *program){
@@ -287,49 +286,5 @@ func TestAuthorizationAllocatesNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(100, do); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
 		}
-	}
-}
-
-func BenchmarkResolveAuthorization(b *testing.B) {
-	p := &program{bench: newBench(b, nil), s: newService(b, nil)}
-	stranger := call(start, "198.51.100.1", "/repo", "User-Agent", "git/2.47")
-	alice := call(start, "192.0.2.1", "/repo", "User-Agent", "git/2.47", "Authorization", basic("alice"))
-	p.answers(401, stranger)
-	p.answers(200, alice)
-	for name, v := range map[string]*request.View{"honoured": alice, "none": stranger} {
-		b.Run(name, func(b *testing.B) {
-			var id Identity
-			b.ReportAllocs()
-			for b.Loop() {
-				p.Resolve(&id, v, p.s)
-			}
-		})
-	}
-}
-
-// TestCredentialsInParallel: requests and answers of many clients at once leave only credentials that the service honours.
-func TestCredentialsInParallel(t *testing.T) {
-	p := newProgram(t)
-	p.answers(401, call(start, "198.51.100.1", "/repo"))
-	var all sync.WaitGroup
-	for n := range 8 {
-		all.Go(func() {
-			for i := range 200 {
-				addr := fmt.Sprintf("192.0.%d.1", n)
-				with := call(start.Add(time.Duration(i)*time.Minute), addr, "/repo", "Authorization", basic(fmt.Sprint(i%20)))
-				p.answers(200, with)
-				p.who(with)
-				p.answers(401, call(start, addr, "/repo"))
-				p.answers(401, call(start, addr, "/repo", "Authorization", basic("wrong")))
-				if i%20 == 7 {
-					p.answers(401, with)
-				}
-			}
-		})
-	}
-	all.Wait()
-	p.honours(false, "a wrong one", call(start, "192.0.2.1", "/repo", "Authorization", basic("wrong")))
-	if n := p.credentials.honoured.Load(); n != 19 {
-		t.Errorf("%d are honoured, wanted 19", n)
 	}
 }

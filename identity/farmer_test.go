@@ -152,8 +152,8 @@ func TestKnownOfficeGetsCookies(t *testing.T) {
 	}
 }
 
-// TestCrowdedGetAnotherChance: of an office whose people come in the same minute all have a cookie that may count within hours, and each
-// stays the same browser; more than the rate in an hour never do.
+// TestCrowdedGetAnotherChance: of an office whose people come in the same minute all have a cookie that may count
+// within hours, and each stays the same browser; more than the rate in an hour never do.
 func TestCrowdedGetAnotherChance(t *testing.T) {
 	const people = 200
 	b, s := newBench(t, nil), newService(t, nil)
@@ -245,7 +245,10 @@ func TestSetCookieOfI(t *testing.T) {
 	shared := newService(t, func(c *ServiceConfig) { c.Domain = ".Example.com" })
 	f(shared, "www.example.com", true, " Path=/; Domain=example.com; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax")
 	f(shared, "www.example.org", false, " Path=/; Max-Age=34560000; HttpOnly; SameSite=Lax")
-	f(newService(t, func(c *ServiceConfig) { c.Domain = "" }), "www.example.com", true, " Path=/; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax")
+	f(
+		newService(t, func(c *ServiceConfig) { c.Domain = "" }), "www.example.com", true,
+		" Path=/; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax",
+	)
 }
 
 // TestFuidSeen: a fuid counts when this gateway has known it for more than a day, also across a restart.
@@ -277,14 +280,17 @@ func TestFuidSeen(t *testing.T) {
 	if n != 1 {
 		t.Errorf("%d exported", n)
 	}
-	b.exportFuids(start.Add(day+time.Second), func([16]byte, time.Time, time.Time) bool { t.Error("exported although not seen since"); return true })
+	b.exportFuids(
+		start.Add(day+time.Second),
+		func([16]byte, time.Time, time.Time) bool { t.Error("exported although not seen since"); return true },
+	)
 	see(b, day+time.Second, "fuid ip")
 	see(after, day+time.Second, "fuid ip")
 	see(newBench(t, nil), day+time.Second, "ip -fuid:unseen")
 }
 
-// TestFuidGrowsUp: a fuid that does not count yet is what its visitor will be, from its first page on, unless the browser
-// has a cookie of ours, or the value never counts.
+// TestFuidGrowsUp: a fuid that does not count yet is what its visitor will be, from its first page on, unless the
+// browser has a cookie of ours, or the value never counts.
 func TestFuidGrowsUp(t *testing.T) {
 	b, trusted := newBench(t, nil), newService(t, func(c *ServiceConfig) { c.Fuid = fuidTrusted })
 	s := newService(t, nil)
@@ -295,7 +301,8 @@ func TestFuidGrowsUp(t *testing.T) {
 		if got := id.Young().Kind; id.Winner().Kind != want || got != young {
 			t.Errorf("%s: %s, to be %v, want %v and %v", what, told(&id), got, want, young)
 		}
-		if got := id.Young(); got.Kind == KindFuid && got != TextSubject(KindFuid, []byte(strings.TrimPrefix(cookies[0], "fuid01="))) {
+		if got := id.Young(); got.Kind == KindFuid &&
+			got != TextSubject(KindFuid, []byte(strings.TrimPrefix(cookies[0], "fuid01="))) {
 			t.Errorf("%s: it will be another: %v", what, got)
 		}
 	}
@@ -364,26 +371,5 @@ func TestFuidFlood(t *testing.T) {
 	}
 	if known < 45 {
 		t.Errorf("%d of 50 newcomers are known after the flood", known)
-	}
-}
-
-// TestRatesNeverCountTooLittle: the counts are never too low, and close to the truth with as many networks as cells.
-func TestRatesNeverCountTooLittle(t *testing.T) {
-	r := newRates()
-	over := 0
-	for n := range uint64(rateCells / 4) {
-		for i := range uint32(3) {
-			if got := r.add(n, 7); got < i+1 {
-				t.Fatalf("network %d: %d after %d", n, got, i+1)
-			} else if i == 2 && got > 3 {
-				over++
-			}
-		}
-	}
-	if over > rateCells/4/10 {
-		t.Errorf("%d of %d networks are counted too high", over, rateCells/4)
-	}
-	if got := r.add(0, 8); got != 1 {
-		t.Errorf("a new window begins at %d", got)
 	}
 }

@@ -13,16 +13,18 @@ import (
 // maxHops bounds how many elements of a forwarding header are examined, from the right.
 const maxHops = 64
 
-// trust says whose word about the client's address is taken, and in which header. It is immutable.
 type trust struct {
-	proxies    *bart.Lite // nil: nobody is trusted
+	proxies    *bart.Lite // nil: none are trusted
 	header     string
 	forwarded  bool   // header is RFC 7239's, and its proto parameter replaces X-Forwarded-Proto
 	ja4, http2 string // the headers of fingerprints; empty: there are none
 }
 
 func newTrust(c Config) (*trust, error) {
-	t := &trust{header: c.ClientAddressHeader, forwarded: strings.EqualFold(c.ClientAddressHeader, "Forwarded"), ja4: c.JA4Header, http2: c.HTTP2Header}
+	t := &trust{
+		header: c.ClientAddressHeader, forwarded: strings.EqualFold(c.ClientAddressHeader, "Forwarded"),
+		ja4: c.JA4Header, http2: c.HTTP2Header,
+	}
 	for _, s := range c.TrustedProxies {
 		p, err := request.ParseNetwork(s)
 		if err != nil {
@@ -38,10 +40,9 @@ func newTrust(c Config) (*trust, error) {
 
 func (t *trust) trusts(a netip.Addr) bool { return t.proxies.Lookup(a) }
 
-// client returns the address that counts and the protocol that the client used. The header is read from its right end,
-// where each proxy appends what it saw: the first address that is not a trusted proxy's is the client; anything further
-// left is hearsay and not even parsed. A hop that its proxy hides ("unknown") is skipped. If an element can't be read, the
-// last good hop counts.
+// client returns the client's address and whether it used TLS. The header is read from its right end, where each
+// proxy appends the address that it saw: the first one that is not a trusted proxy's is the client; the rest is not
+// even parsed. A hidden hop ("unknown") is skipped. If an element can't be read, the last good hop counts.
 func (t *trust) client(v *request.View) (a netip.Addr, https bool) {
 	a, https = v.Peer.Unmap().WithZone(""), v.TLS
 	if t.proxies == nil || !t.trusts(a) {
@@ -91,9 +92,9 @@ walk:
 	return a, https
 }
 
-// lastElement splits the last element off a comma-separated list and trims spaces; more says that a comma preceded it.
-// In RFC 7239's header commas inside quotes do not count, and quotes are matched from the right: the text sent by the
-// client is on the left, and a quote that it left open must not swallow what a proxy appended.
+// lastElement splits the last element off a comma-separated list and trims spaces; more says that a comma preceded
+// it. In RFC 7239's header commas inside quotes do not count, and quotes are matched from the right: the client's
+// text is on the left, and a quote that it left open must not swallow a proxy's.
 func (t *trust) lastElement(list []byte) (rest, elem []byte, more bool) {
 	i := len(list) - 1
 	if !t.forwarded {
@@ -111,7 +112,7 @@ func (t *trust) lastElement(list []byte) (rest, elem []byte, more bool) {
 	return list[:i], bytes.TrimSpace(list[i+1:]), true
 }
 
-// readHop returns the node and the protocol of one element; node is empty if an element of RFC 7239 names none.
+// readHop returns the node and the protocol of one element; node may be empty with RFC 7239.
 func (t *trust) readHop(elem []byte) (node, proto []byte, ok bool) {
 	if t.forwarded {
 		return readForwarded(elem)
@@ -119,8 +120,7 @@ func (t *trust) readHop(elem []byte) (node, proto []byte, ok bool) {
 	return elem, nil, true
 }
 
-// readForwarded reads one element of RFC 7239: pairs separated by ';', of which for and proto are kept. An element
-// with two for is rejected.
+// readForwarded reads for and proto of one element of RFC 7239. An element with two for is rejected.
 func readForwarded(elem []byte) (node, proto []byte, ok bool) {
 	var seen bool
 	for len(elem) > 0 {
@@ -147,7 +147,8 @@ func readForwarded(elem []byte) (node, proto []byte, ok bool) {
 	return node, proto, true
 }
 
-// readValue reads a token or a quoted string up to the next ';'. Escapes have no place in an address and are rejected.
+// readValue reads a token or a quoted string up to the next ';'. Escapes have no place in an address and are
+// rejected.
 func readValue(b []byte) (val, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		val, rest, _ = bytes.Cut(b, semicolon)
@@ -167,8 +168,8 @@ func readValue(b []byte) (val, rest []byte, ok bool) {
 
 var semicolon = []byte{';'}
 
-// forwardedProto reads X-Forwarded-Proto. Most proxies overwrite it; where they append, the value that counts is the
-// one written by the outermost trusted proxy: as many from the right as there are proxies.
+// forwardedProto reads X-Forwarded-Proto. Most proxies overwrite it; where they append, the value of the outermost
+// trusted proxy counts: as many from the right as there are proxies.
 func forwardedProto(v *request.View, proxies int, https bool) bool {
 	const name = "X-Forwarded-Proto"
 	for i := len(v.Fields) - 1; i >= 0; i-- {
@@ -192,19 +193,19 @@ func forwardedProto(v *request.View, proxies int, https bool) bool {
 	return https
 }
 
-// isSecure reports whether a proxy says of a request that it came over TLS. Traefik names the scheme of a WebSocket.
+// isSecure reports whether a proxy's protocol is TLS. Traefik names the scheme of a WebSocket.
 func isSecure(proto []byte) bool {
 	return request.EqualFold(proto, "https") || request.EqualFold(proto, "wss")
 }
 
-// These bound the fingerprints that proxies report, in bytes.
+// Bounds of the fingerprints that proxies report, in bytes.
 const (
 	ja4Bytes      = 36
 	mostHTTP2Text = 160
 )
 
-// Handshake replaces the fingerprints of a connection that a trusted proxy holds by those that it reports of its client;
-// its own say nothing, and its certificate is not the client's. vouched says that the peer is trusted in another way. A report in another form is no report.
+// Handshake replaces the fingerprints of a trusted proxy's connection by those that it reports of its client, and
+// drops its certificate. vouched says that the peer is trusted in another way. A malformed report is none.
 func (r *Resolver) Handshake(v *request.View, vouched bool) {
 	t := r.trust.Load()
 	if !vouched && (t.proxies == nil || !t.trusts(v.Peer.Unmap().WithZone(""))) {
@@ -230,8 +231,7 @@ func lastOf(v *request.View, name string) []byte {
 	return nil
 }
 
-// PartnerUser reads the address that an XML partner gives for its user: exactly one X-Real-Ip with one address. Call it
-// only for a known partner.
+// PartnerUser reads a known XML partner's address of its user: exactly one X-Real-Ip with one address.
 func PartnerUser(v *request.View) (netip.Addr, bool) {
 	const name = "X-Real-Ip"
 	var a netip.Addr
@@ -249,7 +249,7 @@ func PartnerUser(v *request.View) (netip.Addr, bool) {
 	return a, a.IsValid()
 }
 
-// Trusts reports whether a, a peer's address, belongs to a trusted proxy.
+// Trusts reports whether a peer's address belongs to a trusted proxy.
 func (r *Resolver) Trusts(a netip.Addr) bool {
 	t := r.trust.Load()
 	return t.proxies != nil && t.trusts(a.Unmap().WithZone(""))

@@ -145,7 +145,12 @@ func TestForwardedPrefixIsHearsay(t *testing.T) {
 func TestForwardedFlood(t *testing.T) {
 	r := resolver(t, "", "10.0.0.0/8")
 	v := page(start, "10.0.0.1")
-	v.Fields = append(v.Fields, request.Field{Name: []byte("X-Forwarded-For"), Value: []byte("198.51.100.1, " + strings.Repeat("10.0.0.3,", 50_000))})
+	v.Fields = append(
+		v.Fields,
+		request.Field{
+			Name: []byte("X-Forwarded-For"), Value: []byte("198.51.100.1, " + strings.Repeat("10.0.0.3,", 50_000)),
+		},
+	)
 	if a, _ := r.trust.Load().client(v); a.String() != "10.0.0.3" {
 		t.Errorf("%s", a)
 	}
@@ -190,10 +195,15 @@ func FuzzForwarded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte, proto string) {
 		for _, r := range rs {
 			v := page(start, "10.0.0.1")
-			v.Fields = append(v.Fields, request.Field{Name: []byte(r.trust.Load().header), Value: value}, request.Field{Name: []byte("X-Forwarded-Proto"), Value: []byte(proto)})
+			v.Fields = append(
+				v.Fields, request.Field{Name: []byte(r.trust.Load().header), Value: value},
+				request.Field{Name: []byte("X-Forwarded-Proto"), Value: []byte(proto)},
+			)
 			var id Identity
 			r.Resolve(&id, v, s)
-			if !id.Addr.IsValid() || id.Addr.Zone() != "" || id.Addr.Is4In6() || !id.Net.Contains(id.Addr) || id.N != 1 || id.Winner().Kind != KindIP {
+			if !id.Addr.IsValid() || id.Addr.Zone() != "" || id.Addr.Is4In6() || !id.Net.Contains(id.Addr) ||
+				id.N != 1 ||
+				id.Winner().Kind != KindIP {
 				t.Fatalf("%q: %v in %v, %d subjects", value, id.Addr, id.Net, id.N)
 			}
 		}

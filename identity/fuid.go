@@ -1,24 +1,33 @@
 package identity
 
 import (
+	"context"
+	"encoding/binary"
 	"encoding/hex"
+	"errors"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/bounded"
+	"antirobot/store"
 )
 
 const (
 	fuidShards = 64
-	fuidDigits = 8   // hexadecimal digits of the creation time at the start of the value
-	maxFuid    = 128 // bytes
+	fuidNets   = 1 << 16 // networks with new values
+	fuidDigits = 8       // hexadecimal digits of the creation time at the start of the value
+	maxFuid    = 128     // bytes
 
 	fuidNoticed = 10 * 60           // seconds between two updates of the last sighting
 	fuidIdle    = 30 * 24 * 60 * 60 // seconds after which a value that came back may be forgotten
 	fuidTries   = 16                // entries examined to find one to evict
 )
 
-// fuidBirth returns the unix time in the first eight hexadecimal digits of a fuid.
 func fuidBirth(v []byte) (int64, bool) {
 	if len(v) < fuidDigits || len(v) > maxFuid {
 		return 0, false
@@ -30,17 +39,16 @@ func fuidBirth(v []byte) (int64, bool) {
 	return int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3]), true
 }
 
-// fuids remembers when a fuid was first seen. A fuid is unsigned, so anybody can make as many as they like; that must
-// not make the table grow, and a flood must not evict known values:
+// fuids remembers when a fuid was first seen. A fuid is unsigned, so clients can make any number of them; that must
+// neither grow the table nor evict known values:
 //   - a /24 or /48 brings in a limited number of new values a day;
-//   - when a shard is full, a new value takes the place of one that never came back after a day, or of one that was
-//     idle for 30 days; a value that did come back is never evicted by new ones. If no entry can be evicted, the new
-//     value is not remembered, and its owner is still identified by the address.
+//   - in a full shard, a new value takes the place of one that never came back after a day, or of one that was idle
+//     for 30 days. Otherwise it is not remembered, and its owner is identified by the address.
 type fuids struct {
 	seed    maphash.Seed
 	shards  [fuidShards]fuidShard
-	news    *rates
-	perDay  uint32
+	news    *bounded.Counts[uint64] // new values of a network in a day
+	perDay  int
 	perPart int
 	refused atomic.Uint64
 	evicted atomic.Uint64
@@ -55,11 +63,13 @@ type fuidShard struct {
 // sighting is when a value was seen, in unix seconds.
 type sighting struct{ first, last uint32 }
 
-// returned reports whether the value came back a day or more after it was first seen.
 func (s sighting) returned() bool { return s.last-s.first >= uint32(day/time.Second) }
 
 func newFuids(size, perDay int64) *fuids {
-	f := &fuids{seed: maphash.MakeSeed(), news: newRates(), perDay: uint32(perDay), perPart: int((size + fuidShards - 1) / fuidShards)}
+	f := &fuids{
+		seed: maphash.MakeSeed(), news: bounded.NewCounts[uint64](day, fuidNets), perDay: int(perDay),
+		perPart: int((size + fuidShards - 1) / fuidShards),
+	}
 	for i := range f.shards {
 		f.shards[i].m = make(map[[16]byte]sighting)
 	}
@@ -70,8 +80,7 @@ func (f *fuids) shard(id [16]byte) *fuidShard {
 	return &f.shards[maphash.Comparable(f.seed, id)%fuidShards]
 }
 
-// see records that a value was presented from the network, and returns when it was first seen; false if it could not be
-// remembered.
+// see records a value from the network, and returns when it was first seen; false if it could not be remembered.
 func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, remembered bool) {
 	now := uint32(at)
 	s := f.shard(id)
@@ -85,14 +94,14 @@ func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, remembered 
 	if known {
 		return int64(e.first), true
 	}
-	if f.news.add(net, uint32(at/int64(day/time.Second))) > f.perDay {
+	if !f.news.Take(net, time.Unix(at, 0), f.perDay) {
 		f.refused.Add(1)
 		return 0, false
 	}
 	return at, f.put(id, sighting{first: now, last: now}, now)
 }
 
-// put remembers a value, or merges it with what is known: the earlier first sighting, the later last one.
+// put remembers a value, or merges it with the present entry: the earlier first sighting, the later last one.
 func (f *fuids) put(id [16]byte, e sighting, now uint32) bool {
 	s := f.shard(id)
 	s.mu.Lock()
@@ -114,8 +123,7 @@ func (f *fuids) put(id [16]byte, e sighting, now uint32) bool {
 	return true
 }
 
-// victim picks the entry to evict out of a random handful: an idle one, or else the one that has not come back for
-// longest.
+// victim picks the entry to evict out of a random handful: an idle one, or else the oldest that has not come back.
 func (s *fuidShard) victim(now uint32) (victim [16]byte, ok bool) {
 	var oldest uint32
 	tries := 0
@@ -144,8 +152,8 @@ func (f *fuids) size() int {
 	return n
 }
 
-// exportFuids calls f for each remembered fuid that was seen at or after since, with its subject ID and when it was
-// first and last seen, until f returns false. It copies one shard at a time: f may be slow, requests do not wait.
+// exportFuids calls f for each fuid that was seen since a time, until f returns false. It copies one shard at a time:
+// f may be slow, requests do not wait.
 func (r *Resolver) exportFuids(since time.Time, f func(id [16]byte, first, last time.Time) bool) {
 	from := since.Unix()
 	var ids [][16]byte
@@ -168,11 +176,96 @@ func (r *Resolver) exportFuids(since time.Time, f func(id [16]byte, first, last 
 	}
 }
 
-// importFuid restores one exported fuid, or merges it with what is known; times in the future are rejected. It reports
-// whether it is remembered now. Entries of exportFuids older than 30 days need not be kept.
+// importFuid restores one exported fuid, or merges it with the present entry; times in the future are rejected.
 func (r *Resolver) importFuid(id [16]byte, first, last, at time.Time) bool {
 	if first.Unix() < 0 || last.Before(first) || last.After(at) {
 		return false
 	}
 	return r.fuids.put(id, sighting{first: uint32(first.Unix()), last: uint32(last.Unix())}, uint32(at.Unix()))
+}
+
+// A crash loses the sightings of one interval: their owners wait that much longer.
+const (
+	fuidEvery  = 5 * time.Minute
+	fuidKeep   = 30 * 24 * time.Hour
+	fuidPrefix = "fuid/"
+)
+
+// fuidKeeper keeps the known fuids in the store, so that a restart does not make all visitors strangers.
+type fuidKeeper struct {
+	r      *Resolver
+	store  store.Store
+	now    func() time.Time
+	log    zerolog.Logger
+	saved  time.Time
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+func newFuidKeeper(r *Resolver, d Deps) *fuidKeeper {
+	k := &fuidKeeper{r: r, store: d.Store, now: d.Now, log: d.Log}
+	if k.now == nil {
+		k.now = time.Now
+	}
+	return k
+}
+
+func (k *fuidKeeper) start(ctx context.Context) error {
+	now := k.now()
+	err := k.store.Scan(ctx, []byte(fuidPrefix), func(key, val []byte, _ time.Duration) error {
+		id := key[len(fuidPrefix):]
+		if len(id) != 16 || len(val) != 16 {
+			return nil // written by another version
+		}
+		first, last := binary.BigEndian.Uint64(val), binary.BigEndian.Uint64(val[8:])
+		k.r.importFuid([16]byte(id), time.Unix(int64(first), 0), time.Unix(int64(last), 0), now) //nolint:gosec // times
+		return nil
+	})
+	if err != nil {
+		if !k.store.Shared() {
+			return fmt.Errorf("read fuids: %w", err)
+		}
+		k.log.Warn().Err(err).Msg("the shared store is away: fuids that it knows count as new")
+	}
+	k.saved = now
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	k.cancel = cancel
+	k.wg.Go(func() {
+		store.Every(run, fuidEvery, func() {
+			if err := k.save(run); err != nil {
+				k.log.Warn().Err(err).Msg("keep fuids")
+			}
+		})
+	})
+	return nil
+}
+
+func (k *fuidKeeper) save(ctx context.Context) error {
+	now := k.now()
+	var errs []error
+	k.r.exportFuids(k.saved, func(id [16]byte, first, last time.Time) bool {
+		val := binary.BigEndian.AppendUint64(nil, uint64(first.Unix())) //nolint:gosec // times
+		val = binary.BigEndian.AppendUint64(val, uint64(last.Unix()))   //nolint:gosec // times
+		if err := k.store.Put(ctx, append([]byte(fuidPrefix), id[:]...), val, fuidKeep); err != nil {
+			errs = append(errs, err)
+			return false
+		}
+		return true
+	})
+	if len(errs) == 0 {
+		k.saved = now
+	}
+	return errors.Join(errs...)
+}
+
+func (k *fuidKeeper) close() error {
+	if k.cancel == nil {
+		return nil
+	}
+	k.cancel()
+	k.wg.Wait()
+	k.cancel = nil
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	return k.save(ctx)
 }

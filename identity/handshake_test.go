@@ -7,8 +7,8 @@ import (
 	"antirobot/request"
 )
 
-// TestHandshakeSpoofing: fingerprints in fields count from trusted proxies only; what a trusted proxy's own connection shows
-// is nobody's.
+// TestHandshakeSpoofing: fingerprints in fields count from trusted proxies only; what a trusted proxy's own connection
+// shows is nobody's.
 func TestHandshakeSpoofing(t *testing.T) {
 	const real, forged, own = "t13d1516h2_8daaf6152771_e5627efa2ab1", "t13d1516h2_aaaaaaaaaaaa_e5627efa2ab1", "t13d1312h2_f57a46bbacb6_ab7e3b40a677"
 	r := newBench(t, func(c *Config) {
@@ -34,7 +34,10 @@ func TestHandshakeSpoofing(t *testing.T) {
 	}
 	f(r, "203.0.113.7", false, own, "own", "X-Forwarded-JA4: "+forged)
 	f(r, "203.0.113.7", true, forged, "", "X-Forwarded-JA4: "+forged)
-	f(r, "10.0.0.1", false, real, "1:2|00|0|m", "X-Forwarded-JA4: "+forged, "x-forwarded-ja4: "+real, "X-Forwarded-H2: 1:2|00|0|m")
+	f(
+		r, "10.0.0.1", false, real, "1:2|00|0|m", "X-Forwarded-JA4: "+forged, "x-forwarded-ja4: "+real,
+		"X-Forwarded-H2: 1:2|00|0|m",
+	)
 	f(r, "10.0.0.1", false, "", "")
 	f(r, "10.0.0.1", false, "", "", "X-Forwarded-JA4: "+real+"x", "X-Forwarded-H2: "+strings.Repeat("1:2;", 100))
 	f(silent, "10.0.0.1", false, "", "", "X-Forwarded-JA4: "+real)
@@ -56,7 +59,8 @@ func TestCertificateIsALogin(t *testing.T) {
 		return id.Winner()
 	}
 	one, other, nobody := of("shop.partner.example"), of("other.partner.example"), of("")
-	if one.Kind != KindL || other.Kind != KindL || one == other || nobody.Kind != KindIP || one != of("shop.partner.example") {
+	if one.Kind != KindL || other.Kind != KindL || one == other || nobody.Kind != KindIP ||
+		one != of("shop.partner.example") {
 		t.Errorf("subjects %v, %v and %v", one, other, nobody)
 	}
 }

@@ -2,6 +2,7 @@ package identity
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"antirobot/request"
@@ -10,8 +11,8 @@ import (
 
 const (
 	iLifetime = 400 * day // the longest that browsers keep a cookie
-	iCrowded  = day       // life of a cookie made above the rate …
-	iChance   = time.Hour // … of which the client gets another chance after this long
+	iCrowded  = day       // life of a cookie made above the rate,
+	iChance   = time.Hour // of which the client gets another chance after this long
 
 	crowdedMost = 16 // times the rate: beyond it a network receives no cookies at all until the hour is over
 
@@ -19,7 +20,6 @@ const (
 	iSize    = 1 + 1 + 16 + 8 + 8
 )
 
-// iCookie is the gateway's own browser cookie.
 type iCookie struct {
 	id      [16]byte
 	born    int64 // unix seconds
@@ -50,11 +50,11 @@ func parseICookie(b []byte) (c iCookie, ok bool) {
 	return c, true
 }
 
-// MintI appends the value of a Set-Cookie field that gives the client an i cookie, and returns nil when it should
-// receive none: Resolve, which must have filled id from the same View, found no page load of a browser, or found a
-// cookie that is valid for long. A cookie that is near its end, or sealed by an older key, is renewed as the same
-// identity. A new one beyond the rate of its /24 or /48, with one more for each person whom its address is known to have, is still given, but
-// doesn't count; an hour later it is made again, as the same identity.
+// MintI appends the value of a Set-Cookie field that gives the client an i cookie, or returns nil: Resolve, which
+// must have filled id from the same View, found no page load of a browser, or a long valid cookie. A cookie that is
+// near its end, or sealed by an older key, is renewed as the same identity. A new one beyond the rate of its /24 or
+// /48, plus one for each visitor known at its address, is given but doesn't count; an hour later it is made again, as
+// the same identity.
 func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSettings) []byte {
 	if !id.WantI || s.names[KindI] == "" {
 		return nil
@@ -65,8 +65,9 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 			c.id = spravka.NewID()
 		}
 		c.born, c.crowded = at.Unix(), false
-		n, rate := int64(r.mints.add(NetKey(id.Net), uint32(at.Unix()/int64(time.Hour/time.Second)))), r.iPerHour.Load()
-		if n > crowdedMost*max(rate, 1) {
+		net, rate := NetKey(id.Net), r.iPerHour.Load()
+		n := int64(r.mints.Count(net, at)) + 1
+		if most := int(min(crowdedMost*max(rate, 1), math.MaxUint16-1)); !r.mints.Take(net, at, most) {
 			r.crowded.Add(1)
 			return nil // clients that keep no cookies are not worth a seal each
 		}

@@ -33,7 +33,10 @@ func TestTossedCookiesHideNothing(t *testing.T) {
 	f("the other kinds with a seal", "i service ip", 0, junk("i=junk", 10), junk("sid=junk", 10), []string{i, session})
 	f("more than are tried", "ip", 0, junk("spravka="+strings.Repeat("x", 500), maxTried/500+1), []string{good})
 	host := hostPrefix + good
-	f("set by this host, more than are tried", "spravka ip", 1, junk("spravka="+strings.Repeat("x", 500), maxTried/500+1), []string{host})
+	f(
+		"set by this host, more than are tried", "spravka ip", 1,
+		junk("spravka="+strings.Repeat("x", 500), maxTried/500+1), []string{host},
+	)
 	f("both names", "spravka ip", 1, []string{good, host})
 
 	// Somebody else's valid passes: the one that only this host can set comes first.
@@ -63,7 +66,9 @@ func TestHostCookieIsOfOneHost(t *testing.T) {
 	if told(&id) != "ip" {
 		t.Errorf("read all the same: %s", told(&id))
 	}
-	if names := newService(t, func(c *ServiceConfig) { c.Domain = "" }).OwnCookies(); !slices.Contains(names, "__Host-spravka") {
+	if names := newService(t, func(c *ServiceConfig) { c.Domain = "" }).OwnCookies(); !slices.Contains(
+		names, "__Host-spravka",
+	) {
 		t.Errorf("the service gets it: %v", names)
 	}
 }

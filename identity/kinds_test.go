@@ -48,7 +48,9 @@ func TestAgesAtTheirBorders(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var id Identity
-			b.Resolve(&id, page(start, "203.0.113.7", c.cookie), s) // it may be in the cache: ages are checked each time
+			b.Resolve(
+				&id, page(start, "203.0.113.7", c.cookie), s,
+			) // it may be in the cache: ages are checked each time
 			b.Resolve(&id, page(start.Add(c.at), "203.0.113.7", c.cookie), s)
 			if got := told(&id); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -158,7 +160,10 @@ func TestPartners(t *testing.T) {
 	f("fresh", "ip -spravka:unearned", true, ours, start, made(false))
 	f("fresh, days old", "spravka ip", true, ours, start.Add(2*day), made(false))
 	f("none", "ip", false, ours, start)
-	f("only the spravka is the user's", "ip", false, ours, start, signed(t, "L", "alice", start), signed(t, "sid", "x", start.Add(-2*day)), b.i(start.Add(-2*day), nil))
+	f(
+		"only the spravka is the user's", "ip", false, ours, start, signed(t, "L", "alice", start),
+		signed(t, "sid", "x", start.Add(-2*day)), b.i(start.Add(-2*day), nil),
+	)
 }
 
 // TestSeveralPasses: duplicates count once, and a valid one behind invalid ones is found.
@@ -177,14 +182,20 @@ func TestSeveralPasses(t *testing.T) {
 	f("spravka ip", 2, good, other)
 	f("spravka ip", 1, good, good, good)
 	f("spravka ip -spravka:malformed -spravka:malformed -spravka:malformed", 1, bad, bad, bad, good)
-	f("spravka ip -spravka:malformed -spravka:malformed -spravka:malformed -spravka:malformed", 1, bad, bad, bad, bad, good)
+	f(
+		"spravka ip -spravka:malformed -spravka:malformed -spravka:malformed -spravka:malformed", 1, bad, bad, bad,
+		bad, good,
+	)
 	f("L ip -L:malformed", 0, "L=junk", signed(t, "L", "alice", start))
 	f("ip -L:malformed -L:malformed -L:too many", 0, "L=junk", "L=junk", signed(t, "L", "alice", start))
 }
 
 func TestRevocation(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
-	p := spravka.Pass{ID: spravka.NewID(), Born: start.Unix(), Expires: start.Add(day).Unix(), Earned: true, Allowance: 1, Scope: spravka.ScopeOf("example.com"), Net: 7, Agent: 8, Shape: 9}
+	p := spravka.Pass{
+		ID: spravka.NewID(), Born: start.Unix(), Expires: start.Add(day).Unix(), Earned: true, Allowance: 1,
+		Scope: spravka.ScopeOf("example.com"), Net: 7, Agent: 8, Shape: 9,
+	}
 	v := page(start, "203.0.113.7", "spravka="+string(b.keys.Ring().SealPass(nil, &p)))
 	var id Identity
 	if b.Resolve(&id, v, s); told(&id) != "spravka ip" || id.Passes[0] != p {
@@ -288,7 +299,9 @@ func TestHeaderFlood(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	v := page(start, "203.0.113.7")
 	for range 1000 {
-		v.Fields = append(v.Fields, request.Field{Name: []byte("Cookie"), Value: []byte("spravka=x; L=x; i=x; fuid01=x; sid=x")})
+		v.Fields = append(
+			v.Fields, request.Field{Name: []byte("Cookie"), Value: []byte("spravka=x; L=x; i=x; fuid01=x; sid=x")},
+		)
 	}
 	var id Identity
 	b.Resolve(&id, v, s)
@@ -310,7 +323,10 @@ func TestOffKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := page(start, "203.0.113.7", fuid(old, "x"), b.i(old, nil), signed(t, "L", "alice", old), signed(t, "sid", "x", old), "=x")
+	v := page(
+		start, "203.0.113.7", fuid(old, "x"), b.i(old, nil), signed(t, "L", "alice", old), signed(t, "sid", "x", old),
+		"=x",
+	)
 	var id Identity
 	if b.Resolve(&id, v, s); told(&id) != "ip" || id.WantI || b.MintI(nil, &id, v, s) != nil {
 		t.Errorf("%s, i wanted %v", told(&id), id.WantI)

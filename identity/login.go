@@ -8,9 +8,9 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"antirobot/spravka"
-
 	"github.com/golang-jwt/jwt/v5"
+
+	"antirobot/spravka"
 )
 
 const (
@@ -90,14 +90,13 @@ func readPublic(algorithm string, ref KeyRef) (key jwt.VerificationKey, pem []by
 	return rsaKey, pem, nil
 }
 
-// session is what a verified login says; times in unix seconds, 0 if it says nothing.
 type session struct {
 	born, notBefore, expires int64
 
 	id [16]byte
 }
 
-// open verifies a cookie. It is the slow path, taken when the cookie is not in the cache; RefusedNone means success.
+// open verifies a cookie that is not in the cache.
 func (l *login) open(cookie []byte) (session, RefusalReason) {
 	if l.algorithm != algHMAC {
 		return l.openJWT(cookie)
@@ -130,7 +129,7 @@ func (l *login) openJWT(cookie []byte) (session, RefusalReason) {
 		return session{}, RefusedDomain
 	case !validLoginText(claims.Subject),
 		claims.ExpiresAt == nil && (l.maxAge == 0 || claims.IssuedAt == nil):
-		return session{}, RefusedMalformed // names nobody, or never ends
+		return session{}, RefusedMalformed // without a name, or without an end
 	}
 	s := session{born: unixOf(claims.IssuedAt), notBefore: unixOf(claims.NotBefore), expires: unixOf(claims.ExpiresAt)}
 	if claims.ExpiresAt != nil && s.expires <= 0 {
@@ -162,7 +161,6 @@ func unixOf(d *jwt.NumericDate) int64 {
 // skew is how far the clocks of a service and the gateway may differ.
 const skew = 60
 
-// check says whether the session counts at the given time.
 func (l *login) check(s *session, at int64) RefusalReason {
 	switch {
 	case s.expires != 0 && at >= s.expires,
@@ -175,7 +173,6 @@ func (l *login) check(s *session, at int64) RefusalReason {
 	}
 }
 
-// sessionSize is the length of a packed session.
 const sessionSize = 3*8 + 16
 
 func (s *session) append(dst []byte) []byte {
@@ -185,7 +182,6 @@ func (s *session) append(dst []byte) []byte {
 	return append(dst, s.id[:]...)
 }
 
-// unpackSession reads what append wrote.
 func unpackSession(b []byte) (s session, ok bool) {
 	if len(b) < sessionSize {
 		return session{}, false

@@ -74,7 +74,10 @@ func jwtService(t testing.TB, alg string, ref KeyRef, edit func(*LoginConfig)) *
 
 func TestJWT(t *testing.T) {
 	all := issuers(t)
-	good := jwt.MapClaims{"sub": "alice", "exp": start.Add(time.Hour).Unix(), "iat": start.Unix(), "iss": "login", "aud": []string{"shop", "mail"}}
+	good := jwt.MapClaims{
+		"sub": "alice", "exp": start.Add(time.Hour).Unix(), "iat": start.Unix(), "iss": "login",
+		"aud": []string{"shop", "mail"},
+	}
 	with := func(key string, val any) jwt.MapClaims {
 		c := jwt.MapClaims{}
 		for k, v := range good {
@@ -172,19 +175,5 @@ func TestKeySources(t *testing.T) {
 		if b.Resolve(&id, page(start, "203.0.113.7", signed(t, "L", "alice", start)), s); told(&id) != "L ip" {
 			t.Errorf("%v: %s", ref, told(&id))
 		}
-	}
-}
-
-func BenchmarkLoginCold(b *testing.B) {
-	for alg, is := range issuers(b) {
-		s := jwtService(b, alg, is.ref, nil)
-		cookie := []byte(is.token(b, jwt.MapClaims{"sub": "alice", "exp": start.Add(time.Hour).Unix()})[2:])
-		b.Run(alg, func(b *testing.B) {
-			for b.Loop() {
-				if _, why := s.login.open(cookie); why != RefusedNone {
-					b.Fatal(why)
-				}
-			}
-		})
 	}
 }

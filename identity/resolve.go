@@ -1,3 +1,9 @@
+// Package identity identifies the client: it decides whose word to take for the address, verifies the cookies and
+// lists the Subjects that a request may be judged by.
+//
+// Invariants:
+//  1. An identity that does not verify is not an identity: the next kind is tried, and the address always comes last.
+//  2. Nothing here allocates per request once the tokens of a client are in the cache.
 package identity
 
 import (
@@ -14,6 +20,7 @@ import (
 	"github.com/coocood/freecache"
 	"github.com/rs/zerolog"
 
+	"antirobot/bounded"
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
@@ -23,12 +30,12 @@ import (
 // *verdict.Cacher implements it.
 type Revocations interface {
 	Revoked(id [16]byte, born int64) bool
-	// RevokedCampaign reports whether what a kind of browser in a network had earned by then was revoked; with network 0, what
-	// machines of a shape had.
+	// RevokedCampaign reports whether what a kind of browser in a network had earned by then was revoked; with network
+	// 0, what machines of a shape had.
 	RevokedCampaign(net, agent uint64, born int64) bool
 }
 
-// Visitors knows how many people an address (the ID of its Subject) is known to have by how they read there. *verdict.Cacher implements it.
+// Visitors counts the well known visitors of an address (the ID of its Subject). *verdict.Cacher implements it.
 type Visitors interface {
 	TrustedAt(addr [16]byte) int
 }
@@ -37,9 +44,9 @@ type Visitors interface {
 type Deps struct {
 	Keys        *spravka.Keys
 	Revocations Revocations      // nil: no pass is revoked
-	Visitors    Visitors         // nil: nobody is known
+	Visitors    Visitors         // nil: no visitor is known
 	Store       store.Store      // where fuids are kept, and whose clock cookies go by; nil: a restart forgets fuids
-	Now         func() time.Time // by that clock, for Start and what it begins; requests carry their own time; nil: time.Now
+	Now         func() time.Time // by that clock; requests carry their own time; nil: time.Now
 	Log         zerolog.Logger
 	Metrics     *metrics.Set // nil: no metrics
 	TokenCache  int          // bytes of opened cookies, about 350 each; 0: 64 MiB
@@ -54,9 +61,9 @@ type Resolver struct {
 	keys     *spravka.Keys
 	revoked  Revocations      // nil: none
 	visitors Visitors         // nil: none
-	cache    *freecache.Cache // opened cookies; holds only what was verified, and can be emptied at any time
+	cache    *freecache.Cache // verified cookies, can be emptied at any time
 	fuids    *fuids
-	mints    *rates
+	mints    *bounded.Counts[uint64] // i cookies of a network in an hour
 
 	credentials *credentials
 	clock       *clock
@@ -69,6 +76,7 @@ type Resolver struct {
 // The sizes of tables.
 const (
 	tokenCache = 64 << 20
+	mintPlaces = 1 << 16 // networks with new i cookies
 	fuidTable  = 500_000 // fuid values, about 60 bytes each
 	fuidPerDay = 200     // new ones of one /24 or /48: what a farmer of cookies can plant
 )
@@ -76,7 +84,8 @@ const (
 // New makes a Resolver, which can identify clients at once; Start lets it remember.
 func New(c Config, d Deps) (*Resolver, error) {
 	r := &Resolver{
-		keys: d.Keys, revoked: d.Revocations, visitors: d.Visitors, store: d.Store, mints: newRates(),
+		keys: d.Keys, revoked: d.Revocations, visitors: d.Visitors, store: d.Store,
+		mints: bounded.NewCounts[uint64](time.Hour, mintPlaces),
 	}
 	commit, err := r.Prepare(c)
 	if err != nil {
@@ -96,8 +105,8 @@ func New(c Config, d Deps) (*Resolver, error) {
 	return r, nil
 }
 
-// Start reads which fuids were seen, and keeps what is new until Close. ctx is for the start only. A shared store that
-// is away is not an error: the fuids that it knows count as new.
+// Start reads the known fuids, and keeps new ones until Close. ctx is for the start only. Without its shared store,
+// known fuids count as new.
 func (r *Resolver) Start(ctx context.Context) error {
 	if r.keeper == nil {
 		return nil
@@ -105,7 +114,7 @@ func (r *Resolver) Start(ctx context.Context) error {
 	return r.keeper.start(ctx)
 }
 
-// Close saves what is new one last time, and stops what Start began. Resolve keeps working.
+// Close saves new fuids, and stops the work of Start. Resolve keeps working.
 func (r *Resolver) Close() error {
 	if r.keeper == nil {
 		return nil
@@ -114,7 +123,7 @@ func (r *Resolver) Close() error {
 }
 
 // clock gives the cache the time of the latest request: asking the system on each look-up costs more than the rest of
-// it. Nothing in the cache expires by this clock; it only ranks entries by their last use.
+// it. It only ranks entries by their last use.
 type clock struct{ unix atomic.Uint32 }
 
 // Now implements freecache.Timer.
@@ -128,7 +137,7 @@ func (c *clock) advance(at int64) {
 }
 
 // Prepare prepares the trusted proxies and the rate of i cookies of a new config, and returns a func that puts them
-// into use for all requests that come after. The sizes of tables and the quota of fuids don't change.
+// into use.
 func (r *Resolver) Prepare(c Config) (commit func(), err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -143,7 +152,6 @@ func (r *Resolver) Prepare(c Config) (commit func(), err error) {
 	}, nil
 }
 
-// register adds the Resolver's gauges to the set.
 func (r *Resolver) register(set *metrics.Set) {
 	gauge := func(name string, f func() float64) { set.NewGauge(name, f) }
 	gauge(`antirobot_identity_cache_entries`, func() float64 { return float64(r.cache.EntryCount()) })
@@ -158,9 +166,8 @@ func (r *Resolver) register(set *metrics.Set) {
 	gauge(`antirobot_identity_fuids_evicted`, func() float64 { return float64(r.fuids.evicted.Load()) })
 }
 
-// Resolve fills id with the client's identity: its address, and the subjects that its cookies prove on this service,
-// strongest first, the address last. It always finds at least one subject. It does not allocate once the client's
-// cookies are in the cache.
+// Resolve fills id with the client's address, and the subjects that its cookies prove on this service, strongest
+// first, the address last. It does not allocate once the client's cookies are in the cache.
 func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	id.reset()
 	addr, https := r.trust.Load().client(v)
@@ -201,7 +208,7 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 
 // ResolvePartner is Resolve for a request of a known XML partner, which gives its user's address and may pass on the
 // user's spravka: the pass must have been made for this partner (spravka.PartnerOf). No header and no other cookie of
-// the request is the user's, so none is examined.
+// the request is the user's.
 func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettings, partner uint64, user netip.Addr) {
 	id.reset()
 	id.Partner = true
@@ -217,7 +224,7 @@ func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettin
 	id.add(AddrSubject(id.Addr))
 }
 
-// at is the time of a request by the clock that all gateways share. All cookies go by it.
+// at is the time of a request by the clock of all gateways, which cookies go by.
 func (r *Resolver) at(v *request.View) time.Time {
 	if r.store == nil {
 		return v.At
@@ -225,22 +232,10 @@ func (r *Resolver) at(v *request.View) time.Time {
 	return store.Time(r.store, v.At)
 }
 
-func (id *Identity) setAddr(a netip.Addr, https bool) {
-	if !a.IsValid() {
-		a = netip.IPv6Unspecified() // a peer without an address, such as a Unix socket
-	}
-	id.Addr, id.Net = a, NetOf(a)
-	id.Proto = "http"
-	if https {
-		id.Proto = "https"
-	}
-}
-
-// aged reports whether something created at born is older than age; at exactly that age it is not.
 func aged(born, at, age int64) bool { return at-born > age }
 
-// cached returns the cached form of a cookie, which is copied to buf, or nil. The key is the whole cookie: with a hash
-// of it, a collision could pass for a proof. print stands for the keys that verified it.
+// cached returns the cached form of a cookie, copied to buf, or nil. The key is the whole cookie: with a hash of it,
+// a collision could pass for a proof. print stands for the keys that verified it.
 func (r *Resolver) cached(id *Identity, k Kind, print uint64, cookie, buf []byte) []byte {
 	id.key = append(id.key[:0], byte(k))
 	id.key = binary.LittleEndian.AppendUint64(id.key, print)
@@ -252,7 +247,7 @@ func (r *Resolver) cached(id *Identity, k Kind, print uint64, cookie, buf []byte
 	return b
 }
 
-// remember caches what was verified, under the key of the last call to cached.
+// remember caches a verified cookie under the key of the last call to cached.
 func (r *Resolver) remember(id *Identity, val []byte) {
 	_ = r.cache.Set(id.key, val, 0) // an entry too large for the cache is opened anew each time
 }
@@ -266,7 +261,8 @@ func (r *Resolver) passes(id *Identity, j *jar, v *request.View, s *CookieSettin
 		case why != RefusedNone:
 		case p.Scope != scope || p.Partner != partner:
 			why = RefusedDomain
-		case r.revoked != nil && (r.revoked.Revoked(p.ID, p.Born) || r.revoked.RevokedCampaign(p.Net, p.Agent, p.Born) ||
+		case r.revoked != nil && (r.revoked.Revoked(p.ID, p.Born) ||
+			r.revoked.RevokedCampaign(p.Net, p.Agent, p.Born) ||
 			p.Shape != 0 && r.revoked.RevokedCampaign(0, p.Shape, p.Born)):
 			why = RefusedRevoked
 		case !p.Earned && !aged(p.Born, at, int64(day/time.Second)):
@@ -288,15 +284,6 @@ func (r *Resolver) passes(id *Identity, j *jar, v *request.View, s *CookieSettin
 		id.Passes[id.NPasses] = p
 		id.NPasses++
 	}
-}
-
-func (id *Identity) hasPass(pass [16]byte) bool {
-	for i := range id.NPasses {
-		if id.Passes[i].ID == pass {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *Resolver) openPass(id *Identity, ring *spravka.Ring, token []byte, at int64) (spravka.Pass, RefusalReason) {

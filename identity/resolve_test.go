@@ -107,7 +107,10 @@ func page(at time.Time, addr string, cookies ...string) *request.View {
 		Target: []byte("/"), Path: []byte("/"), Peer: netip.MustParseAddr(addr), TLS: true,
 		Fields: []request.Field{
 			{Name: []byte("Host"), Value: []byte("www.example.com")},
-			{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")},
+			{
+				Name:  []byte("User-Agent"),
+				Value: []byte("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
+			},
 			{Name: []byte("Accept"), Value: []byte("text/html,application/xhtml+xml,*/*;q=0.8")},
 			{Name: []byte("Accept-Language"), Value: []byte("en")},
 			{Name: []byte("Accept-Encoding"), Value: []byte("gzip, br")},
@@ -215,29 +218,6 @@ func TestResolveDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestScopeOfManyHosts: without a cookie domain each host has its scope, and hosts cost no memory, the first ones no hash either.
-func TestScopeOfManyHosts(t *testing.T) {
-	s := newService(t, func(c *ServiceConfig) { c.Domain = "" })
-	var hosts [][]byte
-	for i := range 3 * keptHosts {
-		hosts = append(hosts, fmt.Appendf(nil, "www%d.example.com", i))
-	}
-	for range 2 {
-		for _, h := range hosts {
-			if got := s.Scope(h); got != spravka.ScopeOf(h) {
-				t.Errorf("the scope of %s is %x", h, got)
-			}
-		}
-	}
-	if n := testing.AllocsPerRun(10, func() {
-		for _, h := range hosts {
-			s.Scope(h)
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 func BenchmarkResolve(b *testing.B) {
 	be, s := newBench(b, func(c *Config) { c.TrustedProxies = []string{"10.0.0.0/8"} }), newService(b, nil)
 	old := start.Add(-2 * day)
@@ -260,7 +240,10 @@ func BenchmarkResolve(b *testing.B) {
 		v := page(start, "203.0.113.7", c.cookies...)
 		if c.name == "proxied" {
 			v.Peer = netip.MustParseAddr("10.0.0.1")
-			v.Fields = append(v.Fields, request.Field{Name: []byte("X-Forwarded-For"), Value: []byte("198.51.100.1, 10.0.0.2")}, request.Field{Name: []byte("X-Forwarded-Proto"), Value: []byte("https")})
+			v.Fields = append(
+				v.Fields, request.Field{Name: []byte("X-Forwarded-For"), Value: []byte("198.51.100.1, 10.0.0.2")},
+				request.Field{Name: []byte("X-Forwarded-Proto"), Value: []byte("https")},
+			)
 		}
 		b.Run(c.name, func(b *testing.B) {
 			var id Identity

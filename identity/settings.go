@@ -13,8 +13,7 @@ import (
 	"antirobot/spravka"
 )
 
-// CookieSettings is a prepared ServiceConfig: keys read, names and scopes computed. It is immutable and safe for
-// concurrent use; a reload makes a new one.
+// CookieSettings is a prepared ServiceConfig. It is immutable and safe for concurrent use.
 type CookieSettings struct {
 	names [numCookies]string // by kind; empty: not read
 	// hostSpravka is the pass's second name, which no sibling domain and no unencrypted page can set.
@@ -33,11 +32,10 @@ type CookieSettings struct {
 	serviceMinAge int64  // seconds
 	serviceText   string // "NAME=": equal values of two services' cookies are different people
 
-	hosts [keptHosts]atomic.Pointer[hostScope] // the first hosts, in order, nil behind them: their scopes are hashed only once
+	hosts [keptHosts]atomic.Pointer[hostScope] // the first hosts, in order, whose scopes are hashed once; then nil
 }
 
-// keptHosts is how many hosts of a service are kept. One would often be none of the site's: who looks for servers by their
-// addresses may well come first.
+// keptHosts is how many hosts of a service are kept: scanners that use addresses as hosts may come first.
 const keptHosts = 8
 
 type hostScope struct {
@@ -45,10 +43,9 @@ type hostScope struct {
 	scope uint64
 }
 
-// numCookies is one more than the last kind that is a cookie.
 const numCookies = int(KindService) + 1
 
-// NewCookieSettings validates the config and reads its keys. The errors are those of Validate, and those of reading.
+// NewCookieSettings validates the config and reads its keys.
 func NewCookieSettings(c ServiceConfig) (*CookieSettings, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -87,11 +84,9 @@ func NewCookieSettings(c ServiceConfig) (*CookieSettings, error) {
 	return s, nil
 }
 
-// ForService says to which service the settings belong: the credentials that it honours are its own. It is called before they are
-// in use.
+// ForService binds the settings, and the credentials that it honours, to a service, before they are in use.
 func (s *CookieSettings) ForService(name string) { s.service = request.Hash([]byte(name)) }
 
-// readSecrets reads shared secrets; everything that is wrong is returned at once.
 func readSecrets(path string, refs []KeyRef) ([][]byte, error) {
 	var errs []error
 	keys := make([][]byte, 0, len(refs))
@@ -101,7 +96,12 @@ func readSecrets(path string, refs []KeyRef) ([][]byte, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s[%d].%w", path, i, err))
 		case len(key) < spravka.MinServiceKey:
-			errs = append(errs, fmt.Errorf("%s[%d]: the key has %d bytes, must have %d or more", path, i, len(key), spravka.MinServiceKey))
+			errs = append(
+				errs,
+				fmt.Errorf(
+					"%s[%d]: the key has %d bytes, must have %d or more", path, i, len(key), spravka.MinServiceKey,
+				),
+			)
 		default:
 			keys = append(keys, key)
 		}
@@ -118,8 +118,7 @@ func printOf(parts ...[]byte) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// CookieDomain returns the Domain of spravka and i on this host: the configured one, or none if the host lies outside
-// it (a browser would reject the cookie).
+// CookieDomain returns the Domain of spravka and i on this host: empty if the host lies outside the configured one.
 func (s *CookieSettings) CookieDomain(host []byte) string {
 	if s.covers(host) {
 		return s.domain
@@ -155,8 +154,7 @@ func (s *CookieSettings) covers(host []byte) bool {
 	return s.domain != "" && n >= 0 && string(host[n:]) == s.domain && (n == 0 || host[n-1] == '.')
 }
 
-// CookieDomainProblems returns, for check-config, the warnings for this host: that it lies outside the cookie domain
-// and has no service cookie.
+// CookieDomainProblems warns that a host lies outside the cookie domain and has no service cookie.
 func (c ServiceConfig) CookieDomainProblems(host string) []string {
 	if c.Domain == "" {
 		return nil
@@ -178,11 +176,11 @@ func (s *CookieSettings) own(name []byte) bool {
 	return string(name) == s.names[KindSpravka] || string(name) == s.names[KindI] || string(name) == s.hostSpravka
 }
 
-// HostSpravkaCookie is the pass's second name, for an answer over https to a browser; empty if the pass is for a whole
-// domain. A cookie with this name was set by the very host that it is sent to.
+// HostSpravkaCookie is the pass's second name, for responses over https to a browser; empty if the pass is for a
+// whole domain.
 func (s *CookieSettings) HostSpravkaCookie() string { return s.hostSpravka }
 
-// OwnCookies returns the names of the cookies that belong to the gateway.
+// OwnCookies returns the names of the gateway's cookies.
 func (s *CookieSettings) OwnCookies() []string {
 	var names []string
 	for _, k := range []Kind{KindSpravka, KindI} {

@@ -112,7 +112,7 @@ func (p *printer) reasons(r *Report) {
 		x := &r.Reasons[i]
 		return []string{
 			thousands(x.Requests), strconv.Itoa(x.Subjects), answerOf(x.Verdict), x.Cause,
-			printable(x.Reason),
+			printable(words.Reason(words.English, x.Reason)),
 		}
 	})
 }
@@ -143,13 +143,13 @@ func (p *printer) who(title string, list []Stop) {
 // FactorsText returns the strongest factors, or the reason if there are none.
 func (s *Stop) FactorsText() string {
 	if len(s.Factors) == 0 {
-		return printable(s.Reason)
+		return printable(words.Reason(words.English, s.Reason))
 	}
 	var parts []string
 	for _, f := range s.Factors {
-		parts = append(parts, f.Name+" "+strconv.FormatFloat(float64(f.Value), 'g', 4, 32))
+		parts = append(parts, words.Factor(words.English, f.Name, f.Value))
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, "; ")
 }
 
 func (p *printer) crawlers(r *Report) {
@@ -183,7 +183,7 @@ func (p *printer) people(r *Report) {
 			u := &r.People[i]
 			return []string{
 				printable(u.User), u.First.Format("2006-01-02 15:04:05"), thousands(u.Stopped), thousands(u.Requests),
-				printable(u.Reason),
+				printable(words.Reason(words.English, u.Reason)),
 			}
 		})
 }

@@ -1,8 +1,10 @@
 package request
 
-import "bytes"
+import (
+	"bytes"
+)
 
-// Accept is how much a client prefers each type of response, in thousandths, as far as its Accept fields name the type.
+// Accept is the preference for each type of response, in thousandths, as far as the Accept fields name the type.
 // Ranges such as */* are ignored.
 type Accept struct {
 	HTML  int // text/html or application/xhtml+xml; 0: not named, or refused
@@ -12,10 +14,10 @@ type Accept struct {
 	Given bool
 }
 
-// maxAccept bounds what is read of the Accept fields of a request, in bytes.
+// maxAccept bounds the Accept fields of a request, in bytes.
 const maxAccept = 4096
 
-// Accept reads the Accept fields; several are one list. A list that is too long says nothing.
+// Accept reads the Accept fields; several are one list. A list that is too long is ignored.
 func (v *View) Accept() (a Accept) {
 	left := maxAccept
 	for i := range v.Fields {
@@ -55,11 +57,11 @@ func (a Accept) PrefersJSON() bool { return a.JSON > 0 && a.JSON == a.Best && a.
 // WantsHTML reports whether HTML is named and not refused.
 func (a Accept) WantsHTML() bool { return a.HTML > 0 }
 
-// maxCodings bounds what is read of an Accept-Encoding field, in bytes.
+// maxCodings bounds an Accept-Encoding field, in bytes.
 const maxCodings = 1024
 
-// AcceptsCoding reports whether an Accept-Encoding field names a coding and does not refuse it. If a coding occurs
-// twice, the last one counts.
+// AcceptsCoding reports whether an Accept-Encoding field names a coding and does not refuse it. The last of several
+// occurrences counts.
 func AcceptsCoding(field []byte, coding string) (ok bool) {
 	if len(field) > maxCodings {
 		return false
@@ -74,9 +76,8 @@ func AcceptsCoding(field []byte, coding string) (ok bool) {
 	return ok
 }
 
-// nextWeighted cuts the first member off a list as RFC 9110 has them in Accept and its kin: what it names, and its
-// weight in thousandths. A comma or a semicolon within quotes does not separate. An unreadable weight is 0: nothing is
-// preferred by mistake.
+// nextWeighted cuts the first member off a list such as Accept (RFC 9110): its name and its weight in thousandths. A
+// comma or a semicolon within quotes does not separate. An unreadable weight is 0.
 func nextWeighted(list []byte) (name []byte, q int, rest []byte) {
 	q = 1000
 	var param []byte
@@ -95,8 +96,7 @@ func nextWeighted(list []byte) (name []byte, q int, rest []byte) {
 	}
 }
 
-// cutUnquoted cuts b at the first ',' or ';' outside of quotes; end is that byte, or 0 at the end. White space around
-// what comes before is dropped.
+// cutUnquoted cuts b at the first ',' or ';' outside of quotes; end is that byte, or 0 at the end.
 func cutUnquoted(b []byte) (before, rest []byte, end byte) {
 	quoted := false
 	for i := 0; i < len(b); i++ {
@@ -113,7 +113,7 @@ func cutUnquoted(b []byte) (before, rest []byte, end byte) {
 }
 
 // weight reads a qvalue of RFC 9110, 0 to 1, in thousandths. The 0 before the point may be missing, as old browsers
-// write it, and digits beyond the third are passed over. Anything else is 0.
+// write it, and digits beyond the third are ignored. Anything else is 0.
 func weight(b []byte) int {
 	n, scale, i := 0, 100, 0
 	if len(b) > 0 && (b[0] == '0' || b[0] == '1') {

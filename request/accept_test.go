@@ -60,32 +60,6 @@ func TestAcceptIsOneList(t *testing.T) {
 	}
 }
 
-func TestWeight(t *testing.T) {
-	f := func(want int, s string) {
-		t.Helper()
-		if got := weight([]byte(s)); got != want {
-			t.Errorf("%q: %d, wanted %d", s, got, want)
-		}
-	}
-	f(1000, "1")
-	f(1000, "1.")
-	f(1000, "1.000")
-	f(0, "0")
-	f(0, "0.000")
-	f(500, "0.5")
-	f(500, ".5")
-	f(333, "0.333")
-	f(123, "0.12345678")
-	f(0, "")
-	f(0, ".")
-	f(0, "9")
-	f(0, "1.5")
-	f(0, "01")
-	f(0, "abc")
-	f(0, "-1")
-	f(0, "0.5 x")
-}
-
 func TestAcceptsCoding(t *testing.T) {
 	f := func(want bool, s string) {
 		t.Helper()

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// maxCookies bounds how many cookies of a request are looked at. Browsers send fewer than 200.
+// maxCookies bounds how many cookies of a request are read. Browsers send fewer than 200.
 const maxCookies = 300
 
 // Cookies iterates over the cookies of a request in their order, whichever Cookie field they are in. The zero value is
@@ -22,11 +22,10 @@ type Cookies struct {
 	left   int
 }
 
-// Cookies returns a walk over the cookies of v.
+// Cookies iterates over the cookies of v.
 func (v *View) Cookies() Cookies { return Cookies{fields: v.Fields, left: maxCookies} }
 
-// Next goes to the next cookie; false after the last one, or after as many as are looked at. A pair without '=' or
-// without a name is none.
+// Next goes to the next cookie; false after the last one that is read. A pair without '=' or without a name is none.
 func (c *Cookies) Next() bool {
 	for {
 		for len(c.rest) > 0 {
@@ -63,7 +62,8 @@ func cutCookie(b []byte) (pair, rest []byte) {
 	return b, nil
 }
 
-// split reads one pair. White space around name and value is dropped, and the quotes that RFC 6265 allows around a value.
+// split reads one pair. White space around name and value is dropped, and the quotes that RFC 6265 allows around a
+// value.
 func (c *Cookies) split(pair []byte) bool {
 	eq := bytes.IndexByte(pair, '=')
 	if eq < 0 {
@@ -83,10 +83,9 @@ func (c *Cookies) split(pair []byte) bool {
 // Cookie returns the value of the first cookie called name. The case of cookie names matters.
 func (v *View) Cookie(name string) (value []byte, ok bool) { return v.cookie(name, maxCookies) }
 
-// EveryCookie is Cookie for those who must not miss what a service may read: it looks at all there are, which the size of a head bounds.
+// EveryCookie is Cookie without the bound, to miss nothing that a service may read.
 func (v *View) EveryCookie(name string) (value []byte, ok bool) { return v.cookie(name, math.MaxInt) }
 
-// cookie looks at so many cookies.
 func (v *View) cookie(name string, most int) (value []byte, ok bool) {
 	for c := (Cookies{fields: v.Fields, left: most}); c.Next(); {
 		if string(c.Name) == name {
@@ -96,9 +95,8 @@ func (v *View) cookie(name string, most int) (value []byte, ok bool) {
 	return nil, false
 }
 
-// AppendCookiesWithout appends a Cookie field's value without the cookies of the given names. What this package does
-// not consider a cookie (no '=', no name) is passed on unchanged, unless a lenient service may read it as one of those
-// names.
+// AppendCookiesWithout appends a Cookie field's value without the named cookies. Text that is no cookie here (no '=',
+// no name) is passed on unchanged, unless a lenient service may read it as one of those names.
 func AppendCookiesWithout(dst, field []byte, names []string) []byte {
 	begin := len(dst)
 	for len(field) > 0 {
@@ -129,7 +127,6 @@ func named(name []byte, names []string) bool {
 	return false
 }
 
-// trim drops blanks and tabs at both ends.
 func trim(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]

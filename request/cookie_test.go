@@ -9,7 +9,10 @@ import (
 func cookieView(fields ...string) *View {
 	v := new(View)
 	for _, s := range fields {
-		v.Fields = append(v.Fields, Field{Name: []byte("Cookie"), Value: []byte(s)}, Field{Name: []byte("X"), Value: []byte("a=no")})
+		v.Fields = append(
+			v.Fields, Field{Name: []byte("Cookie"), Value: []byte(s)},
+			Field{Name: []byte("X"), Value: []byte("a=no")},
+		)
 	}
 	return v
 }
@@ -90,14 +93,19 @@ func FuzzCookies(f *testing.F) {
 		v := &View{Fields: []Field{{Name: []byte("cookie"), Value: b}}}
 		names := map[string]bool{}
 		for c := v.Cookies(); c.Next(); {
-			if len(c.Name) == 0 || bytes.ContainsAny(c.Name, ";=") || bytes.IndexByte(c.Value, ';') >= 0 || !bytes.Contains(b, c.Value) {
+			if len(c.Name) == 0 || bytes.ContainsAny(c.Name, ";=") || bytes.IndexByte(c.Value, ';') >= 0 ||
+				!bytes.Contains(b, c.Value) {
 				t.Fatalf("%q: %q=%q", b, c.Name, c.Value)
 			}
 			if got, ok := v.Cookie(string(c.Name)); !names[string(c.Name)] && (!ok || !bytes.Equal(got, c.Value)) {
 				t.Fatalf("%q: %q is %q, and by name %q", b, c.Name, c.Value, got)
 			}
 			names[string(c.Name)] = true
-			rest := &View{Fields: []Field{{Name: []byte("cookie"), Value: AppendCookiesWithout(nil, b, []string{string(c.Name)})}}}
+			rest := &View{
+				Fields: []Field{
+					{Name: []byte("cookie"), Value: AppendCookiesWithout(nil, b, []string{string(c.Name)})},
+				},
+			}
 			if _, ok := rest.Cookie(string(c.Name)); ok {
 				t.Fatalf("%q: %q is there after it was taken away", b, c.Name)
 			}

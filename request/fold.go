@@ -1,9 +1,7 @@
 package request
 
-// bytesOrText is what names are read from and compared with.
 type bytesOrText interface{ ~[]byte | ~string }
 
-// lower maps each byte to itself, and capital letters of ASCII to small ones.
 var lower = func() (t [256]byte) {
 	for i := range t {
 		t[i] = byte(i)
@@ -14,7 +12,7 @@ var lower = func() (t [256]byte) {
 	return t
 }()
 
-// Lower returns a capital letter of ASCII as a small one, and every other byte as it is.
+// Lower returns c with an ASCII capital in lower case.
 func Lower(c byte) byte { return lower[c] }
 
 // AppendLower appends b with its ASCII letters in lower case.
@@ -25,8 +23,7 @@ func AppendLower[T bytesOrText](dst []byte, b T) []byte {
 	return dst
 }
 
-// EqualFold reports whether a and b are equal but for the case of ASCII letters. Other letters are compared as they
-// are: nothing that HTTP compares without case goes beyond ASCII.
+// EqualFold compares without the case of ASCII letters: nothing that HTTP compares without case goes beyond ASCII.
 func EqualFold[A, B bytesOrText](a A, b B) bool {
 	if len(a) != len(b) {
 		return false
@@ -49,8 +46,8 @@ func HasSuffixFold[A, B bytesOrText](b A, suffix B) bool {
 	return len(b) >= len(suffix) && EqualFold(b[len(b)-len(suffix):], suffix)
 }
 
-// cgi maps each byte to what it is in the name of a CGI variable: lighttpd has '_' there for all but letters and digits of
-// ASCII, PHP for points, everybody for '-'.
+// cgi maps each byte to its form in a CGI variable's name: lighttpd replaces all but letters and digits of ASCII by
+// '_', PHP points, every server '-'.
 var cgi = func() (t [256]byte) {
 	for i := range t {
 		t[i] = '-'
@@ -64,7 +61,8 @@ var cgi = func() (t [256]byte) {
 // CGI returns a byte of a field's name as CGI programs see it, with '-' for all but letters and digits.
 func CGI(c byte) byte { return cgi[c] }
 
-// EqualCGI compares two names of fields as a CGI program sees them: without case, and with '-' for all but letters and digits.
+// EqualCGI compares two names of fields as a CGI program does: without case, and with '-' for all but letters and
+// digits.
 func EqualCGI[A, B bytesOrText](a A, b B) bool {
 	if len(a) != len(b) {
 		return false

@@ -6,7 +6,7 @@ import (
 )
 
 // Hash is a fast 64-bit hash with a fixed seed, so that recorded events keep their meaning. It does not resist chosen
-// input: nothing that keeps a person out, or lets a robot in, may rely on it alone.
+// input.
 func Hash(b []byte) uint64 {
 	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
 	h := uint64(len(b)) ^ k0
@@ -30,9 +30,9 @@ func Hash(b []byte) uint64 {
 	return hi ^ lo
 }
 
-// HashKey makes Sum a hash whose values nobody can foresee who does not have the key, so that nobody can choose inputs of one value, by
-// whatever effort: it is SipHash-1-3. Gateways and processors that tell each other of what they have hashed have the same key
-// (spravka.Ring.HashKey). The zero HashKey is one that everybody knows: recorded traffic is replayed with it.
+// HashKey makes Sum a hash that is unpredictable without the key, SipHash-1-3, so that no client can choose inputs of
+// one value. Gateways and processors that exchange hashes have the same key (spravka.Ring.HashKey). The zero HashKey
+// is for replays.
 type HashKey [2]uint64
 
 // Sum returns the hash of b. It allocates nothing.
@@ -55,7 +55,6 @@ func (k *HashKey) Sum(b []byte) uint64 {
 	return v0 ^ v1 ^ v2 ^ v3
 }
 
-// sipRound is a round of SipHash.
 func sipRound(v0, v1, v2, v3 uint64) (_, _, _, _ uint64) {
 	v0 += v1
 	v2 += v3

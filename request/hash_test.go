@@ -35,8 +35,8 @@ func TestHashKey(t *testing.T) {
 	f(4711, target, 0xf78a04840197bc4c)
 }
 
-// TestNobodyChoosesAHash: targets that are made to have the same Hash, whatever page they name, have different ones here, and others with
-// another key.
+// TestNobodyChoosesAHash: targets that are made to have the same Hash, whatever page they name, have different ones
+// here, and others with another key.
 func TestNobodyChoosesAHash(t *testing.T) {
 	known, other := HashKey{}, HashKey{1, 2}
 	seen, same := map[uint64]bool{}, uint64(0)
@@ -72,14 +72,5 @@ func TestNobodyChoosesAHash(t *testing.T) {
 			}
 			b[i] = 0
 		}
-	}
-}
-
-func BenchmarkHashKey(b *testing.B) {
-	target := []byte("/catalogue/shoes/4711?page=3&sort=price")
-	k := HashKey{1, 2}
-	b.ReportAllocs()
-	for b.Loop() {
-		k.Sum(target)
 	}
 }

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// maxHost bounds an authority: a name of 253 bytes, a dot, and a port.
 const maxHost = 262
 
-// SplitHost splits host[:port]. The brackets of an IPv6 address stay with the host. ok is false for anything that is
-// not a valid authority: user information, a bad port, a name with anything but letters, digits, '-', '.', '_' and '~'.
-// Escapes and sub-delims, which the grammar allows and no host has, are refused: they are read differently everywhere.
+// SplitHost splits host[:port]. The brackets of an IPv6 address stay with the host. ok is false for an invalid
+// authority: user information, a bad port, a name with anything but letters, digits, '-', '.', '_' and '~'. Escapes
+// and sub-delims, which the grammar allows and no host has, are refused: readers disagree about them.
 func SplitHost(authority []byte) (host, port []byte, ok bool) {
 	if len(authority) == 0 || len(authority) > maxHost {
 		return nil, nil, false
@@ -50,7 +49,6 @@ func cutPort(b []byte) (host, port []byte, ok bool) {
 	return b[:end], b[end+1:], true
 }
 
-// validPort accepts no port at all, and 0 to 65535.
 func validPort(b []byte) bool {
 	n := 0
 	for _, c := range b {
@@ -64,7 +62,6 @@ func validPort(b []byte) bool {
 	return len(b) <= 5
 }
 
-// inName is the bytes of a name, and of an IPv4 address.
 var inName = func() (t [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~") {
 		t[c] = true
@@ -72,8 +69,8 @@ var inName = func() (t [256]bool) {
 	return t
 }()
 
-// AppendHostName appends the host of an authority as it is compared: in lower case, without port and without one dot at
-// the end; ok is false, and dst as it was, if it is none.
+// AppendHostName appends the host of an authority for comparison: in lower case, without port and without one dot at
+// the end; ok is false, and dst unchanged, if there is none.
 func AppendHostName(dst, authority []byte) (_ []byte, ok bool) {
 	host, _, ok := SplitHost(authority)
 	if !ok {
@@ -84,8 +81,7 @@ func AppendHostName(dst, authority []byte) (_ []byte, ok bool) {
 
 var dot = []byte{'.'}
 
-// HostName returns what AppendHostName appends: the same bytes if they are so already, else a copy; nil for what is no
-// authority.
+// HostName returns the host like AppendHostName, without a copy if possible; nil for no authority.
 func HostName(authority []byte) []byte {
 	host, _, ok := SplitHost(authority)
 	if !ok {
@@ -100,8 +96,8 @@ func HostName(authority []byte) []byte {
 	return host
 }
 
-// PlainHost reports whether every reader takes h, which has no port, for the same host: an IPv6 address in brackets, or
-// labels of letters, digits, '-' and '_' as DNS allows them. A name in other letters is none: browsers send its ASCII form.
+// PlainHost reports whether every reader takes h, which has no port, for the same host: an IPv6 address in brackets,
+// or labels of letters, digits, '-' and '_' as DNS allows them. International names count in their ASCII form only.
 func PlainHost(h string) bool {
 	host, port, ok := SplitHost([]byte(h))
 	if !ok || port != nil || len(host) > 253 {
@@ -118,7 +114,7 @@ func PlainHost(h string) bool {
 	return strings.IndexByte(h, '~') < 0
 }
 
-// SameAuthority compares two authorities without case; a port that is missing is that of the scheme.
+// SameAuthority compares two authorities without case; a missing port is that of the scheme.
 func SameAuthority(a, b []byte, schemePort string) bool {
 	ah, ap, aok := SplitHost(a)
 	bh, bp, bok := SplitHost(b)

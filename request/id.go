@@ -8,14 +8,16 @@ import (
 // ID names one request: 48 bits of unix milliseconds and 80 random bits, so that IDs sort by time.
 type ID [16]byte
 
-// crockford is the alphabet without I, L, O and U: an ID is read out over the telephone.
+// crockford is the alphabet without I, L, O and U, for reading out over the telephone.
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 // NewID makes an ID for a request that came at the given time. It takes no lock and allocates nothing.
 func NewID(at time.Time) ID {
 	var id ID
 	ms := uint64(at.UnixMilli())
-	id[0], id[1], id[2], id[3], id[4], id[5] = byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms)
+	id[0], id[1], id[2], id[3], id[4], id[5] = byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(
+		ms>>8,
+	), byte(ms)
 	r, q := rand.Uint64(), rand.Uint32()
 	for i := range 8 {
 		id[6+i] = byte(r >> (8 * i))

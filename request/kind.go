@@ -1,15 +1,16 @@
 package request
 
-import "bytes"
+import (
+	"bytes"
+)
 
-// Kind is what a request asks for, as far as the request itself says. A client may claim anything: that a request is
-// part of a page is a claim, which only the response proves.
+// Kind is the purpose that a request claims. Only the response proves it.
 type Kind uint8
 
 // The kinds.
 const (
-	KindPage      Kind = iota // a page for somebody to look at: a navigation, or nothing says otherwise
-	KindForm                  // a form that somebody submitted
+	KindPage      Kind = iota // a page: a navigation, or nothing else is claimed
+	KindForm                  // a submitted form
 	KindScript                // a call of a script in a page of the same host, or that a browser says is one
 	KindAPI                   // a call of a program, which reads data: nothing says that a page has asked
 	KindFeed                  // a feed, a sitemap, robots.txt, for a program that says nothing else
@@ -38,7 +39,8 @@ func ParseKind(name []byte) (Kind, bool) {
 	return KindPage, false
 }
 
-// Purpose is the fields by which a request says what it is for; of several of one name the first counts. It borrows the View's bytes.
+// Purpose is the fields by which a request says what it is for; of several of one name the first counts. It borrows
+// the View's bytes.
 type Purpose struct {
 	Agent, Accept, Origin, Referer []byte
 	Dest, Mode, Site               []byte // Sec-Fetch-*
@@ -92,8 +94,8 @@ func first(into *[]byte, f *Field, name string) {
 	}
 }
 
-// Kind says what v asks for. It looks at the method, the path, and the fields Sec-Fetch-*, Accept, X-Requested-With,
-// Origin, Referer, Upgrade and Content-Type; where these contradict each other it is a page.
+// Kind reads the kind from the method, the path, and the fields Sec-Fetch-*, Accept, X-Requested-With, Origin,
+// Referer, Upgrade and Content-Type; if these contradict each other it is a page.
 func (v *View) Kind() Kind {
 	var p Purpose
 	v.ReadPurpose(&p)
@@ -135,10 +137,10 @@ func (v *View) caller(p *Purpose) Kind {
 	return KindAPI
 }
 
-// onHost reports whether a URL has the host, which is in lower case and without port.
 func onHost(url, host []byte) bool {
 	_, rest, ok := bytes.Cut(url, []byte("://"))
-	return ok && HasPrefixFold(rest, string(host)) && (len(rest) == len(host) || rest[len(host)] == '/' || rest[len(host)] == ':')
+	return ok && HasPrefixFold(rest, string(host)) &&
+		(len(rest) == len(host) || rest[len(host)] == '/' || rest[len(host)] == ':')
 }
 
 // fetched is the kind of a request whose browser says what it is for.
@@ -234,34 +236,36 @@ var semicolon = []byte{';'}
 // The endings of names, without the dot.
 var (
 	partEndings = [...]string{
-		"css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
-		"otf", "eot", "apng", "jxl", "heic", "cur", "wasm", "webmanifest", "pbf",
+		"css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2",
+		"ttf", "otf", "eot", "apng", "jxl", "heic", "cur", "wasm", "webmanifest", "pbf",
 		// Sound and film, and what players ask for every few seconds: lists of pieces, pieces, subtitles.
 		"mp3", "mp4", "webm", "ogg", "oga", "ogv", "opus", "wav", "flac", "aac", "m4a", "m4v", "mov",
 		"m3u8", "mpd", "ts", "m4s", "m4f", "cmfa", "cmfv", "vtt",
 	}
 	fileEndings = [...]string{
-		"pdf", "zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar", "csv", "tsv", "xls", "xlsx", "doc", "docx", "ppt", "pptx",
-		"odt", "ods", "epub", "apk", "dmg", "iso", "exe", "msi", "deb", "rpm",
+		"pdf", "zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar", "csv", "tsv", "xls", "xlsx", "doc", "docx", "ppt",
+		"pptx", "odt", "ods", "epub", "apk", "dmg", "iso", "exe", "msi", "deb", "rpm",
 	}
 	feedEndings = [...]string{"rss", "atom"}
-	feedNames   = [...]string{"/feed", "/feed/", "/feed.xml", "/feed.json", "/rss", "/rss/", "/rss.xml", "/atom.xml", "/index.xml"}
+	feedNames   = [...]string{
+		"/feed", "/feed/", "/feed.xml", "/feed.json", "/rss", "/rss/", "/rss.xml", "/atom.xml", "/index.xml",
+	}
 	lookEndings = [...]string{"css", "js", "mjs", "woff", "woff2", "ttf", "otf", "eot", "ico"}
 )
 
-// longestEnding bounds an ending, in bytes.
 const longestEnding = 11
 
-// NamesPart reports whether the path ends as the name of a part of a page does, however it is read, and no field names another.
+// NamesPart reports whether every reading of the path ends as the name of a subresource, and no field names another
+// path.
 func (v *View) NamesPart() bool { return len(v.Named) == 0 && endsWith(v.Path, partEndings[:]) }
 
-// NamesLooks reports whether the path ends as the name of a style, a script or a font does, however it is read, or is that of the
+// NamesLooks reports whether every reading of the path ends as the name of a style, a script or a font, or is the
 // site's icon.
 func (v *View) NamesLooks() bool {
 	return v.NamesIcon() || len(v.Named) == 0 && endsWith(v.Path, lookEndings[:])
 }
 
-// NamesIcon reports whether the path is one at which browsers look for a site's icon by themselves.
+// NamesIcon reports whether browsers request the path as a site's icon by themselves.
 func (v *View) NamesIcon() bool {
 	switch string(v.Path) {
 	case "/favicon.ico", "/apple-touch-icon.png", "/apple-touch-icon-precomposed.png":
@@ -270,7 +274,6 @@ func (v *View) NamesIcon() bool {
 	return false
 }
 
-// namesFile reports whether the path ends as the name of a download does, however it is read.
 func (v *View) namesFile() bool { return endsWith(v.Path, fileEndings[:]) }
 
 // NamesFeed reports whether a path is that of a feed or a sitemap.
@@ -286,8 +289,8 @@ func NamesFeed(path []byte) bool {
 	return false
 }
 
-// endsWith reports whether a path has one of the endings both as it came and in its normal form: /product/1;x.css is no
-// style for a service that drops parameters.
+// endsWith reports whether a path has one of the endings both as received and in its normal form: /product/1;x.css is
+// no style for a service that drops parameters.
 func endsWith(path []byte, endings []string) bool {
 	if !hasEnding(path, endings) {
 		return false

@@ -103,7 +103,10 @@ func FuzzKind(f *testing.F) {
 	f.Add("GET", "/a.css", "image", "no-cors", browserAccept, "")
 	f.Add("POST", "/a;.css", "", "", "application/json", "application/json")
 	f.Fuzz(func(t *testing.T, method, path, dest, mode, accept, content string) {
-		v := asked(method+" "+path, "Sec-Fetch-Dest", dest, "Sec-Fetch-Mode", mode, "Accept", accept, "Content-Type", content)
+		v := asked(
+			method+" "+path, "Sec-Fetch-Dest", dest, "Sec-Fetch-Mode", mode, "Accept", accept, "Content-Type",
+			content,
+		)
 		k := v.Kind()
 		if k.String() == "unknown" {
 			t.Fatalf("%d", k)
@@ -114,26 +117,14 @@ func FuzzKind(f *testing.F) {
 	})
 }
 
-func BenchmarkKind(b *testing.B) {
-	for name, v := range map[string]*View{
-		"browser": asked("GET /product/17?x=1", "Host", "a.example", "Connection", "keep-alive", "sec-ch-ua", "x", "User-Agent", "Mozilla/5.0", "Accept", browserAccept,
-			"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-User", "?1", "Sec-Fetch-Dest", "document", "Accept-Encoding", "gzip", "Cookie", "a=b"),
-		"bare": asked("GET /product/17?x=1", "Host", "a.example", "User-Agent", "curl/8", "Accept", "*/*"),
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				v.Kind()
-			}
-		})
-	}
-}
-
 func TestReadingAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	v := asked("POST /a;x/b.html", "Host", "Example.org:80", "Accept", browserAccept, "Content-Type", "application/x-www-form-urlencoded", "Cookie", "a=1; b=2")
+	v := asked(
+		"POST /a;x/b.html", "Host", "Example.org:80", "Accept", browserAccept, "Content-Type",
+		"application/x-www-form-urlencoded", "Cookie", "a=1; b=2",
+	)
 	host := make([]byte, 0, 64)
 	if n := testing.AllocsPerRun(100, func() {
 		_ = v.Kind()

@@ -33,7 +33,8 @@ func TestParseNetwork(t *testing.T) {
 	bad := func(in string, want error) {
 		t.Helper()
 		got, err := ParseNetwork(in)
-		if err == nil || want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), strings.TrimSpace(in)[:min(60, len(strings.TrimSpace(in)))]) {
+		if err == nil || want != nil && !errors.Is(err, want) ||
+			!strings.Contains(err.Error(), strings.TrimSpace(in)[:min(60, len(strings.TrimSpace(in)))]) {
 			t.Errorf("%q: got %v, %v", in, got, err)
 		}
 	}

@@ -1,13 +1,15 @@
 package request
 
-import "bytes"
+import (
+	"bytes"
+)
 
-// NormalPath appends the normal form of a raw path (origin-form, without query) to dst: how the most lenient upstream
+// NormalPath appends the normal form of a raw path (origin-form, without query) to dst, as the most lenient upstream
 // might read it. It decodes every escape, and escapes made by decoding, until none is left; reads a backslash as a
 // slash; drops the ;parameters of each segment; joins empty segments; resolves "." and "..". The result begins with a
-// slash. NormalPath of a normal path is that path. raw is not kept; time is linear in its length.
+// slash, and is its own normal form. raw is not kept; time is linear in its length.
 //
-// A NUL stays where it was decoded: some upstreams end the path there, others go on, and a path with one is best refused
+// A NUL stays where it was decoded: some upstreams end the path there, others go on, and such a path is best refused
 // (Paths.HasNUL).
 func NormalPath(dst, raw []byte) []byte {
 	base := len(dst)
@@ -15,7 +17,7 @@ func NormalPath(dst, raw []byte) []byte {
 	return dst[:base+resolve(dst[base:])]
 }
 
-// decodeAll appends a path with a slash before it and every escape decoded, those that decoding makes too.
+// decodeAll appends a path with a slash before it and every escape decoded, repeatedly.
 func decodeAll(dst, raw []byte) []byte {
 	base := len(dst)
 	if len(raw) == 0 || raw[0] != '/' {
@@ -36,7 +38,7 @@ func decodeAll(dst, raw []byte) []byte {
 	return dst
 }
 
-// decodeOnce appends a path with each escape decoded that stands in it.
+// decodeOnce appends a path with each of its escapes decoded.
 func decodeOnce(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] == '%' && i+2 < len(raw) {
@@ -51,7 +53,8 @@ func decodeOnce(dst, raw []byte) []byte {
 	return dst
 }
 
-// resolve reads backslashes as slashes and resolves segments in place; it returns the new length. p begins with a slash.
+// resolve reads backslashes as slashes and resolves segments in place; it returns the new length. p begins with a
+// slash.
 func resolve(p []byte) int {
 	for i, c := range p {
 		if c == '\\' {
@@ -111,14 +114,13 @@ func Unhex(c byte) int {
 	}
 }
 
-// isNormal reports whether a path is certainly its own normal form. A false answer means only that it has to be
-// computed.
+// isNormal reports whether a path is certainly its own normal form.
 func isNormal(raw []byte) bool {
 	normal, _ := survey(raw)
 	return normal
 }
 
-// survey is isNormal, and reports of a normal path whether it may be loose; see isLoose.
+// survey is isNormal, and reports whether a normal path may be loose; see isLoose.
 func survey(raw []byte) (normal, odd bool) {
 	if len(raw) == 0 || raw[0] != '/' {
 		return false, true
@@ -139,7 +141,6 @@ func survey(raw []byte) (normal, odd bool) {
 	return true, odd || prev == pathDot
 }
 
-// surveyed is what survey takes each byte of a path for.
 var surveyed = func() (is [256]uint8) {
 	for c := range is {
 		if c >= 0x80 || c <= ' ' {

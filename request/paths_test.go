@@ -108,17 +108,9 @@ func FuzzPaths(f *testing.F) {
 				t.Fatalf("%q: %q is longer", raw, all[i])
 			}
 		}
-		if normal := bytes.Equal(NormalPath(nil, raw), raw); len(all) == 1 && !normal || len(all) > 1 && normal && !isLoose(raw) {
+		if normal := bytes.Equal(NormalPath(nil, raw), raw); len(all) == 1 && !normal ||
+			len(all) > 1 && normal && !isLoose(raw) {
 			t.Fatalf("%q: %q", raw, all)
 		}
 	})
-}
-
-func BenchmarkPaths(b *testing.B) {
-	var p Paths
-	path := []byte("/catalogue/shoes/4711/reviews.html")
-	b.ReportAllocs()
-	for b.Loop() {
-		p.Read(path)
-	}
 }

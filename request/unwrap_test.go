@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestUnwrap: what stands for an IPv4 address that is reached from everywhere is that; nothing can be made to stand for one that
-// configurations trust.
+// TestUnwrap: what stands for an IPv4 address that is reached from everywhere is that; nothing can be made to stand
+// for one that configurations trust.
 func TestUnwrap(t *testing.T) {
 	f := func(in, want string) {
 		t.Helper()

@@ -1,22 +1,24 @@
-// Package request is what a request says, before anybody asks who makes it: its View, the fields of its head, its path
-// and its number. It imports nothing of this module, so that the front, the identity, the lists, the captcha and the
-// verdict all read a request in the same way.
+// Package request reads a request: its View, the fields of its head, its path and its number. It imports nothing of
+// this module, so that all packages read a request in the same way.
 //
-// A View borrows the connection's bytes. It is valid until the request's answer has been written; whatever is kept longer
-// is copied.
+// A View borrows the connection's bytes. It is valid until the response has been written; copy anything that is kept
+// longer.
 package request
 
 import (
+	"bytes"
 	"net/netip"
+	"strconv"
 	"time"
+	"unsafe"
 )
 
-// Field is one header field as it stood on the wire, white space around the value trimmed.
+// Field is one header field as on the wire, with white space around the value trimmed.
 type Field struct {
 	Name, Value []byte
 }
 
-// View is the bytes of a request that matter for a verdict, borrowed from the connection (invariant 1).
+// View holds the bytes of a request that matter for a verdict, borrowed from the connection.
 type View struct {
 	At       time.Time  // when the head was complete
 	Method   []byte     // as sent
@@ -24,7 +26,7 @@ type View struct {
 	HostPort []byte     // as sent
 	Target   []byte     // origin-form target: path and query, raw
 	Path     []byte     // Target up to the first '?', raw
-	Named    []byte     // another path, which a field names for services that take it instead, where that may arrive there; nil: none
+	Named    []byte     // another path, from a field that services may prefer to Target; nil: none
 	Query    []byte     // what follows the first '?', raw; nil if there is none
 	Fields   []Field    // all header fields in wire order, Host and cookies included
 	Peer     netip.Addr // who holds the socket (PROXY protocol already applied), unmapped
@@ -32,10 +34,11 @@ type View struct {
 	JA4      []byte     // fingerprint of the client's TLS handshake, 36 characters; nil: not known
 	Client   []byte     // verified name of the client's certificate; nil: it has none
 	Frames   []byte     // fingerprint of the first frames of its HTTP/2 connection; nil: not known
-	// Behind is by how much later the client answered in its TLS handshake than the end of its TCP connection does; 0: not known
+	// Behind is by how much later the client answered in its TLS handshake than the end of its TCP connection does; 0:
+	// not known
 	Behind time.Duration
 	Posted []Field // fields of the body that were read for rules; nil: none were
-	// Claims are methods that the request claims to be of beside its own, in capitals; Overclaims: it may claim any
+	// Claims are other methods that the request claims, in capitals; Overclaims: it may claim any
 	Claims     [][]byte
 	Overclaims bool
 	WellKnown  bool // the service's robots.txt names it as a sitemap
@@ -64,4 +67,43 @@ func (v *View) Has(name string) bool {
 		}
 	}
 	return false
+}
+
+// Borrow returns b as a string that shares its bytes: b must not change while it is used.
+func Borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// Evidence is a page's report of automation in its browser. The zero value is no report.
+type Evidence struct {
+	Known  bool
+	Probes Probes
+}
+
+// Probes are findings of a page.
+type Probes uint8
+
+// The bits, in the order of templates/js/probes.ts.
+const (
+	ProbeWebdriver Probes = 1 << iota // the browser says that it is driven
+	ProbeDriver                       // a driver has left names of its own
+	ProbeUnpressed                    // a mouse has pressed without pressure
+	ProbeAstray                       // the pointer was not where its window is
+	ProbeInspected                    // an inspector is attached: a driver's, or a developer's
+
+	ProbesAll        = ProbeInspected<<1 - 1
+	ProbesAutomation = ProbeWebdriver | ProbeDriver
+)
+
+const maxEvidence = 1024
+
+// ParseEvidence reads the output of templates/js/evidence.ts, and returns its seal.
+func ParseEvidence(body []byte) (seal []byte, e Evidence, ok bool) {
+	parts := bytes.Split(body, []byte(" "))
+	if len(body) > maxEvidence || len(parts) != 3 || string(parts[0]) != "1" {
+		return nil, Evidence{}, false
+	}
+	probes, err := strconv.ParseUint(string(parts[2]), 10, 8)
+	if err != nil || probes > uint64(ProbesAll) {
+		return nil, Evidence{}, false
+	}
+	return parts[1], Evidence{Known: true, Probes: Probes(probes)}, true
 }

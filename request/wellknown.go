@@ -1,19 +1,20 @@
 package request
 
-import "bytes"
+import (
+	"bytes"
+)
 
-// The files that programs look for at fixed places. Robots learn there what they may read, a certificate's issuer whether the
-// host is its owner's, buyers of advertisements who may sell it: none of them can answer a challenge.
+// The files that programs request at fixed places, and that none of them can answer a challenge for.
 var (
 	wellKnownNames = [...]string{
-		"/robots.txt", "/favicon.ico", "/ads.txt", "/app-ads.txt", "/security.txt", "/llms.txt", "/sitemap.xml", "/sitemap.xml.gz", "/sitemap.txt",
-		"/sitemap_index.xml", "/sitemap-index.xml",
+		"/robots.txt", "/favicon.ico", "/ads.txt", "/app-ads.txt", "/security.txt", "/llms.txt", "/sitemap.xml",
+		"/sitemap.xml.gz", "/sitemap.txt", "/sitemap_index.xml", "/sitemap-index.xml",
 	}
 	wellKnownPrefix = []byte("/.well-known/")
 	acmePrefix      = []byte("/.well-known/acme-challenge/")
 )
 
-// IsWellKnown reports whether v reads one of the well-known files. A path that a service may read as another one is none.
+// IsWellKnown reports whether v reads one of the well-known files. A path with several readings is none.
 func (v *View) IsWellKnown() bool {
 	if !v.reads() {
 		return false
@@ -29,7 +30,7 @@ func (v *View) IsWellKnown() bool {
 	return bytes.HasPrefix(v.Path, wellKnownPrefix) && isUnambiguous(v.Path)
 }
 
-// IsACMEChallenge reports whether v is the question of a certificate's issuer (RFC 8555, 8.3).
+// IsACMEChallenge reports whether v is a certificate issuer's request (RFC 8555, 8.3).
 func (v *View) IsACMEChallenge() bool {
 	token, ok := bytes.CutPrefix(v.Path, acmePrefix)
 	if !ok || !v.reads() || len(v.Query) > 0 || len(token) > longestToken {
@@ -43,7 +44,7 @@ func (v *View) IsACMEChallenge() bool {
 	return len(token) > 0
 }
 
-// longestToken bounds the token of a certificate's issuer, in bytes: those in use have 43.
+// longestToken bounds an issuer's token, in bytes: those in use have 43.
 const longestToken = 128
 
 // reads reports whether v is a GET or a HEAD, without a body, of the path that it names.
@@ -51,8 +52,8 @@ func (v *View) reads() bool {
 	return !v.Body && (string(v.Method) == "GET" || string(v.Method) == "HEAD") && len(v.Named) == 0
 }
 
-// isUnambiguous reports whether a path has letters, digits, hyphens, underscores, single slashes and no segment that begins with a dot,
-// but for the first.
+// isUnambiguous reports whether a path has letters, digits, hyphens, underscores, single slashes and no segment that
+// begins with a dot, but for the first.
 func isUnambiguous(path []byte) bool {
 	for i, c := range path {
 		switch {
@@ -72,7 +73,6 @@ func isUnambiguous(path []byte) bool {
 	return true
 }
 
-// isToken reports whether c is a letter of the URL-safe base64 alphabet.
 func isToken(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_'
 }

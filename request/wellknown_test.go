@@ -2,13 +2,17 @@ package request
 
 import "testing"
 
-// TestWellKnownFiles: the files at fixed places are told from what only looks like them to one of two readers of the path.
+// TestWellKnownFiles: the files at fixed places are told from what only looks like them to one of two readers of the
+// path.
 func TestWellKnownFiles(t *testing.T) {
 	f := func(method, path string, known, acme bool) {
 		t.Helper()
 		v := &View{Method: []byte(method), Path: []byte(path), Target: []byte(path)}
 		if v.IsWellKnown() != known || v.IsACMEChallenge() != acme {
-			t.Errorf("%s %s: well known %t, wanted %t; ACME %t, wanted %t", method, path, v.IsWellKnown(), known, v.IsACMEChallenge(), acme)
+			t.Errorf(
+				"%s %s: well known %t, wanted %t; ACME %t, wanted %t", method, path, v.IsWellKnown(), known,
+				v.IsACMEChallenge(), acme,
+			)
 		}
 	}
 	f("GET", "/robots.txt", true, false)

@@ -46,8 +46,8 @@ func TestHashKey(t *testing.T) {
 	}
 }
 
-// TestTicketKeys: gateways with one ring have the same keys; those of the days around open, and so do those of keys that
-// were rotated out of sealing.
+// TestTicketKeys: gateways with one ring have the same keys; those of the days around open, and so do those of keys
+// that were rotated out of sealing.
 func TestTicketKeys(t *testing.T) {
 	ring := newRing(t)
 	keys := ring.TicketKeys(start)

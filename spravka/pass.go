@@ -4,6 +4,10 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
 	"time"
 
 	"antirobot/request"
@@ -14,20 +18,20 @@ type Pass struct {
 	ID        [16]byte
 	Born      int64  // unix seconds
 	Expires   int64  // unix seconds
-	Allowance uint32 // requests that it pays for in total; the ledger counts what was spent
+	Allowance uint32 // in requests; the ledger counts the spent ones
 	Earned    bool   // false: handed out fresh to an XML partner's user; no allowance, no subject until a day old
 	Scope     uint64 // hash of the cookie domain, or host, that it is valid for; see ScopeOf
 	Partner   uint64 // hash of the XML partner that it was made for, 0: none; see PartnerOf
 	Net       uint64 // hash of the /24 or /48 that solved
 	Agent     uint64 // hash of the user-agent family that solved
-	Step      uint8  // what was passed, and what was asked for, as captcha numbers them; 0: not known …
-	Asked     uint8  // … 1 to 7
-	// Key is the fingerprint of the key pair of the browser that solved, zero: it has shown none. A pass with a key is good
-	// in Net and in Places alone, the networks in which that browser has proved itself, the latest first.
+	Step      uint8  // the passed step as captcha numbers it, 1 to 7; 0: unknown
+	Asked     uint8  // the required step
+	// Key is the fingerprint of the key pair of the browser that solved, zero: it has shown none. A pass with a key is
+	// good in Net and in Places alone, the networks in which that browser has proved itself, the latest first.
 	Key    [16]byte
 	Places [3]uint64
-	// Shape is the hash of how the client that solved looks (handshake, fields, browser) if it answered as machines do; 0: it
-	// answered as people do.
+	// Shape is the hash of how the client that solved looks (handshake, fields, browser) if it answered as machines
+	// do; 0: it answered as people do.
 	Shape uint64
 }
 
@@ -46,17 +50,17 @@ const (
 	stepMask    = 7
 )
 
-// Keyed reports whether the pass is good only where the browser that solved has proved itself.
+// Keyed reports whether the pass is bound to a browser's key.
 func (p *Pass) Keyed() bool { return p.Key != [16]byte{} }
 
-// Away reports whether a request from a network (identity.NetKey; 0: not known) brings the pass to a place in which its
-// browser has not proved itself.
+// Away reports whether a network (identity.NetKey; 0: unknown) is one in which the pass's browser has not proved
+// itself.
 func (p *Pass) Away(net uint64) bool {
 	return p.Keyed() && net != 0 && net != p.Net && net != p.Places[0] && net != p.Places[1] && net != p.Places[2]
 }
 
-// MoveTo adds a network in which the browser has proved itself, in place of the one that was added first. It changes
-// nothing else: all that was paid with the pass stays paid.
+// MoveTo adds a network in which the browser has proved itself, in place of the oldest one. The spent allowance stays
+// spent.
 func (p *Pass) MoveTo(net uint64) {
 	if p.Away(net) {
 		p.Places = [3]uint64{net, p.Places[0], p.Places[1]}
@@ -75,8 +79,8 @@ func (r *Ring) SealPass(dst []byte, p *Pass) []byte {
 	return r.Seal(dst, PurposePass, nil, p.append(buf[:0]), time.Unix(p.Expires, 0))
 }
 
-// OpenPass checks a token and returns its pass; the errors are those of Open. The caller must check scope, partner and
-// revocation: they depend on where the pass was presented.
+// OpenPass checks a token and returns its pass; the errors are those of Open. The caller must check scope, partner
+// and revocation.
 func (r *Ring) OpenPass(token []byte, now time.Time) (Pass, error) {
 	var buf [maxPassSize]byte
 	payload, expires, err := r.OpenUntil(buf[:0], PurposePass, nil, token, now)
@@ -160,16 +164,16 @@ func parsePass(b []byte) (p Pass, ok bool) {
 	return p, p.Earned || p.Allowance == 0
 }
 
-// AppendPacked appends the pass in a form of at most PackedPassSize bytes, for caches of opened passes. It proves
-// nothing: keep it where only the gateway writes.
+// AppendPacked appends the pass in at most PackedPassSize bytes, for caches of opened passes. It proves nothing: keep
+// it where only the gateway writes.
 func (p *Pass) AppendPacked(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(p.append(dst), uint64(p.Expires))
 }
 
-// PackedPassSize is the greatest length of what AppendPacked appends.
+// PackedPassSize bounds the output of AppendPacked.
 const PackedPassSize = maxPassSize + 8
 
-// UnpackPass reads what AppendPacked wrote, and reports false for anything else.
+// UnpackPass reads the output of AppendPacked, and reports false for anything else.
 func UnpackPass(b []byte) (p Pass, ok bool) {
 	if len(b) < 8 {
 		return Pass{}, false
@@ -179,9 +183,8 @@ func UnpackPass(b []byte) (p Pass, ok bool) {
 	return p, ok
 }
 
-// ScopeOf returns the hash that binds a pass to a cookie domain or a host. Case, a leading dot and a trailing dot make
-// no difference; nothing else is normalised, so hand it a host without port. It does not allocate for names that DNS
-// allows.
+// ScopeOf returns the hash that binds a pass to a cookie domain or a host without port. Case, a leading dot and a
+// trailing dot make no difference. It does not allocate for valid DNS names.
 func ScopeOf[T string | []byte](domainOrHost T) uint64 {
 	var buf [320]byte
 	b := append(buf[:0], "scope\x00"...)
@@ -200,4 +203,100 @@ func ScopeOf[T string | []byte](domainOrHost T) uint64 {
 func PartnerOf(name string) uint64 {
 	sum := sha256.Sum256([]byte("partner\x00" + name))
 	return max(1, binary.BigEndian.Uint64(sum[:]))
+}
+
+// AppendSetCookie appends the value of a Set-Cookie field. An empty domain makes a host-only cookie; an empty path
+// means "/"; maxAge 0 makes a session cookie and a negative one deletes it; sameSite is "Lax", "Strict", "None" or
+// empty. It escapes nothing: name, value, domain and path must be clean (ValidCookieName, ValidCookieValue).
+func AppendSetCookie(dst []byte, name string, value []byte, domain, path string, maxAge time.Duration,
+	secure, httpOnly bool, sameSite string,
+) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, '=')
+	dst = append(dst, value...)
+	if path == "" {
+		path = "/"
+	}
+	dst = append(dst, "; Path="...)
+	dst = append(dst, path...)
+	if domain != "" {
+		dst = append(dst, "; Domain="...)
+		dst = append(dst, domain...)
+	}
+	if maxAge != 0 {
+		dst = append(dst, "; Max-Age="...)
+		dst = strconv.AppendInt(dst, max(0, int64(maxAge/time.Second)), 10)
+	}
+	if secure {
+		dst = append(dst, "; Secure"...)
+	}
+	if httpOnly {
+		dst = append(dst, "; HttpOnly"...)
+	}
+	if sameSite != "" {
+		dst = append(dst, "; SameSite="...)
+		dst = append(dst, sameSite...)
+	}
+	return dst
+}
+
+// ValidCookieName reports whether s is a token of RFC 9110.
+func ValidCookieName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f {
+			return false
+		}
+		switch c {
+		case '(', ')', '<', '>', '@', ',', ';', ':', '\\', '"', '/', '[', ']', '?', '=', '{', '}':
+			return false
+		}
+	}
+	return s != ""
+}
+
+// ValidCookieValue reports whether b consists of the octets that RFC 6265 allows in a cookie's value, without quotes.
+func ValidCookieValue(b []byte) bool {
+	for _, c := range b {
+		if c <= ' ' || c >= 0x7f || c == '"' || c == ',' || c == ';' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+// Config is what a solved captcha earns.
+type Config struct {
+	// Lifetime is how long a pass is valid, and its cookie kept.
+	Lifetime time.Duration `mapstructure:"lifetime"`
+	// Allowance is how many requests a pass guarantees.
+	Allowance int64 `mapstructure:"allowance"`
+}
+
+// DefaultConfig returns 30 days and 100 pages.
+func DefaultConfig() Config { return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100} }
+
+// allowanceFloor is the least that a pass guarantees, however many its network earned.
+const allowanceFloor = 10
+
+// Validate returns all problems, each with its key.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Lifetime < time.Minute || c.Lifetime > 400*24*time.Hour {
+		errs = append(errs, fmt.Errorf("lifetime: %v is outside 1m to 9600h", c.Lifetime))
+	}
+	if c.Allowance < 1 || c.Allowance > 1_000_000 {
+		errs = append(errs, fmt.Errorf("allowance: %d is outside 1 to 1000000", c.Allowance))
+	}
+	return errors.Join(errs...)
+}
+
+// Floor is the allowance of every pass.
+func (c Config) Floor() uint32 { return uint32(min(allowanceFloor, c.Allowance)) }
+
+// AllowanceOf returns the allowance of a pass for a household after a number of passes in a day: half of it for each
+// of them, but never below the floor.
+func (c Config) AllowanceOf(earned float64) uint32 {
+	n := float64(c.Allowance) * math.Exp2(-max(earned, 0))
+	return max(uint32(n), c.Floor())
 }

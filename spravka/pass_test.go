@@ -73,8 +73,8 @@ func TestPassFitsACookie(t *testing.T) {
 	}
 }
 
-// TestPassMoves: a pass with a key is good in the networks in which its browser has proved itself, the latest three beside
-// its own; one without a key is good anywhere, as far as its seal is concerned.
+// TestPassMoves: a pass with a key is good in the networks in which its browser has proved itself, the latest three
+// beside its own; one without a key is good anywhere, as far as its seal is concerned.
 func TestPassMoves(t *testing.T) {
 	p := Pass{Net: 1}
 	if p.MoveTo(2); p.Away(2) || p.Places != [3]uint64{} {
@@ -156,7 +156,10 @@ func TestAppendSetCookie(t *testing.T) {
 	f(AppendSetCookie([]byte("x:"), "spravka", []byte("v"), "example.com", "/", 30*24*time.Hour, true, true, "Lax"),
 		"x:spravka=v; Path=/; Domain=example.com; Max-Age=2592000; Secure; HttpOnly; SameSite=Lax")
 	f(AppendSetCookie(nil, "i", []byte("v"), "", "", 0, false, false, ""), "i=v; Path=/")
-	f(AppendSetCookie(nil, "i", nil, "", "/a", -1, false, true, "Strict"), "i=; Path=/a; Max-Age=0; HttpOnly; SameSite=Strict")
+	f(
+		AppendSetCookie(nil, "i", nil, "", "/a", -1, false, true, "Strict"),
+		"i=; Path=/a; Max-Age=0; HttpOnly; SameSite=Strict",
+	)
 }
 
 func FuzzPassPayload(f *testing.F) {

@@ -11,20 +11,22 @@ import (
 	"github.com/gorilla/securecookie"
 )
 
-// Seal appends to dst a token that proves that we made payload for this purpose and context, valid until expires (whole
-// seconds). Anybody who holds the token can read the payload; see SealSecret. The context is not in the token: Open must be
-// given the same one. Use AppendContext to build it from several parts.
+// Seal appends to dst a token that proves that we made payload for this purpose and context, valid until expires
+// (whole seconds). The payload is readable; see SealSecret. The context is not in the token: Open must get the same
+// one. Use AppendContext to build it from several parts.
 func (r *Ring) Seal(dst []byte, p Purpose, context, payload []byte, expires time.Time) []byte {
 	return r.seal(dst, r.keys[0].signers[p], p, context, payload, expires)
 }
 
-// SealSecret is Seal with the payload encrypted (AES-256 in counter mode, then HMAC-SHA256). A token of Seal does not open
-// with OpenSecret, nor vice versa.
+// SealSecret is Seal with the payload encrypted (AES-256 in counter mode, then HMAC-SHA256). A token of Seal does not
+// open with OpenSecret, nor vice versa.
 func (r *Ring) SealSecret(dst []byte, p Purpose, context, payload []byte, expires time.Time) []byte {
 	return r.seal(dst, r.keys[0].sealers[p], p, context, payload, expires)
 }
 
-func (r *Ring) seal(dst []byte, sc *securecookie.SecureCookie, p Purpose, context, payload []byte, expires time.Time) []byte {
+func (r *Ring) seal(
+	dst []byte, sc *securecookie.SecureCookie, p Purpose, context, payload []byte, expires time.Time,
+) []byte {
 	box := make([]byte, 8, 8+len(payload))
 	binary.BigEndian.PutUint64(box, uint64(expires.Unix()))
 	box = append(box, payload...)
@@ -40,14 +42,14 @@ func (r *Ring) seal(dst []byte, sc *securecookie.SecureCookie, p Purpose, contex
 	return append(dst, body...)
 }
 
-// Open checks a token that Seal made with the same purpose and context, and appends its payload to dst. The error is
-// ErrMalformed, ErrSeal or ErrExpired; dst is then returned as it was.
+// Open checks a token of Seal with the same purpose and context, and appends its payload to dst. The error is
+// ErrMalformed, ErrSeal or ErrExpired; dst is then unchanged.
 func (r *Ring) Open(dst []byte, p Purpose, context, token []byte, now time.Time) ([]byte, error) {
 	dst, _, err := r.OpenUntil(dst, p, context, token, now)
 	return dst, err
 }
 
-// OpenUntil is Open, but also returns when the token expires, for callers that cache what they opened.
+// OpenUntil is Open, but also returns the token's expiry, for caches.
 func (r *Ring) OpenUntil(dst []byte, p Purpose, context, token []byte, now time.Time) ([]byte, time.Time, error) {
 	k, body, err := r.split(p, token)
 	if err != nil {
@@ -66,8 +68,8 @@ func (r *Ring) OpenSecret(dst []byte, p Purpose, context, token []byte, now time
 	return dst, err
 }
 
-// SealedByNewest reports whether the token names the key that seals now. It checks nothing else: it tells the holder of an
-// opened token whether to renew it.
+// SealedByNewest reports whether the token names the key that seals now, without checking anything else: otherwise an
+// opened token should be renewed.
 func (r *Ring) SealedByNewest(token []byte) bool {
 	id, _, ok := bytes.Cut(token, dot)
 	return ok && string(id) == r.keys[0].id
@@ -92,7 +94,9 @@ func (r *Ring) split(p Purpose, token []byte) (*ringKey, []byte, error) {
 	return nil, nil, ErrKey
 }
 
-func open(dst []byte, sc *securecookie.SecureCookie, p Purpose, context, body []byte, now time.Time) ([]byte, time.Time, error) {
+func open(
+	dst []byte, sc *securecookie.SecureCookie, p Purpose, context, body []byte, now time.Time,
+) ([]byte, time.Time, error) {
 	padded := make([]byte, len(body), len(body)+2)
 	copy(padded, body)
 	for len(padded)%4 != 0 {
@@ -115,8 +119,8 @@ func open(dst []byte, sc *securecookie.SecureCookie, p Purpose, context, body []
 	return append(dst, box[8:]...), expires, nil
 }
 
-// canonical reports whether b is URL-safe base64 without padding in its only spelling: securecookie's decoder ignores line
-// ends and the unused bits of the last character, but a token must not have a second spelling (invariant 4).
+// canonical reports whether b is URL-safe base64 without padding in its only spelling: securecookie's decoder ignores
+// line ends and the unused bits of the last character, but a token must not have a second spelling (invariant 4).
 func canonical(b []byte) bool {
 	for _, c := range b {
 		if sextet(c) < 0 {
@@ -152,8 +156,8 @@ func sextet(c byte) int {
 	}
 }
 
-// sealName is what securecookie binds the seal to. It must not contain '|', securecookie's own delimiter; the context
-// is therefore hashed, which also bounds it.
+// sealName is the name that securecookie binds the seal to. It must not contain '|', securecookie's own delimiter;
+// the context is therefore hashed, which also bounds it.
 func sealName(p Purpose, context []byte) string {
 	if len(context) == 0 {
 		return p.String()
@@ -172,7 +176,7 @@ func AppendContext(dst []byte, parts ...string) []byte {
 	return dst
 }
 
-// verbatim hands bytes to securecookie as they are.
+// verbatim hands bytes to securecookie unchanged.
 type verbatim struct{}
 
 func (verbatim) Serialize(src any) ([]byte, error) {

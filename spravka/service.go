@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A service's own signed cookie is "value.unixtime.signature": the time of its creation in decimal unix seconds, and as the
-// signature HMAC-SHA256 in lower-case hex over four lines joined by "\n": "antirobot.cookie.v1", the cookie's name, the
-// value, the time. None of them can contain a line end, so the boundaries between them can't be shifted. The login cookie L
-// has the same form. docs/cookies.md shows the same in other languages.
+// A service's own signed cookie is "value.unixtime.signature": its creation in decimal unix seconds, and HMAC-SHA256
+// in lower-case hex over four lines joined by "\
+// ": "antirobot.cookie.v1", the cookie's name, the value, the time. None of them can contain a line end, so their
+// boundaries can't be shifted. The login cookie L has the same form. docs/cookies.md shows it in other languages.
 
 const (
 	serviceLabel = "antirobot.cookie.v1"
@@ -23,9 +23,9 @@ const (
 	signatureLen    = 2 * sha256.Size
 )
 
-// SignService returns the value of a cookie called name that Antirobot accepts as made by the holder of key at the given
-// time. It is the helper for services written in Go. It fails for a name or value that is not valid in a cookie, an empty
-// value, one longer than 1024 bytes, a key shorter than 32 bytes and a time before 1970.
+// SignService returns the value of a cookie called name that Antirobot accepts as made by the holder of key at the
+// given time, for services written in Go. It fails for a name or value that is not valid in a cookie, an empty value,
+// one longer than 1024 bytes, a key shorter than 32 bytes and a time before 1970.
 func SignService(name, value string, at time.Time, key []byte) (string, error) {
 	switch {
 	case !ValidCookieName(name):
@@ -33,7 +33,9 @@ func SignService(name, value string, at time.Time, key []byte) (string, error) {
 	case value == "" || len(value) > maxServiceValue || !ValidCookieValue([]byte(value)):
 		return "", fmt.Errorf("sign cookie %s: the value is empty, too long, or can't stand in a cookie", name)
 	case len(key) < MinServiceKey:
-		return "", fmt.Errorf("sign cookie %s: the key has %d bytes, must have %d or more", name, len(key), MinServiceKey)
+		return "", fmt.Errorf(
+			"sign cookie %s: the key has %d bytes, must have %d or more", name, len(key), MinServiceKey,
+		)
 	case at.Unix() < 0:
 		return "", fmt.Errorf("sign cookie %s: the time is before 1970", name)
 	}
@@ -42,9 +44,8 @@ func SignService(name, value string, at time.Time, key []byte) (string, error) {
 	return value + "." + stamp + "." + hex.EncodeToString(sum), nil
 }
 
-// VerifyService checks a cookie made by SignService against each of the keys, and returns its value, which is a part of
-// cookie, and the time of its creation. The error is ErrMalformed or ErrSeal. The caller decides whether the cookie is old
-// enough or too old.
+// VerifyService checks a cookie of SignService against each of the keys, and returns its value, a part of cookie, and
+// the time of its creation. The error is ErrMalformed or ErrSeal. The caller checks the age.
 func VerifyService(name string, cookie []byte, keys ...[]byte) (value []byte, at time.Time, err error) {
 	value, stamp, signature, ok := splitService(cookie)
 	if !ok {

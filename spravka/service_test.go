@@ -50,7 +50,8 @@ func TestServiceCookie(t *testing.T) {
 	})
 }
 
-// TestServiceCookieIsDelimited: pitfall 4, digits of the time must not slide into the value, nor the value into the name.
+// TestServiceCookieIsDelimited: pitfall 4, digits of the time must not slide into the value, nor the value into the
+// name.
 func TestServiceCookieIsDelimited(t *testing.T) {
 	key := []byte(serviceKey)
 	cookie, err := SignService("sid", "a.17", time.Unix(1700000000, 0), key)
@@ -85,7 +86,9 @@ func TestSignServiceRefuses(t *testing.T) {
 	if _, err := SignService("n", "v", time.Unix(-1, 0), []byte(serviceKey)); err == nil {
 		t.Error("a time before 1970 is accepted")
 	}
-	if _, _, err := VerifyService("n", []byte("v.1700000000."+strings.Repeat("0", 64)), []byte("short")); !errors.Is(err, ErrSeal) {
+	if _, _, err := VerifyService("n", []byte("v.1700000000."+strings.Repeat("0", 64)), []byte("short")); !errors.Is(
+		err, ErrSeal,
+	) {
 		t.Errorf("short key: %v", err)
 	}
 }

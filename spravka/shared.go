@@ -3,20 +3,26 @@ package spravka
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/crypto/argon2"
 
 	"antirobot/store"
 )
 
-// SharedRing is the key ring in a shared store, wrapped with an operator's secret. A copy, also wrapped, is kept in the
-// data directory, for a start while the store is unavailable.
+// SharedRing is the key ring in a shared store, wrapped with an operator's secret. A copy, also wrapped, is kept in
+// the data directory, for a start while the store is unavailable.
 type SharedRing struct {
 	KV     store.KV
 	Secret []byte
@@ -35,7 +41,7 @@ type SharedRing struct {
 const (
 	// SharedRingKey is the key of the ring in a shared store.
 	SharedRingKey     = "keys/ring"
-	sharedRingTimeout = 10 * time.Second // of one call of the store: stretching the secret between two may take a busy machine longer
+	sharedRingTimeout = 10 * time.Second // of one store operation, in addition to stretching the secret
 	// sharedRingEvery is how often a gateway checks whether the store still has the ring.
 	sharedRingEvery = 5 * time.Second
 )
@@ -52,7 +58,10 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 		if readErr != nil {
 			return nil, fmt.Errorf("read the key ring of the shared store: %w", err)
 		}
-		k.Log.Warn().Err(err).Str("copy", k.Copy).Msg("the shared store does not give the key ring: taking the last copy")
+		k.Log.Warn().
+			Err(err).
+			Str("copy", k.Copy).
+			Msg("the shared store does not give the key ring: taking the last copy")
 		return k.open(kept)
 	}
 	ring, err := k.open(blob)
@@ -65,7 +74,7 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 	return ring, nil
 }
 
-// open unwraps a ring. The one that is known already needs no work, which is made to be much.
+// open unwraps a ring, which is expensive, unless it is the known one.
 func (k *SharedRing) open(blob []byte) (*Ring, error) {
 	if k.ring != nil && bytes.Equal(blob, k.opened) {
 		return k.ring, nil
@@ -111,13 +120,14 @@ func (k *SharedRing) check(ctx context.Context) error {
 	kept, err := os.ReadFile(k.Copy)
 	if err == nil && !bytes.Equal(kept, blob) && !bytes.Equal(k.told, blob) {
 		k.told = blob
-		k.Log.Warn().Msg("the shared store has another key ring than this gateway read: reload, or what others seal with a new key does not open here")
+		k.Log.Warn().
+			Msg("the shared store has a newer key ring: reload, or tokens of other gateways do not open here")
 	}
 	return err
 }
 
-// putBack puts the copy into a store that has no ring, and returns it, or the ring that another gateway put there. If there
-// is no copy that the secret opens, it returns nil, or the reason.
+// putBack puts the copy into a store that lacks the ring, and returns it, or the ring that another gateway put there.
+// Without a copy that the secret opens, it returns nil, or the reason.
 func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
 	kept, err := os.ReadFile(k.Copy)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,8 +150,8 @@ func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
 	return k.get(ctx)
 }
 
-// create puts a ring into the store, unless another gateway was faster: then it returns that gateway's ring. It prefers
-// this gateway's copy of the ring that the store had: without it, other gateways' passes would be invalid here.
+// create puts a ring into the store, unless another gateway was faster: then it returns that gateway's ring. It
+// prefers this gateway's copy of the lost ring: otherwise other gateways' passes would be invalid here.
 func (k *SharedRing) create(ctx context.Context) ([]byte, error) {
 	if blob, err := k.putBack(ctx); blob != nil || err != nil {
 		return blob, err
@@ -195,4 +205,74 @@ func keepCopy(path string, data []byte) error {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// MinWrapSecret is the least length of an operator's secret.
+const MinWrapSecret = 16
+
+const (
+	wrapPrefix  = "antirobot-ring.v1."
+	wrapSaltLen = 16
+	maxWrapped  = 128 << 10
+
+	// The cost of one guess at the secret. Fixed by the version: a blob from a shared store must not choose it.
+	argonTime   = 3
+	argonMemory = 64 << 10 // KiB
+	argonLanes  = 1
+)
+
+// errWrapSecret is returned by Unwrap when the secret does not fit, or the blob was altered.
+var errWrapSecret = errors.New("unwrap key ring: the operator's secret does not fit, or the ring was altered")
+
+// Wrap encrypts the ring under an operator's secret, for a shared store: Argon2id and AES-256-GCM. It takes about a
+// tenth of a second and 64 MB.
+func Wrap(r *Ring, secret []byte) ([]byte, error) {
+	if len(secret) < MinWrapSecret {
+		return nil, fmt.Errorf(
+			"wrap key ring: the operator's secret has %d bytes, must have %d or more", len(secret), MinWrapSecret,
+		)
+	}
+	box := make([]byte, wrapSaltLen)
+	_, _ = rand.Read(box) // never fails: crypto/rand ends the process instead
+	box = wrapAEAD(secret, box).Seal(box, nil, marshalRing(r), []byte(wrapPrefix))
+	return append([]byte(wrapPrefix), base64.RawURLEncoding.EncodeToString(box)...), nil
+}
+
+// Unwrap reads what Wrap made.
+func Unwrap(blob, secret []byte) (*Ring, error) {
+	if len(secret) < MinWrapSecret {
+		return nil, fmt.Errorf(
+			"unwrap key ring: the operator's secret has %d bytes, must have %d or more", len(secret), MinWrapSecret,
+		)
+	}
+	text, ok := strings.CutPrefix(string(blob), wrapPrefix)
+	if !ok || len(blob) > maxWrapped {
+		return nil, errors.New("unwrap key ring: not a wrapped key ring of this version")
+	}
+	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(box) < wrapSaltLen {
+		return nil, errors.New("unwrap key ring: not a wrapped key ring of this version")
+	}
+	plain, err := wrapAEAD(secret, box[:wrapSaltLen]).Open(nil, nil, box[wrapSaltLen:], []byte(wrapPrefix))
+	if err != nil {
+		return nil, errWrapSecret
+	}
+	r, err := parseRing(plain)
+	if err != nil {
+		return nil, fmt.Errorf("unwrap key ring: %w", err)
+	}
+	return r, nil
+}
+
+// wrapAEAD picks its nonces itself and puts them before the ciphertext.
+func wrapAEAD(secret, salt []byte) cipher.AEAD {
+	block, err := aes.NewCipher(argon2.IDKey(secret, salt, argonTime, argonMemory, argonLanes, 32))
+	if err != nil {
+		panic("BUG: aes: " + err.Error())
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		panic("BUG: gcm: " + err.Error())
+	}
+	return aead
 }

@@ -153,8 +153,8 @@ func parseLogged(b []byte) (rec Logged, at time.Time, ok bool) {
 // LocalLog appends to a log and compacts it. Append never waits for the disk.
 //
 // A record survives the death of the process after one write, and of the machine after a second. The file has at most
-// twice
-// the bytes of its live records and logSlack. If the disk refuses records, the log is compacted once it accepts writes.
+// twice the bytes of its live records and logSlack. If the disk refuses records, the log is compacted once it accepts
+// writes.
 //
 // A nil *LocalLog takes no records. Safe for concurrent use; made by OpenLog.
 type LocalLog struct {

@@ -1,7 +1,7 @@
 package store
 
 import (
-	"bytes"
+	"container/heap"
 	"context"
 	"hash/maphash"
 	"sort"
@@ -79,43 +79,16 @@ type expiryLine struct {
 
 type expiryHeap []expiryLine
 
-func (h *expiryHeap) push(l expiryLine) {
-	*h = append(*h, l)
+func (h expiryHeap) Len() int           { return len(h) }
+func (h expiryHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *expiryHeap) Push(x any)        { *h = append(*h, x.(expiryLine)) }
+func (h *expiryHeap) Pop() any {
 	a := *h
-	for i := len(a) - 1; i > 0; {
-		up := (i - 1) / 2
-		if a[up].at <= a[i].at {
-			return
-		}
-		a[up], a[i] = a[i], a[up]
-		i = up
-	}
-}
-
-func (h *expiryHeap) pop() expiryLine {
-	a := *h
-	top, last := a[0], len(a)-1
-	a[0], a[last] = a[last], expiryLine{}
-	*h = a[:last]
-	h.down(0)
-	return top
-}
-
-func (h *expiryHeap) down(i int) {
-	a := *h
-	for {
-		least := i
-		for c := 2*i + 1; c <= 2*i+2 && c < len(a); c++ {
-			if a[c].at < a[least].at {
-				least = c
-			}
-		}
-		if least == i {
-			return
-		}
-		a[least], a[i] = a[i], a[least]
-		i = least
-	}
+	last := a[len(a)-1]
+	a[len(a)-1] = expiryLine{}
+	*h = a[:len(a)-1]
+	return last
 }
 
 // load returns the live entry of k. The caller holds the lock.
@@ -132,13 +105,13 @@ func (s *memoryShard) store(k memoryKey, e memoryEntry, at int64) {
 	old, had := s.entries[k]
 	s.entries[k] = e
 	if e.expiry != 0 && (!had || old.expiry != e.expiry) {
-		s.due.push(expiryLine{e.expiry, k})
+		heap.Push(&s.due, expiryLine{e.expiry, k})
 	}
 	for range sweepPerWrite {
 		if len(s.due) == 0 || s.due[0].at > at {
 			break
 		}
-		l := s.due.pop()
+		l, _ := heap.Pop(&s.due).(expiryLine)
 		if x, ok := s.entries[l.key]; ok && x.expiry == l.at {
 			delete(s.entries, l.key)
 		}
@@ -156,9 +129,7 @@ func (s *memoryShard) rebuild() {
 			due = append(due, expiryLine{e.expiry, k})
 		}
 	}
-	for i := len(due)/2 - 1; i >= 0; i-- {
-		due.down(i)
-	}
+	heap.Init(&due)
 	s.due = due
 }
 
@@ -260,7 +231,6 @@ func (m *Memory) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, tt
 		s.mu.Unlock()
 	}
 	sort.Slice(lines, func(i, j int) bool { return lines[i].key < lines[j].key })
-	var k, v bytes.Buffer
 	for _, l := range lines {
 		if err := m.ready(ctx, 0); err != nil {
 			return err
@@ -273,11 +243,7 @@ func (m *Memory) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, tt
 		if l.expiry != 0 {
 			left = TTLLeft(l.expiry, at)
 		}
-		k.Reset()
-		k.WriteString(l.key)
-		v.Reset()
-		v.WriteString(l.val)
-		if err := f(k.Bytes(), v.Bytes(), left); err != nil {
+		if err := f([]byte(l.key), []byte(l.val), left); err != nil {
 			return err
 		}
 	}

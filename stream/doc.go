@@ -1,8 +1,7 @@
 // Package stream carries events from the gateways, which see them, to the processors, which judge them.
 //
 // A gateway's Publisher publishes batches to partitions; a processor's Consumer reads the partitions that it holds.
-// Between
-// them is a Stream, checked by package streamtest.
+// Between them is a Stream, checked by package streamtest.
 //
 // Invariants:
 //  1. Events of an address and of its network are in one partition, in their gateway's order: sessions, groups and

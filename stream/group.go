@@ -366,3 +366,73 @@ func (g *Group) measure(ctx context.Context) {
 	g.lag = lag
 	g.mu.Unlock()
 }
+
+// Log is an engine that keeps batches in order: NewGroup makes a Stream of it. Positions are opaque. Safe for
+// concurrent use.
+type Log interface {
+	// Append adds a batch to each of the partitions; see Stream.Publish.
+	Append(ctx context.Context, partitions []int, data [][]byte) error
+	// Read calls f with some batches after a position, from the oldest if it is empty, or returns after wait. data is
+	// valid during the call.
+	Read(ctx context.Context, partition int, after string, wait time.Duration, f func(pos string, data []byte)) error
+	// Back returns a position that is some time before another one.
+	Back(pos string, by time.Duration) string
+	// Ahead returns how much later a is than b; the empty position is before all others.
+	Ahead(a, b string) time.Duration
+	// End returns the position of the newest batch; empty without one.
+	End(ctx context.Context, partition int) (string, error)
+	// Trim drops the batches before a position.
+	Trim(ctx context.Context, partition int, before string) error
+	Close() error
+}
+
+// Past remembers the positions of a partition's last seconds: where a successor begins, and what to drop. The zero
+// value is empty. Not safe for concurrent use.
+type Past struct {
+	seconds []second
+	bytes   int64
+	last    time.Duration
+}
+
+// second is what came within about a second.
+type second struct {
+	pos  string
+	at   time.Duration // when that came
+	size int64         // of all of them
+}
+
+// Add adds a batch: its position, its time by the engine's clock, and its bytes.
+func (p *Past) Add(pos string, at time.Duration, size int64) {
+	if n := len(p.seconds); n == 0 || at-p.seconds[n-1].at > time.Second {
+		p.seconds = append(p.seconds, second{pos: pos, at: at})
+	}
+	p.seconds[len(p.seconds)-1].size += size
+	p.bytes += size
+	p.last = max(p.last, at)
+}
+
+// Drop forgets the seconds older than keep, and the oldest beyond a number of bytes; never the newest. It returns the
+// start of the rest; empty if nothing was dropped.
+func (p *Past) Drop(keep time.Duration, most int64) string {
+	n := 0
+	for ; n < len(p.seconds)-1 && (p.bytes > most || p.last-p.seconds[n].at > keep); n++ {
+		p.bytes -= p.seconds[n].size
+	}
+	if n == 0 {
+		return ""
+	}
+	p.seconds = append(p.seconds[:0], p.seconds[n:]...)
+	return p.seconds[0].pos
+}
+
+// From returns the start of the last seconds within by and most bytes; at least the newest second. Empty without one.
+func (p *Past) From(by time.Duration, most int64) (pos string) {
+	for i := len(p.seconds) - 1; i >= 0; i-- {
+		s := &p.seconds[i]
+		if most -= s.size; pos != "" && (most < 0 || p.last-s.at > by) {
+			break
+		}
+		pos = s.pos
+	}
+	return pos
+}

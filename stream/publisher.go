@@ -19,8 +19,7 @@ import (
 // Publisher is the gateway's end of a stream: a verdict.Sink. Safe for concurrent use.
 //
 // The gateway's own processor also gets the events of services that are judged inline, and all events while the stream
-// or
-// the processors are away: the gateway then judges by itself.
+// or the processors are away: the gateway then judges by itself.
 type Publisher struct {
 	cfg    Config
 	stream Stream

@@ -27,8 +27,7 @@ import (
 // again, to restore sessions, quotas and baselines. Safe for concurrent use; made by OpenRestartLog.
 //
 // Each file has frames with the batches of a stream. The last second is in memory alone. Nothing waits for a disk:
-// events
-// that can't be written are dropped and counted.
+// events that can't be written are dropped and counted.
 type RestartLog struct {
 	cfg      RestartLogConfig
 	d        RestartLogDeps

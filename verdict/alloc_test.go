@@ -54,7 +54,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	f("banned i", Robot, "192.0.2.9", nil, sub(identity.KindI, 2))
 	f("paid", Human, "192.0.2.1", []spravka.Pass{p})
 	w.ban(ip("192.0.2.8"), func(b *bans.Ban) { b.Source, b.Score = bans.SourceProcessor, 0.9 })
-	w.AskArrivals(&Campaign{Mark: 1, Until: w.now().Add(time.Hour), Share: 1})
+	w.AskArrivals(&Campaign{Mark: 1, Until: w.now().Add(time.Hour)})
 	f("new while there is a campaign", Human, "192.0.2.7", nil)
 	f("banned by the slow half", Robot, "192.0.2.8", nil)
 	s = atTimes

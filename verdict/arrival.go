@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"encoding/binary"
-	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,8 +20,6 @@ import (
 type Campaign struct {
 	Mark           uint64    // see Event.Arrival
 	Until          time.Time // zero: it is over
-	Share          float32   // of the addresses that are asked
-	Salt           uint64    // decides which
 	Robots, People uint32    // what the arrivals of the last hours turned out to be
 }
 
@@ -89,14 +86,14 @@ func (t *campaigns) put(x *Campaign, now time.Time) {
 	t.by.Store(&next)
 }
 
-// of returns the campaign with whose fingerprint a newcomer at an address arrives that is asked.
-func (t *campaigns) of(mark uint64, at time.Time, addr *[16]byte) (x Campaign, ok bool) {
+// of returns the campaign that arrives with a fingerprint.
+func (t *campaigns) of(mark uint64, at time.Time) (x Campaign, ok bool) {
 	m := t.by.Load()
 	if m == nil {
 		return x, false
 	}
 	x, ok = (*m)[mark]
-	return x, ok && x.Until.After(at) && x.asks(addr)
+	return x, ok && x.Until.After(at)
 }
 
 // any reports whether there may be a campaign.
@@ -136,7 +133,7 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 	if !ok {
 		return false
 	}
-	x, ok := c.campaigns.of(mark, v.At, &id.Subjects[id.N-1].ID)
+	x, ok := c.campaigns.of(mark, v.At)
 	if !ok || c.KnowsPlace(id.Subjects[id.N-1].ID, v.At) {
 		return false
 	}
@@ -144,13 +141,7 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 	return true
 }
 
-// asks reports whether an address is among those that are asked; it stays so as long as the share does not change.
-func (x *Campaign) asks(addr *[16]byte) bool {
-	h := mix(mix(x.Salt, binary.LittleEndian.Uint64(addr[:8])), binary.LittleEndian.Uint64(addr[8:]))
-	return float32(h>>40) < x.Share*(1<<24)
-}
-
-// appendCampaign appends a campaign: mark, until (unix milliseconds, 0: it is over), share, salt, robots, people.
+// appendCampaign appends a campaign: mark, until (unix milliseconds, 0: it is over), robots, people.
 func (c *Cacher) appendCampaign(dst []byte, x *Campaign) []byte {
 	var until uint64
 	if !x.Until.IsZero() {
@@ -158,8 +149,6 @@ func (c *Cacher) appendCampaign(dst []byte, x *Campaign) []byte {
 	}
 	dst = binary.BigEndian.AppendUint64(dst, x.Mark)
 	dst = binary.BigEndian.AppendUint64(dst, until)
-	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(x.Share))
-	dst = binary.BigEndian.AppendUint64(dst, x.Salt)
 	dst = binary.BigEndian.AppendUint32(dst, x.Robots)
 	return binary.BigEndian.AppendUint32(dst, x.People)
 }
@@ -173,15 +162,11 @@ func (c *Cacher) heardCampaign(b []byte) bool {
 }
 
 func (c *Cacher) readCampaign(b []byte) (x Campaign, ok bool) {
-	if len(b) != 8+8+4+8+4+4 {
+	if len(b) != 8+8+4+4 {
 		return x, false
 	}
 	x = Campaign{
-		Mark: binary.BigEndian.Uint64(b), Share: math.Float32frombits(binary.BigEndian.Uint32(b[16:])), Salt: binary.BigEndian.Uint64(b[20:]),
-		Robots: binary.BigEndian.Uint32(b[28:]), People: binary.BigEndian.Uint32(b[32:]),
-	}
-	if !(x.Share >= 0 && x.Share <= 1) {
-		return x, false
+		Mark: binary.BigEndian.Uint64(b), Robots: binary.BigEndian.Uint32(b[16:]), People: binary.BigEndian.Uint32(b[20:]),
 	}
 	if binary.BigEndian.Uint64(b[8:]) != 0 {
 		x.Until = c.heardTime(b[8:])

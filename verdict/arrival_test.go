@@ -42,7 +42,7 @@ func markOf(t *testing.T, w *world, s *Settings, agent string) uint64 {
 func TestNewcomersOfACampaignAreAsked(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
-	x := Campaign{Mark: markOf(t, w, s, agentFirefox), Until: w.now().Add(10 * time.Minute), Share: 1, Robots: 12, People: 1}
+	x := Campaign{Mark: markOf(t, w, s, agentFirefox), Until: w.now().Add(10 * time.Minute), Robots: 12, People: 1}
 	f := func(name, agent string, want Verdict, edit func(*identity.Identity), s *Settings) *Decision {
 		t.Helper()
 		v, id := newcomerFrom("192.0.2.9", agent, w.now())
@@ -79,32 +79,6 @@ func TestNewcomersOfACampaignAreAsked(t *testing.T) {
 	}
 }
 
-// TestOnlyAShareIsAsked: an address stays on its side of the share, also when the share grows.
-func TestOnlyAShareIsAsked(t *testing.T) {
-	asked := func(share float32) (n int, of [256]bool) {
-		x := Campaign{Share: share, Salt: 7}
-		for i := range of {
-			if of[i] = x.asks(&[16]byte{10: 0xff, 11: 0xff, 12: 192, 15: byte(i)}); of[i] {
-				n++
-			}
-		}
-		return n, of
-	}
-	few, before := asked(0.25)
-	many, after := asked(0.75)
-	if few < 40 || few > 90 || many < 165 || many > 215 {
-		t.Errorf("%d and %d of 256 are asked", few, many)
-	}
-	for i := range before {
-		if before[i] && !after[i] {
-			t.Errorf("address %d is asked no more", i)
-		}
-	}
-	if n, _ := asked(0); n != 0 {
-		t.Errorf("%d are asked of none", n)
-	}
-}
-
 // TestCampaignsAreBounded: a full table takes no more, and replaces those that it has.
 func TestCampaignsAreBounded(t *testing.T) {
 	var c campaigns
@@ -123,9 +97,9 @@ func TestCampaignsReachGateways(t *testing.T) {
 		st := newStore(true, nil)
 		p := newWorldOver(t, st, nil, part(PartProcessor)).start()
 		g := newWorldOver(t, st, nil, part(PartGateway)).start()
-		x := Campaign{Mark: 9, Until: time.Now().Add(time.Hour), Share: 0.5, Salt: 3, Robots: 20, People: 1}
+		x := Campaign{Mark: 9, Until: time.Now().Add(time.Hour), Robots: 20, People: 1}
 		p.AskArrivals(&x)
-		p.AskArrivals(&Campaign{Mark: 10, Until: time.Now().Add(time.Hour), Share: 1})
+		p.AskArrivals(&Campaign{Mark: 10, Until: time.Now().Add(time.Hour)})
 		p.AskArrivals(&Campaign{Mark: 10})
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -145,7 +119,7 @@ func BenchmarkNewcomer(b *testing.B) {
 	w := newWorld(b)
 	s := service(b)
 	for i := range uint64(16) {
-		w.AskArrivals(&Campaign{Mark: i + 1, Until: w.now().Add(time.Hour), Share: 1})
+		w.AskArrivals(&Campaign{Mark: i + 1, Until: w.now().Add(time.Hour)})
 	}
 	v, id := newcomerFrom("192.0.2.7", agentFirefox, w.now())
 	var d Decision

@@ -61,7 +61,7 @@ func TestNobodyChoosesWhatIsForgotten(t *testing.T) {
 func TestWherePeopleAreMetNobodyIsAsked(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
-	w.AskArrivals(&Campaign{Mark: markOf(t, w, s, agentFirefox), Until: w.now().Add(99 * time.Hour), Share: 1})
+	w.AskArrivals(&Campaign{Mark: markOf(t, w, s, agentFirefox), Until: w.now().Add(99 * time.Hour)})
 	f := func(name, addr string, want Verdict) [16]byte {
 		t.Helper()
 		v, id := newcomerFrom(addr, agentFirefox, w.now())

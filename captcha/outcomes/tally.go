@@ -201,7 +201,7 @@ func (t *Tally) Challenges(at time.Time, least int64) Challenges {
 	return out
 }
 
-// Machines reports whether a name with at least so many right answers appears to solve by machine.
+// Machines reports whether a name with at least this number of right answers appears to solve by machine.
 func (t *Tally) Machines(n Name, least int64, at time.Time) bool {
 	count := t.of(n, at)
 	return count.machines(least)

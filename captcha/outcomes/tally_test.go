@@ -81,36 +81,6 @@ func TestAskedAndAnsweredElsewhere(t *testing.T) {
 	}
 }
 
-// TestTimes: a median and a 90th percentile are those of all answers, within a tenth, of both spans and all nodes,
-// where a mean would be one long answer's; nothing is said of none, and what another node sends stays within bounds.
-func TestTimes(t *testing.T) {
-	y := New(time.Hour)
-	for n, seconds := range []float64{0.1, 4, 5, 6, 7, 8, 9, 10, 12, 1700} {
-		at := start.Add(time.Duration(n/5) * (spanFor + time.Minute))
-		y.Count(
-			at, &Who{Way: "page"},
-			Count{Shown: 1, Tried: 1, Solved: 1, Times: Took(time.Duration(seconds * float64(time.Second)))},
-		)
-	}
-	about := func(got, want float64) bool { return got > 0.88*want && got < 1.12*want }
-	one := y.Challenges(start.Add(spanFor+2*time.Minute), 1)
-	if n := one.Total; n.Solved != 10 || !about(n.Median, 7) || !about(n.P90, 12) {
-		t.Errorf("%+v", n)
-	}
-	quick := Challenges{Total: Count{Solved: 90, Times: make(Times, 1000)}}
-	quick.Total.Times[0] = 90
-	sum := Sum([]Challenges{one, quick}).Total
-	if sum.Median > 0.2 || sum.P90 > 0.2 || len(sum.Times) > mostTimes {
-		t.Errorf("%+v", sum)
-	}
-	if n := Sum(nil).Total; n.Median != 0 || n.P90 != 0 {
-		t.Errorf("%+v", n)
-	}
-	if got := one.Total.Median; !about(got, 7) {
-		t.Errorf("adding changed what was added: %v", got)
-	}
-}
-
 // TestPitfall12ReturnsAreBounded: many passes that are never used take a bounded room, and a look-up of others
 // allocates nothing.
 func TestPitfall12ReturnsAreBounded(t *testing.T) {

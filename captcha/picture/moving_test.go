@@ -80,9 +80,3 @@ func TestFramesAreNoise(t *testing.T) {
 		}
 	}
 }
-
-func TestMovingRefusesOtherMoves(t *testing.T) {
-	if _, err := Moving([]byte{5}, 0, "x"); err == nil {
-		t.Error("5 is a direction")
-	}
-}

@@ -37,8 +37,17 @@ func write(t *testing.T, name string, data []byte) string {
 func countries() []byte {
 	w := newWriter()
 	w.add("203.0.113.0/24", map[string]any{"country": map[string]any{"iso_code": "AT", "geoname_id": uint32(7)}})
-	w.add("198.51.100.0/25", map[string]any{"country": "ch", "asn": "AS64510", "as_name": "A name that is longer than thirty bytes"})
-	w.add("198.51.100.128/25", map[string]any{"country_code": "LI", "autonomous_system_number": uint32(64511), "autonomous_system_organization": "Org"})
+	w.add(
+		"198.51.100.0/25",
+		map[string]any{"country": "ch", "asn": "AS64510", "as_name": "A name that is longer than thirty bytes"},
+	)
+	w.add(
+		"198.51.100.128/25",
+		map[string]any{
+			"country_code": "LI", "autonomous_system_number": uint32(64511),
+			"autonomous_system_organization": "Org",
+		},
+	)
 	w.add("2001:db8:1::/48", map[string]any{"country": map[string]any{"iso_code": "PL"}})
 	w.add("192.0.2.0/24", map[string]any{"country": map[string]any{"names": "none"}, "asn": map[string]any{"x": "y"}})
 	return w.bytes()
@@ -85,7 +94,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestReload: a changed file is read, a damaged or missing one changes nothing, and a new configuration keeps what it names.
+// TestReload: a changed file is read, a damaged or missing one changes nothing, and a new configuration keeps what it
+// names.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "a.tsv")
@@ -108,7 +118,9 @@ func TestReload(t *testing.T) {
 	write(t, file, []byte(asns))
 	wait("DE, AS64500 Example Org")
 	write(t, file, []byte("<html>not found</html>"))
-	servertest.Eventually(t, "the damaged file is looked at", func() bool { return p.failed.Get() >= 2 }) // missing, then damaged
+	servertest.Eventually(
+		t, "the damaged file is looked at", func() bool { return p.failed.Get() >= 2 },
+	) // missing, then damaged
 	wait("DE, AS64500 Example Org")
 	write(t, file, countries())
 	wait("AT")

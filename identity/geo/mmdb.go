@@ -10,8 +10,7 @@ import (
 	"github.com/oschwald/maxminddb-golang/v2"
 )
 
-// mmdb is a database in MaxMind's format. Many networks share a record, so what was read of a record is remembered by its
-// offset.
+// mmdb is a database in MaxMind's format. Many networks share a record, so decoded records are remembered by
 type mmdb struct {
 	db     *maxminddb.Reader
 	recent [4096]atomic.Pointer[record]

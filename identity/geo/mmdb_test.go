@@ -57,8 +57,12 @@ func (w *writer) bytes() []byte {
 	out = append(out, w.data...)
 	out = append(out, marker...)
 	return appendValue(out, map[string]any{
-		"binary_format_major_version": uint16(2), "binary_format_minor_version": uint16(0), "build_epoch": uint64(1), "database_type": "Test",
-		"description": map[string]any{"en": "test"}, "ip_version": uint16(6), "languages": []any{}, "node_count": uint32(n), "record_size": uint16(24),
+		"binary_format_major_version": uint16(
+			2,
+		), "binary_format_minor_version": uint16(0), "build_epoch": uint64(1), "database_type": "Test",
+		"description": map[string]any{
+			"en": "test",
+		}, "ip_version": uint16(6), "languages": []any{}, "node_count": uint32(n), "record_size": uint16(24),
 	})
 }
 

@@ -16,11 +16,11 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Place is what is known of an address. What is not known is empty.
+// Place is the location of an address; unknown fields are empty.
 type Place struct {
 	Country string // two capital letters, ISO 3166-1
 	ASN     uint32 // number of the autonomous system
-	Org     string // whom that belongs to
+	Org     string // its owner
 }
 
 // add fills in what p lacks.
@@ -68,11 +68,11 @@ type snapshot struct {
 type fileState struct {
 	size  int64
 	mtime time.Time
-	err   string // what is wrong with it, as it was logged
+	err   string // its error, as it was logged
 }
 
-// New reads the files of a valid configuration. A file that can't be read is logged, and looked for again and again once
-// Start was called.
+// New reads the files of a valid configuration. A file that can't be read is logged, and looked for again and again
+// once Start was called.
 func New(cfg Config, d Deps) (*Places, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (p *Places) use(cfg Config) {
 	p.refresh()
 }
 
-// refresh reads the files that have changed; mu is held, or p is new. What is wrong with a file is logged once.
+// refresh reads the files that have changed; mu is held, or p is new. An error of a file is logged once.
 func (p *Places) refresh() {
 	for i, name := range p.cfg.Files {
 		is := &p.files[i]
@@ -110,7 +110,11 @@ func (p *Places) refresh() {
 		case err != nil && err.Error() != is.err:
 			is.err = err.Error()
 			p.failed.Inc()
-			p.log.Warn().Err(err).Str("file", name).Bool("last_good_copy", p.now.Load().all[i] != nil).Msg("a file of places was not read")
+			p.log.Warn().
+				Err(err).
+				Str("file", name).
+				Bool("last_good_copy", p.now.Load().all[i] != nil).
+				Msg("a file of places was not read")
 		case err == nil && db != nil:
 			is.err = ""
 			next := &snapshot{all: slices.Clone(p.now.Load().all)}

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// table is the table of iptoasn.com: lines of "first address TAB last address TAB number TAB country TAB name", for IPv4,
-// IPv6 or both. Addresses of IPv4 may be numbers.
+// table is the table of iptoasn.com: lines of "first address TAB last address TAB number TAB country TAB name", for
+// IPv4, IPv6 or both. Addresses of IPv4 may be numbers.
 type table struct {
 	v4, v6 []span // by their first address
 	owners []Place
@@ -38,7 +38,7 @@ func parseTable(data []byte) (*table, error) {
 			return nil, fmt.Errorf("neither an MMDB nor a table of ip2asn: line %d: %w", n, err)
 		}
 		if p == (Place{}) {
-			continue // nobody's
+			continue // an unowned range
 		}
 		owner, ok := known[p]
 		if !ok {
@@ -66,7 +66,9 @@ func parseTable(data []byte) (*table, error) {
 func parseLine(line string) (s span, p Place, err error) {
 	f := strings.SplitN(line, "\t", 5)
 	if len(f) < 4 {
-		return s, p, errors.New("fewer than four fields with tabs between: first and last address, number, country, name")
+		return s, p, errors.New(
+			"fewer than four fields with tabs between: first and last address, number, country, name",
+		)
 	}
 	if s.from, err = parseAddr(f[0]); err != nil {
 		return s, p, err

@@ -132,6 +132,13 @@ func (c *Counters) write(e *engine, b *pebble.Batch) error {
 	return errors.Join(e.died(), b.Close())
 }
 
+func spaceOf(u store.Unit) byte {
+	if u == store.Day {
+		return spaceDaily
+	}
+	return spaceFine
+}
+
 func appendCounterKey(dst []byte, space byte, base uint32, k *store.Counter) []byte {
 	dst = append(dst, space)
 	dst = binary.BigEndian.AppendUint32(dst, base)
@@ -176,12 +183,12 @@ func addUnit(b *pebble.Batch, d []store.Delta, u store.Unit) error {
 			continue
 		}
 		n := min(d[i].N, store.MaxCount)
-		space, number := byte(spaceFine), d[i].Slot
+		number := d[i].Slot
 		if u == store.Day {
-			space, number = spaceDaily, d[i].Slot/store.SlotsPerDay
+			number /= store.SlotsPerDay
 		}
 		slot := uint8(number % u.PerRecord())
-		next = appendCounterKey(next[:0], space, number/u.PerRecord(), &d[i].Counter)
+		next = appendCounterKey(next[:0], spaceOf(u), number/u.PerRecord(), &d[i].Counter)
 		if last := len(counts) - 1; last >= 0 && bytes.Equal(key, next) && counts[last].Period <= slot {
 			if counts[last].Period == slot {
 				counts[last].N = store.AddCounts(counts[last].N, n)
@@ -248,10 +255,7 @@ func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	present := before.Unit.Number(c.clock.Horizon())
 	before.Number = min(before.Number, present-min(present, before.Unit.Kept()-1))
 	return c.with(ctx, func(e *engine) error {
-		space := byte(spaceFine)
-		if before.Unit == store.Day {
-			space = spaceDaily
-		}
+		space := spaceOf(before.Unit)
 		end := binary.BigEndian.AppendUint32([]byte{space}, before.Number/before.Unit.PerRecord())
 		b := e.db.NewBatch()
 		if err := b.DeleteRange([]byte{space}, end, nil); err != nil {
@@ -288,11 +292,7 @@ func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i i
 		var room [96]byte
 		var counts []store.Count
 		for i := range r {
-			space := byte(spaceFine)
-			if r[i].Unit == store.Day {
-				space = spaceDaily
-			}
-			val, closer, err := e.db.Get(appendCounterKey(room[:0], space, r[i].Number, &r[i].Counter))
+			val, closer, err := e.db.Get(appendCounterKey(room[:0], spaceOf(r[i].Unit), r[i].Number, &r[i].Counter))
 			if errors.Is(err, pebble.ErrNotFound) {
 				f(i, nil)
 				continue

@@ -40,11 +40,16 @@ func TestCountersOnFullDisk(t *testing.T) {
 	}
 	fs.full.Store(true)
 	end := time.Now().Add(20 * time.Second)
-	for !errors.Is(add(1), syscall.ENOSPC) {
+	waiting := make(chan error, 1)
+	go func() { waiting <- add(1) }() // it waits for the disk, or is refused
+	for !errors.Is(c.Healthy(), syscall.ENOSPC) {
 		if time.Now().After(end) {
 			t.Fatal("no update was refused")
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+	if err := add(1); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("an update on a full disk: %v", err)
 	}
 	if err := c.Healthy(); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("Healthy: %v", err)
@@ -53,6 +58,9 @@ func TestCountersOnFullDisk(t *testing.T) {
 		t.Errorf("reads on a full disk: %d", n)
 	}
 	fs.full.Store(false)
+	if err := <-waiting; err != nil && !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("an update that met the full disk: %v", err)
+	}
 	for c.Healthy() != nil {
 		if time.Now().After(end) {
 			t.Fatal("not healthy again")

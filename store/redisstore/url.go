@@ -28,8 +28,8 @@ const defaultPort, defaultSentinelPort = "6379", "26379"
 //	redis-cluster://[user[:password]@]host[:port],host[:port],…
 //	redis-sentinel://[user[:password]@]host[:port],host[:port],…/master[/db]
 //
-// and rediss://, rediss-cluster://, rediss-sentinel:// with TLS. Users and passwords are percent-encoded. Errors do
-// not repeat the URL, which may hold a password.
+// and rediss://, rediss-cluster://, rediss-sentinel:// with TLS. Users and passwords are percent-encoded. Errors do not
+// repeat the URL, which may hold a password.
 func ParseURL(text string) (*Address, error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {

@@ -14,7 +14,7 @@ import (
 // ranks is how many quantiles a card has.
 const ranks = 21
 
-// Card is what was learnt of a service: a score card as package formula reads it, whose score is high for a visitor who
+// Card is the result for a service: a score card as package formula reads it, whose score is high for a visitor who
 // is unlike the known people. It never changes once it is in use.
 type Card struct {
 	Version  string        `yaml:"version"`
@@ -25,13 +25,13 @@ type Card struct {
 	index []int // of each feature, its place in Features
 }
 
-// Learnt says what a card was learnt from, and how well it tells the known people from everybody else.
+// Learnt says what a card was learnt from, and how well it tells the known people from all others.
 type Learnt struct {
 	Service  string    `yaml:"service,omitempty" json:"service"`
 	At       time.Time `yaml:"at" json:"at"`
 	Known    int       `yaml:"known" json:"known"`       // known people
 	Networks int       `yaml:"networks" json:"networks"` // of theirs
-	Others   int       `yaml:"others" json:"others"`     // visitors of whom nothing is known
+	Others   int       `yaml:"others" json:"others"`     // visitors who are not known
 	Trimmed  int       `yaml:"trimmed" json:"trimmed"`   // known people who were left out, as robots may be among them
 	Ridge    float64   `yaml:"ridge" json:"ridge"`
 	Area     float64   `yaml:"area" json:"area"` // under the ROC curve, cross-validated
@@ -128,7 +128,7 @@ func (c *Card) Score(x []float32) float32 {
 	return sum
 }
 
-// Opinion reports whether enough is known of the service's people, and whether they differ from everybody else.
+// Opinion reports whether enough is known of the service's people, and whether they differ from all others.
 func (c *Card) Opinion() bool {
 	return c.Learnt.Networks >= opinionPeople && c.Learnt.Low > opinionArea
 }

@@ -21,7 +21,7 @@ import (
 	"antirobot/store"
 )
 
-// Visit is one evaluation of a visitor, or what has become known of it.
+// Visit is one evaluation of a visitor, or new evidence about it.
 type Visit struct {
 	Subjects []identity.Subject // all identities of the request, the winner first, the address last
 	Service  string
@@ -202,7 +202,7 @@ const (
 	keyNight    = "learn/night/"
 )
 
-// Fit learns from what is kept of a service, and publishes the card.
+// Fit learns from the vectors of a service, and publishes the card.
 func (c *Collector) Fit(ctx context.Context, service string, at time.Time) (*Card, error) {
 	card, _, err := Fit(ctx, c.site(service).samples(), Options{Service: service, At: at, Pause: pauses()})
 	if err != nil {
@@ -241,7 +241,7 @@ func (c *Collector) publish(ctx context.Context, service string, card *Card) err
 // ErrNoCard says that a service has no card, or none before the one in use.
 var ErrNoCard = errors.New("nothing was learnt")
 
-// RollBack puts the previous card of a service back into use. What is learnt in the next night replaces it.
+// RollBack puts the previous card of a service back into use. The card of the next night replaces it.
 func (c *Collector) RollBack(ctx context.Context, service string) (*Card, error) {
 	card, err := c.stored(ctx, keyPrevious+service)
 	if err != nil {
@@ -267,7 +267,7 @@ type Counts struct {
 	Others int `json:"others"`
 }
 
-// State is what is known of a service.
+// State is the sample and the card of a service.
 type State struct {
 	Service  string
 	Sample   Counts

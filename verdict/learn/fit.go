@@ -1,10 +1,10 @@
 // Package learn learns, for each service, how usual a visitor is for that site, from the site's own people.
 //
 // Rules:
-//  1. Known people are the reference, and everybody else is the contrast. No robot needs a label, and no verdict of the
+//  1. Known people are the reference, and all others are the contrast. No robot needs a label, and no verdict of the
 //     gateway is one.
 //  2. Only behaviour counts: see Features. Identity, proof and the neighbours of a network say nothing here.
-//  3. What is learnt sets trust and never bans. A grade above Usual takes evidence that a farm of cookies cannot make.
+//  3. Grades set trust and never ban. A grade above Usual takes evidence that a farm of cookies cannot make.
 //  4. A network has one vote among the known people, however many of them it has.
 //  5. Without enough known people, or with an area that may be chance, there is no opinion.
 package learn
@@ -237,7 +237,7 @@ func binOf(edges []float32, x float32) int {
 }
 
 func (t *table) columnOf(feature int, x float32) int {
-	if x != x || len(t.edges[feature]) == 0 { // or the same for everybody
+	if x != x || len(t.edges[feature]) == 0 { // or the same for all
 		return missing
 	}
 	return t.first[feature] + binOf(t.edges[feature], x)

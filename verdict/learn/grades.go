@@ -14,10 +14,10 @@ type Grade uint8
 
 // The grades.
 const (
-	NoOpinion Grade = iota // the site is new, or its people do not differ from everybody else
+	NoOpinion Grade = iota // the site is new, or its people do not differ from other visitors
 	Unusual
 	Usual // as 95 % of the known people are
-	Known // somebody vouches for the visitor, and it is usual
+	Known // it is usual, and the service or an operator vouches for it
 )
 
 var gradeNames = [...]string{"no opinion", "unusual", "usual", "known"}
@@ -119,7 +119,7 @@ type checks struct {
 	now, last [256]int
 }
 
-// checkShare is the share of a day's visitors who may be checked because of what was learnt.
+// checkShare is the share of a day's visitors who may be checked for being unusual.
 const checkShare = 0.03
 
 // coarse maps a score to 256 steps.

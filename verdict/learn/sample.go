@@ -19,7 +19,7 @@ import (
 )
 
 // The sample of a service is those visitors whose keyed hashes are the smallest, so that one who is in it is followed
-// from day to day, and nobody can choose to be in it. Known people and others have half of the places each.
+// from day to day, and no visitor can choose to be in it. Known people and others have half of the places each.
 const (
 	places   = 50_000
 	chunks   = 256 // parts that are locked and written as one
@@ -239,7 +239,7 @@ func (c *chunk) save(ctx context.Context, st store.KV, key []byte, forget uint64
 	}
 }
 
-// header begins a chunk: what was written with other features is ignored.
+// header begins a chunk: records with other features are ignored.
 var header = binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(strings.Join(Features, " "))))
 
 var recordSize = 22 + 4*len(Features)

@@ -2,49 +2,49 @@ package processor
 
 import (
 	"antirobot/verdict"
-	"antirobot/verdict/newcomers"
+	"antirobot/verdict/cohorts"
 )
 
-// arrive takes a page for what is learnt of newcomers.
+// arrive takes a page for the cohorts of first requests.
 func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
-	var t newcomers.Told
-	is := newcomers.Arriving{Known: known, Placed: !known && e.Nameless() && p.keeper.KnowsPlace(e.Subjects[e.N-1].ID, e.At), Parts: r.people.parts()}
-	r.people.newcomers.Page(e, r.Group, is, &t)
-	p.tell(e, &t)
+	if !known {
+		var news cohorts.News
+		r.people.cohorts.Page(e, r.Group, &news)
+		p.publish(e, &news)
+	}
 }
 
-// loads takes a part of a page for what is learnt of newcomers.
+// loads takes a subresource for the cohorts of first requests.
 func (p *Processor) loads(e *verdict.Event, r *rates) {
-	var t newcomers.Told
-	r.people.newcomers.Part(e, &t)
-	p.tell(e, &t)
+	var news cohorts.News
+	r.people.cohorts.Part(e, &news)
+	p.publish(e, &news)
 }
 
-// answer takes a right answer to a question.
+// answer takes a solved challenge.
 func (p *Processor) answer(e *verdict.Event, r *rates) {
-	var t newcomers.Told
-	r.people.newcomers.Solved(e, r.people.parts(), &t)
-	p.tell(e, &t)
+	var news cohorts.News
+	r.people.cohorts.Solved(e, &news)
+	p.publish(e, &news)
 }
 
 // unmask takes a ban.
 func (p *Processor) unmask(e *verdict.Event) {
 	p.keeper.Mistrust(e.Subjects[e.N-1].ID)
 	if r := p.service(e.Service); r != nil {
-		var t newcomers.Told
-		r.people.newcomers.Banned(e, r.Group, &t)
-		p.tell(e, &t)
+		var news cohorts.News
+		r.people.cohorts.Banned(e, r.Group, &news)
+		p.publish(e, &news)
 	}
 }
 
-// tell tells of a campaign that begins, changes or is over, and where people were met.
-func (p *Processor) tell(e *verdict.Event, t *newcomers.Told) {
-	if t.Met {
+// publish tells gateways of a cohort whose challenges begin or end, and where people were met.
+func (p *Processor) publish(e *verdict.Event, news *cohorts.News) {
+	if news.Person {
 		p.keeper.Meet(e.Subjects[e.N-1].ID, e.At)
 	}
-	if t.Changes {
-		x := t.Campaign // a copy, so that nothing is allocated where there is nothing to tell
-		x.Salt = p.secret
+	if news.Changes {
+		x := news.Campaign // a copy, so that nothing is allocated where there is nothing to publish
 		p.keeper.AskArrivals(&x)
 	}
 }

@@ -166,18 +166,6 @@ func TestNobodyMovesABaseline(t *testing.T) {
 				e.Headers, e.Misfits, e.Referer = math.MaxUint32, client.FalseOrder, client.RefererSame
 			}, func(_ *town, a, b *baselines) bool { return a.lost == b.lost },
 		},
-		"the company of a User-Agent": {
-			func(e *verdict.Event, _ int) { e.Cookies, e.Shape = client.CookieOffered, 5 },
-			func(_ *town, a, b *baselines) bool { return b.agent < 0.7 },
-		},
-		"the company of a shape": {
-			func(e *verdict.Event, _ int) { e.Cookies, e.Agent = client.CookieOffered, 5 },
-			func(_ *town, a, b *baselines) bool { return b.shape < 0.97 },
-		},
-		"bans of a shape, of robots that say so": {
-			func(e *verdict.Event, _ int) { e.Claim = client.Claim{Family: client.FamilyRobot} },
-			func(*town, *baselines, *baselines) bool { return true },
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -224,10 +212,9 @@ func TestNobodyMovesABaseline(t *testing.T) {
 
 // baselines are what people are compared with.
 type baselines struct {
-	parts        float32
-	settled      bool
-	lost         browsers.Lost
-	agent, shape float32
+	parts   float32
+	settled bool
+	lost    browsers.Lost
 }
 
 func (w *town) baselines() baselines {
@@ -235,12 +222,8 @@ func (w *town) baselines() baselines {
 	e := w.page(0, 5)
 	v := &vector{scene: evidence{e: e}}
 	w.p.fill(&v.scene, r)
-	x, at := v.measure(false), map[string]float32{}
-	for i, f := range factors {
-		at[f.Name] = x[i]
-	}
 	return baselines{
 		parts: r.people.told(), settled: r.people.settled(w.at, knownFrom),
-		lost: v.scene.lost, agent: agentMissingParts(&v.scene), shape: at["shape_offered_share"],
+		lost: v.scene.lost,
 	}
 }

@@ -45,7 +45,7 @@ func TestMemoryOfSessions(t *testing.T) {
 		p.Process(e)
 	}
 	all := float64(heap() - before)
-	t.Logf("%d sessions, %d groups: %.0f bytes a subject", p.sessions.Len(), p.groups.Len(), all/n)
+	t.Logf("%d sessions: %.0f bytes a subject", p.sessions.Len(), all/n)
 	if all/n > 400 { // 400 MB for a million
 		t.Errorf("%.0f bytes a subject, budget 400", all/n)
 	}

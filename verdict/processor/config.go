@@ -18,13 +18,11 @@ type Config struct {
 	Queue         int           `mapstructure:"queue"`          // events that may wait, for all workers; a power of two is used
 	Workers       int           `mapstructure:"workers"`        // goroutines that judge events
 	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 370 bytes each
-	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"` // at most this many User-Agents raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`   // for an address over all subjects with cookies: times the limits
 	MaxBan        time.Duration `mapstructure:"max_ban"`        // bans double with each repetition up to this
 	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for this long starts over
 	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
-	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
 
 	Quota    quota.Config    `mapstructure:"quota"`    // what may be read before visitors are checked
 	Training training.Config `mapstructure:"training"` // what is kept for models to be trained with
@@ -35,7 +33,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
-		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
+		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, AddressAgents: 8, CrowdFactor: 8,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute,
 		Quota: quota.DefaultConfig(), Training: training.DefaultConfig(),
 	}
@@ -52,7 +50,6 @@ func (c *Config) Validate() error {
 	within("queue", c.Queue, 16, 1<<22)
 	within("workers", c.Workers, 1, 64)
 	within("max_sessions", c.MaxSessions, bounded.Shards, 100_000_000)
-	within("max_groups", c.MaxGroups, bounded.Shards, 100_000_000)
 	within("address_agents", c.AddressAgents, 1, 64)
 	within("crowd_factor", c.CrowdFactor, 1, 1000)
 	if c.MaxBan < time.Second || c.MaxBan > 30*24*time.Hour {

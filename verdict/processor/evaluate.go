@@ -29,23 +29,9 @@ func (s *session) plan(e *verdict.Event) {
 
 // fill adds what memory holds about the company of an event.
 func (p *Processor) fill(c *evidence, r *rates) {
-	addr := c.e.Subjects[c.e.N-1].ID
-	list := groupsOf(c.e)
-	for _, k := range list.keys[:list.n] {
-		g := p.group(k, c.e.At)
-		switch k.role {
-		case roleNetwork:
-			c.network = g
-		case roleAgent:
-			c.agent = g
-		case roleShape:
-			c.shape = g
-		}
-	}
 	c.usual = r.people.told()
 	c.t = p.trailOf(c.e.Subjects[0])
-	c.settled = p.keeper.EstablishedAt(addr)
-	c.hosting = p.hosting.has(addr)
+	c.settled = p.keeper.EstablishedAt(c.e.Subjects[c.e.N-1].ID)
 	c.lost = r.fieldsOf(c.e).Lost(c.e.At.Unix())
 }
 

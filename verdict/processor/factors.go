@@ -17,7 +17,7 @@ const (
 	Pace    Group = "pace"    // when the subject asks
 	Course  Group = "course"  // what it asks for, and what it gets
 	Client  Group = "client"  // what it claims to be
-	Company Group = "company" // who else shares its address, network, User-Agent and so on
+	Company Group = "company" // who else is at its address
 	History Group = "history" // what is remembered of it
 )
 
@@ -40,24 +40,12 @@ type factor struct {
 type evidence struct {
 	e       *verdict.Event
 	s       session // of the subject; empty for a new one
-	network group
-	agent   group
-	shape   group
 	lost    browsers.Lost
-	hosting tristate // the address is of a known hosting company
-	usual   float32  // parts of a page of the service's people
-	settled int      // subjects that the address has established
-	t       trail    // of the subject; empty if it has none
-	using   float32  // see clients; 0: not estimated yet
+	usual   float32 // parts of a page of the service's people
+	settled int     // subjects that the address has established
+	t       trail   // of the subject; empty if it has none
+	using   float32 // see clients; 0: not estimated yet
 }
-
-type tristate uint8
-
-const (
-	unknown tristate = iota
-	no
-	yes
-)
 
 var nan = float32(math.NaN())
 
@@ -210,20 +198,6 @@ func fields(f func(*evidence) float32) func(*evidence) float32 {
 	}
 }
 
-// enough returns a value once the group has enough pages over the hour: fewer say nothing.
-func enough(g func(*evidence) *group, least float32, f func(g *group) float32) func(*evidence) float32 {
-	return func(c *evidence) float32 {
-		if gr := g(c); gr.hour >= least {
-			return f(gr)
-		}
-		return nan
-	}
-}
-
-func theAgent(c *evidence) *group { return &c.agent }
-
-func theShape(c *evidence) *group { return &c.shape }
-
 // versionAge is how many versions a browser is behind the newest one of its time. Chrome 94 and Firefox 92 came out in
 // September 2021; since then there has been one every four weeks or slightly more, before that one every six.
 func versionAge(c *evidence) float32 {
@@ -279,14 +253,6 @@ func missingParts(c *evidence) float32 {
 		return nan
 	}
 	return max(0, 1-float32(c.s.parts)/loads/usualParts(c))
-}
-
-// agentMissingParts is missingParts of all clients with the User-Agent.
-func agentMissingParts(c *evidence) float32 {
-	if c.agent.loads < 20 {
-		return nan
-	}
-	return max(0, 1-c.agent.parts/c.agent.loads/usualParts(c))
 }
 
 // strength orders the kinds of subjects by how much they prove.

@@ -145,24 +145,10 @@ var factors = []factor{
 	// company
 	{factorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more, or, without cookies at an address, one for eight people who are known there; as far as they load the parts of pages.", true}, func(c *evidence) float32 { return c.clients() }},
 	{factorInfo{"address_established", Company, "", "Subjects that its address has established: seen as human on two days.", true}, func(c *evidence) float32 { return float32(c.settled) }},
-	{factorInfo{"agent_addresses", Company, "", "Addresses with its User-Agent, in this hour or the one before; up to about 1,400.", true}, func(c *evidence) float32 { return max(1, c.agent.membership()) }},
-	{factorInfo{"agent_parts_missing", Company, "share", "How far all clients with its User-Agent are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, agentMissingParts},
-	{factorInfo{"agent_offered_share", Company, "share", "Pages of browsers with its User-Agent that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theAgent, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
-	{factorInfo{"agent_referer_none_share", Company, "share", "Pages with its User-Agent that have no Referer, from 20 pages an hour.", true}, withOwnReferers(enough(theAgent, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
-	{factorInfo{"shape_addresses", Company, "", "Addresses with its shape, in this hour or the one before; up to about 1,400.", true}, fields(func(c *evidence) float32 { return max(1, c.shape.membership()) })},
-	{factorInfo{"shape_offered_share", Company, "share", "Pages in its shape that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theShape, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
-	{factorInfo{"shape_referer_none_share", Company, "share", "Pages in its shape without Referer, from 20 pages an hour.", true}, withOwnReferers(enough(theShape, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
-	{factorInfo{"hosting", Company, "0 or 1", "Its address is of a hosting company, by processor.hosting. Unknown without such a list.", true}, func(c *evidence) float32 {
-		if c.hosting == unknown {
-			return nan
-		}
-		return truth(c.hosting == yes)
-	}},
 
 	// history
 	{factorInfo{"captcha_failed", History, "", "Wrong answers.", true}, func(c *evidence) float32 { return float32(c.s.failed) }},
 	{factorInfo{"captcha_ignored", History, "", "Challenges that were shown and never tried.", true}, func(c *evidence) float32 { return float32(c.s.ignored) }},
-	{factorInfo{"network_bans", History, "", "Scored bans in its network in about a day.", true}, func(c *evidence) float32 { return c.network.bans }},
 	{factorInfo{"bans", History, "", "Bans of the subject itself.", true}, func(c *evidence) float32 { return float32(c.s.bans) }},
 }
 

@@ -101,7 +101,7 @@ func TestNothingIsKnownOfNobody(t *testing.T) {
 	for i, f := range factors {
 		known := x[i] == x[i]
 		switch f.Name {
-		case "gap_spread", "target_share", "parts_missing", "hosting",
+		case "gap_spread", "target_share", "parts_missing",
 			"cookie_age", "probes",
 			"order_false", "hints_missing", "misfits", "cookie_dropped_share", "proxy_fields":
 			if known {

@@ -12,6 +12,14 @@ import (
 
 const maxOffences = 16
 
+// role says whose pace it is.
+type role uint8
+
+const (
+	roleSubject role = iota
+	roleCrowd        // of an address, over all requests that brought cookies
+)
+
 // paceKey identifies what the limits of a service count.
 type paceKey struct {
 	role    role
@@ -264,14 +272,12 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 	if !ok {
 		return
 	}
-	network := p.group(groupKey{role: roleNetwork, id: identity.NetworkOf(e.Subjects[e.N-1].ID)}, e.At)
 	p.ban(bans.Ban{
 		Subject: sub, Until: e.At.Add(length), Made: e.At, Service: r.Name, Source: bans.SourceProcessor,
 		Score: 1, Threshold: r.Threshold, Reason: l.reason,
 		Factors: [bans.MaxFactors]bans.Factor{
 			{Name: l.factor, Value: seen},
 			{Name: "limit", Value: float32(l.Requests) * times},
-			{Name: "network_pages_1m", Value: network.minute},
 		},
 	}, e)
 }

@@ -8,10 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/cohorts"
 	"antirobot/verdict/dwell"
-	"antirobot/verdict/newcomers"
 	"antirobot/verdict/tally"
 )
 
@@ -19,21 +18,21 @@ import (
 // one vote however much it requests, a secret hash decides which networks get a seat, and established visitors have the
 // last word. Safe for concurrent use.
 type people struct {
-	secret    uint64
-	mu        sync.Mutex
-	votes     [peopleVotes]vote
-	since     int64             // time of the first vote without parts, in unix seconds
-	noneFrom  int64             // since when hardly any of the known networks load parts, likewise; 0: some do
-	median    atomic.Uint64     // hundredths of parts per page, plus one; 0: unknown
-	frames    [peopleVotes]vote // what fills frames of their pages, for each page …
-	framesOf  framesOf          // … the median
-	met0      [peopleBits]uint64
-	met1      [peopleBits]uint64 // of the previous half day
-	half      int64
-	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
-	knownDay  atomic.Int64
-	kinds     dwell.Kinds // on which kinds of pages everybody stays longer
-	newcomers newcomers.Service
+	secret   uint64
+	mu       sync.Mutex
+	votes    [peopleVotes]vote
+	since    int64             // time of the first vote without parts, in unix seconds
+	noneFrom int64             // since when hardly any of the known networks load parts, likewise; 0: some do
+	median   atomic.Uint64     // hundredths of parts per page, plus one; 0: unknown
+	frames   [peopleVotes]vote // what fills frames of their pages, for each page …
+	framesOf framesOf          // … the median
+	met0     [peopleBits]uint64
+	met1     [peopleBits]uint64 // of the previous half day
+	half     int64
+	known    atomic.Int64 // networks of established visitors, in this half day and the previous one
+	knownDay atomic.Int64
+	kinds    dwell.Kinds // on which kinds of pages everybody stays longer
+	cohorts  cohorts.Service
 }
 
 const (
@@ -304,69 +303,4 @@ func (p *Processor) trust(e *verdict.Event, r *rates, s *session) {
 	if s.bans == 0 && s.score <= r.Unsure {
 		p.keeper.Trust(e, time.Unix(int64(s.first), 0), parts)
 	}
-}
-
-// The most that one address can contribute in an hour to what is known of its company: as much as a person who reads a
-// little. Anything beyond is ignored, so a crowd cannot change what others are compared with.
-const (
-	voicePages = 12
-	voiceParts = 120
-	knownVoice = 3 // strangers are heard for each visitor whom the site knows
-)
-
-// voice is the weight of a page or a part in what is known of the company of others: of User-Agents, shapes, services.
-// Visitors whom the site knows weigh more; requests that were stopped weigh nothing.
-func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
-	if e.Stopped() {
-		return 0
-	}
-	home := identity.HouseholdOf(e.Subjects[e.N-1].ID, voiceGroup)
-	sh, h := p.voices.Lock(home)
-	defer sh.Unlock()
-	v, _ := p.voices.Open(sh, h, home)
-	v.fade(e.At.UnixMilli())
-	i, most := 0, float32(voicePages)
-	if part {
-		i, most = 1, voiceParts
-	}
-	if v.said[i]+1 > most {
-		return 0
-	}
-	v.said[i]++
-	if known {
-		return knownVoice
-	}
-	return 1
-}
-
-// voice is what one address has said.
-type voice struct {
-	at   int64      // unix milliseconds to which the counts have faded
-	said [2]float32 // pages and parts, over the hour
-}
-
-func (v *voice) fade(at int64) {
-	if at <= v.at {
-		return
-	}
-	if v.at != 0 {
-		hour := tally.Fading(float64(at-v.at)/1000, voiceSpan)
-		v.said[0] *= hour
-		v.said[1] *= hour
-	}
-	v.at = at
-}
-
-const (
-	voiceSpan  = 3600 // seconds
-	voiceGroup = 0    // stands for all services together
-)
-
-// weight is the weight of an event in a group: in the company of strangers each address is heard only so often.
-func (k groupKey) weight(voice float32) float32 {
-	switch k.role {
-	case roleAgent, roleShape:
-		return voice
-	}
-	return 1
 }

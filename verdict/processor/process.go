@@ -181,14 +181,7 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 	if recall {
 		p.recallBan(e, r)
 	}
-	p.turnGroups(e, load, known)
 	return c, due, now
-}
-
-// turnGroups counts a page in the groups of its event.
-func (p *Processor) turnGroups(e *verdict.Event, load, known bool) {
-	w, addr := p.voice(e, false, known), addressHash(e)
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, addr, k.weight(w)) })
 }
 
 // load counts a part of a page; called says that it counts as a call, too.
@@ -211,8 +204,6 @@ func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
 	moved = s.part(e) && !e.Partner
 	c = *s
 	sh.Unlock()
-	w := p.voice(e, true, known)
-	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
 	return c, moved
 }
 
@@ -238,22 +229,11 @@ func (p *Processor) challenged(e *verdict.Event, r *rates) (c session, due bool)
 	return *s, e.Kind != verdict.EventSolved && s.pages >= 2
 }
 
-// inGroups calls f with each group of the event.
-func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
-	list := groupsOf(e)
-	for _, k := range list.keys[:list.n] {
-		sh, h := p.groups.Lock(k)
-		g, _ := p.groups.Open(sh, h, k)
-		f(g, k)
-		sh.Unlock()
-	}
-}
-
 func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 	return banGrowth{first: first, most: p.cfg.MaxBan, forget: p.cfg.Forget, flat: e.Mode == verdict.Observe}
 }
 
-// ban makes a ban, and counts it in the groups of the event.
+// ban makes a ban.
 func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	p.unmask(e)
 	if r := p.service(e.Service); r != nil && b.Only == 0 && b.Subject.Kind == identity.KindIP && p.isShared(e, r) {
@@ -265,7 +245,6 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	if !e.Again {
 		p.bans.Inc()
 	}
-	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
 	sh, h := p.sessions.Lock(b.Subject)
 	if s := sh.Find(h, b.Subject); s != nil {
 		inc(&s.bans)
@@ -291,15 +270,4 @@ func (p *Processor) impose(b bans.Ban, e *verdict.Event) bool {
 func (p *Processor) isShared(e *verdict.Event, r *rates) bool {
 	addr := e.Subjects[e.N-1].ID
 	return p.keeper.EstablishedAt(addr) > 0 || p.quota.Shared(addr, r.Group, p.reader(e, r).Client, e.At)
-}
-
-// group returns a copy of a group as of a given time.
-func (p *Processor) group(k groupKey, at time.Time) (g group) {
-	sh, h := p.groups.Lock(k)
-	if known := sh.Find(h, k); known != nil {
-		g = *known
-	}
-	sh.Unlock()
-	g.fade(at)
-	return g
 }

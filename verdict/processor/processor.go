@@ -9,7 +9,7 @@
 //
 // Invariants:
 //  1. Offer never blocks and never allocates: what does not fit is dropped and counted.
-//  2. Memory is bounded by the queue, max_sessions and max_groups; evicted sessions are counted.
+//  2. Memory is bounded by the queue and max_sessions; evicted sessions are counted.
 //  3. White-listed requests, requests of a service whose mode is off, blocked ones and sub-resources do not count as
 //     pace. A challenged request does: a client that hammers at the captcha stays banned. A sub-resource that was
 //     answered with a document was a page, whatever it claimed to be.
@@ -61,9 +61,7 @@ type Processor struct {
 	sessions *bounded.Table[identity.Subject, session]
 	trails   *bounded.Table[identity.Subject, trail]
 	paces    paces
-	groups   *bounded.Table[groupKey, group]
 	quota    *quota.Quota
-	voices   *bounded.Table[identity.Prefix, voice]
 	polls    polls
 	scripts  scripts
 	secret   uint64
@@ -75,7 +73,6 @@ type Processor struct {
 	vectors  sync.Pool
 	recalls  chan recallTask
 	running  atomic.Bool // recalls are being made
-	hosting  *ranges
 	services atomic.Pointer[[]*rates]
 	exempt   []netip.Prefix
 	warned   atomic.Int64 // unix seconds of the last warning about an exempt address
@@ -151,9 +148,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		sessions:  bounded.NewTable[identity.Subject, session](cfg.MaxSessions, places.subject, clock),
 		trails:    bounded.NewTable[identity.Subject, trail](max(bounded.Shards, cfg.MaxSessions/trailsPart), places.subject, clock),
 		paces:     newPaces(max(bounded.Shards, cfg.MaxSessions/4), places.pace, clock),
-		groups:    bounded.NewTable[groupKey, group](cfg.MaxGroups, places.group, clock),
 		quota:     quota.New(cfg.Quota, cfg.MaxSessions/readersPart, clock),
-		voices:    bounded.NewTable[identity.Prefix, voice](max(bounded.Shards, cfg.MaxSessions/readersPart), places.prefix, clock),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -169,9 +164,6 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	}
 	p.vectors.New = func() any { return new(vector) }
 	var err error
-	if p.hosting, err = readRanges(cfg.Hosting); err != nil {
-		return nil, fmt.Errorf("processor: hosting: %w", err)
-	}
 	for _, n := range cfg.Exempt {
 		network, _ := request.ParseNetwork(n) // validated
 		p.exempt = append(p.exempt, network)
@@ -184,8 +176,6 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	}
 	set.NewGauge("antirobot_sessions", func() float64 { return float64(p.sessions.Len()) })
 	set.NewGauge("antirobot_sessions_evicted_total", func() float64 { return float64(p.sessions.Evicted()) })
-	set.NewGauge("antirobot_groups", func() float64 { return float64(p.groups.Len()) })
-	set.NewGauge("antirobot_groups_evicted_total", func() float64 { return float64(p.groups.Evicted()) })
 	set.NewGauge("antirobot_readers", func() float64 { return float64(p.quota.Len()) })
 	set.NewGauge("antirobot_readers_evicted_total", func() float64 { return float64(p.quota.Evicted()) })
 	set.NewGauge("antirobot_events_waiting", func() float64 {
@@ -337,8 +327,6 @@ func (p *Processor) Sweep(at time.Time) {
 	})
 	p.trails.Sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
 	p.quota.Sweep(at)
-	p.voices.Sweep(func(_ identity.Prefix, v *voice) bool { return now-v.at/1000 > sessionIdle })
-	p.groups.Sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 
 // trailsPart is how many sessions there may be for each trail: most subjects come for only a page or two.

@@ -332,5 +332,3 @@ func (s *session) targetShare() float32 {
 	}
 	return float32(s.windowShare-1) / windowMost
 }
-
-func addressHash(e *verdict.Event) uint64 { return tally.Hash(e.Subjects[e.N-1].ID) }

@@ -21,8 +21,6 @@ func (s *seed) spread(id *[16]byte, more uint64) uint64 {
 
 func (s *seed) subject(k identity.Subject) uint64 { return s.spread(&k.ID, uint64(k.Kind)) }
 
-func (s *seed) group(k groupKey) uint64 { return s.spread(&k.id, uint64(k.role)) }
-
 func (s *seed) prefix(k identity.Prefix) uint64 {
 	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
 }

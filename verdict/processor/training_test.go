@@ -66,9 +66,6 @@ func TestTrainingLearnsOfCrawlers(t *testing.T) {
 		e.Crawler = true
 		g.p.Process(&e)
 	}
-	if n := g.p.groups.Len(); n != 0 {
-		t.Errorf("it counts in %d groups", n)
-	}
 	rows := rowsOf(t, log, trainingDay.Add(time.Hour))
 	got := rows[log.Who(crawler)]
 	if len(rows) != 1 || len(got) < 5 {

@@ -2,7 +2,6 @@ package processor
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"antirobot/identity"
@@ -89,22 +88,11 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	defer p.vectors.Put(v)
 	v.scene = evidence{e: e, s: *s, usual: nan}
 	v.scene.t = p.trailOf(sub)
-	isAddress := sub.Kind == identity.KindIP
-	if isAddress {
-		v.scene.network = p.group(groupKey{role: roleNetwork, id: identity.NetworkOf(sub.ID)}, at)
+	if sub.Kind == identity.KindIP {
 		v.scene.settled = p.keeper.EstablishedAt(sub.ID)
-		v.scene.hosting = p.hosting.has(sub.ID)
 	}
 	x := v.measure(false)
 	v.scene.e = nil
-	for i := range factors {
-		name := factors[i].Name
-		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_")
-		place := strings.HasPrefix(name, "address_") || strings.HasPrefix(name, "network_") || name == "hosting"
-		if company || place && !isAddress {
-			x[i] = nan
-		}
-	}
 	var amounts []float32
 	if m := p.formula.Model(); m != nil {
 		amounts = m.Explain(v.amounts[:], x)

@@ -1,5 +1,42 @@
 package identity
 
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// NetOf returns the network that is charged for an address: its /24 or /48; zero for the zero Addr.
+func NetOf(a netip.Addr) netip.Prefix {
+	a = a.Unmap().WithZone("")
+	bits := 48
+	if a.Is4() {
+		bits = 24
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // the zero Addr belongs to no network
+	}
+	return p
+}
+
+// NetKey returns the hash of a network as it is sealed into a pass. It is the same in every process.
+func NetKey(p netip.Prefix) uint64 {
+	var b [17]byte
+	a := p.Addr().As16()
+	copy(b[:], a[:])
+	b[16] = byte(p.Bits())
+	// Two rounds of the 64-bit finaliser of MurmurHash3. A collision is harmless: it gains as much as another browser
+	// family.
+	return mix(mix(binary.BigEndian.Uint64(b[:8]))^binary.BigEndian.Uint64(b[8:16])) ^ uint64(b[16])
+}
+
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>33) * 0xff51afd7ed558ccd
+	x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
 // Prefix is a network at the services of a group (verdict.Settings.Group).
 type Prefix struct {
 	ID    [16]byte // masked; IPv4 mapped
@@ -7,13 +44,13 @@ type Prefix struct {
 	Group uint32
 }
 
-// prefixBits are the lengths of the networks that contain an address, the smallest network first.
+// The lengths of the networks that contain an address, the smallest first.
 var (
 	prefixBits4 = [...]uint8{128, 120}
 	prefixBits6 = [...]uint8{64, 56, 48, 32}
 )
 
-// Prefixes sets dst to the networks that contain an address (the ID of its Subject), and returns how many there are.
+// Prefixes sets dst to the networks that contain an address (the ID of its Subject), and returns their number.
 func Prefixes(dst *[4]Prefix, id [16]byte, group uint32) int {
 	list := prefixBits6[:]
 	if IsIPv4(id) {
@@ -34,7 +71,7 @@ func HouseholdOf(id [16]byte, group uint32) Prefix {
 	return Prefix{ID: masked(id, bits), Bits: bits, Group: group}
 }
 
-// Household reports whether the network is what one household or one client has: an IPv4 address or an IPv6 /64.
+// Household reports whether the network is one household's: an IPv4 address or an IPv6 /64.
 func (p *Prefix) Household() bool {
 	if IsIPv4(p.ID) {
 		return p.Bits == 128
@@ -55,7 +92,6 @@ func IsIPv4(id [16]byte) bool {
 	return [12]byte(id[:12]) == [12]byte{10: 0xff, 11: 0xff}
 }
 
-// masked masks an ID; bits is a multiple of eight.
 func masked(id [16]byte, bits uint8) [16]byte {
 	clear(id[bits/8:])
 	return id
