@@ -42,9 +42,9 @@ func TestStartsWithoutAnUpstreamAndFailsTyped(t *testing.T) {
 }
 
 func TestNextAddressWithinOneGet(t *testing.T) {
-	dead := listen(t)
+	dead, alive := listen(t), listen(t) // both before one is closed, so that they differ
 	dead.Close()
-	good := serve(t, listen(t), echoLines)
+	good := serve(t, alive, echoLines)
 	for _, balance := range []string{leastConn, roundRobin} {
 		g := group(t, func(c *Config) { c.Balance = balance }, "http://"+dead.Addr().String(), good.url())
 		for i := range 20 {

@@ -224,14 +224,3 @@ func (c *cohort) robotic() bool {
 	}
 	return (c.robots+priorWeight/2.)/(c.robots+c.people+priorWeight) >= nearlyAll
 }
-
-// AreRobots reports whether a client was banned, and its cohort are robots.
-func (s *Service) AreRobots(id uint64, at int64) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.members == nil {
-		return false
-	}
-	m := s.place(id)
-	return m.client == id && m.bot && s.cohort(m.mark, at).robotic()
-}

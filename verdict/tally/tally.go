@@ -1,4 +1,4 @@
-// Package tally is what small tables of counts have in common: hashes of addresses, counts that fade, and cells in which no network is heard too often.
+// Package tally is what small tables of counts have in common: hashes of addresses, counts that fade.
 package tally
 
 import (
@@ -22,17 +22,6 @@ func Hash(id [16]byte) uint64 {
 
 // Network hashes the network of an address.
 func Network(addr [16]byte) uint64 { return Hash(identity.NetworkOf(addr)) }
-
-// Hears reports whether another word of a network counts, and counts it: most of them do. Networks that share a cell have them
-// together. The number of cells is a power of two.
-func Hears(cells []uint8, network uint64, most uint8) bool {
-	cell := &cells[network*0x9e3779b97f4a7c15>>(65-bits.Len(uint(len(cells))))]
-	if *cell >= most {
-		return false
-	}
-	*cell++
-	return true
-}
 
 // Fading is e^(-age/span), what is left of a count of that age; both are in the same unit. Under load most ages are a few milliseconds, where the
 // series gives the same number for a tenth of the work.

@@ -14,15 +14,3 @@ func TestFading(t *testing.T) {
 		}
 	}
 }
-
-// TestHears: a network is heard as often as it may, and another one likewise.
-func TestHears(t *testing.T) {
-	var cells [64]uint8
-	for network := range uint64(2) {
-		for i := range 5 {
-			if got, want := Hears(cells[:], 1+network*40, 3), i < 3; got != want {
-				t.Errorf("word %d of network %d counts: %v", i, network, got)
-			}
-		}
-	}
-}
