@@ -191,8 +191,9 @@ const (
 
 	// Because of its network's reading an address gets as many silent checks a day as a pass is worth, per household,
 	// then digits: otherwise a hidden driver would read as much for checks as a solver does for digits.
-	letChecks = 4
-	letFades  = 24 * time.Hour / letChecks
+	letChecks  = 4
+	letPresses = 2 // buttons, between the checks and digits
+	letFades   = 24 * time.Hour / letChecks
 )
 
 func newClimbs(entries int) climbs {
@@ -267,9 +268,9 @@ func (ld *ladder) ask(q *Request, least Step, at time.Time) question {
 	if q.Read {
 		let := float64(ld.climbs.let.Ahead(ld.climbs.let.AddrKey(q.ID.Addr, 0), at)) / float64(letFades) / e.levels[0].places
 		switch {
-		case let > letChecks-0.5:
+		case let > letChecks+letPresses-0.5:
 			least = max(least, min(stepDigits, q.Service.ladder.top))
-		case let > letChecks/2-0.5:
+		case let > letChecks-0.5:
 			least = max(least, min(stepPress, q.Service.ladder.top))
 		}
 	}

@@ -184,10 +184,10 @@ func TestChecksForWhatWasRead(t *testing.T) {
 		page, _ = e.open(sent.Get("Location"), browser, why)
 		return page, browser
 	}
-	for n := range letChecks {
+	for n := range letChecks + letPresses {
 		page, browser := open(read)
 		want := stepSilent
-		if n >= letChecks/2 {
+		if n >= letChecks {
 			want = stepPress
 		}
 		fields, rep := e.pageAnswer(&page, browser)

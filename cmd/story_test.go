@@ -172,7 +172,7 @@ func TestStoryOfRules(t *testing.T) {
 		"blocked with a 409", "no decision: the store is away")
 	f(verdict.Story{Verdict: "robot", Cause: "ban", Answered: 429, RetryAfter: 60}, "robot, refused with a 429, Retry-After 60: a live ban")
 	f(verdict.Story{Verdict: "robot", Cause: "ban", Answered: 403}, "robot, refused with a 403: a live ban")
-	f(verdict.Story{Verdict: "robot", Cause: "budget"}, "robot, asked for a captcha: its address or network has read too much")
+	f(verdict.Story{Verdict: "robot", Cause: "quota"}, "robot, asked for a captcha: more was read than the quota allows")
 }
 
 // TestStoryOfHandshake: the fingerprints are told, and a contradiction in words.

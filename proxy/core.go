@@ -309,7 +309,9 @@ func (c *Case) request() *captcha.Request {
 func (c *Case) unaddressed() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
-	q.Unsure, q.Press, q.Read = c.decision.Checks(), c.decision.Step == verdict.StepPress, c.decision.Cause == verdict.CauseQuota
+	d := &c.decision
+	q.Unsure, q.Press = d.Checks(), d.Step == verdict.StepPress
+	q.Read = d.Cause == verdict.CauseQuota && d.Excess.Bare
 	q.Reason = reasonOf(&c.decision)
 	q.Named, q.Unread = false, false
 	return q

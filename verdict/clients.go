@@ -15,7 +15,7 @@ func clientOf(id *identity.Identity, v *request.View) uint32 {
 	}
 	h := mix(0, request.Hash(v.Get("User-Agent")))
 	name, ok := id.Browser()
-	if !ok {
+	if !ok || id.IBirth == 0 {
 		name = id.Subjects[id.N-1].ID
 		h = mix(mix(h, request.Hash(v.Get("Accept-Language"))), request.Hash(v.JA4))
 	}

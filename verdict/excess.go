@@ -111,7 +111,7 @@ func (c *Cacher) exceeds(d *Decision, v *request.View, id *identity.Identity, s 
 		return false
 	}
 	d.Step = StepCheck
-	if d.Excess.Scope == quota.ScopeNewcomers && d.Excess.Bare {
+	if d.Excess.Scope == quota.ScopeNewcomers && d.Excess.Bare && !d.Excess.Jar {
 		d.Step = StepPress
 	}
 	d.Step = max(d.Step, s.Quota)
@@ -195,7 +195,7 @@ func (c *Cacher) Paths() *Paths { return &c.paths }
 // appendExcess appends an excess: network, bits, scope and flags, group, until (unix milliseconds), client, figures, window.
 func (c *Cacher) appendExcess(dst []byte, x *Excess) []byte {
 	dst = append(dst, x.Prefix.ID[:]...)
-	dst = append(dst, x.Prefix.Bits, byte(x.Scope)<<2|b2u(x.New)<<1|b2u(x.Bare))
+	dst = append(dst, x.Prefix.Bits, byte(x.Scope)<<3|b2u(x.Jar)<<2|b2u(x.New)<<1|b2u(x.Bare))
 	dst = binary.BigEndian.AppendUint32(dst, x.Prefix.Group)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(x.Until.Add(c.skewNow()).UnixMilli())) //nolint:gosec // after 1970
 	for _, v := range [...]uint32{x.Client, x.Read, x.Most} {
@@ -211,7 +211,7 @@ func (c *Cacher) heardExcess(b []byte) bool {
 	}
 	x := Excess{Client: binary.BigEndian.Uint32(b[30:]), Excess: quota.Excess{
 		Prefix: identity.Prefix{ID: [16]byte(b), Bits: b[16], Group: binary.BigEndian.Uint32(b[18:])},
-		Scope:  quota.Scope(b[17] >> 2), New: b[17]&2 != 0, Bare: b[17]&1 != 0,
+		Scope:  quota.Scope(b[17] >> 3), Jar: b[17]&4 != 0, New: b[17]&2 != 0, Bare: b[17]&1 != 0,
 		Until: c.heardTime(b[22:]), Read: binary.BigEndian.Uint32(b[34:]), Most: binary.BigEndian.Uint32(b[38:]),
 	}}
 	var ok bool

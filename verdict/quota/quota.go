@@ -10,8 +10,7 @@
 //     to no check of a client with a record.
 //  3. Over the quota of a scope the client that has read more than half of it is checked. Only if the others together
 //     have read a quarter of the quota, too, are all of the class.
-//  4. The quota of a scope follows its usual use: base plus usualMargin times what clients with a record read there on
-//     earlier days.
+//  4. The quota of a scope follows its usual use: base plus usualMargin times what the class read there on earlier days.
 //  5. Nothing here bans, and an excess says nothing about who the client is.
 package quota
 
@@ -39,7 +38,7 @@ type Config struct {
 
 // DefaultConfig returns quotas by which one address reads less than a hundredth of 20,000 pages in a day: what has faded
 // within the day included, 1.63 times Day.
-func DefaultConfig() Config { return Config{Enabled: true, Hour: 80, Day: 100, Newcomers: 1000} }
+func DefaultConfig() Config { return Config{Enabled: true, Hour: 80, Day: 95, Newcomers: 1000} }
 
 // Grade is how usual a visitor is for the site.
 type Grade uint8
@@ -70,9 +69,9 @@ const (
 const (
 	bareWeight  = 4    // pages that a page without subresources weighs
 	flatWeight  = 2    // where pages have none
-	waiting     = 6    // first pages without a cookie whose cookies may still come back: people behind one address
+	waiting     = 2    // first pages without a cookie whose cookies may still come back: people behind one address
 	othersShare = 0.25 // of a quota; see rule 3
-	usualMargin = 1.25
+	usualMargin = 3
 	usualFades  = 0.75 // of the usual use after a day
 	fadedTo     = 0.9  // an excess ends when the use has faded to this share of the quota
 	recordLasts = 86400
@@ -81,6 +80,7 @@ const (
 	scopeLasts = time.Minute
 	leastLast  = time.Minute
 	mostLast   = 12 * time.Hour
+	bareLasts  = 6 * time.Hour // of a client without a record, for the quota of a scope around it
 )
 
 var spans = [...]struct {
@@ -111,7 +111,8 @@ type Excess struct {
 	Scope  Scope
 	Prefix identity.Prefix // the network whose quota is exceeded; of ScopeClient its address
 	New    bool            // it concerns clients of Prefix without a record; otherwise the reader
-	Bare   bool            // the reader loads no subresources
+	Bare   bool            // the reader loads no subresources …
+	Jar    bool            // … but keeps our cookie
 	Until  time.Time
 	Read   uint32 // pages, weighed
 	Most   uint32 // and how many are allowed
@@ -301,7 +302,7 @@ func (q *Quota) Page(r *Reader, s Site, at time.Time, worth float32, plain bool)
 		inc(&c.pages)
 		c.pending += worth
 		ch.class = Single
-		if c.pages > 1 && (r.Cookie || c.pages > waiting || !c.shared && q.wave(r.Group, ms)) {
+		if c.pages > 1 && (r.Cookie || c.pages > waiting || !c.shared && q.wave(r.Group, ms) && !q.Shared(r.Addr, r.Group, r.Client, at)) {
 			ch.class, ch.weight = Bare, bare*c.pending
 			ch.settled = c.pending - worth // were counted as first pages
 			c.pending = 0
@@ -318,10 +319,11 @@ func (q *Quota) Page(r *Reader, s Site, at time.Time, worth float32, plain bool)
 	t.Near = c.nears(q, r.Grade, now)
 	told := c.end > now+uint32(leastLast/time.Second)/2
 	use := c.use
+	ch.use = use[1]
 	sh.Unlock()
 
 	x, around := q.around(&ch, s)
-	over := q.own(&ch, use, &t.Excess)
+	over := !ch.minor && q.own(&ch, use, &t.Excess)
 	if around && !over {
 		t.Excess, over = x, true
 	}
@@ -329,7 +331,7 @@ func (q *Quota) Page(r *Reader, s Site, at time.Time, worth float32, plain bool)
 		return t
 	}
 	t.Over = true
-	t.Excess.Bare = !t.Recorded
+	t.Excess.Bare, t.Excess.Jar = !t.Recorded, r.Cookie
 	if !t.Excess.New {
 		sh, h := q.clients.Lock(key)
 		if c := sh.Find(h, key); c != nil {

@@ -165,7 +165,7 @@ func TestBurstOfNewcomers(t *testing.T) {
 
 // TestRotatingAddresses: an IPv6 network that takes another address for each page reads as much as a few addresses do.
 func TestRotatingAddresses(t *testing.T) {
-	for bits, most := range map[string]int{"48": 800, "32": 1600} {
+	for bits, most := range map[string]int{"48": 1600, "32": 1600} {
 		w := newWorld(t)
 		n, got := 0, 0
 		for at := day0; at.Before(day0.Add(24 * time.Hour)); at = at.Add(2 * time.Second) {

@@ -30,6 +30,9 @@ type charge struct {
 	class   Class
 	weight  float32
 	settled float32 // of that, what was counted as Single before
+	shared  bool    // clients with a record read at its address: its cookie may still come back
+	use     float32 // of the client in a day
+	minor   bool    // it has no name, and others with a record read as much at its address: it may be several people
 	usual   float32 // of a client without a name, which may be several people: what clients with a record usually read at its address
 }
 
@@ -179,11 +182,15 @@ func (q *Quota) around(ch *charge, site Site) (x Excess, over bool) {
 		s, _ := q.scopes.Open(sh, h, p)
 		s.fade(ch.at.UnixMilli())
 		s.add(ch)
-		if !over {
+		if !over && !(p.Bits == 0 && ch.class == Single && ch.shared) {
 			x, over = q.judge(s, p, ch, site)
+		}
+		if p.Household() {
+			ch.shared = s.use[Recorded][1]+s.use[Known][1] >= 1
 		}
 		if p.Household() && ch.reader.Client == ch.reader.Nameless {
 			ch.usual = s.usual[1]
+			ch.minor = ch.class == Recorded && 2*ch.use <= s.use[Recorded][1]
 		}
 		sh.Unlock()
 	}
@@ -201,7 +208,7 @@ func (q *Quota) judge(s *scope, p identity.Prefix, ch *charge, site Site) (x Exc
 			return x, false
 		}
 		return Excess{
-			Scope: ScopeNewcomers, Prefix: p, Until: ch.at.Add(time.Hour), Read: uint32(s.use[Single][i] + s.use[Bare][i]), Most: uint32(q.newcomers(s, i)),
+			Scope: ScopeNewcomers, Prefix: p, Until: ch.at.Add(bareLasts), Read: uint32(s.use[Single][i] + s.use[Bare][i]), Most: uint32(q.newcomers(s, i)),
 			Window: spans[i].name,
 		}, true
 	}
@@ -223,6 +230,9 @@ func (q *Quota) judge(s *scope, p identity.Prefix, ch *charge, site Site) (x Exc
 			continue // another one reads most of it
 		}
 		x = Excess{Scope: ScopeNetwork, Prefix: p, Until: ch.at.Add(lasts(i, use, most)), Read: uint32(use), Most: uint32(most), Window: spans[i].name}
+		if ch.class == Bare {
+			x.Until = ch.at.Add(bareLasts)
+		}
 		switch {
 		case p.Household():
 			x.Scope = ScopeAddress
