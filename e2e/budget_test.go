@@ -73,7 +73,7 @@ func TestBudgetOfDocuments(t *testing.T) {
 			t.Errorf("%s: the site has answered %d of %d requests, at most %d are in order", name, got, n, make.most)
 		}
 	}
-	if g.metric("antirobot_questions") < 1 {
+	if g.metric("antirobot_over_quota") < 1 {
 		t.Error("nobody was asked for what was read")
 	}
 	ledBack(t, func(path, fields string) string {

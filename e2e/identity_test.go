@@ -152,6 +152,7 @@ func TestTransitionToIPv6(t *testing.T) {
 	}
 	from(t, translated[:len(translated)-1]+"9").get(g.url+"/").must(t, 200, "X-Forwarded-For: 203.0.113.9")
 
+	pages := 0
 	proxied := func(addr string) string { // by PROXY protocol
 		t.Helper()
 		c, err := net.Dial("tcp", balanced)
@@ -159,8 +160,9 @@ func TestTransitionToIPv6(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
+		pages++
 		_ = c.SetDeadline(time.Now().Add(patience))
-		fmt.Fprintf(c, "PROXY TCP6 %s 2001:db8::1 5555 80\r\nGET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\n\r\n", addr)
+		fmt.Fprintf(c, "PROXY TCP6 %s 2001:db8::1 5555 80\r\nGET /page/%d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\n\r\n", addr, pages)
 		b, err := io.ReadAll(c)
 		if err != nil {
 			t.Fatal(err)

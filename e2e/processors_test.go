@@ -63,15 +63,15 @@ func robots(net int) []robot {
 		return map[string]string{"User-Agent": strings.Replace(chrome, "126", fmt.Sprint(100+i%25), 1), "Accept": "text/html", "Accept-Language": "en"}
 	}
 	return []robot{
-		{kind: "library, by the budget", address: at("203.0.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), under: "/articles"},
+		{kind: "library, by the quota", address: at("203.0.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), under: "/articles"},
 		{kind: "library with the name of a browser, by a rule", address: at("198.51.%d.1"), header: always(map[string]string{"User-Agent": chrome, "Accept": "*/*"}), under: "/articles"},
-		{kind: "library with cookies, by the budget", address: at("198.18.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), cookies: true, under: "/articles"},
+		{kind: "library with cookies, by the quota", address: at("198.18.%d.1"), header: always(map[string]string{"User-Agent": "python-requests/2.31"}), cookies: true, under: "/articles"},
 		{kind: "without cookies, by its pace", address: at("198.52.%d.1"), header: browser, under: "/pace"},
 		{kind: "with cookies and parts, by its pace", address: at("198.19.%d.1"), header: browser, cookies: true, parts: true, under: "/pace"},
-		{kind: "without cookies, by the budget", address: at("100.65.%d.1"), header: browser, under: "/free"},
-		{kind: "another browser at each page, by the budget", address: at("100.67.%d.1"), header: rotating, under: "/free"},
-		{kind: "network, by the budget", address: func(i int) string { return fmt.Sprintf("192.0.%d.%d", net, i%100+1) }, header: browser, under: "/free", hurries: true},
-		{kind: "IPv6 network, by the budget", address: func(i int) string { return fmt.Sprintf("2001:db8:%x:%x::1", net, i) }, header: browser, under: "/free", hurries: true},
+		{kind: "without cookies, by the quota", address: at("100.65.%d.1"), header: browser, under: "/free"},
+		{kind: "another browser at each page, by the quota", address: at("100.67.%d.1"), header: rotating, under: "/free"},
+		{kind: "network, by the quota", address: func(i int) string { return fmt.Sprintf("192.0.%d.%d", net, i%100+1) }, header: browser, under: "/free", hurries: true},
+		{kind: "IPv6 network, by the quota", address: func(i int) string { return fmt.Sprintf("2001:db8:%x:%x::1", net, i) }, header: browser, under: "/free", hurries: true},
 	}
 }
 
@@ -153,13 +153,13 @@ func race(t *testing.T, url string, net int) map[string]int {
 	return got
 }
 
-// Robots under /free are stopped by the budget alone, under /pace and /few by their pace, and elsewhere by a rule.
+// Robots under /free are stopped by the quota alone, under /pace and /few by their pace, and elsewhere by a rule.
 const siteOfRobots = `
 role: %s
 store: {url: %q}
 keys: {secret_file: %q}
 identity: {trusted_proxies: [127.0.0.1], i_per_hour: 100000}
-processor: {budget: {hour: 180, day: 700}}
+processor: {quota: {hour: 180, day: 700}}
 stream: {lease: 2s}
 defaults:
   upstream: {urls: [%q]}
@@ -247,7 +247,7 @@ func TestRobotsThroughThreeGateways(t *testing.T) {
 func stoppedBy(t *testing.T, net int, gateways ...*gateway) {
 	t.Helper()
 	for _, r := range robots(net) {
-		why := `"cause":"budget"`
+		why := `"cause":"quota"`
 		switch {
 		case strings.HasSuffix(r.kind, "rule"):
 			why = `"reason":"proof: `
