@@ -24,6 +24,7 @@ func TestRedisClusterLosesAMaster(t *testing.T) {
 store: {url: %q, redis: {timeout: 300ms}}
 keys: {secret_file: %q}
 identity: {trusted_proxies: [127.0.0.1]}
+processor: {quota: {enabled: false}} # five hundred new addresses a minute would be a wave
 defaults: {upstream: {urls: [%q]}}
 services: [{name: default, hosts: ["*"]}]
 `, c.URL(), secretFile(t), site(t).URL)

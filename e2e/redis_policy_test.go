@@ -22,7 +22,7 @@ func TestRedisStoreFailurePolicy(t *testing.T) {
 	text := fmt.Sprintf(`
 store: {url: "redis://%s", redis: {timeout: 300ms}}
 keys: {secret_file: %q}
-captcha: {test_answer: "%s", store_timeout: 300ms}
+captcha: {test_answer: "%s"}
 defaults: {upstream: {urls: [%q]}}
 services:
   - {name: open, hosts: [open.test], verdict: {on_store_failure: open}, captcha: {on_store_failure: open}}

@@ -76,10 +76,10 @@ func TestRequestRules(t *testing.T) {
 	if s := g.why(r); s.Rule != "line 2: if not browser stop as BLOCK" || s.Rules.Decision != "BLOCK" {
 		t.Errorf("%+v", s)
 	}
-	ask("192.0.2.99", "/", "User-Agent", "curl/8").must(t, 200, "") // white
+	ask("192.0.2.99", "/", "User-Agent", "curl/8").must(t, 403, "") // a blocking rule comes before the allow list
 	ask("192.0.2.1", "/free", "User-Agent", "curl/8").must(t, 200, "")
 	ask("192.0.2.1", "/seen", "User-Agent", "curl/8").must(t, 200, "") // observed
-	if n := g.metric(`antirobot_rules_total{service="shop",action="block"}`); n != 2 {
+	if n := g.metric(`antirobot_rules_total{service="shop",action="block"}`); n != 3 {
 		t.Errorf("%v requests were blocked or would have been", n)
 	}
 
