@@ -44,7 +44,7 @@ func TestTableIsAMap(t *testing.T) {
 				sh.Unlock()
 			}
 		}
-		if int(tab.Len()) != len(want) {
+		if tab.Len() != len(want) {
 			t.Fatalf("%d live, want %d", tab.Len(), len(want))
 		}
 	})

@@ -281,6 +281,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	return s, nil
 }
 
+// Picture names the picture of a challenge inside a page; empty: challenges are not shown inside pages.
 func (c *ServiceConfig) Picture() string {
 	if c.AJAX != "inline" {
 		return ""

@@ -26,9 +26,8 @@ import (
 func (d *doctor) kernel() {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
-		d.all = append(d.all,
-			filesFor(uint64(files.Max),
-				d.cfg.HTTP.MaxConns)) //nolint:unconvert // signed on FreeBSD; the soft limit is raised to it at start
+		most := uint64(files.Max) //nolint:unconvert // signed on FreeBSD; the soft limit is raised to it at start
+		d.all = append(d.all, filesFor(most, d.cfg.HTTP.MaxConns))
 	}
 	const least = 1024
 	if n, ok := kernelLimit("somaxconn"); ok && n < least {

@@ -220,6 +220,7 @@ func (k *Keeper) manage(ctx context.Context, s *site) {
 	}
 }
 
+// Close stops renewing certificates and waits for what is under way.
 func (k *Keeper) Close() error {
 	if k.cancel != nil {
 		k.cancel()

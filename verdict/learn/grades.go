@@ -56,7 +56,6 @@ func pack(tag uint64, score uint8, g Grade, check bool, hour uint16) graded {
 }
 
 func (w graded) tag() uint64  { return uint64(w >> 24) }
-func (w graded) score() uint8 { return uint8(w >> 16) }
 func (w graded) grade() Grade { return Grade(w >> 14 & 3) }
 func (w graded) check() bool  { return w>>13&1 != 0 }
 

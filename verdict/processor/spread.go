@@ -21,10 +21,6 @@ func (s *seed) spread(id *[16]byte, more uint64) uint64 {
 
 func (s *seed) subject(k identity.Subject) uint64 { return s.spread(&k.ID, uint64(k.Kind)) }
 
-func (s *seed) prefix(k identity.Prefix) uint64 {
-	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
-}
-
 func (s *seed) pace(k paceKey) uint64 {
 	more := uint64(k.service)<<24 | uint64(k.role)<<16 | uint64(k.kind)<<8
 	if k.calls {

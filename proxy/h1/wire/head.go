@@ -125,6 +125,7 @@ func before(a, b []byte, i, n int) byte {
 	return 0
 }
 
+// CutLine cuts the first line off b, without its end.
 func CutLine(b []byte) (line, rest []byte) {
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {

@@ -9,6 +9,7 @@ var ErrBadResponse = errors.New("the upstream's response is not valid HTTP")
 // fronts.
 type Refusal uint8
 
+// The refusals.
 const (
 	BadLine Refusal = iota + 1
 	BadMethod
