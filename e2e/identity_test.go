@@ -162,7 +162,7 @@ func TestTransitionToIPv6(t *testing.T) {
 		defer c.Close()
 		pages++
 		_ = c.SetDeadline(time.Now().Add(patience))
-		fmt.Fprintf(c, "PROXY TCP6 %s 2001:db8::1 5555 80\r\nGET /page/%d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\n\r\n", addr, pages)
+		fmt.Fprintf(c, "PROXY TCP6 %s 2001:db8::1 5555 80\r\nGET /page/%d HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36\r\nAccept: text/html\r\nAccept-Language: en\r\n\r\n", addr, pages)
 		b, err := io.ReadAll(c)
 		if err != nil {
 			t.Fatal(err)

@@ -295,7 +295,7 @@ func (q *Quota) Page(r *Reader, s Site, at time.Time, worth float32, plain bool)
 	case ch.class >= Recorded:
 		ch.settled, c.pending, c.pages = c.pending, 0, 0
 	case plain:
-		if ch.class == Single {
+		if ch.class == Single && c.use[1] > 0 { // it has read before
 			ch.class = Bare
 		}
 	default:
