@@ -52,8 +52,8 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestGigabyte moves 1 GB up and 1 GB down: the gateway grows by less than 32 MB.
-func TestGigabyte(t *testing.T) {
+// TestPitfall25Gigabyte moves 1 GB up and 1 GB down: the gateway grows by less than 32 MB.
+func TestPitfall25Gigabyte(t *testing.T) {
 	const size = 1 << 30
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
