@@ -27,20 +27,7 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 			}
 		}
 	}
-	const model, privacy, people = "threat-model.md", "privacy.md", "people.md"
-	f(model, "60 new ones an hour for a /24 or /48; 32 established per address", map[string]string{"identity.i_per_hour": "60", "verdict.standing.per_address": "32"})
-	f(model, "ten units a page in another browser, four more for each new network", map[string]string{"verdict.pass.browser": "10", "verdict.pass.move": "4"})
-	f(model, "there a pass is a hundred pages", map[string]string{"captcha.pass.allowance": "100"})
-	f(model, "each further pass of an address on a day buys half of the one before, down to ten pages, after twenty they come at intervals of up to an hour",
-		map[string]string{"captcha.passes_per_day": "20", "captcha.longest_wait": "1h0m0s"})
-	f(model, "`render_concurrency` places, by default half of the processors", map[string]string{"captcha.render_concurrency": "0"})
-	f(model, "`upstream.max_conns` and `http.write_timeout` (60 s)", map[string]string{"http.write_timeout": "1m0s"})
-	f(model, "has five requests in ten minutes for which no ban applies, 20 a second over all addresses",
-		map[string]string{"lists.crawlers.provisional_requests": "5"})
-	f(model, "there preflights of an address that is stopped go on to 20 different URLs a day", map[string]string{"verdict.preflights": "20"})
-	f(model, "An address so has no more than 2,000 and eight for each of 1,000 connections", map[string]string{"http.max_requests_per_addr": "2000", "http.max_conns_per_addr": "1000"})
-	f(model, "An address can begin 100 a second on average, and 1,000 at once (`http.max_handshake_rate`)", map[string]string{"http.max_handshake_rate": "100"})
-	f(model, "Loopback and a token by default", map[string]string{"admin.listen": "127.0.0.1:8079"})
+	const privacy, people = "privacy.md", "people.md"
 	f(privacy, "until `processor.forget` (24 hours) after the ban", map[string]string{"processor.forget": "24h0m0s"})
 	f(privacy, "24 hours, at most 128 MiB", map[string]string{"restart_log.keep": "24h0m0s", "restart_log.bytes": "134217728"})
 	f(privacy, "14 days; the figures for plots 400 days", map[string]string{"journal.max_age": "336h0m0s", "journal.figures": "9600h0m0s"})
