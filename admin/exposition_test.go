@@ -91,13 +91,8 @@ func written(t *testing.T) map[string]bool {
 	return names
 }
 
-// TestMetricsAreDescribed: every metric that the program writes is in the table, every one of the table is written, and
-// docs/operating.md names it.
+// TestMetricsAreDescribed: the table of descriptions has every metric that the program writes, and no other.
 func TestMetricsAreDescribed(t *testing.T) {
-	doc, err := os.ReadFile("../docs/operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	table := metricNames()
 	for _, name := range slices.Sorted(maps.Keys(written(t))) {
 		if _, ok := table[name]; !ok {
@@ -106,15 +101,11 @@ func TestMetricsAreDescribed(t *testing.T) {
 	}
 	inSource := written(t)
 	for name, m := range table {
-		short, ours := strings.CutPrefix(name, "antirobot_")
-		if !ours {
+		if !strings.HasPrefix(name, "antirobot_") {
 			continue
 		}
 		if !inSource[name] {
 			t.Errorf("admin/metrics.txt has %s, which nothing writes", name)
-		}
-		if !strings.Contains(string(doc), "`"+short+"`") {
-			t.Errorf("docs/operating.md does not name `%s`", short)
 		}
 		if !slices.Contains([]string{"counter", "gauge", "histogram", "summary", "untyped"}, m.kind) || !strings.HasSuffix(m.help, ".") {
 			t.Errorf("%s is described as %+v", name, m)
