@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,8 +41,8 @@ type ServiceConfig struct {
 	Honeypot bool `mapstructure:"honeypot"`
 }
 
-// DefaultServiceConfig returns limits that no person reaches: eight pages a second for ten seconds, five for a minute,
-// two and a half for ten minutes; and four times as many calls of scripts and apps.
+// DefaultServiceConfig returns a service without limits of its own: the built-in rules (verdict/proof) say at which pace
+// a client is a machine.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{
 		Mode:           "enforce",
@@ -53,17 +52,7 @@ func DefaultServiceConfig() ServiceConfig {
 		Unsure:         UnsureConfig{Above: 0.3, Then: "nothing"},
 		Campaign:       StepCheck.String(),
 		Quota:          StepCheck.String(),
-		Limits: []Limit{
-			{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
-			{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
-			{Window: 10 * time.Minute, Requests: 1500, Ban: 30 * time.Minute},
-		},
 	}
-}
-
-// DefaultLimits reports whether the limits are the default ones: those are meant for people, and bind no program.
-func (s *Settings) DefaultLimits() bool {
-	return slices.Equal(s.Limits, DefaultServiceConfig().Limits)
 }
 
 // Validate returns every problem at once.

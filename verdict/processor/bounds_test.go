@@ -92,6 +92,13 @@ func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 	return newProcessorFor(t, b, edit), b
 }
 
+// ownLimits are those of an operator.
+var ownLimits = []verdict.Limit{
+	{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
+	{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
+	{Window: 10 * time.Minute, Requests: 1500, Ban: 30 * time.Minute},
+}
+
 func newProcessorFor(t testing.TB, keeper BanKeeper, edit func(*Config)) *Processor {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -103,6 +110,7 @@ func newProcessorFor(t testing.TB, keeper BanKeeper, edit func(*Config)) *Proces
 		t.Fatal(err)
 	}
 	sc := verdict.DefaultServiceConfig()
+	sc.Limits = ownLimits
 	s, err := sc.Settings("shop", 0)
 	if err != nil {
 		t.Fatal(err)

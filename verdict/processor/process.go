@@ -81,7 +81,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
 	}
 	p.trust(e, r, &s)
-	if (rep.counts || !calls) && (!e.Program() || r.programs) { // by default it is bounded elsewhere how often a program may ask
+	if rep.counts || !calls {
 		p.pace(e, r, &s, calls)
 	}
 	p.prove(e, r, &s)

@@ -119,8 +119,6 @@ type rates struct {
 	sent   *[2]browsers.Fields // directly, and through trusted proxies
 	people *people             // of all settings with the name
 	from   uint32              // a subject's pages count for the limits once there are more than this
-
-	programs bool // the limits bind programs, too: an operator has set them
 }
 
 // fieldsOf returns which fields arrive by the way of the event.
@@ -217,7 +215,7 @@ func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err er
 		if of[s.Group] == nil {
 			of[s.Group] = &people{secret: p.secret}
 		}
-		r := &rates{Settings: s, sent: new([2]browsers.Fields), people: of[s.Group], programs: !s.DefaultLimits()}
+		r := &rates{Settings: s, sent: new([2]browsers.Fields), people: of[s.Group]}
 		if old := p.service(s.Index); old != nil {
 			r.sent = old.sent
 		}

@@ -52,7 +52,7 @@ func TestScraperIsBanned(t *testing.T) {
 // TestRotatingAgents: forged User-Agents raise the limits of an address eightfold, and no further.
 func TestRotatingAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, nil)
+		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Limits = ownLimits })
 		defer g.end()
 		n := 0
 		for ; n < 5000; n++ {
@@ -71,7 +71,7 @@ func TestRotatingAgents(t *testing.T) {
 // TestCookieFarm: many cookies, each slow, from one address: the crowd is too fast, and the address is banned.
 func TestCookieFarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGateway(t, nil)
+		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Limits = ownLimits })
 		defer g.end()
 		n, stopped := 0, 0
 		for ; n < 3000; n++ {

@@ -41,6 +41,53 @@ func TestProgramsAreNotBannedForPace(t *testing.T) {
 	}
 }
 
+// TestDefaultsBanMachinePaceOnly: without limits of an operator, nothing is banned for pace that a browser reaches: hours of
+// reading at any rate, and tabs that are restored at once. Sixty page loads in ten seconds without subresources are a machine's, and so
+// are two hundred with them.
+func TestDefaultsBanMachinePaceOnly(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		loads  int
+		in     time.Duration
+		parts  int
+		reason string
+	}{
+		{"five pages a second for a minute", 300, time.Minute, 2, ""},
+		{"three pages a second for ten minutes", 1800, 10 * time.Minute, 1, ""},
+		{"a hundred tabs at once", 100, 2 * time.Second, 2, ""},
+		{"sixty pages without subresources", 70, 9 * time.Second, 0, "proof: pace"},
+		{"two hundred pages with subresources", 210, 9 * time.Second, 1, "proof: pace_whole"},
+	} {
+		b := &bench{}
+		p := newProcessorFor(t, b, nil)
+		s, err := defaultSettings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		know(t, p, []*verdict.Settings{s})
+		at := time.Unix(1.8e9, 0)
+		for n := range c.loads {
+			p.Process(reading(at, n, office))
+			for range c.parts {
+				p.Process(picture(reading(at, n, office)))
+			}
+			at = at.Add(c.in / time.Duration(c.loads))
+		}
+		reason := ""
+		if len(b.bans) > 0 {
+			reason = b.bans[0].Reason
+		}
+		if reason != c.reason {
+			t.Errorf("%s: banned for %q, want %q", c.name, reason, c.reason)
+		}
+	}
+}
+
+func defaultSettings() (*verdict.Settings, error) {
+	c := verdict.DefaultServiceConfig()
+	return c.Settings("shop", 0)
+}
+
 // TestProgramsAreNotBannedByAFormula: a program is banned only if it lies.
 func TestProgramsAreNotBannedByAFormula(t *testing.T) {
 	for lies, edit := range map[string]func(e *verdict.Event){
