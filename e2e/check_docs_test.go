@@ -7,11 +7,10 @@ import (
 	"testing"
 )
 
-// TestCheckDocs: docs/balancers.md and docs/scaling.md show the tested files, completely and unchanged, and no files that
+// TestCheckDocs: docs/scaling.md shows the tested files, completely and unchanged, and no files that
 // do not exist.
 func TestCheckDocs(t *testing.T) {
 	t.Parallel()
-	showsDeployed(t, "docs/balancers.md", "nginx", "haproxy", "haproxy-spoe", "caddy", "traefik", "envoy", "apache")
 	showsDeployed(t, "docs/scaling.md", "fleet")
 }
 
