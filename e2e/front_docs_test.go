@@ -237,17 +237,6 @@ func TestPackage(t *testing.T) {
 	}
 }
 
-// TestDocsShowTheExamples: docs/frontend.md shows exactly the files that the tests run.
-func TestDocsShowTheExamples(t *testing.T) {
-	t.Parallel()
-	docs := read(t, "../docs/frontend.md")
-	for _, name := range []string{"plain.html", "react.tsx", "own.js"} {
-		if !strings.Contains(docs, "\n"+read(t, filepath.Join("../docs/examples", name))+"```") {
-			t.Errorf("docs/frontend.md does not show docs/examples/%s as it is", name)
-		}
-	}
-}
-
 // TestListenStaysOnThePage: the link to the sound plays it where the picture is; what was typed stays.
 func TestListenStaysOnThePage(t *testing.T) {
 	t.Parallel()
