@@ -15,6 +15,7 @@
 package proxy
 
 import (
+	"bytes"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -227,3 +228,80 @@ func (j *journey) decide() {
 
 // timedShare is the reciprocal of the share of timed decisions: reading the clock twice costs a tenth of a decision.
 const timedShare = 8
+
+// Redirect sends visitors of a listener without TLS to https.
+type Redirect struct {
+	Port string // of TLS
+}
+
+var nameLocation = []byte("Location")
+
+// ServeExchange implements h1.Handler. Methods with a body keep it: 308.
+func (r Redirect) ServeExchange(x *h1.Exchange) {
+	v := &x.View
+	if len(v.Host) == 0 || len(v.Target) == 0 || v.Target[0] != '/' {
+		_ = x.Reply(400, nil, nil)
+		return
+	}
+	to := []byte("https://")
+	if bytes.IndexByte(v.Host, ':') >= 0 {
+		to = append(append(append(to, '['), v.Host...), ']')
+	} else {
+		to = append(to, v.Host...)
+	}
+	if r.Port != "443" {
+		to = append(append(to, ':'), r.Port...)
+	}
+	status := 308
+	if m := string(v.Method); m == "GET" || m == "HEAD" {
+		status = 301
+	}
+	_ = x.Reply(status, []request.Field{{Name: nameLocation, Value: append(to, v.Target...)}}, nil)
+}
+
+// Refuse implements h1.Refuser.
+func (g *Gateway) Refuse(status int, v *request.View) ([]request.Field, []byte) {
+	a, ok := g.snap.Load().unserved(status, &captcha.Request{View: v})
+	if !ok {
+		return nil, nil
+	}
+	return appendFields(nil, a.Header), a.Body
+}
+
+// unserved makes the answer to a request that reaches no service; ok is false if its client states no form, or wants
+// neither a page nor data.
+func (s *Snapshot) unserved(status int, q *captcha.Request) (_ captcha.Response, ok bool) {
+	r := readerOf(q.View)
+	if s.Unserved == nil || r == captcha.ReadsNothing {
+		return captcha.Response{}, false
+	}
+	q.Service = s.Unserved
+	return s.Captcha.Failed(q, status, r), true
+}
+
+func readerOf(v *request.View) captcha.Reader {
+	var f purpose
+	v.ReadPurpose(&f.Purpose)
+	switch accept := v.Accept(); {
+	case f.XHR, accept.PrefersJSON(), len(f.Mode) > 0 && f.isScript(v):
+		return captcha.ReadsJSON
+	case f.isPart(v, true):
+		return captcha.ReadsNothing
+	case accept.WantsHTML():
+		return captcha.ReadsPage
+	case bytes.Contains(f.Accept, []byte("xml")):
+		return captcha.ReadsXML
+	}
+	return captcha.ReadsNothing
+}
+
+func (j *journey) unrouted(status int, problem string) {
+	a, ok := j.snap.unserved(status, &captcha.Request{View: j.view, RequestID: string(j.idText[:])})
+	if !ok {
+		a = captcha.Response{
+			Status: status, Body: []byte(problem),
+			Header: []captcha.HeaderField{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}},
+		}
+	}
+	j.answer(a)
+}

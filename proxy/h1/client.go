@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
 	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
@@ -254,3 +256,133 @@ func (c *conn) Gone(now time.Time, uploading bool) bool {
 }
 
 func (c *conn) Written() int64 { return c.out.written }
+
+func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
+	out := appendStatusText(c.out.buf, status)
+	date := false
+	for i := range fields {
+		f := &fields[i]
+		switch wire.KindOf(f.Name) {
+		case wire.Connection, wire.Length, wire.Encoding, wire.Trailer, wire.Hop:
+			continue
+		case wire.Date:
+			date = true
+		}
+		out = wire.AppendField(out, f.Name, f.Value)
+	}
+	if !date {
+		out = append(out, "Date: "...)
+		out = fasthttp.AppendHTTPDate(out, c.x.View.At)
+		out = append(out, "\r\n"...)
+	}
+	if status != 204 && status != 304 {
+		out = append(out, "Content-Length: "...)
+		out = strconv.AppendInt(out, int64(len(body)), 10)
+		out = append(out, "\r\n"...)
+	}
+	c.out.buf = append(persistence(c, out), "\r\n"...)
+	if status == 204 || status == 304 || string(c.h.Method) == "HEAD" {
+		body = nil
+	}
+	if err := c.out.write(body); err != nil {
+		return err
+	}
+	return c.out.flush()
+}
+
+func appendStatusText(dst []byte, status int) []byte {
+	dst = wire.AppendStatusLine(dst, status, nil)
+	dst = dst[:len(dst)-2]
+	dst = append(dst, fasthttp.StatusMessage(status)...)
+	return append(dst, "\r\n"...)
+}
+
+func persistence(c *conn, dst []byte) []byte {
+	if c.srv.draining.Load() {
+		c.keep = false
+	}
+	switch {
+	case !c.keep:
+		dst = append(dst, "Connection: close\r\n"...)
+	case c.h.Minor == 0:
+		dst = append(dst, "Connection: keep-alive\r\n"...)
+	}
+	return dst
+}
+
+func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
+	text := fasthttp.StatusMessage(status)
+	dst = wire.AppendStatusLine(dst, status, []byte(text))
+	dst = append(dst, "Date: "...)
+	dst = fasthttp.AppendHTTPDate(dst, time.Now())
+	dst = append(dst, "\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n"...)
+	if status == 405 {
+		dst = append(dst, "Allow: "+allowed+"\r\n"...)
+	}
+	dst = append(dst, "Content-Length: "...)
+	dst = strconv.AppendInt(dst, int64(len(text)+1), 10)
+	dst = append(dst, "\r\nConnection: close\r\n\r\n"...)
+	if headOnly {
+		return dst
+	}
+	dst = append(dst, text...)
+	return append(dst, '\n')
+}
+
+// Memory is a Client for servers of other protocols: the request's body is in memory, and answers are the gateway's
+// own. Embed it and implement Reply.
+type Memory struct {
+	body []byte
+}
+
+// Give sets the body of the next request, borrowed until that is answered.
+func (m *Memory) Give(body []byte) { m.body = body }
+
+// ReadBody implements Client.
+func (m *Memory) ReadBody(p []byte) (int, error) {
+	if len(m.body) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, m.body)
+	m.body = m.body[n:]
+	return n, nil
+}
+
+// AwaitBody implements Client.
+func (m *Memory) AwaitBody(time.Time) bool { return true }
+
+// Trailers implements Client.
+func (m *Memory) Trailers() []request.Field { return nil }
+
+// StopBody implements Client.
+func (m *Memory) StopBody() {}
+
+// Continue implements Client.
+func (m *Memory) Continue() error { return nil }
+
+// Answer implements Client.
+func (m *Memory) Answer(*Answer) error { return ErrClientGone }
+
+// Write implements Client.
+func (m *Memory) Write([]byte, bool) error { return ErrClientGone }
+
+// Flush implements Client.
+func (m *Memory) Flush() error { return nil }
+
+// LastChunk implements Client.
+func (m *Memory) LastChunk(wire.Trailers) {}
+
+// End implements Client.
+func (m *Memory) End() error { return nil }
+
+// Cut implements Client.
+func (m *Memory) Cut(bool) {}
+
+// Tunnel implements Client.
+func (m *Memory) Tunnel() (net.Conn, []byte) { return nil, nil }
+
+// Gone implements Client.
+func (m *Memory) Gone(time.Time, bool) bool { return false }
+
+// Written implements Client.
+func (m *Memory) Written() int64 { return 0 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/proxy/h1/wire"
+	"antirobot/proxy/upstream"
 	"antirobot/request"
 )
 
@@ -244,3 +245,139 @@ func validFields(fields []request.Field) bool {
 	}
 	return true
 }
+
+type body struct {
+	x       *Exchange
+	chunked bool
+	done    bool
+	left    int64 // for Content-Length
+	n       int64
+	max     int64 // 0: no limit
+	since   time.Time
+	err     error // sticky
+}
+
+func (b *body) start(h *wire.Head) {
+	b.chunked, b.left, b.n, b.err, b.max = h.Chunked, max(h.Length, 0), 0, nil, 0
+	b.since = time.Time{}
+	b.done = !h.Chunked && b.left == 0
+}
+
+func (b *body) trailers() []request.Field { return b.x.client.Trailers() }
+
+// read returns data, or io.EOF after the end. Its errors are those of ReadBody, and errStopped.
+func (b *body) read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.done {
+		return 0, io.EOF
+	}
+	if !b.chunked {
+		p = p[:min(int64(len(p)), b.left)]
+	}
+	n, err := b.x.client.ReadBody(p)
+	if !b.chunked {
+		b.left -= int64(n)
+		b.done = b.left == 0
+	} else if err == io.EOF { //nolint:errorlint // bare
+		b.done = true
+		return 0, io.EOF
+	}
+	b.n += int64(n)
+	switch {
+	case err != nil:
+		b.err = b.explain(err)
+	case b.max > 0 && b.n > b.max:
+		b.x.m.limitBody.Inc()
+		b.err = ErrBodyTooLarge
+	case b.tooSlow():
+		b.x.m.limitRead.Inc()
+		b.err = errBodyTimeout
+	}
+	return n, b.err
+}
+
+func (b *body) explain(err error) error {
+	m := b.x.m
+	switch {
+	case b.x.upload.stop.Load():
+		return errStopped
+	case errors.Is(err, wire.ErrChunk), errors.Is(err, ErrBadBody):
+		m.badBody.Inc()
+		return ErrBadBody
+	case isTimeout(err):
+		m.limitRead.Inc()
+		return errBodyTimeout
+	}
+	return ErrClientGone
+}
+
+func (b *body) tooSlow() bool {
+	rate := b.x.cfg.MinBodyRate
+	if rate == 0 || b.done {
+		return false
+	}
+	now := clock()
+	if b.since.IsZero() {
+		b.since = now
+	}
+	took := now.Sub(b.since)
+	return took > 10*time.Second && b.n < int64(took.Seconds()*float64(rate))
+}
+
+// Errors of Forward and ReadBody. Status returns their statuses.
+var (
+	errNoUpstream      = errors.New("no upstream")                     // unreachable, or all busy
+	errUpstreamTimeout = errors.New("upstream did not answer in time") // no head, or a stalled body
+	errUpstreamClosed  = errors.New("upstream closed the connection")  // before or within its answer
+	ErrBodyTooLarge    = errors.New("request body too large")
+	errBodiesBusy      = errors.New("bodies hold too much memory")
+	ErrBadBody         = errors.New("request body is no valid chunked")
+	ErrBodyLate        = errors.New("request body is not there yet")
+	errBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
+	ErrClientGone      = errors.New("client left")
+	errRevoked         = errors.New("visitor may not read on") // by ForwardOptions.GoOn
+	errAnswered        = errors.New("request is answered already")
+	errBadField        = errors.New("header field is not valid HTTP") // by the handler
+)
+
+// Status is the HTTP status for err; 0: the client is gone, or the answer has begun.
+func Status(err error) int {
+	for _, m := range []struct {
+		err    error
+		status int
+	}{
+		{ErrClientGone, 0},
+		{errRevoked, 0},
+		{errAnswered, 0},
+		{ErrBodyTooLarge, 413},
+		{errBodiesBusy, 503},
+		{ErrBadBody, 400},
+		{errBodyTimeout, 408},
+		{errUpstreamTimeout, 504},
+		{upstream.ErrBusy, 503},
+		{errNoUpstream, 502},
+		{errUpstreamClosed, 502},
+		{wire.ErrBadResponse, 502},
+	} {
+		if errors.Is(err, m.err) {
+			return m.status
+		}
+	}
+	return 500
+}
+
+func spares(err error) bool {
+	for _, of := range []error{ErrClientGone, errRevoked, ErrBodyTooLarge, ErrBadBody, errBodyTimeout} {
+		if errors.Is(err, of) {
+			return true
+		}
+	}
+	return false
+}
+
+var began = time.Now()
+
+// clock is time.Now for deadlines and durations: it reads only the monotonic clock, several times per request.
+func clock() time.Time { return began.Add(time.Since(began)) }

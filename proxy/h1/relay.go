@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"antirobot/proxy/h1/wire"
+	"antirobot/request"
 )
 
 // lazyBody is the largest body that waits (lazyTick) to be sent with its head.
@@ -135,4 +137,163 @@ func truncated(err error) error {
 		return errUpstreamClosed
 	}
 	return err
+}
+
+// Rewriter changes a service's final answer. The exchange's goroutine calls it.
+type Rewriter interface {
+	// Head may edit the fields, framing included, and returns the remaining ones. body: Body makes the rest, of unknown
+	// length.
+	Head(status int, fields []request.Field) (_ []request.Field, body bool)
+	// Body writes to w in place of r. Errors of both are returned as they are; any other means that the service's body
+	// is broken.
+	Body(w io.Writer, r io.Reader) error
+	// Flush writes what Body holds back. It is called within r.Read, before a wait.
+	Flush() error
+}
+
+// Reserve counts n bytes as held by this request until it ends, unless all requests exceed their bound.
+func (x *Exchange) Reserve(n int) bool {
+	if sum := x.bodies.Add(int64(n)); x.cfg.MaxBodiesBytes > 0 && sum > x.cfg.MaxBodiesBytes {
+		x.bodies.Add(-int64(n))
+		x.m.limitBodies.Inc()
+		return false
+	}
+	x.held += int64(n)
+	return true
+}
+
+func (x *Exchange) rewriting(o *ForwardOptions) {
+	h := &x.leg.h
+	if o.Rewrite == nil || h.Length == 0 {
+		return
+	}
+	fields, body := o.Rewrite.Head(h.Status, h.Fields)
+	h.Fields, h.Kinds = fields, h.Kinds[:0]
+	for i := range fields {
+		h.Kinds = append(h.Kinds, wire.KindOf(fields[i].Name))
+	}
+	if !body {
+		return
+	}
+	kept := 0
+	for i, k := range h.Kinds {
+		if k != wire.Length && k != wire.Encoding && k != wire.Trailer {
+			h.Fields[kept], h.Kinds[kept] = h.Fields[i], k
+			kept++
+		}
+	}
+	h.Fields, h.Kinds = h.Fields[:kept], h.Kinds[:kept]
+	if !h.Bodiless(x.method) && string(x.h.Method) != "HEAD" {
+		x.rewriter = o.Rewrite
+	}
+}
+
+func (x *Exchange) rewrite(fr framing, next func() ([]byte, error)) error {
+	r := rewriteReader{next: next}
+	w := rewriteWriter{x: x, chunk: fr == byChunks}
+	err := x.rewriter.Body(&w, &r)
+	x.rewriter, x.leg.lazy = nil, false
+	switch {
+	case w.err != nil:
+		return w.err
+	case r.err != nil && r.err != io.EOF: //nolint:errorlint // bare
+		return r.err
+	case err != nil:
+		return fmt.Errorf("%w: %w", wire.ErrBadResponse, err)
+	case r.err == nil:
+		x.leg.h.Close = true // more may follow
+	}
+	if fr == byChunks {
+		x.client.LastChunk(wire.Trailers{})
+	}
+	return nil
+}
+
+func (x *Exchange) flush() error {
+	if x.rewriter != nil {
+		if err := x.rewriter.Flush(); err != nil {
+			return err
+		}
+	}
+	return x.client.Flush()
+}
+
+// rewriteReader is the service's body; its error is final.
+type rewriteReader struct {
+	next func() ([]byte, error)
+	p    []byte
+	err  error
+}
+
+func (r *rewriteReader) Read(p []byte) (int, error) {
+	if len(r.p) == 0 && r.err == nil {
+		r.p, r.err = r.next()
+	}
+	if len(r.p) == 0 {
+		return 0, r.err
+	}
+	n := copy(p, r.p)
+	r.p = r.p[n:]
+	return n, nil
+}
+
+// rewriteWriter is the client's body; its error is final.
+type rewriteWriter struct {
+	x     *Exchange
+	chunk bool
+	err   error
+}
+
+func (w *rewriteWriter) Write(p []byte) (int, error) {
+	if w.err == nil && len(p) > 0 {
+		w.err = w.x.client.Write(p, w.chunk)
+	}
+	if w.err != nil {
+		return 0, w.err
+	}
+	return len(p), nil
+}
+
+// startBody prepares leg.pieces. With lazy, the first wait delays output by a tick.
+func (l *leg) startBody(lazy bool) {
+	l.left, l.lazy, l.always = l.h.Length, lazy, false
+	if l.h.Chunked {
+		l.d.Reset(true, int(l.x.cfg.MaxHeaderBytes), l.x.cfg.MaxHeaderFields)
+	} else if l.left < 0 {
+		l.h.Close = true
+	}
+}
+
+// next returns the next piece of the body, and io.EOF after its proper end. It is valid until the next one.
+func (l *leg) next() ([]byte, error) {
+	l.lazy = l.lazy || l.always // a compressor need not be flushed before what follows closely
+	switch {
+	case l.h.Chunked:
+		if l.d.Left == 0 {
+			if err := l.d.Next(l.up.R, l); err != nil {
+				return nil, brokenChunks(err)
+			}
+			if l.d.Done {
+				return nil, io.EOF
+			}
+		}
+		p, err := l.piece(l.d.Left)
+		l.d.Left -= int64(len(p))
+		return p, truncated(err)
+	case l.h.Length < 0:
+		return l.piece(math.MaxInt64)
+	case l.left == 0:
+		l.lazy = false
+		return nil, io.EOF
+	}
+	p, err := l.piece(l.left)
+	l.left -= int64(len(p))
+	return p, truncated(err)
+}
+
+func (l *leg) trailers() []request.Field {
+	if !l.h.Chunked {
+		return nil
+	}
+	return l.d.Trailer.Fields
 }

@@ -1,6 +1,20 @@
+// Package h1 speaks HTTP/1.x on both sides of the gateway. It hands each request to a Handler, and writes the handler's
+// own answer or relays the service's. It knows no verdicts. Package wire parses messages, package hello what precedes
+// the first.
+//
+// Invariants:
+// 1. A request that could be read in two ways is refused and its connection closed.
+// 2. What is forwarded is written anew from what was parsed: framing is always ours; names and values keep bytes, case
+// and order.
+// 3. Memory per connection is bounded by Config, whatever the size of bodies. Only ReadBody buffers, up to its limit.
+// 4. An answer that was cut short upstream is cut short for the client.
+// 5. A pooled upstream connection is reused only after a complete request and answer, with nothing left over.
+// 6. Bytes in an Exchange are borrowed until ServeExchange returns.
+// 7. One goroutine writes to a client; a second one may read its body meanwhile (upload.go).
 package h1
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,8 +29,11 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
 
+	"antirobot/bounded"
 	"antirobot/proxy/connlimit"
+	"antirobot/proxy/h1/wire"
 	"antirobot/request"
 )
 
@@ -288,3 +305,178 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close is Shutdown without a grace period.
 func (s *Server) Close() error { return AtOnce(s.Shutdown) }
+
+// AwaitEnd waits for running. If ctx ends first, it calls cut, waits, and returns ctx's error.
+func AwaitEnd(ctx context.Context, running *sync.WaitGroup, cut func()) error {
+	done := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	cut()
+	<-done
+	return fmt.Errorf("shut down: %w", ctx.Err())
+}
+
+// AtOnce shuts down without a grace period.
+func AtOnce(shutdown func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// AddrOf returns the address of a TCP or UDP peer.
+func AddrOf(a net.Addr) netip.Addr {
+	if a, ok := a.(interface{ AddrPort() netip.AddrPort }); ok {
+		return request.Unwrap(a.AddrPort().Addr().WithZone(""))
+	}
+	return netip.Addr{}
+}
+
+const (
+	handshakeBurst  = 10    // seconds over which max_handshake_rate is an average
+	handshakeOfMany = 10    // times, for the /48 of an IPv6 address
+	handshakesKept  = 16384 // addresses, 16 bytes each
+)
+
+// handshakes limits the TLS handshakes of each address. Safe for concurrent use.
+type handshakes struct {
+	rates atomic.Pointer[handshakeRates]
+}
+
+type handshakeRates struct {
+	perSecond int
+	one, many *bounded.Rate
+}
+
+// of returns the rates for a limit, which a reload may change.
+func (h *handshakes) of(perSecond int) *handshakeRates {
+	if r := h.rates.Load(); r != nil && r.perSecond == perSecond {
+		return r
+	}
+	rate := func(n int) *bounded.Rate {
+		return bounded.NewRate(time.Second/time.Duration(n), handshakeBurst*n, handshakesKept)
+	}
+	r := &handshakeRates{perSecond: perSecond, one: rate(perSecond), many: rate(handshakeOfMany * perSecond)}
+	h.rates.Store(r)
+	return r
+}
+
+// take counts a handshake, and reports whether it is within the limit. Addresses that are not proven count apart: a
+// forged one costs its owner nothing.
+func (h *handshakes) take(addr netip.Addr, proven bool, perSecond int, at time.Time) bool {
+	if perSecond == 0 || !addr.IsValid() {
+		return true
+	}
+	r := h.of(perSecond)
+	within := func(rate *bounded.Rate, addr netip.Addr) bool {
+		if !proven && rate.Peek(rate.AddrKey(addr, 0), at) > 0 {
+			return false
+		}
+		extra := uint64(1)
+		if proven {
+			extra = 0
+		}
+		return rate.Take(rate.AddrKey(addr, extra), at) == 0
+	}
+	if !within(r.one, addr) {
+		return false
+	}
+	if addr.Is4() {
+		return true
+	}
+	site, _ := addr.Prefix(48)
+	return within(r.many, site.Addr())
+}
+
+// MayShakeHands counts a TLS handshake, and reports whether it is within http.max_handshake_rate. proven: the address
+// is the client's.
+func (s *Server) MayShakeHands(addr netip.Addr, proven bool) bool {
+	if s.handshakes.take(addr, proven, s.cfg.Load().MaxHandshakeRate, time.Now()) {
+		return true
+	}
+	if proven {
+		s.m.limitHandshakeRate.Inc()
+	}
+	return false
+}
+
+// Refuse implements Refuser.
+func (s *Server) Refuse(status int, v *request.View) (fields []request.Field, body []byte) {
+	if s.refuser != nil {
+		fields, body = s.refuser.Refuse(status, v)
+	}
+	if body == nil {
+		fields = []request.Field{{Name: nameContentType, Value: plainText}, {Name: nameCacheControl, Value: noStore}}
+		body = append([]byte(fasthttp.StatusMessage(status)), '\n')
+	}
+	if status == 405 {
+		fields = append(fields, request.Field{Name: []byte("Allow"), Value: []byte(allowed)})
+	}
+	return fields, body
+}
+
+const allowed = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+
+var (
+	nameContentType  = []byte("Content-Type")
+	nameCacheControl = []byte("Cache-Control")
+	plainText        = []byte("text/plain")
+	noStore          = []byte("no-store")
+)
+
+// refuse answers bytes that are no valid request, and closes the connection.
+func (c *conn) refuse(err error) {
+	c.keep = false
+	why, ok := err.(wire.Refusal) //nolint:errorlint // bare
+	switch {
+	case ok:
+	case isTimeout(err):
+		why = wire.HeadTimeout
+		if line, _ := wire.CutLine(c.h.Raw); int64(len(line)) > c.cfg.MaxTargetBytes+requestLineRest {
+			why = wire.TargetTooLong
+		}
+	default:
+		return // the client left
+	}
+	c.srv.m.refused[why].Inc()
+	c.srv.log.Debug().Str("reason", why.Name()).Stringer("peer", c.peer).Uint64("conn", c.id).Msg("request refused")
+	method := c.h.Method
+	if method == nil { // the line is incomplete
+		method, _, _ = bytes.Cut(c.h.Raw, []byte{' '})
+	}
+	c.x.View = request.View{
+		At: time.Now(), Method: method, Peer: c.peer, TLS: c.opts.TLS != nil,
+		Fields: readable(nil, c.h.Raw),
+	}
+	fields, body := c.srv.Refuse(why.Status(), &c.x.View)
+	_ = c.Reply(why.Status(), fields, body)
+	c.linger = true
+}
+
+const requestLineRest = 64
+
+// readable appends the fields of a refused head's complete lines. They only choose the form and language of the answer.
+func readable(dst []request.Field, raw []byte) []request.Field {
+	_, rest := wire.CutLine(raw)
+	for {
+		end := bytes.IndexByte(rest, '\n')
+		if end < 0 {
+			return dst
+		}
+		name, value, ok := bytes.Cut(rest[:end], []byte{':'})
+		rest = rest[end+1:]
+		value = wire.Trim(bytes.TrimSuffix(value, []byte{'\r'}))
+		if ok && wire.IsName(name) && wire.IsText(value) {
+			dst = append(dst, request.Field{Name: name, Value: value})
+		}
+	}
+}

@@ -3,7 +3,10 @@ package h2
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
+
+	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/proxy/streams"
 )
@@ -48,4 +51,30 @@ func (c *Config) Validate() error {
 		err = errors.Join(err, fmt.Errorf("ping_after: %v is negative", c.PingAfter))
 	}
 	return err
+}
+
+type serverMetrics struct {
+	set                    *metrics.Set
+	accepted               *metrics.Counter
+	resets, control        *metrics.Counter
+	continuations          *metrics.Counter
+	openConns, openStreams atomic.Int64
+}
+
+func newServerMetrics(set *metrics.Set) *serverMetrics {
+	m := &serverMetrics{
+		set:           set,
+		accepted:      set.GetOrCreateCounter("antirobot_http2_connections_total"),
+		resets:        set.GetOrCreateCounter(`antirobot_http2_floods_total{of="resets"}`),
+		continuations: set.GetOrCreateCounter(`antirobot_http2_floods_total{of="continuations"}`),
+		control:       set.GetOrCreateCounter(`antirobot_http2_floods_total{of="control_frames"}`),
+	}
+	set.GetOrCreateGauge("antirobot_http2_open_connections", func() float64 { return float64(m.openConns.Load()) })
+	set.GetOrCreateGauge("antirobot_http2_open_streams", func() float64 { return float64(m.openStreams.Load()) })
+	return m
+}
+
+// countError counts a client error by http2.Server's term.
+func (m *serverMetrics) countError(kind string) {
+	m.set.GetOrCreateCounter(`antirobot_http2_errors_total{kind="` + kind + `"}`).Inc()
 }

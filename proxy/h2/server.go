@@ -1,3 +1,9 @@
+// Package h2 is the front for HTTP/2. golang.org/x/net/http2 handles frames; package streams makes an h1.Exchange of
+// each stream.
+//
+// Invariants, in addition to those of package streams:
+// 1. Config bounds what a client can make the gateway keep: streams, windows, frames without payload.
+// 2. Every reset stream is counted, whoever resets it.
 package h2
 
 import (
@@ -11,8 +17,10 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"golang.org/x/net/http2"
 
 	"antirobot/proxy/h1"
+	_ "antirobot/proxy/h2/xconnect" // offers extended CONNECT
 	"antirobot/proxy/streams"
 )
 
@@ -184,3 +192,22 @@ func growStack(at int64) byte {
 }
 
 const stackRoom = 6 << 10 // a stack of 8 KiB; 16 would save no time
+
+// frames handles HTTP/2. net/http's server, which the deprecation notice recommends, would accept connections itself,
+// without PROXY protocol and our limits.
+type frames struct {
+	server http2.Server //nolint:staticcheck // see above
+}
+
+func newFrames(base *http.Server) *frames {
+	f := new(frames)
+	if err := http2.ConfigureServer(base, &f.server); err != nil { //nolint:staticcheck // see above
+		panic("BUG: " + err.Error()) // impossible: base sets no cipher suites
+	}
+	return f
+}
+
+// serve serves a connection until it ends; handlers may still run then.
+func (f *frames) serve(nc net.Conn, base *http.Server, h http.Handler) {
+	f.server.ServeConn(nc, &http2.ServeConnOpts{BaseConfig: base, Handler: h}) //nolint:staticcheck // see above
+}

@@ -1,12 +1,22 @@
+// Package streams makes an h1.Exchange of a net/http request: the common part of the fronts for HTTP/2 and HTTP/3.
+//
+// Invariants:
+// 1. What goes to the service is written from what h1 has checked; anything that HTTP/1.1 could read differently is
+// refused.
+// 2. Each request has its own goroutine; none blocks another.
+// 3. An answer that was cut short upstream ends with a reset.
+// 4. The libraries lose the order of fields: View.HTTP2 says so, and they are sorted.
 package streams
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -277,4 +287,58 @@ func (s *stream) Cut(bool) { s.cut = true }
 func (s *stream) Tunnel() (net.Conn, []byte) {
 	s.socket = newSocket(s)
 	return s.socket, nil
+}
+
+// Server serves requests with the handler and limits of an h1.Server. Safe for concurrent use; made by New.
+type Server struct {
+	front *h1.Server
+	pool  sync.Pool
+}
+
+// New makes a Server. reset recognises the library's error for a stream reset by its client; nil: by the request's
+// context.
+func New(front *h1.Server, reset func(error) bool) *Server {
+	s := &Server{front: front}
+	s.pool.New = func() any { return newStream(front, reset) }
+	return s
+}
+
+// errCut is an answer that can't be ended, while its client is there.
+var errCut = errors.New("the answer was cut short")
+
+// Serve answers a request. last makes http2.Server send GOAWAY. After an error reset the stream by a panic with
+// http.ErrAbortHandler; h1.ErrClientGone: the client reset it, or left.
+func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from h1.Origin, last bool) error {
+	t := s.pool.Get().(*stream)
+	t.begin(w, r)
+	if last {
+		t.header.Set("Connection", "close") // GOAWAY to http2.Server
+	}
+	if status := t.serve(from); status != 0 {
+		t.refuse(status)
+	}
+	cut, left := t.cut, t.left.Load()
+	t.end()
+	s.pool.Put(t)
+	switch {
+	case left:
+		return h1.ErrClientGone
+	case cut:
+		return errCut
+	}
+	return nil
+}
+
+// HeaderRoom is the limit of a head for the libraries, which count 32 bytes more for each field. It exceeds c's, so
+// that a head slightly too large gets the gateway's answer, which says why.
+func HeaderRoom(c *h1.Config) int {
+	return int(c.MaxHeaderBytes+c.MaxHeaderBytes/4) + 32*c.MaxHeaderFields
+}
+
+// ValidMost checks the number of concurrent streams.
+func ValidMost(streams int) error {
+	if streams < 1 || streams > 10_000 {
+		return fmt.Errorf("max_streams: %d is not within 1 and 10000", streams)
+	}
+	return nil
 }

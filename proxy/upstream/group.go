@@ -1,3 +1,12 @@
+// Package upstream keeps the connections to one service's addresses, and checks them out to requests.
+//
+// Invariants:
+// 1. A connection serves one request at a time. The caller owns it between Get and Release or Discard.
+// 2. It is reused only after a complete answer and if nothing has arrived since, so that no answer reaches another
+// client.
+// 3. A failing address is avoided for a time; if all are down, the one that is down longest is dialled.
+// 4. Names are resolved at dial time, and connections have a maximum age.
+// 5. Reuse allocates nothing and takes no shared lock.
 package upstream
 
 import (
@@ -329,3 +338,25 @@ func (a *address) probe() {
 	}
 	a.g.wakeWaiter()
 }
+
+// Errors of Get, in addition to the context's. Test with errors.Is.
+var (
+	errDial = errors.New("dial upstream")
+	// errNoUpstream: all addresses were tried, or the Group is closed.
+	errNoUpstream = errors.New("no upstream")
+	// ErrUnreached: RoundTrip sent nothing of the request.
+	ErrUnreached = errors.New("request not sent")
+	// ErrBusy: all connections are in use, and the queue is full or slow.
+	ErrBusy = errors.New("upstream busy")
+)
+
+var errFull = errors.New("connection limit reached")
+
+// errWouldWait ends a Read that must not wait. crypto/tls survives a temporary net.Error.
+var errWouldWait error = wouldWait{}
+
+type wouldWait struct{}
+
+func (wouldWait) Error() string   { return "nothing to read" }
+func (wouldWait) Timeout() bool   { return true }
+func (wouldWait) Temporary() bool { return true }
