@@ -261,14 +261,13 @@ func TestConfigValidate(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := Config{
-		Digits: 3, TestAnswer: "12x", FormMaxBytes: -1, RenderConcurrency: -1, Headers: HeadersConfig{Verdict: "a b"},
-		ProbeCookie: "a", LangCookie: "a",
+		Digits: 3, TestAnswer: "12x", FormMaxBytes: -1, Headers: HeadersConfig{Verdict: "a b"},
 	}
 	err := bad.Validate()
 	for _, path := range []string{
 		"key_ttl: ", "digits: ", "form_max_bytes: ", "passes_per_hour: ",
-		"pass.lifetime: ", "work.hashes: ", "render_concurrency: ", "test_answer: ", "headers.verdict: ",
-		"headers.request_id: ", "lang_cookie: ",
+		"pass.lifetime: ", "work.hashes: ", "test_answer: ", "headers.verdict: ",
+		"headers.request_id: ",
 	} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+path) {
 			t.Errorf("no complaint about %s in:\n%v", path, err)

@@ -12,7 +12,6 @@ package captcha
 import (
 	"errors"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -186,7 +185,7 @@ func (c *Captcha) inherit(p *Captcha) {
 		c.answers.spent, c.issuer.home = p.answers.spent, p.issuer.home
 		c.grants.spent = p.answers.spent
 	}
-	c.issuer.maker.Inherit(p.issuer.maker, now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles))
+	c.issuer.maker.Inherit(p.issuer.maker, now.Digits == was.Digits)
 	c.watch.tally, c.probes.lost, c.told, c.ladder.climbs = p.watch.tally, p.probes.lost, p.told, p.ladder.climbs
 	c.pictures.rates, c.pictures.perKey, c.answers.checks = p.pictures.rates, p.pictures.perKey, p.answers.checks
 }

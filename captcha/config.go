@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"antirobot/bounded"
-	"antirobot/captcha/picture"
 	"antirobot/problem"
 	"antirobot/spravka"
 )
@@ -18,8 +17,6 @@ type Config struct {
 	KeyTTL time.Duration `mapstructure:"key_ttl"`
 	// Digits is how many digits a challenge asks for, 4 to 8.
 	Digits int `mapstructure:"digits"`
-	// Styles are the styles of the picture; each challenge has one of them.
-	Styles []string `mapstructure:"styles"`
 	// FormMaxBytes bounds the body of a form that is carried through a challenge.
 	FormMaxBytes int64 `mapstructure:"form_max_bytes"`
 	// PassesPerHour is how many passes one address can earn at once; further passes come one at a time, at intervals
@@ -35,15 +32,10 @@ type Config struct {
 	LookForDrivers bool `mapstructure:"look_for_drivers"`
 	// Alarm says when a network appears to solve by machine.
 	Alarm AlarmConfig `mapstructure:"alarm"`
-	// RenderConcurrency is how many pictures and sounds are rendered at once, 0: one per two cores.
-	RenderConcurrency int `mapstructure:"render_concurrency"`
 	// TestAnswer makes every challenge ask for these digits, for operators' tests of their own sites. Empty: none.
 	TestAnswer string `mapstructure:"test_answer"`
 	// Headers are the names of the gateway's own fields.
 	Headers HeadersConfig `mapstructure:"headers"`
-	// ProbeCookie tells whether a browser keeps cookies; LangCookie remembers a chosen language.
-	ProbeCookie string `mapstructure:"probe_cookie"`
-	LangCookie  string `mapstructure:"lang_cookie"`
 	// Templates is a directory whose files replace the built-in pages, and add languages; empty: none.
 	Templates string `mapstructure:"templates"`
 }
@@ -57,9 +49,10 @@ type bounds struct {
 	entries               int  // addresses of each rate
 	wrong                 int  // wrongly answered keys that are remembered
 
-	queue int           // requests that wait for a picture, and as many for a sound
-	wait  time.Duration // then 503
-	cache int64         // bytes of rendered media
+	places int           // media rendered at once; 0: one per two cores
+	queue  int           // requests that wait for a picture, and as many for a sound
+	wait   time.Duration // then 503
+	cache  int64         // bytes of rendered media
 
 	store time.Duration // one operation of the store; then on_store_failure decides
 }
@@ -78,6 +71,12 @@ func (b *bounds) pace(r rate) *bounded.Rate {
 	return bounded.NewRate(time.Minute/time.Duration(r.perMinute), r.burst, b.entries)
 }
 
+// probeCookie shows whether a browser keeps cookies; langCookie holds the language the visitor chose.
+const (
+	probeCookie = "antirobot_probe"
+	langCookie  = "antirobot_lang"
+)
+
 // formTTL is how long a carried form can be submitted.
 const formTTL = 2 * time.Hour
 
@@ -92,7 +91,6 @@ func DefaultConfig() Config {
 	return Config{
 		KeyTTL:        30 * time.Minute,
 		Digits:        6,
-		Styles:        picture.Styles(),
 		FormMaxBytes:  64 << 10,
 		PassesPerHour: 20,
 		PassesPerDay:  20,
@@ -103,8 +101,6 @@ func DefaultConfig() Config {
 		LookForDrivers: true,
 		Alarm:          AlarmConfig{Solved: 30},
 		Headers:        HeadersConfig{Verdict: "X-Antirobot-Verdict", RequestID: "X-Request-Id"},
-		ProbeCookie:    "antirobot_probe",
-		LangCookie:     "antirobot_lang",
 	}
 }
 
@@ -130,9 +126,6 @@ func (c *Config) Validate() error {
 	}
 	duration("key_ttl", c.KeyTTL, time.Minute, 24*time.Hour)
 	number("digits", int64(c.Digits), minDigits, maxDigits)
-	if err := picture.CheckStyles(c.Styles); err != nil {
-		bad("styles: %w", err)
-	}
 	number("form_max_bytes", c.FormMaxBytes, 0, maxFormBytes)
 	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
 	number("passes_per_day", c.PassesPerDay, 1, 10_000_000)
@@ -140,7 +133,6 @@ func (c *Config) Validate() error {
 	errs = append(errs, problem.At("pass", c.Pass.Validate()))
 	number("work.hashes", c.Work.Hashes, minWork, maxWork)
 	number("alarm.solved", c.Alarm.Solved, 1, 1_000_000)
-	number("render_concurrency", int64(c.RenderConcurrency), 0, 1024)
 	if c.TestAnswer != "" {
 		if n := len(c.TestAnswer); strings.Trim(c.TestAnswer, "0123456789") != "" || n < minDigits || n > maxDigits {
 			bad("test_answer: %d to %d digits are needed", minDigits, maxDigits)
@@ -149,15 +141,10 @@ func (c *Config) Validate() error {
 	for _, n := range [...]struct{ key, name string }{
 		{"headers.verdict", c.Headers.Verdict},
 		{"headers.request_id", c.Headers.RequestID},
-		{"probe_cookie", c.ProbeCookie},
-		{"lang_cookie", c.LangCookie},
 	} {
-		if !spravka.ValidCookieName(n.name) { // cookies and header fields have the same rule: a token
+		if !spravka.ValidCookieName(n.name) { // the same alphabet: a token
 			bad("%s: %q is not a name", n.key, n.name)
 		}
-	}
-	if c.ProbeCookie == c.LangCookie {
-		bad("lang_cookie: the same as probe_cookie")
 	}
 	return errors.Join(errs...)
 }

@@ -34,7 +34,7 @@ const probeLife = 24 * time.Hour
 
 func (pb *probes) probeOf(q *Request) probeState {
 	if q.probe == nil {
-		p := readProbe(q, pb.cfg.ProbeCookie)
+		p := readProbe(q, probeCookie)
 		q.probe = &p
 	}
 	return *q.probe
@@ -64,7 +64,7 @@ func (pb *probes) probe(q *Request, a *Response, p probeState) {
 
 func (pb *probes) setProbe(q *Request, a *Response, p probeState) {
 	value := append([]byte(p.mark), '.', byte('0'+min(p.unkept, 9)))
-	a.add("Set-Cookie", string(q.appendCookie(pb.cfg.ProbeCookie, value, probeLife)))
+	a.add("Set-Cookie", string(q.appendCookie(probeCookie, value, probeLife)))
 }
 
 // After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that

@@ -28,7 +28,7 @@ func rowNamed(rows []outcomes.Row, name string) outcomes.Count {
 // TestChallengesAreFollowed: a challenge that was loaded and solved, and whose solver came back, counts once in each
 // step, by way and device; whoever only looks at the page has not loaded it.
 func TestChallengesAreFollowed(t *testing.T) {
-	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.Top = "digits" })
 	phone := header("User-Agent", phoneAgent)
 	e.visit("https://example.com/") // at a desk
 	_, fields := e.visit("https://example.com/", phone)
@@ -117,7 +117,7 @@ func TestLoadedByWay(t *testing.T) {
 // answers than it was shown, or a solver of a page's digits by JSON would be one of "script", where nobody was asked.
 // Forged keys count nowhere.
 func TestAnswersCountWhereTheyWereAsked(t *testing.T) {
-	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.Top = "digits" })
 	e.c.cfg.PassesPerHour = 1000
 	script := header("Accept", "application/json")
 	for range 9 {
@@ -152,7 +152,7 @@ func TestAnswersCountWhereTheyWereAsked(t *testing.T) {
 // TestChallengesAreTold: challenges shown, tried, solved and given up are reported by way, language and network;
 // machines are named by their network, people in it are not.
 func TestChallengesAreTold(t *testing.T) {
-	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.Top = "digits" })
 	e.c.cfg.PassesPerHour, e.c.cfg.PassesPerDay = 1000, 1000
 	for n := range 30 { // a machine
 		e.solveIn(0, from("198.51.100.7"))

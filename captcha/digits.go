@@ -51,15 +51,14 @@ func (ks *kinds) byCode(code byte) kind {
 // digits is a row of digits as a picture and as a sound. Machines read both well (docs/threat-model.md): the price of
 // a pass lies in the rates, not here.
 type digits struct {
-	n      int
-	styles []string
-	fixed  []byte // the test answer, as values 0 to 9
+	n     int
+	fixed []byte // the test answer, as values 0 to 9
 }
 
 const digitsCode = 1
 
-func newDigits(n int, styles []string, test string) *digits {
-	d := &digits{n: n, styles: styles}
+func newDigits(n int, test string) *digits {
+	d := &digits{n: n}
 	for i := range len(test) {
 		d.fixed = append(d.fixed, test[i]-'0')
 	}
@@ -95,7 +94,7 @@ func (d *digits) render(m media.Medium, id string, secret []byte, level uint8, l
 	switch m {
 	case media.Picture:
 		plain := dchest.NewImage(id, secret, pictureWidth, pictureHeight)
-		err = png.Encode(&buf, picture.Digits(plain.Paletted, d.styles, level, id))
+		err = png.Encode(&buf, picture.Digits(plain.Paletted, level, id))
 	case media.Sound:
 		a := dchest.NewAudio(id, secret, lang)
 		buf.Grow(a.EncodedLen() + 1)

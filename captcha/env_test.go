@@ -107,7 +107,7 @@ func (e *env) pass(d time.Duration) { e.clock.Add(int64(d)) }
 // manyChecks lifts the rate of answers; onePlace renders one medium at a time.
 func manyChecks(b *bounds) { b.checks = rate{60_000, 10_000} }
 
-func onePlace(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.RenderConcurrency = 1 }
+func onePlace(b *bounds) { b.places = 1 }
 
 func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
 

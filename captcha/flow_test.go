@@ -165,7 +165,7 @@ func TestPageOf302(t *testing.T) {
 
 // TestPitfall05AnswersInAnyDigits also shows that an answer with anything else in it is wrong.
 func TestPitfall05AnswersInAnyDigits(t *testing.T) {
-	d := newDigits(6, nil, "")
+	d := newDigits(6, "")
 	secret := []byte{3, 1, 4, 1, 5, 9}
 	f := func(answer string, right, given bool) {
 		t.Helper()

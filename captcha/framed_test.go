@@ -76,7 +76,7 @@ func TestFrames(t *testing.T) {
 		}
 	}
 	redirect := listed.c.Redirect(listed.request("GET", "https://example.com/"))
-	if probe := cookies(&redirect)[listed.c.cfg.ProbeCookie]; !strings.Contains(probe, "SameSite=None; Partitioned") {
+	if probe := cookies(&redirect)[probeCookie]; !strings.Contains(probe, "SameSite=None; Partitioned") {
 		t.Errorf("the probe cookie does not come back from a frame: %s", probe)
 	}
 }

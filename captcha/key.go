@@ -100,11 +100,11 @@ type issuer struct {
 
 func newIssuer(co *core, pg *pages, pb *probes, b *bounds) *issuer {
 	cfg := &co.cfg
-	d := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
+	d := newDigits(cfg.Digits, cfg.TestAnswer)
 	is := &issuer{
 		core: co, pages: pg, probes: pb,
 		kinds: kinds{issued: d, all: []kind{d, work{}, silent{}, press{}, moving{d}, move{}}},
-		maker: media.New(media.Config{Places: cfg.RenderConcurrency, Queue: b.queue, Wait: b.wait, Cache: b.cache}),
+		maker: media.New(media.Config{Places: b.places, Queue: b.queue, Wait: b.wait, Cache: b.cache}),
 	}
 	id := spravka.NewID()
 	copy(is.home[:], id[:])

@@ -20,12 +20,6 @@ import (
 // Step is one step of the ladder; a higher one asks for more. The zero value is no step.
 type Step uint8
 
-// Rules of the ladder:
-//   1. Each step asks more of a visitor than the one below it, and earns no less.
-//   2. A step is chosen from the suspicion, the service's demand, what the address has earned, and the steps that the
-//      visitor failed. No visitor gets a lower step than the service demands.
-//   3. An answer to a higher step than the required one always counts.
-
 // The steps.
 const (
 	stepNone    Step = iota
@@ -61,13 +55,10 @@ type StepsConfig struct {
 	Unsure string `mapstructure:"unsure"`
 	// Top is the highest step that price and failures lead to; Robot, Unsure and the service's demand may be higher.
 	Top string `mapstructure:"top"`
-	// RaiseAfter is after how many passes of an address within the last hour the step rises, and rises again; 0:
-	// never.
-	RaiseAfter int64 `mapstructure:"raise_after"`
 }
 
 func defaultSteps() StepsConfig {
-	return StepsConfig{Robot: "digits", Unsure: "silent", Top: "dynamic", RaiseAfter: 20}
+	return StepsConfig{Robot: "digits", Unsure: "silent", Top: "dynamic"}
 }
 
 // Validate returns all problems, each with its path below the section.
@@ -78,19 +69,18 @@ func (p *StepsConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %.40q is not silent, press, digits or dynamic", n.key, n.name))
 		}
 	}
-	if p.RaiseAfter < 0 || p.RaiseAfter > 1_000_000 {
-		errs = append(errs, fmt.Errorf("raise_after: %d is outside 0 to 1000000", p.RaiseAfter))
-	}
 	return errors.Join(errs...)
 }
 
+// raiseAfter is after how many passes of an address within the last hour the step rises, and rises again.
+const raiseAfter = 20
+
 type stepRules struct {
 	robot, unsure, top Step
-	raiseAfter         int64
 }
 
 func newStepRules(p StepsConfig) stepRules {
-	l := stepRules{raiseAfter: p.RaiseAfter}
+	var l stepRules
 	l.robot, _ = parseStep(p.Robot)
 	l.unsure, _ = parseStep(p.Unsure)
 	l.top, _ = parseStep(p.Top)
@@ -106,10 +96,7 @@ func (l stepRules) first(unsure bool) Step {
 
 // climb raises least by the steps that the visitor failed, and by what the address earned within the last hour.
 func (l stepRules) climb(least Step, failed, earned int64) Step {
-	up := failed
-	if l.raiseAfter > 0 {
-		up += earned / l.raiseAfter
-	}
+	up := failed + earned/raiseAfter
 	return max(least, Step(min(int64(least)+up, int64(l.top)))) //nolint:gosec // at most the top
 }
 

@@ -158,7 +158,7 @@ func FuzzRange(f *testing.F) {
 
 // TestPitfall12RenderingIsLimited: per address and in total.
 func TestPitfall12RenderingIsLimited(t *testing.T) {
-	e := newEnv(t, onePlace, func(b *bounds) { b.images, b.audio, b.wait = rate{1, 2}, rate{2, 1}, 0 })
+	e := newEnv(t, nil, onePlace, func(b *bounds) { b.images, b.audio, b.wait = rate{1, 2}, rate{2, 1}, 0 })
 	_, fields := e.visit("https://example.com/")
 	target := "?key=" + fields.Get("key")
 	img := func(opts ...opt) Response {

@@ -15,7 +15,7 @@ import (
 // TestPitfall12PeopleGetPicturesBesideAFlood: six networks request pictures of ever new keys as fast as they can;
 // people in other networks still all get theirs.
 func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
-	e := newEnv(t, onePlace, func(b *bounds) {
+	e := newEnv(t, nil, onePlace, func(b *bounds) {
 		b.queue, b.wait = 12, time.Minute     // no person waits for as long as that
 		b.images = rate{1_000_000, 1_000_000} // only the turns limit here
 	})
@@ -91,7 +91,7 @@ func leaveEverybody(t *testing.T, m media.Medium) {
 	if raceEnabled { // a picture takes ten times as long
 		robots, queue, ordinary, people = 12, 8, 4, 6
 	}
-	e := newEnv(t, onePlace, func(b *bounds) { b.queue, b.wait = queue, time.Minute })
+	e := newEnv(t, nil, onePlace, func(b *bounds) { b.queue, b.wait = queue, time.Minute })
 	handler := e.c.Image
 	if m == media.Sound {
 		handler = e.c.Audio

@@ -78,7 +78,7 @@ func (pg *pages) language(q *Request, p *params) *templates.Language {
 			return l
 		}
 	}
-	if l := q.Service.set.Lang(cookieValue(q.View, pg.cfg.LangCookie)); l != nil {
+	if l := q.Service.set.Lang(cookieValue(q.View, langCookie)); l != nil {
 		return l
 	}
 	return q.Service.set.Match(string(q.View.Get("Accept-Language")))
@@ -153,10 +153,10 @@ func (pg *pages) limited(q *Request, p *params, wait time.Duration, retry string
 
 func (pg *pages) rememberLang(q *Request, a *Response, p *params) {
 	l := q.Service.set.Lang(p.lang)
-	if l == nil || cookieValue(q.View, pg.cfg.LangCookie) == l.Tag {
+	if l == nil || cookieValue(q.View, langCookie) == l.Tag {
 		return
 	}
-	a.add("Set-Cookie", string(q.appendCookie(pg.cfg.LangCookie, []byte(l.Tag), 0)))
+	a.add("Set-Cookie", string(q.appendCookie(langCookie, []byte(l.Tag), 0)))
 }
 
 // seeOther redirects: with 303 after a POST, so that a reload repeats nothing, otherwise with 302.

@@ -93,7 +93,7 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 }
 
 // digitsOnly asks for no moving picture, whatever an address has earned.
-func digitsOnly(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 }
+func digitsOnly(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.Top = "digits" }
 
 // exhaust earns passes until an address has to wait for so long.
 func (e *env) exhaust(least time.Duration) {

@@ -19,17 +19,15 @@ func TestClimb(t *testing.T) {
 	f(p, stepSilent, 1, 20, stepDigits)
 	f(p, stepSilent, 9, 1000, stepDynamic)
 	f(p, stepDigits, 0, 20, stepDynamic)
-	p.RaiseAfter = 0
-	f(p, stepDigits, 0, 1_000_000, stepDigits)
 	p.Top = "press"
 	f(p, stepSilent, 5, 0, stepPress)
 	f(p, stepDynamic, 5, 0, stepDynamic) // what is asked for is never lowered
 }
 
 func TestStepsProblems(t *testing.T) {
-	p := StepsConfig{Robot: "puzzle", Unsure: "silent", Top: "", RaiseAfter: -1}
+	p := StepsConfig{Robot: "puzzle", Unsure: "silent", Top: ""}
 	err := p.Validate()
-	for _, want := range []string{"robot: ", "top: ", "raise_after: "} {
+	for _, want := range []string{"robot: ", "top: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in %v", want, err)
 		}

@@ -3,13 +3,11 @@
 package picture
 
 import (
-	"fmt"
 	"hash/fnv"
 	"image"
 	"image/color"
 	"math"
 	"math/rand/v2"
-	"strings"
 )
 
 // MaxLevel is the hardest level; 0 is the easiest.
@@ -21,28 +19,12 @@ const ink, noise = 1, 2
 // painter decides which pixels of a bent picture are ink.
 type painter func(c *canvas, x, y int) bool
 
-var painters = map[string]painter{
-	"plain":   func(c *canvas, x, y int) bool { return c.at(x, y) },
-	"outline": func(c *canvas, x, y int) bool { return c.at(x, y) && !c.inside(x, y) },
-	"stripes": func(c *canvas, x, y int) bool { return c.at(x, y) && ((x+y)%7 > 2 || !c.inside(x, y)) },
-	"split":   func(c *canvas, x, y int) bool { return c.at(x, y) != c.band(x, y) },
-	"grain":   func(c *canvas, x, y int) bool { return c.at(x, y) != (c.coin(x/2, y/2) < 9) },
-}
-
-// Styles returns the names of all styles, the default choice.
-func Styles() []string { return []string{"plain", "outline", "stripes", "split", "grain"} }
-
-// CheckStyles reports the first name that is no style.
-func CheckStyles(names []string) error {
-	if len(names) == 0 {
-		return fmt.Errorf("no style is left: name at least one of %s", strings.Join(Styles(), ", "))
-	}
-	for _, n := range names {
-		if painters[n] == nil {
-			return fmt.Errorf("%.40q is none of %s", n, strings.Join(Styles(), ", "))
-		}
-	}
-	return nil
+var painters = [...]painter{
+	func(c *canvas, x, y int) bool { return c.at(x, y) },                                     // plain
+	func(c *canvas, x, y int) bool { return c.at(x, y) && !c.inside(x, y) },                  // outline
+	func(c *canvas, x, y int) bool { return c.at(x, y) && ((x+y)%7 > 2 || !c.inside(x, y)) }, // stripes
+	func(c *canvas, x, y int) bool { return c.at(x, y) != c.band(x, y) },                     // split
+	func(c *canvas, x, y int) bool { return c.at(x, y) != (c.coin(x/2, y/2) < 9) },           // grain
 }
 
 type canvas struct {
@@ -55,15 +37,22 @@ type canvas struct {
 	slope float64
 }
 
-// Digits draws the digits of from, its pixels with index 1, in the style that the seed chooses among names, which
-// CheckStyles has accepted. The background is transparent and the ink dark: the page puts something light behind.
-func Digits(from *image.Paletted, names []string, level uint8, seed string) *image.Paletted {
+// Digits draws the digits of from, its pixels with index 1, in the style that the seed chooses. The background is
+// transparent and the ink dark: the page puts something light behind.
+func Digits(from *image.Paletted, level uint8, seed string) *image.Paletted {
+	return draw(from, nil, level, seed)
+}
+
+// draw draws in a style, or with nil in the one that the seed chooses.
+func draw(from *image.Paletted, paint painter, level uint8, seed string) *image.Paletted {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(seed))
 	b := from.Bounds()
 	r := rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // no secret: the answer is in the picture
 	c := &canvas{from: from, w: b.Dx(), h: b.Dy(), seed: h.Sum64(), r: r}
-	paint := painters[names[c.r.IntN(len(names))]]
+	if chosen := painters[c.r.IntN(len(painters))]; paint == nil {
+		paint = chosen
+	}
 	c.bend(level)
 	out := image.NewPaletted(image.Rect(0, 0, c.w, c.h), c.colours())
 	for y := range c.h {

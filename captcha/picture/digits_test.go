@@ -16,32 +16,30 @@ import (
 )
 
 // drawn is a picture of digits as the gateway makes it.
-func drawn(seed, name string, level uint8) *image.Paletted {
+func drawn(seed string, style painter, level uint8) *image.Paletted {
 	digits := make([]byte, 6)
 	for i := range digits {
 		digits[i] = (seed[i%len(seed)] + byte(i)*7) % 10
 	}
-	return Digits(
-		captcha.NewImage(seed, digits, 2*captcha.StdWidth, 2*captcha.StdHeight).Paletted, []string{name}, level, seed,
-	)
+	return draw(captcha.NewImage(seed, digits, 2*captcha.StdWidth, 2*captcha.StdHeight).Paletted, style, level, seed)
 }
 
 // TestStylesDiffer: the same digits look different in each style and at each level, and the same each time.
 func TestStylesDiffer(t *testing.T) {
 	var seen [][]byte
-	for _, name := range Styles() {
+	for name, style := range painters {
 		for level := range uint8(MaxLevel + 1) {
-			p := drawn("seed", name, level)
-			if !bytes.Equal(p.Pix, drawn("seed", name, level).Pix) {
-				t.Errorf("%s, level %d: another picture each time", name, level)
+			p := drawn("seed", style, level)
+			if !bytes.Equal(p.Pix, drawn("seed", style, level).Pix) {
+				t.Errorf("style %d, level %d: another picture each time", name, level)
 			}
 			if slices.ContainsFunc(seen, func(b []byte) bool { return bytes.Equal(b, p.Pix) }) {
-				t.Errorf("%s, level %d: the same picture as another", name, level)
+				t.Errorf("style %d, level %d: the same picture as another", name, level)
 			}
 			seen = append(seen, p.Pix)
 			share := float64(bytes.Count(p.Pix, []byte{ink})) / float64(len(p.Pix))
 			if share < 0.02 || share > 0.6 {
-				t.Errorf("%s, level %d: %.0f %% ink", name, level, 100*share)
+				t.Errorf("style %d, level %d: %.0f %% ink", name, level, 100*share)
 			}
 		}
 	}
@@ -50,23 +48,12 @@ func TestStylesDiffer(t *testing.T) {
 // TestInkIsDark: the ink is dark enough to be read on what the page puts behind it, in light and in dark mode.
 func TestInkIsDark(t *testing.T) {
 	for i := range 50 {
-		p := drawn("i"+strconv.Itoa(i), "plain", 0).Palette
+		p := drawn("i"+strconv.Itoa(i), painters[0], 0).Palette
 		if _, _, _, alpha := p[0].RGBA(); alpha != 0 {
 			t.Fatal("the background is not transparent")
 		}
 		if y := color.GrayModel.Convert(p[ink]).(color.Gray).Y; y > 80 {
 			t.Errorf("ink of brightness %d", y)
 		}
-	}
-}
-
-func TestCheckStyles(t *testing.T) {
-	for _, bad := range [][]string{nil, {"plain", "fancy"}} {
-		if CheckStyles(bad) == nil {
-			t.Errorf("%v is accepted", bad)
-		}
-	}
-	if err := CheckStyles(Styles()); err != nil {
-		t.Error(err)
 	}
 }
