@@ -52,8 +52,7 @@ func (s *Server) profile(ctx *fasthttp.RequestCtx, name string) error {
 }
 
 // record runs what start begins for ?seconds=N, or until the server shuts down.
-func (s *Server) record(ctx *fasthttp.RequestCtx, usual time.Duration, start func(*bytes.Buffer) error,
-	stop func(),
+func (s *Server) record(ctx *fasthttp.RequestCtx, usual time.Duration, start func(*bytes.Buffer) error, stop func(),
 ) error {
 	d := usual
 	if q := ctx.QueryArgs().Peek("seconds"); q != nil {

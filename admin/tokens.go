@@ -31,8 +31,7 @@ func parseRole(s string) (Role, bool) {
 	return Role(i), i > 0 //nolint:gosec // a place in a short list
 }
 
-// TokenConfig is a token in addition to that of token_file. Only its hash is kept: `antirobot tokens make` prints
-// both.
+// TokenConfig is a token in addition to that of token_file. Only its hash is kept: `antirobot tokens make` prints both.
 type TokenConfig struct {
 	Name    string `mapstructure:"name"`    // who acts, as the journal and the log say it
 	Role    string `mapstructure:"role"`    // viewer, operator or admin

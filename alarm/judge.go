@@ -101,8 +101,7 @@ func makeAlarm(name, about, value string, at time.Time) Alarm {
 func (c *Config) judge(s *Sight, shed float64, at time.Time) []Alarm {
 	var all []Alarm
 	add := func(name, about, value string) { all = append(all, makeAlarm(name, about, value, at)) }
-	if tried, stuck := stuckOf(s.Networks); stuck >= stuckNetworks &&
-		float64(stuck) >= stuckShare*float64(tried) {
+	if tried, stuck := stuckOf(s.Networks); stuck >= stuckNetworks && float64(stuck) >= stuckShare*float64(tried) {
 		add("people-stuck", "", fmt.Sprintf("%d of %d", stuck, tried))
 	}
 	for _, n := range s.Machines {

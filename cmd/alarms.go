@@ -23,8 +23,7 @@ type watched struct {
 func alarmsCommand() *cobra.Command {
 	var o operator
 	cmd := o.command("alarms", "What somebody should look at, and who is told of it",
-		"  antirobot alarms\n  antirobot alarms test", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string) error {
+		"  antirobot alarms\n  antirobot alarms test", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 			var is watched
 			printed, err := o.call(cmd, http.MethodGet, "/api/alarms"+everywhere, nil, &is)
 			if err != nil || printed {
@@ -43,8 +42,7 @@ func alarmsCommand() *cobra.Command {
 		})
 	var test operator
 	cmd.AddCommand(test.command("test", "Tell every webhook that this is a test, and print what each answered",
-		"  antirobot alarms test", cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string) error {
+		"  antirobot alarms test", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 			var is watched
 			printed, err := test.call(cmd, http.MethodPost, "/api/alarms/test", nil, &is)
 			if err != nil || printed {

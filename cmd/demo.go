@@ -226,8 +226,7 @@ func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length tim
 		log.Warn().Err(err).Msg("the made-up traffic ended early")
 	default:
 		fmt.Fprint(out, words.Sprintf(words.English, "  The made-up traffic is over: %d {request|requests}, %d of "+
-			"them stopped. The console says which, and why.\n\n",
-			sent.Requests.Load(), sent.Stopped.Load()))
+			"them stopped. The console says which, and why.\n\n", sent.Requests.Load(), sent.Stopped.Load()))
 	}
 }
 

@@ -121,8 +121,7 @@ func (r *economyRun) text(out io.Writer) error {
 			mark = "over"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%.2f %%\t%.0f %%\t%.4f s\t%d\t%d\t%d\t%s\n", h.Name, h.Does, h.Requests,
-			h.Solved, h.Delivered, 100*h.Share,
-			100*h.Bar, h.CPU, h.Visits, h.Asked, h.Stopped, mark)
+			h.Solved, h.Delivered, 100*h.Share, 100*h.Bar, h.CPU, h.Visits, h.Asked, h.Stopped, mark)
 	}
 	fmt.Fprintln(tw)
 	return tw.Flush()

@@ -115,8 +115,7 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	}
 	fmt.Fprintln(cmd.ErrOrStderr(), words.Sprintf(words.English,
 		"%d {row|rows}: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own "+
-			"answers",
-		done.Rows, done.Robots, done.People, done.Unlabelled, done.Late))
+			"answers", done.Rows, done.Robots, done.People, done.Unlabelled, done.Late))
 	return nil
 }
 

@@ -61,9 +61,7 @@ func (f *sharedKeyFlags) with(ctx context.Context, do func(kv store.KV, blob []b
 }
 
 func (f *sharedKeyFlags) list(cmd *cobra.Command) error {
-	return f.with(cmd.Context(), func(_ store.KV, _ []byte, ring *spravka.Ring,
-		_ []byte,
-	) error {
+	return f.with(cmd.Context(), func(_ store.KV, _ []byte, ring *spravka.Ring, _ []byte) error {
 		return listKeys(cmd, ring)
 	})
 }

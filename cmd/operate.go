@@ -101,11 +101,10 @@ func banCommand() *cobra.Command {
 		"  antirobot ban 203.0.113.7 --for 1h --reason \"copies prices\"\n  antirobot ban 203.0.113.0/24 --for 1h",
 		cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
 			if isNetwork(args[0]) {
-				return o.enlist(cmd, "ban", "is asked for a captcha",
-					map[string]string{
-						"entry": strings.TrimSpace(args[0]), "ttl": ttl, "reason": reason,
-						"service": service,
-					})
+				return o.enlist(cmd, "ban", "is asked for a captcha", map[string]string{
+					"entry": strings.TrimSpace(args[0]), "ttl": ttl, "reason": reason,
+					"service": service,
+				})
 			}
 			subject, err := o.behind(cmd, args[0])
 			if err != nil {
@@ -210,8 +209,7 @@ func allowCommand() *cobra.Command {
 
 func blockCommand() *cobra.Command {
 	return listCommand("block ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Refuse somebody with a 403", "block", "1h",
-		"is blocked",
-		"  antirobot block 203.0.113.0/24 --for 1h")
+		"is blocked", "  antirobot block 203.0.113.0/24 --for 1h")
 }
 
 // whetherBlocked says which blocks that an operator made cover an entry: they stand above the white list.

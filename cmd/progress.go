@@ -75,8 +75,7 @@ func progressLine(n, of int64, took time.Duration) string {
 		left = fmt.Sprintf(", %v left", time.Duration(float64(took)*(1-share)/share).Round(time.Second))
 	}
 	return fmt.Sprintf("[%s%s] %3.0f %%  %.1f of %.1f MB, %.1f MB/s%s", strings.Repeat("#", full),
-		strings.Repeat(".", progressWidth-full),
-		100*share, float64(n)/mega, float64(of)/mega, rate, left)
+		strings.Repeat(".", progressWidth-full), 100*share, float64(n)/mega, float64(of)/mega, rate, left)
 }
 
 func isTerminal(w io.Writer) bool {

@@ -20,8 +20,7 @@ func pushCommand() *cobra.Command {
 	var to uint64
 	cmd := o.command("push FILE", "Give all gateways of a store one configuration, or the one before",
 		"  antirobot push site.yaml --note \"a new model\"\n  antirobot push --rollback\n  antirobot push status",
-		cobra.MaximumNArgs(1),
-		func(cmd *cobra.Command, args []string) error {
+		cobra.MaximumNArgs(1), func(cmd *cobra.Command, args []string) error {
 			switch given := cmd.Flags().Changed("to"); {
 			case back && len(args) == 0 && given:
 				return o.rollback(cmd, &to)
@@ -90,8 +89,7 @@ func (o *operator) rollback(cmd *cobra.Command, to *uint64) error {
 func pushStatusCommand() *cobra.Command {
 	var o operator
 	return o.command("status", "Show which versions there are, and which gateway runs what", "  antirobot push status",
-		cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string) error {
+		cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 			var s admin.PushState
 			printed, err := o.call(cmd, http.MethodGet, "/api/push", nil, &s)
 			if err != nil || printed {

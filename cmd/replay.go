@@ -264,8 +264,7 @@ func (f *replayFlags) rehearse(file string, cfg *config.Config, observer process
 			return nil, fmt.Errorf("--ranges: %w", err)
 		}
 		err := cfg.Lists.Crawlers.Amend(crawler, func(c *cbb.CrawlerConfig) {
-			c.RangeFiles = append(c.RangeFiles,
-				path)
+			c.RangeFiles = append(c.RangeFiles, path)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)

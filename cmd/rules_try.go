@@ -127,8 +127,7 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 }
 
 // judge judges the request by rules in surroundings that are discarded afterwards.
-func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rules.Places,
-	trace bool,
+func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rules.Places, trace bool,
 ) (o message.Outcome, err error) {
 	v, id, err := r.view()
 	if err != nil {

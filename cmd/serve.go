@@ -194,8 +194,7 @@ func whoListens(err error) error {
 			l.Address, how)
 	case errors.Is(err, syscall.EACCES):
 		return fmt.Errorf("%s: %s needs the right to listen on ports below 1024: give the program "+
-			"CAP_NET_BIND_SERVICE, or choose another port with %s",
-			l.Key, l.Address, how)
+			"CAP_NET_BIND_SERVICE, or choose another port with %s", l.Key, l.Address, how)
 	}
 	return fmt.Errorf("%w; choose another address with %s", err, how)
 }

@@ -67,8 +67,7 @@ func (s *streamState) String() string {
 func statusCommand() *cobra.Command {
 	var o operator
 	return o.command("status", "How the gateway is, what it stops and why, in a few lines", "  antirobot status",
-		cobra.NoArgs,
-		func(cmd *cobra.Command, _ []string) error {
+		cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
 			var s struct {
 				gatewayState
 				Others   []gatewayState

@@ -22,8 +22,7 @@ func subjectCommand() *cobra.Command {
 	return o.command("subject SUBJECT|ADDRESS|REQUEST-ID", "What a running gateway knows about a subject: bans, "+
 		"allowance, session",
 		"  antirobot subject 203.0.113.7\n  antirobot subject spravka:6f1c0ce9a1b24f0e9d3d5b6f0c7a8e91 --json",
-		cobra.ExactArgs(1),
-		func(cmd *cobra.Command, args []string) error {
+		cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
 			subject, err := o.behind(cmd, args[0])
 			if err != nil {
 				return err

@@ -47,14 +47,12 @@ func (o *operator) unlist(cmd *cobra.Command, list, done, entry, service string)
 
 func unallowCommand() *cobra.Command {
 	return unlistCommand("unallow ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Take an entry off the white list", "white",
-		"is judged like everybody again",
-		"  antirobot unallow 203.0.113.7")
+		"is judged like everybody again", "  antirobot unallow 203.0.113.7")
 }
 
 func unblockCommand() *cobra.Command {
 	return unlistCommand("unblock ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Take an entry off the list of blocks", "block",
-		"is not blocked any more",
-		"  antirobot unblock 203.0.113.0/24")
+		"is not blocked any more", "  antirobot unblock 203.0.113.0/24")
 }
 
 // wider names the entries of a list that cover a client without an entry of its own.

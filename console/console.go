@@ -207,8 +207,7 @@ func inside(to string) string {
 	}
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme+u.Host+u.Opaque != "" || u.User != nil || !strings.HasPrefix(u.Path, root) ||
-		strings.Contains(u.Path, "\\") ||
-		path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
+		strings.Contains(u.Path, "\\") || path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") {
 		return root
 	}
 	return u.String()

@@ -51,8 +51,7 @@ func (s *statuses) troubles() []trouble {
 	for _, g := range append([]status{s.status}, s.Others...) {
 		add := func(kind, about, value string) {
 			i := slices.IndexFunc(all, func(t trouble) bool {
-				return t.Kind == kind && t.About == about &&
-					t.Value == value
+				return t.Kind == kind && t.About == about && t.Value == value
 			})
 			if i < 0 {
 				i, all = len(all), append(all, trouble{Kind: kind, About: about, Value: value})

@@ -93,8 +93,7 @@ func (v *visit) showNow() {
 	if v.look("/api/alarms"+everywhere, &watch) {
 		// of these the status of this moment says more
 		watch.Items = slices.DeleteFunc(watch.Items, func(a admin.Alarm) bool {
-			return a.Name == "store-away" ||
-				a.Name == "service-away"
+			return a.Name == "store-away" || a.Name == "service-away"
 		})
 		data["Alarms"], data["Webhooks"] = watch.Items, watch.Webhooks
 	}

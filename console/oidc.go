@@ -193,8 +193,7 @@ func (p *provider) who(code string, a *attempt, now func() time.Time) (who admin
 
 // addUserInfo adds what the provider says of the person beside the signed token, which many leave short (OpenID Connect
 // Core, 5.4). What the token says stays.
-func (p *provider) addUserInfo(ctx context.Context, at *oidc.Provider, token *oauth2.Token,
-	claims map[string]any,
+func (p *provider) addUserInfo(ctx context.Context, at *oidc.Provider, token *oauth2.Token, claims map[string]any,
 ) error {
 	info, err := at.UserInfo(ctx, oauth2.StaticTokenSource(token))
 	if err != nil {

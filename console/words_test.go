@@ -19,8 +19,7 @@ import (
 func named[T interface {
 	~uint8
 	fmt.Stringer
-}](unknown string,
-) (all []string) {
+}](unknown string) (all []string) {
 	for v := T(0); v.String() != unknown && v < 100; v++ {
 		all = append(all, v.String())
 	}
@@ -31,8 +30,7 @@ func named[T interface {
 func count[T interface {
 	~uint8
 	fmt.Stringer
-}](last T,
-) (all []string) {
+}](last T) (all []string) {
 	for v := T(0); v <= last; v++ {
 		all = append(all, v.String())
 	}

@@ -15,8 +15,7 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// A backup is a data directory with a file that identifies it: `antirobot restore` copies it into the place of
-// another.
+// A backup is a data directory with a file that identifies it: `antirobot restore` copies it into the place of another.
 const (
 	backupName   = "BACKUP" // written last: without it a backup is not complete
 	backupFormat = "antirobot backup 1\n"
