@@ -7,25 +7,24 @@ SHELL := /bin/bash
 GO    := go
 BIN   := .bin
 TOOLS := $(BIN)/tools.built
-# What is released: the tag, or the time and hash of the last commit. All files in packages have that time.
-VERSION     ?= $(shell git describe --exact-match --tags 2>/dev/null | sed 's/^v//' | grep . || TZ=UTC git log -1 --format=0.0.0+%cd.g%h --date=format-local:%Y%m%d%H%M%S 2>/dev/null || echo 0.0.0)
+# Of packages and images. All files in them have the time of the last commit.
+VERSION     := $(shell sed -n 's/^const release = "\(.*\)"/\1/p' cmd/version.go)
 EPOCH       ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 # What an upgrade comes from: the last tag before this commit, or else the commit a hundred ago.
 PREVIOUS    ?= $(shell git describe --abbrev=0 --tags HEAD~1 2>/dev/null || git rev-list --max-count=1 --skip=100 HEAD 2>/dev/null)
 HOSTARCH    := $(shell $(GO) env GOARCH)
 ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
-STAMP       := -X antirobot/cmd.stamp=$(VERSION)
 
 .PHONY: help run build test test-all fmt vet lint unit e2e fuzz bench agents faults cross screens deps tools js tidy packages image check-packages clean FORCE
 
 help: ## list the targets
 	@sed -nE 's/^([a-z0-9-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 24
 run: ## the gateway, a demo site and an embedded store; prints the address to open
-	@tools/progress.sh -ldflags "$(STAMP)" -o antirobot .
+	@tools/progress.sh -o antirobot .
 	@./antirobot demo
 build: ## build ./antirobot
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o antirobot .
+	@CGO_ENABLED=0 $(GO) build -trimpath -o antirobot .
 
 test: ## everything: format, vet, lint, unit and race tests, end to end; says what it skipped
 	@tools/summary.sh $(MAKE) --no-print-directory fmt vet lint unit e2e
@@ -42,7 +41,7 @@ lint: $(TOOLS) ## golangci-lint with the linters of .golangci.yml
 unit: $(TOOLS) ## unit and architecture tests, with the race detector where goroutines run
 	@tools/summary.sh tools/unit.sh
 e2e: $(TOOLS) $(BIN)/envoy ## the real binary with real browsers, proxies and clients
-	@CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(STAMP)" -o $(BIN)/antirobot .
+	@CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/antirobot .
 	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot tools/summary.sh $(GO) test -count=1 -parallel 5 -timeout 40m ./e2e/...
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@tools/fuzz.sh
@@ -79,7 +78,7 @@ image: $(BIN)/release $(IMAGE_ARCHS:%=dist/linux-%/antirobot) ## an OCI image fo
 check-packages: dist/linux-$(HOSTARCH)/antirobot dist/linux-arm64/antirobot ## deb, rpm, images and the Helm chart tried; PREVIOUS and this version over one Redis (needs root)
 	@tools/check-packages.sh $(PREVIOUS) $(HOSTARCH)
 dist/linux-%/antirobot: FORCE
-	@GOOS=linux GOARCH=$* CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w $(STAMP)" -o $@ .
+	@GOOS=linux GOARCH=$* CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w" -o $@ .
 $(BIN)/release: $(wildcard tools/release/*.go) tools/release/go.mod
 	@mkdir -p $(BIN) && cd tools/release && $(GO) build -o ../../$(BIN)/release .
 clean: ## remove what the build and the tests made

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -14,13 +15,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
 
 	"antirobot/config"
 	"antirobot/demo"
 	"antirobot/gateway"
 	"antirobot/message"
 	"antirobot/spravka"
-	"antirobot/verdict/words"
 )
 
 func demoCommand() *cobra.Command {
@@ -50,7 +51,7 @@ visit it, so that the console has something to show.`,
 	return cmd
 }
 
-// Where the demo runs if nothing else is said.
+// Where the demo runs if nothing else is said, as in demo.yaml.
 const (
 	demoListen   = "127.0.0.1:8080"
 	demoAdmin    = "127.0.0.1:8079"
@@ -58,87 +59,26 @@ const (
 	demoLogLevel = "warn"
 )
 
-// The demo's partner of the XML search, and the cookie that the site signs for its visitors.
+// The demo's partner of the XML search, and the cookie that the site signs for its visitors; both are in demo.yaml.
 const (
 	demoPartnerKey = "demo-partner-key"
 	demoCookie     = "demo_user"
 )
 
-// demoSettings is the demo's configuration on top of the defaults: what the site's pages demonstrate.
-func demoSettings(upstream string, key []byte) map[string]any {
-	return map[string]any{
-		"listen":   []any{map[string]any{"address": demoListen}},
-		"admin":    map[string]any{"listen": demoAdmin},
-		"data_dir": demoDataDir,
-		"log":      map[string]any{"level": demoLogLevel},
-		"identity": map[string]any{"trusted_proxies": []any{"127.0.0.1", "::1"}},
-		"services": []any{map[string]any{
-			"name":     "demo",
-			"upstream": map[string]any{"urls": []any{upstream}},
-			"requests": map[string]any{"xml_paths": []any{"/xmlsearch"}},
-			// Visitors who blocked themselves to try it can still undo that, and everybody gets what the pages consist
-			// of.
-			"paths": []any{
-				map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}},
-				map[string]any{"prefix": "/static", "verdict": map[string]any{"mode": "off"}},
-			},
-			"captcha": map[string]any{
-				"ajax":     "inline",
-				"work":     true,
-				"partners": []any{map[string]any{"name": "demo", "key": demoPartnerKey}},
-			},
-			"messages": map[string]any{"routes": []any{map[string]any{
-				"route": "POST /guestbook",
-				"sources": []any{
-					map[string]any{"attribute": "text", "from": "form", "key": "words"},
-					map[string]any{"attribute": "text", "from": "multipart", "key": "words"},
-					map[string]any{"attribute": "from", "from": "subject"},
-					map[string]any{"attribute": "ip", "from": "address"},
-				},
-				"answers": []any{
-					map[string]any{"decision": "OK", "action": "pass"},
-					map[string]any{"decision": "MARK", "action": "mark"},
-					map[string]any{"decision": "SPAM", "action": "captcha"},
-					map[string]any{"decision": "FREQUENT", "action": "captcha"},
-					map[string]any{"decision": "FLOOD", "action": "quarantine"},
-					map[string]any{"decision": "INVALID", "action": "block"},
-				},
-				"trace": true,
-			}}},
-			"cookies": map[string]any{"service_cookie": map[string]any{
-				"name": demoCookie, "keys": []any{map[string]any{"key": string(key)}},
-			}},
-		}},
-		"message": map[string]any{"partners": []any{map[string]any{
-			"name": "default",
-			"domain": map[string]any{"properties": []any{
-				map[string]any{"name": "storage", "class": message.ClassMemoryStorage},
-				map[string]any{"name": "messageAnalyzer", "class": message.ClassFirewall, "rules": demoRules},
-				map[string]any{"name": "messageLog", "class": message.ClassLog, "time_chunk": "10m", "num_chunks": 144},
-				map[string]any{"name": "model", "class": message.ClassModel},
-			}},
-		}}},
-	}
-}
+//go:embed demo.yaml
+var demoYAML []byte
 
-// demoRules judge the guest book: the usual example, plus what makes it interesting to watch.
-const demoRules = `do hasAttribute(attribute="text") mark wordless
-if wordless stop as OK
-do lengthCheck(minLength=1, maxLength=600) mark invalid
-if invalid skip to 1000
-do messageFloodCheck() mark flood score 2
-do messageFrequencyCheck() mark messagefrequent, frequent score 1
-do userFrequencyCheck(timeout=60, count=30) mark userfrequent, frequent score 1
-do nearDuplicateCheck(minWords=6) mark alike score 0.5
-do modelClassify() mark spam score 2
-1000: do messageLogPut()
-if invalid stop as INVALID
-if flood stop as FLOOD
-if frequent stop as FREQUENT
-if spam stop as SPAM
-if alike stop as MARK
-stop as OK
-`
+// demoSettings is the demo's configuration, with the address of its site and the key of its cookie.
+func demoSettings(upstream, key string) (settings map[string]any, err error) {
+	if err := yaml.Unmarshal(demoYAML, &settings); err != nil {
+		return nil, fmt.Errorf("BUG: demo.yaml: %w", err)
+	}
+	service := settings["services"].([]any)[0].(map[string]any)
+	service["upstream"] = map[string]any{"urls": []any{upstream}}
+	cookie := service["cookies"].(map[string]any)["service_cookie"].(map[string]any)
+	cookie["keys"] = []any{map[string]any{"key": key}}
+	return settings, nil
+}
 
 // teachDemo gives the model of a new data directory its first lessons.
 func teachDemo(ctx context.Context, s *message.System) error {
@@ -165,7 +105,11 @@ func runDemo(ctx context.Context, out io.Writer, flags map[string]*pflag.Flag, t
 	}
 	key := fmt.Appendf(nil, "%x", spravka.NewID())
 	read := func(pushed map[string]any) (*config.Config, error) {
-		s := config.Sources{Values: demoSettings("http://"+site.Addr().String(), key), Environment: true, Flags: flags}
+		settings, err := demoSettings("http://"+site.Addr().String(), string(key))
+		if err != nil {
+			return nil, err
+		}
+		s := config.Sources{Values: settings, Environment: true, Flags: flags}
 		return s.ReadOver(pushed)
 	}
 	cfg, err := read(nil)
@@ -225,7 +169,7 @@ func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length tim
 		log := a.Logger("demo")
 		log.Warn().Err(err).Msg("the made-up traffic ended early")
 	default:
-		fmt.Fprint(out, words.Sprintf(words.English, "  The made-up traffic is over: %d {request|requests}, %d of "+
+		fmt.Fprint(out, counted("  The made-up traffic is over: %d {request|requests}, %d of "+
 			"them stopped. The console says which, and why.\n\n", sent.Requests.Load(), sent.Stopped.Load()))
 	}
 }

@@ -6,7 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,9 +20,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"antirobot/config"
+	"antirobot/console"
+	"antirobot/gateway"
+	"antirobot/journal"
 	"antirobot/problem"
 	"antirobot/proxy/h1/hello"
-	"antirobot/verdict/words"
+	"antirobot/proxy/h3"
+	"antirobot/request"
 )
 
 type finding struct {
@@ -36,7 +46,7 @@ const (
 // doctor looks at a gateway, its machine and its surroundings.
 type doctor struct {
 	cfg *config.Config
-	api apiClient
+	api client
 	cmd *cobra.Command
 	all []finding
 }
@@ -88,18 +98,11 @@ func (d *doctor) examine(sources *config.Sources) {
 		return
 	}
 	d.cfg = cfg
-	d.api = apiClient{
-		admin: nearAddress(cfg.Admin.Listen), dataDir: cfg.DataDir, tokenFile: cfg.Admin.TokenFile,
-		located: true,
-	}
-	if cfg.Admin.TLSCert != "" {
-		d.api.admin = "https://" + d.api.admin
-	}
+	d.api = client{admin: adminURL(cfg), dataDir: cfg.DataDir, tokenFile: cfg.Admin.TokenFile, located: true}
 	if err := cfg.CheckFiles(); err != nil {
 		d.say(bad, "configuration", "mend what it names", "%s: %s", name, strings.Join(problem.Lines(err), "; "))
 	} else if len(cfg.Resolved) > 0 {
-		d.say(healthy, "configuration", "", "%s, %s", name, words.Sprintf(words.English, "%d {service|services}",
-			len(cfg.Resolved)))
+		d.say(healthy, "configuration", "", "%s, %s", name, counted("%d {service|services}", len(cfg.Resolved)))
 	}
 	for _, w := range cfg.Warnings() {
 		d.say(look, "configuration", "", "%s", w)
@@ -218,17 +221,339 @@ func (d *doctor) report(w io.Writer, asJSON bool) error {
 			return err
 		}
 	} else {
-		on := coloured(w)
+		paint := painter(w)
 		for _, f := range d.all {
 			colour := map[string]string{healthy: green, look: yellow, bad: red}[f.State]
-			fmt.Fprintf(w, "%s %-14s %s\n", paint(on, colour, fmt.Sprintf("%-5s", f.State)), f.What, f.Says)
+			fmt.Fprintf(w, "%s %-14s %s\n", paint(colour, fmt.Sprintf("%-5s", f.State)), f.What, f.Says)
 			if f.Do != "" {
 				fmt.Fprintf(w, "      %-14s do: %s\n", "", f.Do)
 			}
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%s bad", words.Sprintf(words.English, "%d {finding|findings}", wrong))
+		return fmt.Errorf("%s bad", counted("%d {finding|findings}", wrong))
 	}
 	return nil
+}
+
+// kernel looks at the limits that a busy gateway meets.
+func (d *doctor) kernel() {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
+		most := uint64(files.Max) //nolint:unconvert // signed on FreeBSD; the soft limit is raised to it at start
+		d.all = append(d.all, filesFor(most, d.cfg.HTTP.MaxConns))
+	}
+	const least = 1024
+	if n, ok := kernelLimit("somaxconn"); ok && n < least {
+		d.say(look, "backlog", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", least),
+			"net.core.somaxconn is %d: a burst of connections is refused by the kernel", n)
+	}
+	if !slices.ContainsFunc(d.cfg.Listen, func(l config.Listener) bool { return l.HTTP3 }) {
+		return
+	}
+	for _, name := range []string{"rmem_max", "wmem_max"} {
+		if n, ok := kernelLimit(name); ok && n < h3.WantedBuffer {
+			d.say(look, "UDP buffers", fmt.Sprintf("sysctl -w net.core.%s=%d", name, h3.WantedBuffer),
+				"net.core.%s is %d: under load packets of HTTP/3 are lost and sent again", name, n)
+		}
+	}
+}
+
+const (
+	filesOfItsOwn = 512  // of the store, the journal, lists, logs and listeners
+	busyConns     = 4096 // of visitors at once, at a busy site
+)
+
+// filesFor says whether a process that may open so many files can serve the connections that come: each takes two, one
+// to the visitor and one to the service. What the configuration allows is the most that can be needed; what a busy site
+// has is the requested limit.
+func filesFor(have uint64, maxConns int) finding {
+	need := func(conns uint64) uint64 { return 2*conns + filesOfItsOwn }
+	enough, busy, limit := (max(have, filesOfItsOwn)-filesOfItsOwn)/2, uint64(busyConns), "http.max_conns sets no limit"
+	if most := uint64(max(maxConns, 0)); most > 0 {
+		busy, limit = min(busy, most), fmt.Sprintf("the %d of http.max_conns would need %d", most, need(most))
+	}
+	f := finding{State: healthy, What: "open files", Says: fmt.Sprintf("%d may be open at once, enough for %d "+
+		"connections of visitors; %s", have, enough, limit)}
+	if enough < busy {
+		f.State, f.Do = look, fmt.Sprintf("LimitNOFILE=%d in the unit, or ulimit -n: for %d connections, as a busy "+
+			"site has them", need(busy), busy)
+	}
+	return f
+}
+
+// kernelLimit reads a limit of net.core; ok is false where there is none.
+func kernelLimit(name string) (n int, ok bool) {
+	text, err := os.ReadFile("/proc/sys/net/core/" + name) // Linux
+	if err != nil {
+		return 0, false
+	}
+	n, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	return n, err == nil
+}
+
+// aCrawler is an address of Googlebot, whose name says so.
+const aCrawler = "66.249.66.1"
+
+// names looks whether the resolver answers, where the gateway needs it.
+func (d *doctor) names(ctx context.Context) {
+	if !d.cfg.Lists.Crawlers.Enabled {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := net.DefaultResolver.LookupAddr(ctx, aCrawler); err != nil {
+		d.say(look, "DNS", "name a resolver in /etc/resolv.conf; or lists.crawlers.enabled: false, if no search "+
+			"engine is to come",
+			"the name of a crawler's address can't be looked up (%v): crawlers will not be recognised", err)
+		return
+	}
+	d.say(healthy, "DNS", "", "names of addresses can be looked up")
+}
+
+// stores asks the servers that gateways share how they are set up. One of this machine's own is on its disk.
+func (d *doctor) stores(ctx context.Context) {
+	servers, err := gateway.StoreServers(ctx, &d.cfg.Store)
+	if err != nil {
+		d.say(bad, "store", "start it, or mend store.url and store.redis", "%v", err)
+	}
+	for i := range servers {
+		d.all = append(d.all, setUp(&servers[i]))
+	}
+}
+
+// setUp checks whether a server persists its data.
+func setUp(s *gateway.StoreServer) finding {
+	f := finding{State: look, What: "store"}
+	switch {
+	case s.Memory > 0 && s.Policy != "noeviction":
+		f.Do = "maxmemory-policy noeviction"
+		f.Says = fmt.Sprintf("%s forgets bans and spent answers when its memory is short (maxmemory-policy %s)",
+			s.Address, s.Policy)
+	case !s.Logs:
+		f.Do = "appendonly yes, if bans and spent answers are to outlive a restart"
+		f.Says = fmt.Sprintf("%s forgets what it was told since its last snapshot when it is started again "+
+			"(appendonly no)", s.Address)
+	default:
+		f.State, f.Says = healthy, fmt.Sprintf("%s answers, version %s, and keeps what it is told", s.Address,
+			s.Version)
+	}
+	return f
+}
+
+// services calls every address of the services, and compares its clock with that of the machine.
+func (d *doctor) services(ctx context.Context) {
+	calls := http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       patience,
+	}
+	asked := map[string]bool{}
+	for i := range d.cfg.Resolved {
+		name := d.cfg.Resolved[i].Name
+		for _, address := range d.cfg.Resolved[i].Upstream.URLs {
+			u, err := url.Parse(address)
+			if err != nil || asked[address] {
+				continue // the configuration was checked
+			}
+			asked[address] = true
+			if u.Scheme == "https" { // upstream.tls says how to check its certificate; an open port is enough
+				host := u.Host
+				if u.Port() == "" {
+					host = net.JoinHostPort(u.Hostname(), "443")
+				}
+				c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", host)
+				if err == nil {
+					c.Close()
+				}
+				d.answers(name, address, "takes connections", err)
+				continue
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
+			if err != nil {
+				continue
+			}
+			req.Header.Set("User-Agent", "antirobot doctor")
+			res, err := calls.Do(req)
+			if err != nil {
+				d.answers(name, address, "", err)
+				continue
+			}
+			res.Body.Close()
+			d.answers(name, address, "answers "+res.Status, nil)
+			if theirs, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+				d.clock(address, time.Since(theirs))
+			}
+		}
+	}
+}
+
+// patience bounds a call to the surroundings.
+const patience = 5 * time.Second
+
+func (d *doctor) answers(name, address, how string, err error) {
+	if err != nil {
+		d.say(bad, "service", "start it, or mend upstream.urls", "%s at %s does not answer: %v", name, address, err)
+		return
+	}
+	d.say(healthy, "service", "", "%s at %s %s", name, address, how)
+}
+
+// clock compares the machine's clock with a service's; a difference says that one of them is wrong.
+func (d *doctor) clock(whose string, off time.Duration) {
+	if off.Abs() > time.Minute {
+		d.say(look, "clock", "let a time service keep both right: bans and passes end by it",
+			"this machine and %s differ by %s", whose, off.Round(time.Second))
+	}
+}
+
+// gateway asks the gateway that runs, if one does.
+func (d *doctor) gateway(ctx context.Context) {
+	if d.cfg.Admin.Listen == "" {
+		d.say(look, "gateway", "", "it has no private listener (admin.listen), so it cannot be asked")
+		return
+	}
+	if !d.cfg.Admin.Loopback() {
+		state, do := look, "let a firewall guard it; see docs/threat-model.md"
+		if d.cfg.Admin.TLSCert == "" {
+			state, do = bad, "admin.listen: 127.0.0.1:8079, or tls_cert and tls_key"
+		}
+		d.say(state, "private port", do, "admin.listen %s can be reached from other machines", d.cfg.Admin.Listen)
+	}
+	if _, err := probe(ctx, d.cfg, "/readyz"); err != nil {
+		d.say(look, "gateway", "start it, then run this again", "%v", err)
+		return
+	}
+	d.say(healthy, "gateway", "", "it runs and is ready")
+	d.stream()
+	var is watched
+	if err := d.api.get(d.cmd, "/api/alarms", &is); err != nil {
+		d.say(look, "gateway", "run this as the gateway's user", "%v", err)
+	}
+	for _, a := range is.Items {
+		d.say(look, "alarm", a.Action, "%s", a.Text)
+	}
+	for _, h := range is.Webhooks {
+		if h.Error != "" {
+			d.say(bad, "webhook", "mend alarms.webhooks, then `antirobot alarms test`", "%s", h.Error)
+		}
+	}
+	d.visitors()
+	d.arrivals()
+}
+
+// enoughSent is how many visitors must have been sent to the captcha page before it says something that none came
+// there.
+const enoughSent = 50
+
+// arrivals looks whether visitors come where they are sent: not if a proxy before the gateway takes a prefix off their
+// paths, or changes Host, and does not say so.
+func (d *doctor) arrivals() {
+	text, err := d.api.ask(d.cmd, http.MethodGet, "/metrics", nil)
+	if err != nil {
+		return
+	}
+	var sent, came float64
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, _ := strconv.ParseFloat(value, 64)
+		switch name {
+		case `antirobot_captcha_shown_total{form="redirect"}`:
+			sent = n
+		case `antirobot_captcha_shown_total{form="page"}`:
+			came = n
+		}
+	}
+	if came > 0 {
+		d.say(healthy, "captcha page", "", "visitors come to it")
+		return
+	}
+	if sent >= enoughSent {
+		d.say(look, "captcha page", "let it send X-Forwarded-Prefix and X-Forwarded-Host, and name it in "+
+			"identity.trusted_proxies; or let it pass Host and paths as they are",
+			"none of %.0f visitors who were sent to it came there: does a proxy before the gateway take a prefix "+
+				"off, or change Host? Robots alone come to none either", sent)
+	}
+}
+
+// stream asks how the way is between gateways and processors.
+func (d *doctor) stream() {
+	var s gatewayState
+	if d.api.get(d.cmd, "/api/status", &s) != nil || s.Stream == nil {
+		return
+	}
+	state, do := healthy, ""
+	if !s.Stream.Healthy {
+		state, do = bad, "look at the processors and at store.url, which carries the events"
+	}
+	d.say(state, "stream", do, "%s", s.Stream)
+}
+
+// Visitors have one address if so many entries of a day's journal, and this share of them, are of one.
+const (
+	enoughEntries = 50
+	oneShare      = 0.9
+)
+
+func (d *doctor) visitors() {
+	var top struct{ Items []journal.Count }
+	query := url.Values{"by": {"ip"}, "q": {"kind:request since:1d"}, "limit": {"50"}}
+	if d.api.get(d.cmd, "/api/journal/top?"+query.Encode(), &top) != nil || len(top.Items) == 0 {
+		return
+	}
+	all := 0.0
+	for _, c := range top.Items {
+		all += float64(c.Entries)
+	}
+	first := top.Items[0]
+	if all < enoughEntries {
+		return
+	}
+	if float64(first.Entries) < oneShare*all {
+		d.say(healthy, "visitors", "", "they have addresses of their own")
+		return
+	}
+	d.say(bad, "visitors",
+		"name the balancer in identity.trusted_proxies, so that its X-Forwarded-For is read"+d.trusted(first.Name),
+		"all your visitors have one address, %s: is a balancer before you?", first.Name)
+}
+
+// trusted says if an address is among the trusted proxies: then these do not say whose request it is.
+func (d *doctor) trusted(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	for _, p := range d.cfg.Identity.TrustedProxies {
+		if n, err := request.ParseNetwork(p); err == nil && n.Contains(a) {
+			return "; it is there already, so let it send the field identity.client_address_header"
+		}
+	}
+	return ""
+}
+
+// signIn reads the metadata of the console's OpenID Connect provider.
+func (d *doctor) signIn(ctx context.Context) {
+	c := &d.cfg.Admin.OIDC
+	if c.Issuer == "" {
+		return
+	}
+	const what = "sign-in"
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	name, scopes, err := console.Discover(ctx, c.Issuer)
+	switch {
+	case err != nil:
+		says, _, _ := strings.Cut(err.Error(), "\n") // a page may be quoted
+		d.say(bad, what, "mend admin.oidc.issuer, or the provider; tokens work meanwhile",
+			"nobody can sign in at the provider: %s", says)
+	case name != c.Issuer:
+		d.say(bad, what, fmt.Sprintf("write admin.oidc.issuer: %s", name),
+			"nobody can sign in: the provider at %s calls itself %s", c.Issuer, name)
+	case slices.Contains(scopes, c.RoleClaim) && !slices.Contains(c.Scopes, c.RoleClaim):
+		d.say(look, what, fmt.Sprintf("add %s to admin.oidc.scopes, if nobody has a role", c.RoleClaim),
+			"the provider may tell %s, which gives roles, only to who asks for the scope of that name", c.RoleClaim)
+	default:
+		d.say(healthy, what, "", "the provider %s answers", c.Issuer)
+	}
 }

@@ -11,29 +11,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
-	"antirobot/identity"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/training"
-	"antirobot/verdict/words"
 )
 
 func eventsCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "events",
-		Short: "Export what the gateway has seen, to train models with",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: it is events export or events key", args[0])
-			}
-			return cmd.Help()
-		},
-	}
-	cmd.AddCommand(eventsExportCommand(), eventsKeyCommand())
+	cmd := &cobra.Command{Use: "events", Short: "Export what the gateway has seen, to train models with"}
+	cmd.AddCommand(eventsExportCommand())
 	return cmd
 }
 
 type exportFlags struct {
-	api        apiClient
+	client
 	out        string
 	since      time.Duration // 0: all
 	labels     string
@@ -79,7 +68,7 @@ It reads the log in the data directory; if the gateway is running, the last seco
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, time.Now()) },
 	}
-	f.api.register(cmd)
+	f.register(cmd)
 	p := cmd.Flags()
 	p.StringVar(&f.out, "out", "-", "write to `FILE`; - is standard output")
 	timeVar(p, &f.since, "since", 0, "only rows from the last `TIME`, e.g. 12h or 7d; 0 is all")
@@ -94,7 +83,7 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	if f.since != 0 {
 		since = now.Add(-f.since)
 	}
-	f.api.locate(cmd)
+	f.locate(cmd)
 	own, err := f.ownLabels()
 	if err != nil {
 		return err
@@ -108,14 +97,13 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	if f.running {
 		return f.ask(cmd, w, since)
 	}
-	done, err := training.Export(config.TrainingDir(f.api.dataDir), processor.FactorNames(), w,
+	done, err := training.Export(config.TrainingDir(f.dataDir), processor.FactorNames(), w,
 		training.ExportOptions{Unlabelled: f.unlabelled, Since: since, Labels: own}, now)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.ErrOrStderr(), words.Sprintf(words.English,
-		"%d {row|rows}: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own "+
-			"answers", done.Rows, done.Robots, done.People, done.Unlabelled, done.Late))
+	fmt.Fprintln(cmd.ErrOrStderr(), counted("%d {row|rows}: %d of robots, %d of people; %d without a label, %d left out "+
+		"from after the gateway's own answers", done.Rows, done.Robots, done.People, done.Unlabelled, done.Late))
 	return nil
 }
 
@@ -124,7 +112,7 @@ func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) erro
 	if !since.IsZero() {
 		path += "&since=" + since.UTC().Format(time.RFC3339)
 	}
-	return f.api.stream(cmd, http.MethodGet, path, nil, func(body io.Reader) error {
+	return f.stream(cmd, http.MethodGet, path, nil, func(body io.Reader) error {
 		_, err := io.Copy(w, body)
 		return err
 	})
@@ -143,38 +131,9 @@ func (f *exportFlags) ownLabels() (training.OwnLabels, error) {
 		return nil, fmt.Errorf("--labels: %w", err)
 	}
 	defer file.Close()
-	own, err := training.ReadOwnLabels(file, config.TrainingDir(f.api.dataDir))
+	own, err := training.ReadOwnLabels(file, config.TrainingDir(f.dataDir))
 	if err != nil {
 		return nil, fmt.Errorf("--labels: %s: %w", f.labels, err)
 	}
 	return own, nil
-}
-
-func eventsKeyCommand() *cobra.Command {
-	var api apiClient
-	cmd := &cobra.Command{
-		Use:   "key SUBJECT...",
-		Short: "Print by what keys an export calls subjects, to join other data to it",
-		Long: `Prints, for each subject, the key that stands for it in the column subject of an export. The key is a hash
-with the secret of the training log in the data directory: only who can read that can make one.`,
-		Example: "  antirobot events key ip:203.0.113.7 L:alice --data-dir /var/lib/antirobot",
-		Args:    cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api.locate(cmd)
-			for _, arg := range args {
-				s, err := identity.ParseSubject(arg)
-				if err != nil {
-					return err
-				}
-				key, err := training.Key(config.TrainingDir(api.dataDir), s)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%016x  %s\n", key, s)
-			}
-			return nil
-		},
-	}
-	api.register(cmd)
-	return cmd
 }

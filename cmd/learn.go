@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,7 +24,8 @@ import (
 )
 
 func learnCommand() *cobra.Command {
-	var f learnFlags
+	var f rowFlags
+	var out string
 	cmd := &cobra.Command{
 		Use:   "learn",
 		Short: "Show what was learnt of a site's visitors, take it back, or learn from labels of both kinds",
@@ -41,88 +41,60 @@ model learnt this way may challenge (formula.model with verdict.unsure.above); d
   antirobot learn --labels labelled.csv --out card.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.labels == "" {
+			if f.data == "" {
 				return cmd.Help()
 			}
-			return f.run(cmd.Context(), cmd.OutOrStdout())
+			return learnLabels(cmd.Context(), cmd.OutOrStdout(), &f, out)
 		},
 	}
 	p := cmd.Flags()
-	p.StringVar(&f.labels, "labels", "", "`FILE` with labelled factors in CSV; - is standard input")
-	p.StringVar(&f.out, "out", "", "write the card to `FILE`")
+	p.StringVar(&f.data, "labels", "", "`FILE` with labelled factors in CSV; - is standard input")
+	p.StringVar(&out, "out", "", "write the card to `FILE`")
 	p.StringSliceVar(&f.sources, "source", nil, "learn only from labels from these `SOURCES`")
-	cmd.AddCommand(learnShowCommand(), learnRollbackCommand())
+	var c client
+	cmd.AddCommand(learnShowCommand(), c.command("rollback SERVICE",
+		"Put the previous card of a service back into use, until the next night", "  antirobot learn rollback shop",
+		cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+			in := map[string]string{"service": args[0]}
+			return show(&c, cmd, http.MethodPost, "/api/learn/rollback", in, func(w io.Writer, out *admin.LearntStory) error {
+				_, err := fmt.Fprintf(w, "%s: the card of %s is in use again\n", out.Service, out.Learnt.At.Format(learntAt))
+				return err
+			})
+		}))
 	return cmd
 }
 
 func learnShowCommand() *cobra.Command {
-	var o operator
+	var c client
 	var asCard bool
-	cmd := &cobra.Command{
-		Use:   "show [SERVICE]",
-		Short: "Print what was learnt of each service, or the card of one",
-		Long: `Prints for each service how many people are known, how many other visitors there are, and how well the
+	cmd := c.command("show [SERVICE]", "Print what was learnt of each service, or the card of one",
+		"  antirobot learn show\n  antirobot learn show shop\n  antirobot learn show shop --card >card.yaml",
+		cobra.MaximumNArgs(1), func(cmd *cobra.Command, args []string) error {
+			type learnt struct{ Items []admin.LearntStory }
+			return show(&c, cmd, http.MethodGet, "/api/learn", nil, func(w io.Writer, out *learnt) error {
+				if len(args) == 0 {
+					noteEmpty(cmd, len(out.Items), "no visitor has come yet, and nothing was learnt")
+					return printLearnt(w, out.Items)
+				}
+				i := slices.IndexFunc(out.Items, func(s admin.LearntStory) bool { return s.Service == args[0] })
+				if i < 0 || out.Items[i].Card == "" {
+					return fmt.Errorf("nothing was learnt of %q yet", args[0])
+				}
+				if asCard {
+					_, err := io.WriteString(w, out.Items[i].Card)
+					return err
+				}
+				card, err := learn.ReadCard([]byte(out.Items[i].Card))
+				if err != nil {
+					return err
+				}
+				return errors.Join(printLearnt(w, out.Items[i:i+1]), printCard(w, card))
+			})
+		})
+	cmd.Long = `Prints for each service how many people are known, how many other visitors there are, and how well the
 card tells them apart. With a service it prints the card: for each feature the median of the known people, and
-the weight of each bin in log-odds. Positive weights are unusual.`,
-		Example: `  antirobot learn show
-  antirobot learn show shop
-  antirobot learn show shop --card >card.yaml`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var out struct {
-				Items []admin.LearntStory `json:"items"`
-			}
-			printed, err := o.call(cmd, http.MethodGet, "/api/learn", nil, &out)
-			if err != nil || printed {
-				return err
-			}
-			if len(args) == 0 {
-				sayNone(cmd, len(out.Items), "no visitor has come yet, and nothing was learnt")
-				return printLearnt(cmd.OutOrStdout(), out.Items)
-			}
-			i := slices.IndexFunc(out.Items, func(s admin.LearntStory) bool { return s.Service == args[0] })
-			if i < 0 || out.Items[i].Card == "" {
-				return fmt.Errorf("nothing was learnt of %q yet", args[0])
-			}
-			if asCard {
-				_, err := io.WriteString(cmd.OutOrStdout(), out.Items[i].Card)
-				return err
-			}
-			card, err := learn.ReadCard([]byte(out.Items[i].Card))
-			if err != nil {
-				return err
-			}
-			if err := printLearnt(cmd.OutOrStdout(), out.Items[i:i+1]); err != nil {
-				return err
-			}
-			return printCard(cmd.OutOrStdout(), card)
-		},
-	}
-	o.register(cmd)
-	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
+the weight of each bin in log-odds. Positive weights are unusual.`
 	cmd.Flags().BoolVar(&asCard, "card", false, "print the card as a file, for formula eval and formula.shadow")
-	return cmd
-}
-
-func learnRollbackCommand() *cobra.Command {
-	var o operator
-	cmd := &cobra.Command{
-		Use:   "rollback SERVICE",
-		Short: "Put the previous card of a service back into use, until the next night",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			var out admin.LearntStory
-			in := map[string]string{"service": args[0]}
-			printed, err := o.call(cmd, http.MethodPost, "/api/learn/rollback", in, &out)
-			if err != nil || printed {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: the card of %s is in use again\n", out.Service, out.Learnt.At.Format(learntAt))
-			return nil
-		},
-	}
-	o.register(cmd)
-	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
 	return cmd
 }
 
@@ -130,7 +102,7 @@ const learntAt = "2006-01-02 15:04"
 
 // printLearnt prints a line for each service.
 func printLearnt(out io.Writer, list []admin.LearntStory) error {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := table(out)
 	fmt.Fprintln(w, "service\tlearnt\tknown people\tnetworks\tothers\tarea (from)\topinion")
 	for _, s := range list {
 		if s.Learnt == nil {
@@ -159,7 +131,7 @@ func printCard(out io.Writer, c *learn.Card) error {
 	}
 	features := slices.Clone(c.Features)
 	slices.SortStableFunc(features, func(a, b learn.CardFeature) int { return cmp.Compare(moves(&b), moves(&a)) })
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	w := table(out)
 	fmt.Fprintln(w, "\nfeature\tthe known people, typically\tbins and weights")
 	for i := range features {
 		f := &features[i]
@@ -183,59 +155,12 @@ func printCard(out io.Writer, c *learn.Card) error {
 	return w.Flush()
 }
 
-// learnFlags are the flags of learn from labels.
-type learnFlags struct {
-	labels, out string
-	sources     []string
-}
-
-// labelledRows are rows with labels, and their samples.
-type labelledRows struct {
-	rows    []*formula.Row
-	samples []learn.Sample
-}
-
-func (f *learnFlags) read() (*labelledRows, error) {
-	in := os.Stdin
-	if f.labels != "-" {
-		file, err := os.Open(f.labels)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
-	}
-	pick, l, robots := learnPick(), &labelledRows{}, map[uint64]bool{}
-	_, _, err := formula.ReadRows(in, processor.FactorNames(), func(row *formula.Row) error {
-		if row.Label == formula.Unlabelled || len(f.sources) > 0 && !slices.Contains(f.sources, row.Source) {
-			return nil
-		}
-		name := row.Kind + ":" + row.Subject
-		if row.Subject == "" { // rows of different subjects, as far as the file says
-			name = strconv.Itoa(row.Line)
-		}
-		s := learn.Sample{Subject: nameHash(name), X: pick(row.Factors)}
-		r := *row
-		r.Factors = slices.Clone(row.Factors)
-		l.rows, l.samples = append(l.rows, &r), append(l.samples, s)
-		robots[s.Subject] = robots[s.Subject] || row.Label == formula.Robot
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.labels, err)
-	}
-	for i := range l.samples {
-		l.samples[i].Known = !robots[l.samples[i].Subject]
-	}
-	return l, nil
-}
-
 // learnPick returns a func that picks the features that are learnt from.
 func learnPick() func(x []float32) []float32 {
 	var at []int
 	names := processor.FactorNames()
 	for _, f := range learn.Features {
-		at = append(at, slices.Index(names, f)) // a test of package learn says that each is there
+		at = append(at, slices.Index(names, f)) // a test of package learn checks that each exists
 	}
 	return func(x []float32) []float32 {
 		out := make([]float32, len(at))
@@ -253,29 +178,46 @@ func nameHash(name string) uint64 {
 	return h.Sum64()
 }
 
-func (f *learnFlags) run(ctx context.Context, out io.Writer) error {
-	l, err := f.read()
+// learnLabels learns from labelled rows, writes the card to a file unless that is "", and prints how good it is.
+func learnLabels(ctx context.Context, out io.Writer, f *rowFlags, file string) error {
+	var rows []*formula.Row
+	var samples []learn.Sample
+	pick, robots := learnPick(), map[uint64]bool{}
+	_, _, err := f.read(func(row *formula.Row) {
+		name := row.Kind + ":" + row.Subject
+		if row.Subject == "" { // rows of different subjects, as far as the file says
+			name = strconv.Itoa(row.Line)
+		}
+		s := learn.Sample{Subject: nameHash(name), X: pick(row.Factors)}
+		r := *row
+		r.Factors = slices.Clone(row.Factors)
+		rows, samples = append(rows, &r), append(samples, s)
+		robots[s.Subject] = robots[s.Subject] || row.Label == formula.Robot
+	})
 	if err != nil {
 		return err
 	}
-	card, scores, err := learn.Fit(ctx, l.samples, learn.Options{At: time.Now(), Labelled: true})
+	for i := range samples {
+		samples[i].Known = !robots[samples[i].Subject]
+	}
+	card, scores, err := learn.Fit(ctx, samples, learn.Options{At: time.Now(), Labelled: true})
 	if errors.Is(err, learn.ErrFew) {
-		return fmt.Errorf("%s: labels of at least ten people and ten robots are needed", f.labels)
+		return fmt.Errorf("%s: labels of at least ten people and ten robots are needed", f.data)
 	}
 	if err != nil {
 		return err
 	}
-	who := newCounted()
-	for i, row := range l.rows {
-		s := formula.Sample{Score: float32(probability(scores[i])), Robot: !l.samples[i].Known}
-		who.add(row, clientOf(row.Factors), s)
+	all := newTally()
+	for i, row := range rows {
+		s := formula.Sample{Score: float32(probability(scores[i])), Robot: !samples[i].Known}
+		all.add(row, clientOf(row.Factors), s)
 	}
-	if f.out != "" {
-		if err := os.WriteFile(f.out, card.Text(), 0o644); err != nil { //nolint:gosec // names nobody
+	if file != "" {
+		if err := os.WriteFile(file, card.Text(), 0o644); err != nil { //nolint:gosec // it names no one
 			return err
 		}
 	}
-	threshold, err := printLearntLabels(out, who)
+	threshold, err := printLearntLabels(out, all)
 	if err == nil && threshold > 0 {
 		fmt.Fprintf(out, "\nIt may challenge and must not ban. With the card as formula.model:\n"+
 			"  verdict: {threshold: 0.999999, unsure: {above: %.4f, then: check}}\n", threshold)
@@ -283,13 +225,12 @@ func (f *learnFlags) run(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-// printLearntLabels prints how well robots are told from people, all of them by fits that have not seen them, and
-// returns the threshold that 1 % of the people exceed; 0: the scores are no better than chance.
-func printLearntLabels(out io.Writer, who *counted) (threshold float32, err error) {
-	samples := who.samples(byMean)
+// printLearntLabels prints how well robots are told from people, each scored by a fit that has not seen it. It returns
+// the threshold that 1 % of the people exceed; 0: the scores are no better than chance.
+func printLearntLabels(out io.Writer, all *tally) (threshold float32, err error) {
+	samples := all.samples(byMean)
 	e := formula.Evaluate(samples)
-	fmt.Fprintln(out, words.Sprintf(words.English,
-		"%d {robot|robots} and %d {person|people}, each scored by a fit that has not seen it", e.Robots, e.People))
+	fmt.Fprintln(out, counted("%d {robot|robots} and %d {person|people}, each scored by a fit that has not seen it", e.Robots, e.People))
 	fmt.Fprintf(out, "ROC AUC %.4f (95 %%: %.4f to %.4f)\n", e.AUC, e.Low, e.High)
 	if !e.BetterThanChance() {
 		fmt.Fprintln(out, "The scores are no better than chance: do not use this.")
@@ -297,13 +238,12 @@ func printLearntLabels(out io.Writer, who *counted) (threshold float32, err erro
 	}
 	for _, share := range [...]float64{0.001, 0.01} {
 		s := e.Suggest(samples, share)
-		fmt.Fprintln(out, words.Sprintf(words.English, "with at most %s of the people above the threshold (%.4f): "+
+		threshold = s.Threshold
+		fmt.Fprintln(out, counted("with at most %s of the people above the threshold (%.4f): "+
 			"%d of %d {robot|robots} (%s), %d of %d {person|people}; the true rate is under %s (95 %%)",
-			percent(formula.Figure(share)), s.Threshold, s.Banned, e.Robots, percent(s.Recall),
-			s.Wronged, e.People, percent(s.Bound)))
+			percent(formula.Figure(share)), threshold, s.Banned, e.Robots, percent(s.Recall), s.Wronged, e.People, percent(s.Bound)))
 	}
-	threshold = e.Suggest(samples, 0.01).Threshold
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	(&formulaReport{Clients: byClient(who.list, threshold)}).printClients(w)
+	w := table(out)
+	printClients(w, byClient(all.list, threshold))
 	return threshold, w.Flush()
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -20,7 +19,7 @@ import (
 )
 
 func queueCommand() *cobra.Command {
-	var api apiClient
+	var c client
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "Decide on messages that wait for a person",
@@ -34,68 +33,87 @@ gateway is asked over its private listener.`,
   antirobot queue refuse 6f1c0ce9a1b24f0e9d3d --teach
   antirobot queue erase --sender 203.0.113.7`,
 	}
-	api.register(cmd)
-	cmd.AddCommand(
-		queueListCommand(&api), queueShowCommand(&api), queueTeachCommand(&api), queueEraseCommand(&api),
-		queueDecideCommand(&api, "approve", "Let a message through: it is delivered", "it is good"),
-		queueDecideCommand(&api, "refuse", "Refuse a message: it is erased and not delivered", "it is bad"),
-	)
+	c.register(cmd)
+	one := &cobra.Command{
+		Use: "show ID", Short: "Print a message with what is known of it; --json also has its request", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return show(&c, cmd, http.MethodGet, queuePath(args[0]), nil, printQueued)
+		},
+	}
+	one.Flags().BoolVar(&c.raw, "json", false, "print the response of the gateway unchanged")
+	cmd.AddCommand(queueListCommand(&c), one, queueEraseCommand(&c),
+		&cobra.Command{
+			Use:   "teach ID good|bad",
+			Short: "Teach the model whether a waiting message is good, without deciding on it",
+			Args:  cobra.ExactArgs(2),
+			RunE: func(cmd *cobra.Command, args []string) error {
+				err := c.do(cmd, http.MethodPost, queuePath(args[0])+"/teach", map[string]string{"marker": args[1]}, nil)
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "learnt: %s is %s\n", args[0], args[1])
+				}
+				return err
+			},
+		},
+		queueDecideCommand(&c, "approve", "Let a message through: it is delivered", "it is good"),
+		queueDecideCommand(&c, "refuse", "Refuse a message: it is erased and not delivered", "it is bad"))
 	return cmd
 }
 
-func queueListCommand(api *apiClient) *cobra.Command {
-	var state, service, sender string
+func queuePath(id string) string { return "/api/queue/" + url.PathEscape(id) }
+
+// queueFilter chooses messages by fields.
+type queueFilter struct{ state, service, sender string }
+
+func (q *queueFilter) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&q.state, "state", "", "only those in `STATE`: waiting, approved, failed, delivered or refused")
+	f.StringVar(&q.service, "service", "", "only those of the service called `NAME`")
+	f.StringVar(&q.sender, "sender", "", "only those of an `ADDRESS`, or of a subject as kind:id")
+}
+
+func (q *queueFilter) values() url.Values {
+	v := url.Values{}
+	for name, value := range map[string]string{"state": q.state, "service": q.service, "sender": q.sender} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	return v
+}
+
+func queueListCommand(c *client) *cobra.Command {
+	var f queueFilter
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Print the messages of the queue, the oldest first",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			answer, err := api.get(cmd, "/api/queue?limit=1000"+queueQuery(state, service, sender))
-			if err != nil {
-				return err
-			}
+			query := f.values()
+			query.Set("limit", "1000")
 			var out struct {
-				Total int           `json:"total"`
-				Items []*queue.Item `json:"items"`
+				Total int
+				Items []*queue.Item
 			}
-			if err := readAnswer(answer, &out); err != nil {
+			if err := c.get(cmd, "/api/queue?"+query.Encode(), &out); err != nil {
 				return err
 			}
-			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			w := table(cmd.OutOrStdout())
 			for _, it := range out.Items {
-				words := oneLine(it.Message["text"], 60)
+				text := oneLine(it.Message["text"], 60)
 				if it.Error != "" {
-					words = it.Error
+					text = it.Error
 				}
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", it.ID, it.State, it.At.Format(time.RFC3339), it.Service,
-					it.Decision, words)
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", it.ID, it.State, it.At.Format(time.RFC3339), it.Service, it.Decision, text)
 			}
 			if left := out.Total - len(out.Items); left > 0 {
 				fmt.Fprintf(w, "and %d more\n", left)
 			}
-			sayNone(cmd, out.Total, "no message")
+			noteEmpty(cmd, out.Total, "no message")
 			return w.Flush()
 		},
 	}
-	registerQueueFilter(cmd, &state, &service, &sender)
+	f.register(cmd)
 	return cmd
-}
-
-func registerQueueFilter(cmd *cobra.Command, state, service, sender *string) {
-	f := cmd.Flags()
-	f.StringVar(state, "state", "", "only those in `STATE`: waiting, approved, failed, delivered or refused")
-	f.StringVar(service, "service", "", "only those of the service called `NAME`")
-	f.StringVar(sender, "sender", "", "only those of an `ADDRESS`, or of a subject as kind:id")
-}
-
-func queueQuery(state, service, sender string) string {
-	var b strings.Builder
-	for _, p := range [][2]string{{"state", state}, {"service", service}, {"sender", sender}} {
-		if p[1] != "" {
-			b.WriteString("&" + p[0] + "=" + url.QueryEscape(p[1]))
-		}
-	}
-	return b.String()
 }
 
 // oneLine shows a value in a line of the terminal: no control characters, and not too long.
@@ -115,34 +133,8 @@ func oneLine(v any, most int) string {
 	return clean
 }
 
-func queueShowCommand(api *apiClient) *cobra.Command {
-	var raw bool
-	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Print a message with what is known of it; --json also has its request",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			answer, err := api.get(cmd, "/api/queue/"+url.PathEscape(args[0]))
-			if err != nil {
-				return err
-			}
-			if raw {
-				_, err := cmd.OutOrStdout().Write(answer)
-				return err
-			}
-			var it admin.QueueItem
-			if err := readAnswer(answer, &it); err != nil {
-				return err
-			}
-			return tellQueued(cmd.OutOrStdout(), &it)
-		},
-	}
-	cmd.Flags().BoolVar(&raw, "json", false, "print the response of the gateway unchanged")
-	return cmd
-}
-
-func tellQueued(to io.Writer, it *admin.QueueItem) error {
-	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+func printQueued(to io.Writer, it *admin.QueueItem) error {
+	w := table(to)
 	row := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", name, oneLine(fmt.Sprintf(format, args...), 4000))
 	}
@@ -170,7 +162,7 @@ func tellQueued(to io.Writer, it *admin.QueueItem) error {
 	return w.Flush()
 }
 
-func queueDecideCommand(api *apiClient, verb, short, lesson string) *cobra.Command {
+func queueDecideCommand(c *client, verb, short, lesson string) *cobra.Command {
 	var teach bool
 	cmd := &cobra.Command{
 		Use:   verb + " ID…",
@@ -179,8 +171,8 @@ func queueDecideCommand(api *apiClient, verb, short, lesson string) *cobra.Comma
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			for _, id := range ids {
 				var it admin.QueueItem
-				if err := api.post(cmd, "/api/queue/"+url.PathEscape(id)+"/"+verb, map[string]any{"teach": teach},
-					&it); err != nil {
+				err := c.do(cmd, http.MethodPost, queuePath(id)+"/"+verb, map[string]any{"teach": teach}, &it)
+				if err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), queueOutcome(it.Item))
@@ -205,65 +197,42 @@ func queueOutcome(it *queue.Item) string {
 		it.Next.Format(time.RFC3339))
 }
 
-func queueTeachCommand(api *apiClient) *cobra.Command {
-	return &cobra.Command{
-		Use:   "teach ID good|bad",
-		Short: "Teach the model what a waiting message is, without deciding on it",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := api.post(cmd, "/api/queue/"+url.PathEscape(args[0])+"/teach",
-				map[string]string{"marker": args[1]}, nil); err != nil {
-				return err
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "learnt: %s is %s\n", args[0], args[1])
-			return nil
-		},
-	}
-}
-
-func queueEraseCommand(api *apiClient) *cobra.Command {
-	var state, service, sender string
+func queueEraseCommand(c *client) *cobra.Command {
+	var f queueFilter
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "erase [ID…]",
 		Short: "Erase messages with everything that is kept of them: by ID, or all that fit",
 		RunE: func(cmd *cobra.Command, ids []string) error {
-			query := queueQuery(state, service, sender)
+			query := f.values()
 			if all {
-				query += "&all=true"
+				query.Set("all", "true")
 			}
 			var paths []string
-			switch {
-			case len(ids) > 0 && query != "":
-				return misused("give IDs, or say what is erased, not both")
-			case query != "":
-				paths = []string{"/api/queue?" + query[1:]}
-			}
 			for _, id := range ids {
-				paths = append(paths, "/api/queue/"+url.PathEscape(id))
+				paths = append(paths, queuePath(id))
 			}
-			if len(paths) == 0 {
+			switch {
+			case len(ids) > 0 && len(query) > 0:
+				return misused("give IDs, or say what is erased, not both")
+			case len(query) > 0:
+				paths = []string{"/api/queue?" + query.Encode()}
+			case len(ids) == 0:
 				return errors.New("what is to be erased? give IDs, --sender, --service, --state or --all")
 			}
 			n := 0
 			for _, path := range paths {
-				answer, err := api.ask(cmd, http.MethodDelete, path, nil)
-				if err != nil {
-					return err
-				}
-				var out struct {
-					Erased int `json:"erased"`
-				}
-				if err := readAnswer(answer, &out); err != nil {
+				var out struct{ Erased int }
+				if err := c.do(cmd, http.MethodDelete, path, nil, &out); err != nil {
 					return err
 				}
 				n += out.Erased
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "erased: %d\n", n)
-			return nil
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "erased: %d\n", n)
+			return err
 		},
 	}
-	registerQueueFilter(cmd, &state, &service, &sender)
+	f.register(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "everything")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,10 +20,10 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/config"
+	"antirobot/identity"
 	"antirobot/replay"
 	"antirobot/request"
 	"antirobot/verdict/processor"
-	"antirobot/verdict/words"
 )
 
 type replayFlags struct {
@@ -133,7 +134,11 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	}
 	defer func() { _ = log.Close() }()
 	if f.against != "" {
-		second, err := f.rehearseSecond()
+		cfg, err := readRehearsed(f.against)
+		if err != nil {
+			return fmt.Errorf("--against: %w", err)
+		}
+		second, err := f.rehearse(f.against, cfg, nil)
 		if err != nil {
 			return fmt.Errorf("--against: %w", err)
 		}
@@ -167,9 +172,9 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	defer func() { err = errors.Join(err, tables.close()) }()
 	runner.Gateway = first
 	began := time.Now()
-	bar := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
+	stop := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
 	res, err := runner.Run(ctx, log)
-	bar.stop()
+	stop()
 	sayWhere(cmd.ErrOrStderr(), res, err)
 	if err != nil && res.Report.Requests == 0 && !errors.Is(err, context.Canceled) {
 		return err
@@ -187,7 +192,7 @@ func briefly(err error, res *replay.Result, logs int) error {
 	if n == 0 || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return errors.New(words.Sprintf(words.English, "%d of %d {log|logs} could not be read to {its end|their ends}: "+
+	return errors.New(counted("%d of %d {log|logs} could not be read to {its end|their ends}: "+
 		"see above", n, logs))
 }
 
@@ -241,15 +246,7 @@ func readRehearsed(file string) (*config.Config, error) {
 	})
 }
 
-func (f *replayFlags) rehearseSecond() (*replay.Gateway, error) {
-	cfg, err := readRehearsed(f.against)
-	if err != nil {
-		return nil, err
-	}
-	return f.rehearse(f.against, cfg, nil)
-}
-
-// rehearse builds the gateway of a configuration, which was read from a file.
+// rehearse builds the gateway of a configuration that was read from a file.
 func (f *replayFlags) rehearse(file string, cfg *config.Config, observer processor.Observer) (*replay.Gateway, error) {
 	name := "the defaults"
 	if file != "" {
@@ -308,8 +305,108 @@ func (f *replayFlags) write(out, diag io.Writer, res *replay.Result, took time.D
 		return err
 	}
 	if !f.quiet {
-		fmt.Fprintln(diag, words.Sprintf(words.English, "\n%d {line|lines} in %.1f s, %.0f {line|lines} a second",
+		fmt.Fprintln(diag, counted("\n%d {line|lines} in %.1f s, %.0f {line|lines} a second",
 			res.Log.Lines, took.Seconds(), float64(res.Log.Lines)/took.Seconds()))
 	}
 	return nil
+}
+
+// replayTables are the tables that `replay` writes with its report. No file is touched before open.
+type replayTables struct {
+	factors    *replay.Factors
+	factorsOut *lateFile
+	buffer     *bufio.Writer // before factorsOut
+	visitors   *replay.Visitors
+	scoresOut  *lateFile
+}
+
+// makeTables reads the labels and prepares the tables that the flags ask for.
+func (f *replayFlags) makeTables(r *replay.Runner, cfg *config.Config) (t *replayTables, err error) {
+	if f.labels != "" && f.factors == "" && f.scores == "" && !f.learn {
+		return nil, misused("--labels: what for? add --factors FILE, --scores FILE, or --learn")
+	}
+	if f.labels != "" {
+		if r.Labels, err = readReplayLabels("--labels", f.labels); err != nil {
+			return nil, err
+		}
+	}
+	t = &replayTables{}
+	if f.scores != "" {
+		if cfg.Formula.Model == "" {
+			return nil, misused("--scores: by which formula? name one in formula.model (--config FILE)")
+		}
+		model, err := config.LoadModel(cfg.Formula.Model)
+		if err != nil {
+			return nil, err
+		}
+		t.scoresOut = &lateFile{name: f.scores}
+		t.visitors = &replay.Visitors{Model: model, Labels: r.Labels}
+		r.Visitors = t.visitors
+	}
+	if f.factors != "" {
+		t.factorsOut = &lateFile{name: f.factors}
+		t.buffer = bufio.NewWriterSize(t.factorsOut, 256<<10)
+		t.factors = replay.NewFactors(t.buffer, processor.FactorNames())
+		r.Factors = t.factors
+	}
+	return t, nil
+}
+
+func readReplayLabels(flag, name string) (replay.Labels, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	defer file.Close()
+	labels, err := replay.ReadLabels(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", flag, name, err)
+	}
+	return labels, nil
+}
+
+// open makes the files, or empties those of an earlier run.
+func (t *replayTables) open() error {
+	if t.scoresOut != nil {
+		if err := t.scoresOut.open(); err != nil {
+			return fmt.Errorf("--scores: %w", err)
+		}
+	}
+	if t.factorsOut != nil {
+		if err := t.factorsOut.open(); err != nil {
+			return fmt.Errorf("--factors: %w", err)
+		}
+	}
+	return nil
+}
+
+// observer writes an evaluation into all tables; nil: there is none.
+func (t *replayTables) observer() processor.Observer {
+	if t.visitors == nil && t.factors == nil {
+		return nil
+	}
+	return func(s identity.Subject, service uint16, at time.Time, x []float32, score float32) {
+		if t.factors != nil {
+			t.factors.Observe(s, service, at, x, score)
+		}
+		if t.visitors != nil {
+			t.visitors.Observe(s, service, at, x, score)
+		}
+	}
+}
+
+func (t *replayTables) close() error {
+	var errs []error
+	if t.factors != nil {
+		if err := errors.Join(t.factors.Flush(), t.buffer.Flush(), t.factorsOut.Close()); err != nil {
+			errs = append(errs, fmt.Errorf("--factors: %w", err))
+		}
+	}
+	if t.visitors != nil {
+		w := bufio.NewWriter(t.scoresOut)
+		if err := errors.Join(t.visitors.Write(w), w.Flush(), t.scoresOut.Close()); err != nil {
+			errs = append(errs, fmt.Errorf("--scores: %w", err))
+		}
+	}
+	return errors.Join(errs...)
 }

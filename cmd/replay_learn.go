@@ -13,7 +13,6 @@ import (
 	"antirobot/replay"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/learn"
-	"antirobot/verdict/words"
 )
 
 // replayLearner learns from a log how usual its visitors are for the site.
@@ -115,7 +114,7 @@ func (l *replayLearner) finish(ctx context.Context, out io.Writer) error {
 		}
 	}
 	c := &card.Learnt
-	fmt.Fprintln(out, words.Sprintf(words.English, "%d known {person|people} and %d {other|others}", c.Known, c.Others))
+	fmt.Fprintln(out, counted("%d known {person|people} and %d {other|others}", c.Known, c.Others))
 	fmt.Fprintf(out, "area of the known people against the others, cross-validated: %.3f (from %.3f)\n", c.Area, c.Low)
 	if !card.Opinion() {
 		fmt.Fprintln(out, "a gateway would have no opinion: it needs known people in 200 networks and an area from 0.6")
@@ -128,19 +127,19 @@ func (l *replayLearner) finish(ctx context.Context, out io.Writer) error {
 
 // measure prints how well the visitors who are not known are told apart, by their labels.
 func (l *replayLearner) measure(out io.Writer, of []*learner, scores []float32) error {
-	who := newCounted()
+	all := newTally()
 	for i, v := range of {
 		is := l.labels[v.name].Label
 		if v.known || is == replay.LabelUnknown {
 			continue
 		}
 		row := formula.Row{Subject: v.name, Source: l.labels[v.name].Source}
-		who.add(&row, v.client, formula.Sample{Score: float32(probability(scores[i])), Robot: is == replay.LabelRobot})
+		all.add(&row, v.client, formula.Sample{Score: float32(probability(scores[i])), Robot: is == replay.LabelRobot})
 	}
-	if len(who.list) == 0 {
+	if len(all.list) == 0 {
 		return nil
 	}
 	fmt.Fprintln(out, "\nof those who are not known, by --labels:")
-	_, err := printLearntLabels(out, who)
+	_, err := printLearntLabels(out, all)
 	return err
 }

@@ -35,16 +35,10 @@ func TestMistakesEmptyNoTable(t *testing.T) {
 	f := func(kept bool, args ...string) {
 		t.Helper()
 		scores, factors := write("scores.csv", "earlier"), write("factors.csv", "earlier")
-		args = append(args, "--factors", factors)
-		tables := []string{factors}
-		if args[0] == "replay" {
-			args = append(args, log, "-q", "--scores", scores)
-			tables = append(tables, scores)
-		}
-		if err := run(args...); (err != nil) != kept {
+		if err := run(append(args, log, "-q", "--factors", factors, "--scores", scores)...); (err != nil) != kept {
 			t.Errorf("%q: %v", args, err)
 		}
-		for _, name := range tables {
+		for _, name := range []string{factors, scores} {
 			if got, _ := os.ReadFile(name); (string(got) == "earlier") != kept || len(got) == 0 {
 				t.Errorf("%q: %s has %.40q", args, filepath.Base(name), got)
 			}
@@ -56,7 +50,6 @@ func TestMistakesEmptyNoTable(t *testing.T) {
 	f(true, "replay", "--config", scored, "--ranges", "nobody="+log)
 	f(true, "replay", "--config", scored, "--ranges", "googlebot="+filepath.Join(dir, "none"))
 	f(true, "replay", "--config", scored, "--labels", filepath.Join(dir, "none"))
-	f(true, "traffic", "--config", wrong)
 	f(false, "replay", "--config", scored)
 }
 

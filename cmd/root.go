@@ -58,7 +58,7 @@ func misused(format string, args ...any) error { return &usageError{fmt.Errorf(f
 // A command that only has commands below it refuses what is none of them.
 func markUsage(cmd *cobra.Command) {
 	if cmd.HasParent() && !cmd.Runnable() {
-		cmd.Args = cobra.NoArgs
+		cmd.Args = oneOfCommands
 		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	}
 	if check := cmd.Args; check != nil {
@@ -72,6 +72,18 @@ func markUsage(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		markUsage(c)
 	}
+}
+
+// oneOfCommands refuses a word that is no command below, and names those.
+func oneOfCommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.CommandPath()[len(cmd.Root().Name())+1:])
+	}
+	return fmt.Errorf("unknown command %q for %q: it is %s", args[0], cmd.CommandPath(), strings.Join(names, " or "))
 }
 
 // argsError says what a command takes where cobra counts arguments. What a command says by itself is left alone.
@@ -107,9 +119,12 @@ Protect many: antirobot serve --config antirobot.yaml`,
 		Version:       version(),
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
-		formulaCommand(), eventsCommand(), labelCommand(), learnCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), statusCommand(),
-		banCommand(), unbanCommand(), allowCommand(), unallowCommand(), blockCommand(), unblockCommand(), topCommand(), tailCommand(), tokensCommand(), alarmsCommand(), doctorCommand(), healthCommand(), pushCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), tokensCommand(), rulesCommand(),
+		formulaCommand(), eventsCommand(), labelCommand(), learnCommand(), replayCommand(),
+		banCommand(), unbanCommand(), addCommand(allowVerb), removeCommand(unallowVerb), addCommand(blockVerb),
+		removeCommand(unblockVerb), attackCommand(), queueCommand(),
+		whyCommand(), subjectCommand(), statusCommand(), topCommand(), tailCommand(), alarmsCommand(), doctorCommand(),
+		healthCommand(), pushCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
 	markUsage(root)
 	return root
 }

@@ -19,7 +19,6 @@ import (
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
 	"antirobot/verdict/formula"
-	"antirobot/verdict/words"
 )
 
 func rulesCommand() *cobra.Command {
@@ -68,7 +67,7 @@ configuration; check-config checks them.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", ruleProblem(args[0], &w))
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s: good, %s\n", args[0],
-				words.Sprintf(words.English, "%d {statement|statements}", len(p.Script().Statements)))
+				counted("%d {statement|statements}", len(p.Script().Statements)))
 			return nil
 		},
 	}

@@ -16,7 +16,7 @@ import (
 func told(t *testing.T, s *verdict.Story) string {
 	t.Helper()
 	var b strings.Builder
-	if err := tellStory(&b, s, nil, time.Now()); err != nil {
+	if err := printStory(&b, s, nil, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -66,7 +66,7 @@ func TestStoryOfDoubt(t *testing.T) {
 		want string
 	}{
 		{verdict.Story{Verdict: "human", Mode: "enforce", Cause: "none", Doubt: doubt}, "unsure, and let through: it may be a robot"},
-		{verdict.Story{Verdict: "unsure", Mode: "enforce", Cause: "doubt", Doubt: doubt}, "unsure, and so asked: it may be a robot"},
+		{verdict.Story{Verdict: "unsure", Mode: "enforce", Cause: "doubt", Doubt: doubt}, "unsure, and so challenged: it may be a robot"},
 		{verdict.Story{Verdict: "human", Mode: "enforce", Cause: "none", Doubt: doubt, Pass: &verdict.StoryPass{}}, "human, because a pass paid"},
 	} {
 		got := told(t, &c.s)
@@ -109,28 +109,26 @@ func TestStoryOfOwnBlock(t *testing.T) {
 	}
 }
 
-// TestExemptIsSaid: who tries the gateway from its own machine reads why nobody is banned.
-func TestExemptIsSaid(t *testing.T) {
-	for _, exempt := range []bool{true, false} {
+// TestSubject: an exemption and the entries of lists are printed.
+func TestSubject(t *testing.T) {
+	f := func(s knownSubject, want ...string) {
+		t.Helper()
 		var b strings.Builder
-		if err := tellSubject(&b, &knownSubject{Subject: "ip:127.0.0.1", Exempt: exempt}, time.Now()); err != nil {
+		if err := printSubject(&b, &s, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(b.String(), "processor.exempt names it") != exempt {
-			t.Errorf("exempt %v:\n%s", exempt, &b)
+		for _, w := range append(want, "no counted request of late") {
+			if !strings.Contains(b.String(), w) {
+				t.Errorf("%q is missing:\n%s", w, &b)
+			}
+		}
+		if strings.Contains(b.String(), "processor.exempt") != s.Exempt {
+			t.Errorf("exempt %v:\n%s", s.Exempt, &b)
 		}
 	}
-}
-
-// TestNamedIsSaid: who is on a list is not told as one that nothing is known of.
-func TestNamedIsSaid(t *testing.T) {
-	var b strings.Builder
-	if err := tellSubject(&b, &knownSubject{Subject: "ip:203.0.113.7", Entries: []admin.Naming{{List: "abuse", Flag: "block", Entry: "203.0.113.0/24", Service: "shop", Reason: "flood"}}}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(b.String(), "203.0.113.0/24 on the list abuse (shop)") || !strings.Contains(b.String(), "flood") {
-		t.Error(b.String())
-	}
+	f(knownSubject{Subject: "ip:127.0.0.1", Exempt: true}, "processor.exempt names it")
+	entry := admin.Naming{List: "abuse", Flag: "block", Entry: "203.0.113.0/24", Service: "shop", Reason: "flood"}
+	f(knownSubject{Subject: "ip:203.0.113.7", Entries: []admin.Naming{entry}}, "203.0.113.0/24 on the list abuse (shop)", "flood")
 }
 
 // TestStoryOfTrace: the trace of a request is told with where to look at it, where there is such a place.
@@ -172,7 +170,7 @@ func TestStoryOfRules(t *testing.T) {
 		"blocked with a 409", "no decision: the store is away")
 	f(verdict.Story{Verdict: "robot", Cause: "ban", Answered: 429, RetryAfter: 60}, "robot, refused with a 429, Retry-After 60: a live ban")
 	f(verdict.Story{Verdict: "robot", Cause: "ban", Answered: 403}, "robot, refused with a 403: a live ban")
-	f(verdict.Story{Verdict: "robot", Cause: "quota"}, "robot, asked for a captcha: more was read than the quota allows")
+	f(verdict.Story{Verdict: "robot", Cause: "quota"}, "robot, challenged: more was read than the quota allows")
 }
 
 // TestStoryOfHandshake: the fingerprints are told, and a contradiction in words.

@@ -7,7 +7,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"antirobot/admin"
 	"antirobot/config"
 )
 
@@ -76,4 +78,18 @@ func TestHealthJSON(t *testing.T) {
 	status = http.StatusOK
 	f(answer, true)
 	f(answer, true, "--json")
+}
+
+// TestAttackWords: the text says that the share of challenged visitors grows.
+func TestAttackWords(t *testing.T) {
+	until := time.Date(2026, 11, 28, 4, 33, 51, 0, time.UTC)
+	f := func(share float64, easing bool, want string) {
+		t.Helper()
+		if got := attackWords(&admin.AttackState{On: true, Until: until, Share: share, Easing: easing}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	f(0, false, "under attack until 2026-11-28 04:33:51 UTC: 0 % of the visitors whom the site does not know are challenged now, and more and more until all of them are")
+	f(1, true, "easing off until 2026-11-28 04:33:51 UTC: 100 % of the visitors whom the site does not know are still challenged")
+	f(1, false, "under attack until 2026-11-28 04:33:51 UTC: 100 % of the visitors whom the site does not know are challenged")
 }

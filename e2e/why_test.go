@@ -59,9 +59,9 @@ services:
 		t.Fatalf("why: %d %s", code, out)
 	}
 	for _, want := range []string{
-		id, "GET /goods", "service shop", "mode enforce", "robot, asked for a captcha: a live ban", "charged to ip:203.0.113.77",
+		id, "GET /goods", "service shop", "mode enforce", "robot, challenged: a live ban", "charged to ip:203.0.113.77",
 		"DE, AS64500 Example Networks",
-		"refused: fuid (it can't be read)", "no entry spoke", "on ip:203.0.113.77 by the processor", "pace: more than 5 pages in 10s",
+		"refused: fuid (it can't be read)", "no entry matches", "on ip:203.0.113.77 by the processor", "pace: more than 5 pages in 10s",
 		"pages_10s = ", "limit = 5", "ip:203.0.113.77 is banned", "none was shown",
 	} {
 		if !strings.Contains(out, want) {

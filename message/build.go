@@ -83,7 +83,7 @@ func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (an
 		return sources.NewMemoryStorage(s.deps.Now, maxStorageEntries), nil
 	case ClassStoreStorage:
 		return sources.NewStoreStorage(s.deps.Store, key, s.deps.Now), nil
-	case ClassLog:
+	case classLog:
 		l := newLog(s.deps.Store, key, p, s.node, s.deps.Now)
 		s.logs[key] = l
 		return l, l.open(ctx)

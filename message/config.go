@@ -79,7 +79,7 @@ const (
 	ClassModel         = "BayesModel"
 	ClassMemoryStorage = "DomainMemoryStorage"
 	ClassStoreStorage  = "DomainStoreStorage"
-	ClassLog           = "MessageLog"
+	classLog           = "MessageLog"
 	ClassCounters      = "Counters"
 )
 
@@ -118,7 +118,7 @@ func DefaultConfig() Config {
 			{Name: "storage", Class: ClassMemoryStorage},
 			{Name: propertyMessageDomain, Class: ClassMessageDomain, Attributes: defaultAttributes()},
 			{Name: propertyAnalyzer, Class: ClassFirewall},
-			{Name: "messageLog", Class: ClassLog},
+			{Name: "messageLog", Class: classLog},
 			{Name: "model", Class: ClassModel},
 		}}}},
 		StartRules: StartRules,
@@ -400,7 +400,7 @@ func (v *validator) property(path string, p PropertyConfig) {
 		if p.Start != "" && p.Start != StartNone && p.Start != learn.StartName {
 			v.addf("%s.start: %q is neither %s nor %s", path, p.Start, learn.StartName, StartNone)
 		}
-	case ClassLog:
+	case classLog:
 		if p.TimeChunk < 0 || p.TimeChunk > 0 && p.TimeChunk < time.Second {
 			v.addf("%s.time_chunk: must be a second or more", path)
 		}
@@ -410,7 +410,7 @@ func (v *validator) property(path string, p PropertyConfig) {
 	default:
 		v.addf("%s.class: %q is not one of %s", path, p.Class, strings.Join([]string{
 			ClassNumber, ClassString, ClassMessageDomain, ClassFirewall, ClassModel, ClassMemoryStorage,
-			ClassStoreStorage, ClassLog, ClassCounters,
+			ClassStoreStorage, classLog, ClassCounters,
 		}, ", "))
 	}
 }

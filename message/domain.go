@@ -191,7 +191,7 @@ func Describe(name string, p any) (repr, class string, interfaces []string) {
 	case *sources.StoreStorage:
 		class, interfaces = ClassStoreStorage, []string{"IExpirableStorage", "IPersistentStorage", "IDomainBindable"}
 	case *messageLog:
-		class, interfaces = ClassLog, []string{"IMessageLog", "IDomainBindable"}
+		class, interfaces = classLog, []string{"IMessageLog", "IDomainBindable"}
 	case *counters:
 		class, interfaces = ClassCounters, []string{"ICounters", "IDomainBindable"}
 	}

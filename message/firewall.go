@@ -95,7 +95,7 @@ func (k known) options(o rules.Options) rules.Options {
 			o.Storages = append(o.Storages, name)
 		case ClassModel:
 			o.Models = append(o.Models, name)
-		case ClassLog:
+		case classLog:
 			o.Logs = append(o.Logs, name)
 		}
 	}

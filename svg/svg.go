@@ -35,12 +35,6 @@ func (m *Image) Text(x, y float64, anchor, class, s string) {
 		template.HTMLEscapeString(s))
 }
 
-// Upwards writes s from below to above, its middle at the point.
-func (m *Image) Upwards(x, y float64, class, s string) {
-	fmt.Fprintf(&m.b, `<text transform="translate(%.1f %.1f) rotate(-90)" text-anchor="middle" class="%s">%s</text>`, x,
-		y, class, template.HTMLEscapeString(s))
-}
-
 // Rect draws a rectangle with its upper left corner at a point, if there is any of it; title is shown to who points at
 // it.
 func (m *Image) Rect(x, y, w, h float64, class, title string) {

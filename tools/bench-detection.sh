@@ -2,5 +2,4 @@
 # Which made-up people and robots are told apart, and after how many requests (docs/measurements.md).
 set -eu
 cd "$(dirname "$0")/.."
-./antirobot traffic
-./antirobot traffic --auc --length 12h
+go run ./traffic/simulate

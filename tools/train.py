@@ -3,7 +3,7 @@
 
     tools/train.py --data labelled.csv --out model.json
 
-The data is CSV as `antirobot events export`, `antirobot replay --factors` and `antirobot traffic --factors` write it:
+The data is CSV as `antirobot events export`, `antirobot replay --factors` and `go run ./traffic/simulate --factors` write it:
 label (1 robot, 0 human, empty: left out), kind and subject (rows of one subject are always on one side of a split),
 source, at and score are no factors, every other column is one; an empty field is unknown.
 
@@ -336,7 +336,7 @@ def main():
         print(f"\n{args.out}: {best} trees, {len(gains)} factors used; the strongest by gain:")
         for name, gain in gains[:20]:
             print(f"  {gain / gains[0][1]:6.1%}  {name}")
-        print(f"\nMeasure it with other data:  antirobot formula eval --model {args.out} --data OTHER.csv --html report.html")
+        print(f"\nMeasure it with other data:  antirobot formula eval --model {args.out} --data OTHER.csv")
 
 
 main()

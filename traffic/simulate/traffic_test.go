@@ -1,6 +1,6 @@
 //go:build !race
 
-package cmd
+package main
 
 import (
 	"encoding/csv"
@@ -21,11 +21,8 @@ func TestHeldOutIsNeverTrainedOn(t *testing.T) {
 	t.Parallel()
 	write := func(extra ...string) (file string, sources map[string]int) {
 		file = filepath.Join(t.TempDir(), "labelled.csv")
-		cmd := trafficCommand()
-		cmd.SetArgs(append([]string{"--profile", "guests,agents", "--length", "30m", "--warm-up", "25h", "--scale", "0.1", "--factors", file}, extra...))
-		cmd.SetOut(io.Discard)
-		cmd.SetErr(io.Discard)
-		if err := cmd.Execute(); err != nil {
+		args := append([]string{"--profile", "guests,agents", "--length", "30m", "--warm-up", "25h", "--scale", "0.1", "--factors", file}, extra...)
+		if err := simulate(t.Context(), args, io.Discard, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		f, err := os.Open(file)
@@ -60,7 +57,7 @@ func TestHeldOutIsNeverTrainedOn(t *testing.T) {
 		}
 	}
 	python := servertest.Need(t, "python3")
-	out, err := exec.Command(python, "../tools/train.py", "--data", file).CombinedOutput()
+	out, err := exec.Command(python, "../../tools/train.py", "--data", file).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "is held out") {
 		t.Errorf("train.py takes what is held out: %v\n%s", err, out)
 	}
@@ -78,7 +75,7 @@ func TestTrainSaysWhatIsWrong(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := exec.Command(python, "../tools/train.py", "--data", file).CombinedOutput()
+		out, err := exec.Command(python, "../../tools/train.py", "--data", file).CombinedOutput()
 		if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "Traceback") {
 			t.Errorf("%q: %v\n%s", text, err, out)
 		}

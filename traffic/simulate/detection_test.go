@@ -2,7 +2,7 @@
 
 // Simulated days run in one goroutine, where the race detector finds nothing, and takes minutes.
 
-package cmd
+package main
 
 import (
 	"os"

@@ -25,13 +25,13 @@ func TestClientFindsItsGateway(t *testing.T) {
 	}
 	for _, c := range []struct {
 		args []string
-		want apiClient
+		want client
 	}{
-		{nil, apiClient{admin: "127.0.0.1:7000", dataDir: "/srv/robots", tokenFile: "/etc/token"}},
-		{[]string{"--admin", "10.0.0.1:1"}, apiClient{admin: "10.0.0.1:1", dataDir: "/srv/robots", tokenFile: "/etc/token"}},
-		{[]string{"--data-dir", "/other"}, apiClient{admin: "127.0.0.1:7000", dataDir: "/other"}},
+		{nil, client{admin: "http://127.0.0.1:7000", dataDir: "/srv/robots", tokenFile: "/etc/token"}},
+		{[]string{"--admin", "10.0.0.1:1"}, client{admin: "10.0.0.1:1", dataDir: "/srv/robots", tokenFile: "/etc/token"}},
+		{[]string{"--data-dir", "/other"}, client{admin: "http://127.0.0.1:7000", dataDir: "/other"}},
 	} {
-		var got apiClient
+		var got client
 		cmd := &cobra.Command{Use: "x", RunE: func(cmd *cobra.Command, _ []string) error {
 			got.locate(cmd)
 			return nil
@@ -60,7 +60,7 @@ func TestClientFindsTheDemo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var got apiClient
+		var got client
 		cmd := &cobra.Command{Use: "x", RunE: func(cmd *cobra.Command, _ []string) error {
 			got.locate(cmd)
 			return nil
@@ -101,10 +101,9 @@ func TestWhatIsRefused(t *testing.T) {
 		if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var api apiClient
+		var api client
 		cmd := &cobra.Command{Use: "x", SilenceErrors: true, SilenceUsage: true, RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := api.get(cmd, "/api/x")
-			return err
+			return api.get(cmd, "/api/x", nil)
 		}}
 		api.register(cmd)
 		cmd.SetArgs([]string{"--admin", s.URL, "--token-file", token})
@@ -123,18 +122,15 @@ func TestWrongUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for line, want := range map[string]string{
-		"frobnicate":             "see `antirobot --help`",
-		"statu":                  "did you mean status?",
-		"keys frobnicate":        "it is keys make, keys rotate or keys list",
-		"counters read":          "see `antirobot counters --help`",
-		"counters get --type 15": "give --prefix, --type and one of --text and --shingle",
-		"formula eval":           "give --data FILE",
+		"frobnicate":      "see `antirobot --help`",
+		"statu":           "did you mean status?",
+		"keys frobnicate": "it is keys list or keys make or keys rotate",
+		"formula eval":    "give --data FILE",
 		"formula eval --model x --data x --by median":             "neither mean nor highest",
 		"rules run " + rules + " --request nonsense":              "write 'METHOD /path?query'",
 		"rules run " + rules + " --request GET_/ --ip nonsense":   "is not an address",
 		"rules run " + rules + " --message text":                  "write NAME=VALUE",
 		"replay x --identity nonsense":                            "--identity: ",
-		"traffic --out nonsense":                                  "none of log, visitors, events",
 		"keys rotate --keep soon":                                 "--keep: ",
 		"keys list --store redis://127.0.0.1:1":                   "--store needs --secret-file",
 		"serve --upstream 127.0.0.1:3000 --data-dir /nonexistent": "did you mean http://127.0.0.1:3000?",

@@ -1,6 +1,6 @@
 //go:build !race
 
-package cmd
+package main
 
 import (
 	"testing"

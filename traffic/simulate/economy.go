@@ -1,4 +1,4 @@
-package cmd
+package main
 
 import (
 	"context"
@@ -102,7 +102,7 @@ func chosenMakes(names []string, set traffic.Set) ([]traffic.Make, error) {
 	for _, n := range names {
 		i := slices.IndexFunc(all, func(m traffic.Make) bool { return m.Name == n })
 		if i < 0 {
-			return nil, misused("--make: there is no harvester %q; there are %s", n, makeNames(all))
+			return nil, fmt.Errorf("--make: there is no harvester %q; there are %s", n, makeNames(all))
 		}
 		list = append(list, all[i])
 	}
