@@ -28,14 +28,14 @@ build: ## build ./antirobot
 
 test: ## everything: format, vet, lint, unit and race tests, end to end; says what it skipped
 	@tools/summary.sh $(MAKE) --no-print-directory fmt vet lint unit e2e
-test-all: $(TOOLS) ## what make test leaves out: all tests without the race detector, each benchmark once, tools/strangers
+test-all: $(TOOLS) ## what make test leaves out: all tests without the race detector, each benchmark once, the simulator's
 	@tools/summary.sh tools/unit.sh plain
 
 fmt: $(TOOLS) ## check the formatting (gofumpt) and go.mod
 	@out=$$($(BIN)/gofumpt -l $$(git ls-files '*.go')); [ -z "$$out" ] || { echo "not formatted, run $(BIN)/gofumpt -w" $$out; exit 1; }
-	@$(GO) mod tidy -diff
+	@$(GO) mod tidy -diff && $(GO) -C sim mod tidy -diff
 vet: ## go vet
-	@$(GO) vet ./...
+	@$(GO) vet ./... && $(GO) -C sim vet ./...
 lint: $(TOOLS) ## golangci-lint with the linters of .golangci.yml
 	@$(BIN)/golangci-lint run ./...
 unit: $(TOOLS) ## unit and architecture tests, with the race detector where goroutines run
@@ -69,7 +69,7 @@ $(BIN)/envoy: $(wildcard tools/envoy/*.go tools/envoy/interop/*.go) tools/envoy/
 js: $(TOOLS) ## build antirobot.js, its types, the console's script and its texts, all of which are committed
 	@tools/js.sh
 tidy: ## go mod tidy, here and in tools
-	@$(GO) mod tidy && cd tools && $(GO) mod tidy
+	@$(GO) mod tidy && $(GO) -C sim mod tidy && $(GO) -C tools mod tidy
 
 packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for ARCH (amd64) in dist/
 	@$(BIN)/release packages -version $(VERSION) -epoch $(EPOCH) -arch $(ARCH) -binary dist/linux-$(ARCH)/antirobot -tool dist/linux-$(HOSTARCH)/antirobot

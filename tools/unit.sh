@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # unit.sh: runs the unit tests, with the race detector but where a package starts nothing that would run beside it. `unit.sh plain`
-# runs all without the race detector, also those that count allocations, each benchmark once, and the tests of tools/strangers.
+# runs all without the race detector, also those that count allocations, each benchmark once, and the tests of sim.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 alone='/(captcha/(drift|limits|location|steps|style)|message/learn|proxy/insert|request|rules|rules/texts|settings|svg|terminal)$'
@@ -8,9 +8,7 @@ mapfile -t all < <(go list ./... | grep -v '/e2e')
 if [ "${1:-}" = plain ]; then
 	go test -shuffle=on -timeout 30m "${all[@]}"
 	go test -short -run '^$' -bench . -benchtime 1x "${all[@]}" | grep -vE '^(Benchmark|goos:|goarch:|pkg:|cpu:|PASS$|ok |\?)' || [ "${PIPESTATUS[0]}" = 0 ]
-	cd tools/strangers
-	go vet ./...
-	go test -shuffle=on ./...
+	go -C sim test -shuffle=on -timeout 60m ./...
 	exit
 fi
 mapfile -t without < <(printf '%s\n' "${all[@]}" | grep -E "$alone")

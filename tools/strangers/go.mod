@@ -1,3 +1,0 @@
-module antirobot/tools/strangers
-
-go 1.26.0
