@@ -174,7 +174,7 @@ func (d *doctor) disk() {
 	}
 	const gib = 1 << 30
 	free, need := float64(st.Bavail)*float64(st.Bsize)/gib, float64(256<<20)/gib
-	if d.cfg.Journal.Enabled {
+	if d.cfg.Journal.MaxBytes > 0 {
 		need += float64(d.cfg.Journal.MaxBytes) / gib
 	}
 	if free < need {

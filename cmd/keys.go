@@ -184,7 +184,7 @@ func (k *keyRing) shared(ctx context.Context,
 	if err != nil {
 		return err
 	}
-	cfg := config.DefaultStore()
+	cfg := config.Default().Store
 	if cfg.URL = k.store; !cfg.Shared() {
 		return misused("--store: only a store that gateways share has a ring")
 	}

@@ -28,6 +28,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
+	"antirobot/store/redisstore"
 	"antirobot/stream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
@@ -38,35 +39,35 @@ import (
 
 // Config is the whole configuration. config.example.yaml documents every key.
 type Config struct {
-	Role       string                  `mapstructure:"role"` // all, gateway or processor
-	Listen     []Listener              `mapstructure:"listen"`
-	Admin      admin.Config            `mapstructure:"admin"`
-	DataDir    string                  `mapstructure:"data_dir"`
-	Keys       Keys                    `mapstructure:"keys"`
-	Log        Log                     `mapstructure:"log"`
-	Check      proxy.CheckConfig       `mapstructure:"check"`
-	TLS        TLS                     `mapstructure:"tls"`
-	HTTP       h1.Config               `mapstructure:"http"`
-	HTTP2      h2.Config               `mapstructure:"http2"`
-	HTTP3      h3.Config               `mapstructure:"http3"`
-	Delay      time.Duration           `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
-	Drain      time.Duration           `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
-	Identity   identity.Config         `mapstructure:"identity"`
-	Lists      cbb.Config              `mapstructure:"lists"`
-	Geo        geo.Config              `mapstructure:"geo"`
-	Captcha    captcha.Config          `mapstructure:"captcha"`
-	Verdict    verdict.Config          `mapstructure:"verdict"`
-	Processor  processor.Config        `mapstructure:"processor"`
-	Labels     label.Config            `mapstructure:"labels"`
-	Journal    journal.Config          `mapstructure:"journal"`
-	Alarms     alarm.Config            `mapstructure:"alarms"`
-	Traces     traces.Config           `mapstructure:"traces"`
-	Formula    formula.Config          `mapstructure:"formula"`
-	Store      Store                   `mapstructure:"store"`
-	Stream     stream.Config           `mapstructure:"stream"`
-	RestartLog stream.RestartLogConfig `mapstructure:"restart_log"`
-	Counters   counter.Config          `mapstructure:"counters"`
-	Message    message.Config          `mapstructure:"message"`
+	Role       string            `mapstructure:"role"` // all, gateway or processor
+	Listen     []Listener        `mapstructure:"listen"`
+	Admin      admin.Config      `mapstructure:"admin"`
+	DataDir    string            `mapstructure:"data_dir"`
+	Keys       Keys              `mapstructure:"keys"`
+	Log        Log               `mapstructure:"log"`
+	Check      proxy.CheckConfig `mapstructure:"check"`
+	TLS        TLS               `mapstructure:"tls"`
+	HTTP       h1.Config         `mapstructure:"http"`
+	HTTP2      h2.Config         `mapstructure:"http2"`
+	HTTP3      h3.Config         `mapstructure:"http3"`
+	Delay      time.Duration     `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
+	Drain      time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
+	Identity   identity.Config   `mapstructure:"identity"`
+	Lists      cbb.Config        `mapstructure:"lists"`
+	Geo        geo.Config        `mapstructure:"geo"`
+	Captcha    captcha.Config    `mapstructure:"captcha"`
+	Verdict    verdict.Config    `mapstructure:"verdict"`
+	Processor  processor.Config  `mapstructure:"processor"`
+	Labels     label.Config      `mapstructure:"labels"`
+	Journal    journal.Config    `mapstructure:"journal"`
+	Alarms     alarm.Config      `mapstructure:"alarms"`
+	Traces     traces.Config     `mapstructure:"traces"`
+	Formula    formula.Config    `mapstructure:"formula"`
+	Store      Store             `mapstructure:"store"`
+	Stream     stream.Config     `mapstructure:"stream"`
+	RestartLog time.Duration     `mapstructure:"restart_log"` // for which it is kept; 0: there is none
+	Counters   counter.Config    `mapstructure:"-"`
+	Message    message.Config    `mapstructure:"message"`
 
 	// Defaults are the settings that every service begins with; Services lists what differs, with a name each. Both
 	// are kept as they stand in the file and resolved in order: built-in, defaults, service, path.
@@ -181,9 +182,9 @@ func Default() Config {
 		Journal:    journal.DefaultConfig(),
 		Traces:     traces.DefaultConfig(),
 		Alarms:     alarm.DefaultConfig(),
-		Store:      DefaultStore(),
+		Store:      Store{Redis: redisstore.DefaultConfig()},
 		Stream:     stream.DefaultConfig(),
-		RestartLog: stream.DefaultRestartLogConfig(),
+		RestartLog: 24 * time.Hour,
 		Counters:   defaultCounters(),
 		Message:    message.DefaultConfig(),
 	}
@@ -253,7 +254,7 @@ func (c *Config) KeyCopy() string {
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
 	"role", "stream", "restart_log", "data_dir", "log.access", "log.access_fields", "log.access_lines",
-	"admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels",
+	"admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "message", "verdict", "processor", "labels",
 	"journal", "alarms", "traces",
 }
 

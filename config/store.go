@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"antirobot/problem"
-	"antirobot/store/backlog"
-	"antirobot/store/pebblestore"
 	"antirobot/store/redisstore"
 )
 
@@ -14,30 +12,10 @@ import (
 type Store struct {
 	// URL chooses the store: empty is the embedded one in the data directory.
 	URL string `mapstructure:"url"`
-
-	// Of the embedded store; see pebblestore.Config.
-	CacheBytes int64                      `mapstructure:"cache_bytes"`
-	Counters   pebblestore.CountersConfig `mapstructure:"counters"`
-
 	// CountersURL has the counts in servers of their own, named as URL names them; empty: where the rest is.
 	CountersURL string `mapstructure:"counters_url"`
-
-	// Of a shared one.
-	Queue backlog.Config    `mapstructure:"counter_queue"`
+	// Redis is for both.
 	Redis redisstore.Config `mapstructure:"redis"`
-}
-
-// DefaultStore returns the embedded store with its defaults.
-func DefaultStore() Store {
-	p := pebblestore.DefaultConfig()
-	return Store{
-		CacheBytes: p.CacheBytes, Counters: p.Counters, Queue: backlog.DefaultConfig(), Redis: redisstore.DefaultConfig(),
-	}
-}
-
-// Embedded returns the settings of the embedded store.
-func (c *Store) Embedded() pebblestore.Config {
-	return pebblestore.Config{CacheBytes: c.CacheBytes, Counters: c.Counters}
 }
 
 // MemoryURL keeps everything in memory, for tests.
@@ -59,7 +37,7 @@ func (c *Store) Servers() (addresses []string) {
 
 // Validate returns every error of c.
 func (c *Store) Validate() error {
-	errs := []error{c.Embedded().Validate(), problem.At("counter_queue", c.Queue.Validate()), problem.At("redis", c.Redis.Validate())}
+	errs := []error{problem.At("redis", c.Redis.Validate())}
 	if c.Shared() {
 		if _, err := redisstore.ParseURL(c.URL); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store", err))

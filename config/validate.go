@@ -57,10 +57,11 @@ func (c *Config) Validate() error {
 	add("traces", c.Traces.Validate())
 	add("formula", c.Formula.Validate())
 	add("store", c.Store.Validate())
-	add("counters", c.Counters.Validate())
 	add("message", c.Message.Validate())
 	add("stream", c.Stream.Validate())
-	add("restart_log", c.RestartLog.Validate())
+	if k := c.RestartLog; k < 0 || k > 48*time.Hour || k > 0 && k < time.Minute {
+		bad("restart_log: %v is neither 0 nor between 1m and 48h", k)
+	}
 	errs = append(errs, c.validateRole(), c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
 		bad("keys.secret_file: give one of secret_file and secret_env")

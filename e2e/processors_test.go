@@ -160,7 +160,6 @@ store: {url: %q}
 keys: {secret_file: %q}
 identity: {trusted_proxies: [127.0.0.1], i_per_hour: 100000}
 processor: {quota: {hour: 40, day: 700, newcomers: 1000000}}
-stream: {lease: 2s}
 defaults:
   upstream: {urls: [%q]}
   verdict: {limits: [], campaign: nothing}

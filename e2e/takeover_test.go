@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -27,7 +26,7 @@ func startPair2(t *testing.T) *pair2 {
 	t.Helper()
 	r, up, secret, p := redistest.Start(t), site(t).URL, secretFile(t), new(pair2)
 	file := func(role string) string {
-		return configFile(t, strings.Replace(siteOfRobots, "lease: 2s", "alone_after: 1m", 1), role, "redis://"+r.Addr, secret, up)
+		return configFile(t, siteOfRobots, role, "redis://"+r.Addr, secret, up)
 	}
 	for i := range p.gateways {
 		p.gateways[i] = start(t, "serve", "--config", file("gateway"))

@@ -42,7 +42,7 @@ func countedBy(labels map[string]string) (of counted, ok bool) {
 
 // openJournal opens the journal. A gateway whose journal can't be opened serves without.
 func (a *Server) openJournal() error {
-	if !a.Config().Journal.Enabled {
+	if a.Config().Journal.MaxBytes == 0 {
 		return nil
 	}
 	j, err := journal.New(a.Config().Journal, journal.Deps{

@@ -22,7 +22,6 @@ data_dir: %DIR%
 store: {url: "memory:"}
 log: {level: error}
 check: {listen: ["127.0.0.1:0"]}
-counters: {cache_bytes: 4194304}
 defaults:
   upstream: {urls: ["http://127.0.0.1:1"]}
 services:

@@ -142,7 +142,7 @@ func openBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 		}
 		return &Backend{Store: s, name: "redis", shared: s.Counters(), metrics: s.WriteMetrics}, nil
 	}
-	s, err := pebblestore.New(cfg.Embedded(), pebblestore.Deps{Dir: filepath.Join(dir, "store"), Log: log, Now: time.Now})
+	s, err := pebblestore.New(pebblestore.Deps{Dir: filepath.Join(dir, "store"), Log: log, Now: time.Now})
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func (s *storage) openCounterQueue() error {
 	if s.store.shared == nil {
 		return nil
 	}
-	queue, err := backlog.Open(s.Config().Store.Queue, backlog.Deps{
+	queue, err := backlog.Open(backlog.Deps{
 		Store: s.store.shared, Dir: s.inDataDir(queueName), Log: s.Logger("counters"), Metrics: s.set,
 	})
 	if err != nil {

@@ -68,7 +68,7 @@ func TestHealthAsksTheCounters(t *testing.T) {
 // server that is away leaves the store well but for them.
 func TestCountersOfTheirOwn(t *testing.T) {
 	server := redistest.Start(t)
-	cfg := config.DefaultStore()
+	cfg := config.Default().Store
 	cfg.CountersURL = "redis://" + server.Addr
 	open := func() *Backend {
 		b, err := OpenBackend(&cfg, t.TempDir(), zerolog.Nop())

@@ -63,11 +63,13 @@ func (l *link) open(backend *Backend, j *Judge) {
 
 // openRestartLog opens the restart log of a process that judges by itself.
 func (l *link) openRestartLog() error {
-	cfg := l.Config().RestartLog
-	if l.Config().Role != config.RoleAll || cfg.Keep == 0 || !l.Config().Processor.Enabled || l.Config().Store.URL == config.MemoryURL {
+	keep := l.Config().RestartLog
+	if l.Config().Role != config.RoleAll || keep == 0 || !l.Config().Processor.Enabled || l.Config().Store.URL == config.MemoryURL {
 		return nil
 	}
-	y, err := stream.OpenRestartLog(cfg, stream.RestartLogDeps{Dir: l.inDataDir("restart-log"), Log: l.Logger("restart_log"), Metrics: l.set})
+	y, err := stream.OpenRestartLog(stream.RestartLogDeps{
+		Dir: l.inDataDir("restart-log"), Keep: keep, Log: l.Logger("restart_log"), Metrics: l.set,
+	})
 	if err != nil {
 		l.log.Error().Err(err).Msg("there is no restart log: a restart will not know visitors")
 		return nil

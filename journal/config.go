@@ -8,11 +8,9 @@ import (
 
 // Config is the section `journal`; see DefaultConfig.
 type Config struct {
-	Enabled  bool          `mapstructure:"enabled"`   // false: nothing is remembered beyond verdict.decisions
-	MaxBytes int64         `mapstructure:"max_bytes"` // of the disk; the oldest entries are forgotten
+	MaxBytes int64         `mapstructure:"max_bytes"` // of the disk; the oldest entries are forgotten. 0: no journal
 	MaxAge   time.Duration `mapstructure:"max_age"`   // entries that are older are forgotten
 	Humans   float64       `mapstructure:"humans"`    // share of human requests that is kept: 0 to 1
-	Figures  time.Duration `mapstructure:"figures"`   // how long the figures of hours and days are kept
 	// Addresses is the fate of addresses after AddressesAfter: keep, shorten (to /24 and /48) or hash (with a daily key
 	// that is not stored).
 	Addresses      string        `mapstructure:"addresses"`
@@ -25,13 +23,16 @@ const (
 	hashAddresses    = "hash"
 )
 
-const day = 24 * time.Hour
+const (
+	day = 24 * time.Hour
+	// keepFigures is how long the figures of hours and days are kept.
+	keepFigures = 400 * day
+)
 
 // DefaultConfig returns 1 GiB, 14 days, and 1 % of the human requests.
 func DefaultConfig() Config {
 	return Config{
-		Enabled: true, MaxBytes: 1 << 30, MaxAge: 14 * day, Humans: 0.01, Figures: 400 * day,
-		Addresses: shortenAddresses, AddressesAfter: 14 * day,
+		MaxBytes: 1 << 30, MaxAge: 14 * day, Humans: 0.01, Addresses: shortenAddresses, AddressesAfter: 14 * day,
 	}
 }
 
@@ -43,10 +44,9 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.MaxBytes >= 16<<20, "max_bytes: %d is less than 16 MiB", c.MaxBytes)
+	bad(c.MaxBytes == 0 || c.MaxBytes >= 16<<20, "max_bytes: %d is neither 0 nor at least 16 MiB", c.MaxBytes)
 	bad(c.MaxAge >= time.Hour && c.MaxAge <= 400*day, "max_age: %v is not between 1h and 400d", c.MaxAge)
 	bad(c.Humans >= 0 && c.Humans <= 1, "humans: %v is not between 0 and 1", c.Humans)
-	bad(c.Figures >= day && c.Figures <= 4000*day, "figures: %v is not between 1d and 4000d", c.Figures)
 	switch c.Addresses {
 	case keepAddresses, shortenAddresses, hashAddresses:
 	default:

@@ -102,8 +102,7 @@ func New(cfg Config, d Deps) (*Journal, error) {
 	}
 	if d.open == nil {
 		d.open = func() (*pebblestore.Log, error) {
-			return pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 8 << 20},
-				pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+			return pebblestore.OpenLog(pebblestore.LogDeps{Dir: d.Dir, Log: d.Log, CacheBytes: 8 << 20})
 		}
 	}
 	db, err := d.open()

@@ -237,7 +237,7 @@ func TestSheds(t *testing.T) {
 	w := newWorld(t, small(), func(d *Deps) {
 		d.queue = 64
 		d.open = func() (*pebblestore.Log, error) {
-			return pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20}, pebblestore.LogDeps{Dir: dir, Log: zerolog.Nop(), FS: fs})
+			return pebblestore.OpenLog(pebblestore.LogDeps{Dir: dir, Log: zerolog.Nop(), CacheBytes: 1 << 20, FS: fs})
 		}
 	})
 	w.decide("203.0.113.7", "/before", "x", nil)

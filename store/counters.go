@@ -31,8 +31,7 @@ type Records interface {
 	// the call, and empty for an absent record. f must not call the Records.
 	ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error
 	// Drop forgets older counts of before's unit, in whole records: days of ten-minute counts, fortnights of daily
-	// ones. Later additions to them count from zero. A shared backend keeps all counts that a query may ask for now, by
-	// its own clock.
+	// ones. A shared backend ignores it, and drops counts that no query may ask for by its own clock.
 	Drop(ctx context.Context, before Period) error
 	// Sync returns when all earlier counts are as safe as the backend makes them.
 	Sync(ctx context.Context) error
@@ -135,6 +134,16 @@ type Record struct {
 	Counter
 	Unit   Unit
 	Number uint32
+}
+
+// ValidRecords returns the first error of the records' counters.
+func ValidRecords(r []Record) error {
+	for i := range r {
+		if err := r[i].Valid(); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 // Count is one count of a record; Period counts from the record's first.

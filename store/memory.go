@@ -1,32 +1,27 @@
 package store
 
 import (
-	"container/heap"
 	"context"
-	"hash/maphash"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-const (
-	memoryShards = 64
-	// sweepPerWrite bounds the expired entries that a write removes: more than one, so that a shard shrinks.
-	sweepPerWrite = 3
-)
+// MemoryFeedKept is how many messages of a topic Memory keeps.
+const MemoryFeedKept = 4096
 
-// Memory is a Store in this process, for tests and for state that may be lost. Later writes remove expired entries. The
-// zero value is not usable.
+// Memory is a Store in this process, for tests and for state that may be lost. Made by NewMemory.
 type Memory struct {
 	now    func() time.Time
-	seed   maphash.Seed
 	closed chan struct{}
-	once   sync.Once
-	ended  atomic.Bool
-	shards [memoryShards]memoryShard
-	feeds  feeds
+
+	mu      sync.Mutex
+	ended   bool
+	entries map[memoryKey]memoryEntry
+	sweepAt int // the number of entries that causes a sweep
+	topics  map[string]*memoryTopic
 }
 
 // NewMemory returns an empty Memory that reads the time from now (nil: time.Now).
@@ -34,12 +29,10 @@ func NewMemory(now func() time.Time) *Memory {
 	if now == nil {
 		now = time.Now
 	}
-	m := &Memory{now: now, seed: maphash.MakeSeed(), closed: make(chan struct{})}
-	for i := range m.shards {
-		m.shards[i].entries = make(map[memoryKey]memoryEntry)
+	return &Memory{
+		now: now, closed: make(chan struct{}), entries: map[memoryKey]memoryEntry{}, sweepAt: memorySweep,
+		topics: map[string]*memoryTopic{},
 	}
-	m.feeds.topics = make(map[string]*memoryTopic)
-	return m
 }
 
 var _ Store = (*Memory)(nil)
@@ -51,6 +44,9 @@ const (
 	spaceOnce
 	spaceQuota
 )
+
+// memorySweep is the least number of entries that causes a sweep. The next one comes when they have doubled.
+const memorySweep = 1024
 
 type memoryKey struct {
 	space space
@@ -65,81 +61,11 @@ type memoryEntry struct {
 
 func (e memoryEntry) live(at int64) bool { return e.expiry == 0 || at < e.expiry }
 
-// memoryShard has a part of the keys. A line of the heap whose entry was replaced is stale, and skipped.
-type memoryShard struct {
-	mu      sync.Mutex
-	entries map[memoryKey]memoryEntry
-	due     expiryHeap
-}
-
-type expiryLine struct {
-	at  int64
-	key memoryKey
-}
-
-type expiryHeap []expiryLine
-
-func (h expiryHeap) Len() int           { return len(h) }
-func (h expiryHeap) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h expiryHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *expiryHeap) Push(x any)        { *h = append(*h, x.(expiryLine)) }
-func (h *expiryHeap) Pop() any {
-	a := *h
-	last := a[len(a)-1]
-	a[len(a)-1] = expiryLine{}
-	*h = a[:len(a)-1]
-	return last
-}
-
-// load returns the live entry of k. The caller holds the lock.
-func (s *memoryShard) load(k memoryKey, at int64) (memoryEntry, bool) {
-	e, ok := s.entries[k]
-	if !ok || !e.live(at) {
-		return memoryEntry{}, false
-	}
-	return e, true
-}
-
-// store sets k and removes a few expired entries. The caller holds the lock.
-func (s *memoryShard) store(k memoryKey, e memoryEntry, at int64) {
-	old, had := s.entries[k]
-	s.entries[k] = e
-	if e.expiry != 0 && (!had || old.expiry != e.expiry) {
-		heap.Push(&s.due, expiryLine{e.expiry, k})
-	}
-	for range sweepPerWrite {
-		if len(s.due) == 0 || s.due[0].at > at {
-			break
-		}
-		l, _ := heap.Pop(&s.due).(expiryLine)
-		if x, ok := s.entries[l.key]; ok && x.expiry == l.at {
-			delete(s.entries, l.key)
-		}
-	}
-	if len(s.due) > 2*len(s.entries)+64 {
-		s.rebuild()
-	}
-}
-
-// rebuild removes stale lines, so that a key that is often rewritten does not fill the memory.
-func (s *memoryShard) rebuild() {
-	due := make(expiryHeap, 0, len(s.entries))
-	for k, e := range s.entries {
-		if e.expiry != 0 {
-			due = append(due, expiryLine{e.expiry, k})
-		}
-	}
-	heap.Init(&due)
-	s.due = due
-}
-
-func (m *Memory) shard(key []byte) *memoryShard {
-	return &m.shards[maphash.Bytes(m.seed, key)%memoryShards]
-}
-
-// ready returns why a call cannot begin.
-func (m *Memory) ready(ctx context.Context, ttl time.Duration) error {
-	if m.ended.Load() {
+// with runs f under the lock, if a call can begin.
+func (m *Memory) with(ctx context.Context, ttl time.Duration, f func(now time.Time)) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
 		return ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
@@ -148,19 +74,47 @@ func (m *Memory) ready(ctx context.Context, ttl time.Duration) error {
 	if ttl < 0 {
 		return ErrTTL
 	}
+	f(m.now())
 	return nil
+}
+
+// change replaces the entry of key, empty if it is absent, by the result of f, unless that is false.
+func (m *Memory) change(
+	ctx context.Context, s space, key []byte, ttl time.Duration, f func(e memoryEntry, there bool) (memoryEntry, bool),
+) error {
+	return m.with(ctx, ttl, func(now time.Time) {
+		k, at := memoryKey{s, string(key)}, now.UnixMilli()
+		e, there := m.entries[k]
+		if there = there && e.live(at); !there {
+			e = memoryEntry{}
+		}
+		next, ok := f(e, there)
+		if !ok {
+			return
+		}
+		if next.expiry = ExpiryAt(now, ttl); there && s == spaceQuota {
+			next.expiry = e.expiry
+		}
+		m.entries[k] = next
+		if len(m.entries) >= m.sweepAt {
+			maps.DeleteFunc(m.entries, func(_ memoryKey, e memoryEntry) bool { return !e.live(at) })
+			m.sweepAt = max(memorySweep, 2*len(m.entries))
+		}
+	})
 }
 
 // Get implements KV.
 func (m *Memory) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
-	if err := m.ready(ctx, 0); err != nil {
+	var e memoryEntry
+	ok := false
+	err := m.with(ctx, 0, func(now time.Time) {
+		e, ok = m.entries[memoryKey{spaceKV, string(key)}]
+		ok = ok && e.live(now.UnixMilli())
+	})
+	switch {
+	case err != nil:
 		return dst, err
-	}
-	s := m.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.load(memoryKey{spaceKV, string(key)}, m.now().UnixMilli())
-	if !ok {
+	case !ok:
 		return dst, ErrNotFound
 	}
 	return append(dst, e.val...), nil
@@ -168,82 +122,51 @@ func (m *Memory) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 
 // Put implements KV.
 func (m *Memory) Put(ctx context.Context, key, val []byte, ttl time.Duration) error {
-	if err := m.ready(ctx, ttl); err != nil {
-		return err
-	}
-	now := m.now()
-	s := m.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.store(memoryKey{spaceKV, string(key)}, memoryEntry{val: string(val), expiry: ExpiryAt(now, ttl)}, now.UnixMilli())
-	return nil
+	return m.change(ctx, spaceKV, key, ttl, func(memoryEntry, bool) (memoryEntry, bool) {
+		return memoryEntry{val: string(val)}, true
+	})
 }
 
 // Swap implements KV.
-func (m *Memory) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
-	if err := m.ready(ctx, ttl); err != nil {
-		return false, err
-	}
-	now := m.now()
-	k := memoryKey{spaceKV, string(key)}
-	s := m.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.load(k, now.UnixMilli())
-	if ok != (old != nil) || e.val != string(old) {
-		return false, nil
-	}
-	s.store(k, memoryEntry{val: string(val), expiry: ExpiryAt(now, ttl)}, now.UnixMilli())
-	return true, nil
+func (m *Memory) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (ok bool, err error) {
+	err = m.change(ctx, spaceKV, key, ttl, func(e memoryEntry, there bool) (memoryEntry, bool) {
+		ok = there == (old != nil) && e.val == string(old)
+		return memoryEntry{val: string(val)}, ok
+	})
+	return ok, err
 }
 
 // Delete implements KV.
 func (m *Memory) Delete(ctx context.Context, key []byte) error {
-	if err := m.ready(ctx, 0); err != nil {
-		return err
-	}
-	s := m.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.entries, memoryKey{spaceKV, string(key)})
-	return nil
+	return m.with(ctx, 0, func(time.Time) { delete(m.entries, memoryKey{spaceKV, string(key)}) })
 }
 
-// Scan implements KV, in key order, as of its beginning.
+// Scan implements KV, in key order, of the keys at its beginning.
 func (m *Memory) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
-	if err := m.ready(ctx, 0); err != nil {
-		return err
-	}
-	type line struct {
-		key string
-		memoryEntry
-	}
-	var lines []line
-	at := m.now().UnixMilli()
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		for k, e := range s.entries {
-			if k.space == spaceKV && strings.HasPrefix(k.key, string(prefix)) && e.live(at) {
-				lines = append(lines, line{k.key, e})
+	found := map[string]memoryEntry{}
+	err := m.with(ctx, 0, func(time.Time) {
+		for k, e := range m.entries {
+			if k.space == spaceKV && strings.HasPrefix(k.key, string(prefix)) {
+				found[k.key] = e
 			}
 		}
-		s.mu.Unlock()
+	})
+	if err != nil {
+		return err
 	}
-	sort.Slice(lines, func(i, j int) bool { return lines[i].key < lines[j].key })
-	for _, l := range lines {
-		if err := m.ready(ctx, 0); err != nil {
+	for _, k := range slices.Sorted(maps.Keys(found)) {
+		e, at := found[k], int64(0)
+		if err := m.with(ctx, 0, func(now time.Time) { at = now.UnixMilli() }); err != nil {
 			return err
 		}
-		at := m.now().UnixMilli()
-		if !l.live(at) {
+		if !e.live(at) {
 			continue
 		}
 		var left time.Duration
-		if l.expiry != 0 {
-			left = TTLLeft(l.expiry, at)
+		if e.expiry != 0 {
+			left = TTLLeft(e.expiry, at)
 		}
-		if err := f([]byte(l.key), []byte(l.val), left); err != nil {
+		if err := f([]byte(k), []byte(e.val), left); err != nil {
 			return err
 		}
 	}
@@ -251,79 +174,136 @@ func (m *Memory) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, tt
 }
 
 // Spend implements Once.
-func (m *Memory) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool, error) {
-	if err := m.ready(ctx, ttl); err != nil {
-		return false, err
-	}
-	now := m.now()
-	k := memoryKey{spaceOnce, string(key)}
-	s := m.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, spent := s.load(k, now.UnixMilli()); spent {
-		return false, nil
-	}
-	s.store(k, memoryEntry{expiry: ExpiryAt(now, ttl)}, now.UnixMilli())
-	return true, nil
+func (m *Memory) Spend(ctx context.Context, key []byte, ttl time.Duration) (first bool, err error) {
+	err = m.change(ctx, spaceOnce, key, ttl, func(e memoryEntry, spent bool) (memoryEntry, bool) {
+		first = !spent
+		return e, first
+	})
+	return first, err
 }
 
 // Take implements Quota.
-func (m *Memory) Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (int64, error) {
-	var granted int64
-	_, err := m.count(ctx, key, ttl, func(old int64) int64 {
-		granted = Grant(old, want, limit)
-		return old + granted
+func (m *Memory) Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (granted int64, err error) {
+	err = m.change(ctx, spaceQuota, key, ttl, func(e memoryEntry, _ bool) (memoryEntry, bool) {
+		granted = Grant(e.count, want, limit)
+		e.count += granted
+		return e, granted > 0
 	})
-	if err != nil {
-		return 0, err
-	}
-	return granted, nil
+	return granted, err
 }
 
 // Incr implements Quota.
-func (m *Memory) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
-	return m.count(ctx, key, ttl, func(old int64) int64 { return SaturatingAdd(old, n) })
+func (m *Memory) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (sum int64, err error) {
+	err = m.change(ctx, spaceQuota, key, ttl, func(e memoryEntry, _ bool) (memoryEntry, bool) {
+		old := e.count
+		sum = SaturatingAdd(old, n)
+		e.count = sum
+		return e, sum != old
+	})
+	return sum, err
 }
 
-// count sets the counter of key to the result of f, and returns it.
-func (m *Memory) count(ctx context.Context, key []byte, ttl time.Duration, f func(int64) int64) (int64, error) {
-	if err := m.ready(ctx, ttl); err != nil {
-		return 0, err
+// memoryTopic has the messages with the numbers last-len(kept)+1 to last, from 1.
+type memoryTopic struct {
+	kept []string
+	last uint64
+	more chan struct{} // closed by the next Append
+}
+
+// topic returns a topic. The caller holds the lock.
+func (m *Memory) topic(name string) *memoryTopic {
+	t := m.topics[name]
+	if t == nil {
+		t = &memoryTopic{more: make(chan struct{})}
+		m.topics[name] = t
 	}
-	now := m.now()
-	k := memoryKey{spaceQuota, string(key)}
-	s := m.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, ok := s.load(k, now.UnixMilli())
-	n := f(e.count)
-	if n == e.count {
-		return n, nil
+	return t
+}
+
+func (t *memoryTopic) oldest() uint64 { return t.last + 1 - uint64(len(t.kept)) }
+
+// Append implements Feed.
+func (m *Memory) Append(ctx context.Context, topic string, msg []byte) error {
+	return m.with(ctx, 0, func(time.Time) {
+		t := m.topic(topic)
+		t.last++
+		if t.kept = append(t.kept, string(msg)); len(t.kept) > MemoryFeedKept {
+			t.kept = t.kept[1:]
+		}
+		close(t.more)
+		t.more = make(chan struct{})
+	})
+}
+
+// Position implements Feed.
+func (m *Memory) Position(ctx context.Context, topic string) (pos string, err error) {
+	err = m.with(ctx, 0, func(time.Time) { pos = FormatPosition(m.topic(topic).last) })
+	return pos, err
+}
+
+// Follow implements Feed.
+func (m *Memory) Follow(ctx context.Context, topic, from string, f func(pos string, msg []byte) error) error {
+	var next uint64
+	if from != "" && from != "0" {
+		n, err := ParsePosition(from)
+		if err != nil {
+			return err
+		}
+		next = n + 1
 	}
-	if !ok {
-		e.expiry = ExpiryAt(now, ttl)
+	err := m.with(ctx, 0, func(time.Time) {
+		switch t := m.topic(topic); from {
+		case "":
+			next = t.last + 1
+		case "0":
+			next = t.oldest()
+		}
+	})
+	for err == nil {
+		var msg []byte
+		var more chan struct{}
+		gap := false
+		err = m.with(ctx, 0, func(time.Time) {
+			switch t := m.topic(topic); {
+			case next < t.oldest() || next > t.last+1:
+				gap = true
+			case next == t.last+1:
+				more = t.more
+			default:
+				msg = []byte(t.kept[next-t.oldest()])
+			}
+		})
+		switch {
+		case err != nil:
+		case gap:
+			err = ErrGap
+		case more == nil:
+			err = f(FormatPosition(next), msg)
+			next++
+		default:
+			select {
+			case <-more:
+			case <-ctx.Done():
+			case <-m.closed:
+			}
+		}
 	}
-	e.count = n
-	s.store(k, e, now.UnixMilli())
-	return n, nil
+	return err
 }
 
 // Shared implements Store: no other node sees this memory.
 func (m *Memory) Shared() bool { return false }
 
 // Healthy implements Store.
-func (m *Memory) Healthy() error {
-	if m.ended.Load() {
-		return ErrClosed
-	}
-	return nil
-}
+func (m *Memory) Healthy() error { return m.with(context.Background(), 0, func(time.Time) {}) }
 
 // Close implements Store: Follow calls return ErrClosed. A second Close does nothing.
 func (m *Memory) Close() error {
-	m.once.Do(func() {
-		m.ended.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.ended {
+		m.ended = true
 		close(m.closed)
-	})
+	}
 	return nil
 }

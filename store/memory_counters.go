@@ -2,177 +2,132 @@ package store
 
 import (
 	"context"
-	"fmt"
-	"hash/maphash"
+	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 )
 
 // MemoryCounters is a Counters in this process. Only Drop bounds its memory. Made by NewMemoryCounters; safe for
 // concurrent use.
 type MemoryCounters struct {
-	seed   maphash.Seed
-	ended  atomic.Bool
-	shards [memoryShards]counterShard
-}
-
-// counterShard has a part of the counters. Records of one base share a map, so dropping is cheap.
-type counterShard struct {
 	mu    sync.Mutex
-	bases map[Period]map[Counter]map[uint32]uint64 // base, in records → counter → period → count
+	ended bool
+	bases map[Period]map[Counter]map[uint8]uint64 // by number of the record, counter and period
 }
 
 // NewMemoryCounters returns an empty MemoryCounters.
 func NewMemoryCounters() *MemoryCounters {
-	m := &MemoryCounters{seed: maphash.MakeSeed()}
-	for i := range m.shards {
-		m.shards[i].bases = make(map[Period]map[Counter]map[uint32]uint64)
-	}
-	return m
+	return &MemoryCounters{bases: map[Period]map[Counter]map[uint8]uint64{}}
 }
 
 var _ Counters = (*MemoryCounters)(nil)
 
-func (m *MemoryCounters) shard(c *Counter) *counterShard {
-	return &m.shards[maphash.Comparable(m.seed, *c)%memoryShards]
-}
-
-func (s *counterShard) add(r Counter, u Unit, number uint32, n uint64) {
-	base := Period{u, number / u.PerRecord()}
-	records := s.bases[base]
-	if records == nil {
-		records = make(map[Counter]map[uint32]uint64)
-		s.bases[base] = records
-	}
-	counts := records[r]
-	if counts == nil {
-		counts = make(map[uint32]uint64, 1)
-		records[r] = counts
-	}
-	counts[number] = AddCounts(counts[number], n)
-}
-
-func (s *counterShard) count(r Counter, u Unit, number uint32) uint64 {
-	return s.bases[Period{u, number / u.PerRecord()}][r][number]
-}
-
-func (m *MemoryCounters) ready(ctx context.Context) error {
-	if m.ended.Load() {
+// with runs f under the lock, if a call can begin.
+func (m *MemoryCounters) with(ctx context.Context, f func()) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.ended {
 		return ErrClosed
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	f()
+	return nil
+}
+
+// add adds to a count, and returns what it was.
+func (m *MemoryCounters) add(c Counter, p Period, n uint64) (was uint64) {
+	per := p.Unit.PerRecord()
+	base := Period{p.Unit, p.Number / per}
+	if m.bases[base] == nil {
+		m.bases[base] = map[Counter]map[uint8]uint64{}
+	}
+	counts := m.bases[base][c]
+	if counts == nil {
+		counts = make(map[uint8]uint64, 1)
+		m.bases[base][c] = counts
+	}
+	place := uint8(p.Number % per) //nolint:gosec // below PerRecord
+	was = counts[place]
+	counts[place] = AddCounts(was, n)
+	return was
+}
+
+// periodsOf returns the periods that an update counts in.
+func periodsOf(slot uint32) [2]Period {
+	return [...]Period{{TenMinutes, slot}, {Day, slot / SlotsPerDay}}
 }
 
 // Add implements Counters.
 func (m *MemoryCounters) Add(ctx context.Context, d []Delta) error {
-	if err := m.ready(ctx); err != nil {
+	if err := (&Batch{Adds: d}).Valid(); err != nil {
 		return err
 	}
-	for i := range d {
-		if err := d[i].Valid(); err != nil {
-			return fmt.Errorf("delta %d: %w", i, err)
+	return m.with(ctx, func() {
+		for i := range d {
+			for _, p := range periodsOf(d[i].Slot) {
+				if d[i].N > 0 {
+					m.add(d[i].Counter, p, d[i].N)
+				}
+			}
 		}
-	}
-	for i := range d {
-		if d[i].N == 0 {
-			continue
-		}
-		s := m.shard(&d[i].Counter)
-		s.mu.Lock()
-		s.add(d[i].Counter, TenMinutes, d[i].Slot, d[i].N)
-		s.add(d[i].Counter, Day, d[i].Slot/SlotsPerDay, d[i].N)
-		s.mu.Unlock()
-	}
-	return nil
+	})
 }
 
 // AddUnique implements Counters.
 func (m *MemoryCounters) AddUnique(ctx context.Context, u []Unique) error {
-	if err := m.ready(ctx); err != nil {
+	if err := (&Batch{Uniques: u}).Valid(); err != nil {
 		return err
 	}
-	for i := range u {
-		if err := u[i].Valid(); err != nil {
-			return fmt.Errorf("unique %d: %w", i, err)
-		}
-	}
-	for i := range u {
-		pair := u[i].PairCounter()
-		for _, p := range [...]Period{{TenMinutes, u[i].Slot}, {Day, u[i].Slot / SlotsPerDay}} {
-			if m.grow(pair, p) == 0 {
-				m.grow(u[i].Counter, p)
+	return m.with(ctx, func() {
+		for i := range u {
+			for _, p := range periodsOf(u[i].Slot) {
+				if m.add(u[i].PairCounter(), p, 1) == 0 {
+					m.add(u[i].Counter, p, 1)
+				}
 			}
 		}
-	}
-	return nil
-}
-
-// grow adds one to a counter in a period, and returns its previous count.
-func (m *MemoryCounters) grow(k Counter, p Period) uint64 {
-	s := m.shard(&k)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.count(k, p.Unit, p.Number)
-	s.add(k, p.Unit, p.Number, 1)
-	return n
+	})
 }
 
 // ReadRecords implements Records.
 func (m *MemoryCounters) ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error {
-	if err := m.ready(ctx); err != nil {
+	if err := ValidRecords(r); err != nil {
 		return err
 	}
-	var counts []Count
-	for i := range r {
-		if err := r[i].Valid(); err != nil {
-			return fmt.Errorf("record %d: %w", i, err)
+	return m.with(ctx, func() {
+		for i := range r {
+			var counts []Count
+			periods := m.bases[Period{r[i].Unit, r[i].Number}][r[i].Counter]
+			for _, p := range slices.Sorted(maps.Keys(periods)) {
+				counts = append(counts, Count{periods[p], p})
+			}
+			f(i, counts)
 		}
-		counts = counts[:0]
-		s := m.shard(&r[i].Counter)
-		s.mu.Lock()
-		for number, n := range s.bases[Period{r[i].Unit, r[i].Number}][r[i].Counter] {
-			counts = append(counts, Count{n, uint8(number % r[i].Unit.PerRecord())})
-		}
-		s.mu.Unlock()
-		slices.SortFunc(counts, func(a, b Count) int { return int(a.Period) - int(b.Period) })
-		f(i, counts)
-	}
-	return nil
+	})
 }
 
 // Drop implements Records.
 func (m *MemoryCounters) Drop(ctx context.Context, before Period) error {
-	if err := m.ready(ctx); err != nil {
-		return err
-	}
-	first := before.Number / before.Unit.PerRecord()
-	for i := range m.shards {
-		s := &m.shards[i]
-		s.mu.Lock()
-		for base := range s.bases {
-			if base.Unit == before.Unit && base.Number < first {
-				delete(s.bases, base)
-			}
-		}
-		s.mu.Unlock()
-	}
-	return nil
+	return m.with(ctx, func() {
+		first := before.Number / before.Unit.PerRecord()
+		maps.DeleteFunc(m.bases, func(base Period, _ map[Counter]map[uint8]uint64) bool {
+			return base.Unit == before.Unit && base.Number < first
+		})
+	})
 }
 
 // Sync implements Records.
-func (m *MemoryCounters) Sync(ctx context.Context) error { return m.ready(ctx) }
+func (m *MemoryCounters) Sync(ctx context.Context) error { return m.with(ctx, func() {}) }
 
 // Healthy returns nil, or ErrClosed after Close.
-func (m *MemoryCounters) Healthy() error {
-	if m.ended.Load() {
-		return ErrClosed
-	}
-	return nil
-}
+func (m *MemoryCounters) Healthy() error { return m.Sync(context.Background()) }
 
 // Close ends the counters: later calls return ErrClosed.
 func (m *MemoryCounters) Close() error {
-	m.ended.Store(true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
 	return nil
 }

@@ -48,7 +48,7 @@ func thinks(t *testing.T, d processor.Deps) (*processor.Processor, *stream.Servi
 // openRestartLog opens the restart log of a directory at a time.
 func openRestartLog(t *testing.T, dir string, now time.Time, services *stream.Services) *stream.RestartLog {
 	t.Helper()
-	y, err := stream.OpenRestartLog(stream.DefaultRestartLogConfig(), stream.RestartLogDeps{Dir: dir, Metrics: metrics.NewSet(), Now: func() time.Time { return now }})
+	y, err := stream.OpenRestartLog(stream.RestartLogDeps{Dir: dir, Keep: 24 * time.Hour, Metrics: metrics.NewSet(), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func BenchmarkRestartLog(b *testing.B) {
 	dir := b.TempDir()
 	_, services := judge(b, processor.Deps{})
 	open := func(b *testing.B) *stream.RestartLog {
-		y, err := stream.OpenRestartLog(stream.RestartLogConfig{Keep: 24 * time.Hour, Bytes: 1 << 30}, stream.RestartLogDeps{Dir: dir, Metrics: metrics.NewSet()})
+		y, err := stream.OpenRestartLog(stream.RestartLogDeps{Dir: dir, Keep: 24 * time.Hour, Bytes: 1 << 30, Metrics: metrics.NewSet()})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -29,7 +29,6 @@ import (
 // Each file has frames with the batches of a stream. The last second is in memory alone. Nothing waits for a disk:
 // events that can't be written are dropped and counted.
 type RestartLog struct {
-	cfg      RestartLogConfig
 	d        RestartLogDeps
 	services atomic.Pointer[Services]
 	before   []string // files from before this start, the oldest first
@@ -50,39 +49,18 @@ type RestartLog struct {
 	wg     sync.WaitGroup
 }
 
-// RestartLogConfig bounds a RestartLog.
-type RestartLogConfig struct {
-	Keep  time.Duration `mapstructure:"keep"`  // 0: nothing is written, and a restart begins anew
-	Bytes int64         `mapstructure:"bytes"` // about 110 bytes and, at start, 10 µs of CPU an event
-}
-
-// DefaultRestartLogConfig returns the defaults.
-func DefaultRestartLogConfig() RestartLogConfig {
-	return RestartLogConfig{Keep: 24 * time.Hour, Bytes: 128 << 20}
-}
-
-// Validate returns every error of c.
-func (c RestartLogConfig) Validate() error {
-	var errs []error
-	if c.Keep < 0 || c.Keep > 48*time.Hour || c.Keep > 0 && c.Keep < time.Minute {
-		errs = append(errs, fmt.Errorf("keep: %v is neither 0 nor between 1m and 48h", c.Keep))
-	}
-	if c.Bytes < logFiles*logBatch || c.Bytes > 1<<40 {
-		errs = append(errs, fmt.Errorf("bytes: %d is not between %d and 1 TiB", c.Bytes, logFiles*logBatch))
-	}
-	return errors.Join(errs...)
-}
-
-// RestartLogDeps are the dependencies of a RestartLog. Dir and Metrics are required.
+// RestartLogDeps are the dependencies of a RestartLog. Dir, Keep and Metrics are required.
 type RestartLogDeps struct {
 	Dir     string
+	Keep    time.Duration // for which events are kept
+	Bytes   int64         // about 110 bytes and, at start, 10 µs of CPU an event; 0: 128 MiB
 	Now     func() time.Time
 	Log     zerolog.Logger
 	Metrics *metrics.Set
 }
 
 const (
-	logFiles  = 16          // that share RestartLogConfig.Bytes
+	logFiles  = 16          // that share RestartLogDeps.Bytes
 	logBatch  = 32 << 10    // bytes of events that are written at once
 	logLinger = time.Second // after which fewer are written
 	maxBatch  = 64 << 10    // bytes of a batch in a file
@@ -90,12 +68,15 @@ const (
 )
 
 // OpenRestartLog opens or makes the directory. Prepare comes before Add and Read.
-func OpenRestartLog(cfg RestartLogConfig, d RestartLogDeps) (*RestartLog, error) {
+func OpenRestartLog(d RestartLogDeps) (*RestartLog, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
+	if d.Bytes == 0 {
+		d.Bytes = 128 << 20
+	}
 	l := &RestartLog{
-		cfg: cfg, d: d,
+		d:      d,
 		events: d.Metrics.NewCounter("antirobot_restart_log_events_total"),
 		read:   d.Metrics.NewCounter("antirobot_restart_log_read_total"),
 		errors: d.Metrics.NewCounter("antirobot_restart_log_errors_total"),
@@ -166,7 +147,7 @@ func (l *RestartLog) write() {
 }
 
 func (l *RestartLog) put(b []byte) (err error) {
-	if l.file != nil && l.size >= l.cfg.Bytes/logFiles {
+	if l.file != nil && l.size >= l.d.Bytes/logFiles {
 		if err := l.finish(); err != nil {
 			l.fail(err)
 		}
@@ -233,14 +214,14 @@ func (l *RestartLog) trim() {
 	if err != nil {
 		l.fail(err)
 	}
-	room := l.cfg.Bytes - l.cfg.Bytes/logFiles // for the next one
+	room := l.d.Bytes - l.d.Bytes/logFiles // for the next one
 	for _, name := range slices.Backward(names) {
 		path := filepath.Join(l.d.Dir, name)
 		info, err := os.Stat(path)
 		if err != nil {
 			continue
 		}
-		if room -= info.Size(); room < 0 || l.d.Now().Sub(info.ModTime()) > l.cfg.Keep {
+		if room -= info.Size(); room < 0 || l.d.Now().Sub(info.ModTime()) > l.d.Keep {
 			if err := os.Remove(path); err != nil {
 				l.fail(err)
 			}
@@ -255,7 +236,7 @@ func (l *RestartLog) Read(ctx context.Context, f func(e *verdict.Event)) (n int)
 	for _, name := range l.before {
 		err := eachBatch(filepath.Join(l.d.Dir, name), func(batch []byte) error {
 			return l.readBatch(batch, func(e *verdict.Event) error {
-				if age := now.Sub(e.At); age <= l.cfg.Keep && age >= 0 { // a clock may have been ahead
+				if age := now.Sub(e.At); age <= l.d.Keep && age >= 0 { // a clock may have been ahead
 					n++
 					f(e)
 				}

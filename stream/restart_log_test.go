@@ -19,7 +19,7 @@ import (
 // logWorld is a directory with a clock.
 type logWorld struct {
 	t   *testing.T
-	cfg RestartLogConfig
+	cfg RestartLogDeps
 	dir string
 	log bytes.Buffer
 
@@ -42,12 +42,13 @@ func (w *logWorld) pass(d time.Duration) time.Time {
 }
 
 func newLogWorld(t *testing.T) *logWorld {
-	return &logWorld{t: t, cfg: RestartLogConfig{Keep: time.Hour, Bytes: logFiles * logBatch}, dir: filepath.Join(t.TempDir(), "log"), at: time.Now()}
+	return &logWorld{t: t, cfg: RestartLogDeps{Keep: time.Hour, Bytes: logFiles * logBatch}, dir: filepath.Join(t.TempDir(), "log"), at: time.Now()}
 }
 
 func (w *logWorld) open() *RestartLog {
 	w.t.Helper()
-	y, err := OpenRestartLog(w.cfg, RestartLogDeps{Dir: w.dir, Now: w.now, Log: zerolog.New(&w.log), Metrics: metrics.NewSet()})
+	w.cfg.Dir, w.cfg.Now, w.cfg.Log, w.cfg.Metrics = w.dir, w.now, zerolog.New(&w.log), metrics.NewSet()
+	y, err := OpenRestartLog(w.cfg)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -6,7 +6,7 @@
 //     that numbers lost in a crash do no harm.
 //  3. Batches are sent one at a time, in order. Waiting ones are joined first, but never one that may have been sent.
 //  4. While the store is away or a backlog exists, a call returns once its updates are on disk. Beyond
-//     Config.MaxBytes, or if the disk fails too, calls are refused and nothing of them is kept.
+//     Deps.MaxBytes, or if the disk fails too, calls are refused and nothing of them is kept.
 //  5. Reads see the store without the backlog.
 package backlog
 
@@ -28,7 +28,7 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// ErrFull is returned while as much waits as Config.MaxBytes allows.
+// ErrFull is returned while as much waits as Deps.MaxBytes allows.
 var ErrFull = errors.New("backlog: the queue on disk is full")
 
 const batchItems = 4096
@@ -36,12 +36,12 @@ const batchItems = 4096
 // Counters is a store.Counters with a backlog. Made by Open; safe for concurrent use.
 type Counters struct {
 	store.Repeatable
-	cfg    Config
-	log    zerolog.Logger
-	now    func() time.Time
-	disk   *pebblestore.Log
-	writer uint64
-	calls  chan *call
+	maxBytes int64
+	log      zerolog.Logger
+	now      func() time.Time
+	disk     *pebblestore.Log
+	writer   uint64
+	calls    chan *call
 
 	life   context.Context
 	cancel context.CancelFunc
@@ -70,23 +70,6 @@ type call struct {
 	done    chan error
 }
 
-// Config is the section store.counter_queue of the configuration.
-type Config struct {
-	// MaxBytes bounds the waiting batches on disk, about 20 bytes a sum.
-	MaxBytes int64 `mapstructure:"max_bytes"`
-}
-
-// DefaultConfig returns a Config that keeps some fifty million sums.
-func DefaultConfig() Config { return Config{MaxBytes: 1 << 30} }
-
-// Validate returns every error of c.
-func (c Config) Validate() error {
-	if c.MaxBytes < 1<<20 {
-		return fmt.Errorf("max_bytes: %d is less than 1 MiB", c.MaxBytes)
-	}
-	return nil
-}
-
 // Deps are the dependencies of Counters. Store and Dir are required.
 type Deps struct {
 	Store   store.Repeatable
@@ -94,20 +77,21 @@ type Deps struct {
 	Log     zerolog.Logger
 	Now     func() time.Time
 	Metrics *metrics.Set
+	// MaxBytes bounds the waiting batches on disk, about 20 bytes a sum; 0: 1 GiB, for some fifty million sums.
+	MaxBytes int64
 }
 
 // Open opens the backlog with the batches of the last process.
-func Open(cfg Config, d Deps) (*Counters, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("backlog: %w", err)
+func Open(d Deps) (*Counters, error) {
+	if d.MaxBytes == 0 {
+		d.MaxBytes = 1 << 30
 	}
-	disk, err := pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20},
-		pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+	disk, err := pebblestore.OpenLog(pebblestore.LogDeps{Dir: d.Dir, Log: d.Log, CacheBytes: 1 << 20})
 	if err != nil {
 		return nil, fmt.Errorf("backlog: %w", err)
 	}
 	c := &Counters{
-		Repeatable: d.Store, cfg: cfg, log: d.Log, now: d.Now, disk: disk, writer: rand.Uint64(),
+		Repeatable: d.Store, maxBytes: d.MaxBytes, log: d.Log, now: d.Now, disk: disk, writer: rand.Uint64(),
 		calls: make(chan *call),
 	}
 	if c.now == nil {
@@ -233,7 +217,7 @@ func (c *Counters) Healthy() error {
 	if c.Repeatable.Healthy() == nil && c.stats.batches.Load() == 0 {
 		return nil
 	}
-	if c.stats.bytes.Load() >= c.cfg.MaxBytes {
+	if c.stats.bytes.Load() >= c.maxBytes {
 		return ErrFull
 	}
 	return c.disk.Healthy()

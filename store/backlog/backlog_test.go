@@ -76,9 +76,9 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func open(t testing.TB, r store.Repeatable, dir string, cfg Config) *Counters {
+func open(t testing.TB, r store.Repeatable, dir string) *Counters {
 	t.Helper()
-	c, err := Open(cfg, Deps{Store: r, Dir: dir, Log: zerolog.Nop()})
+	c, err := Open(Deps{Store: r, Dir: dir, Log: zerolog.Nop()})
 	must(t, err)
 	t.Cleanup(func() { must(t, c.Close()) })
 	return c
@@ -109,14 +109,14 @@ func TestConforms(t *testing.T) {
 	t.Run("remote", func(t *testing.T) {
 		storetest.RunRepeatable(t, func(*testing.T) store.Repeatable { return newRemote() })
 	})
-	storetest.RunCounters(t, func(t *testing.T) store.Counters { return open(t, newRemote(), t.TempDir(), DefaultConfig()) },
+	storetest.RunCounters(t, func(t *testing.T) store.Counters { return open(t, newRemote(), t.TempDir()) },
 		storetest.CounterOptions{Runs: 3})
 }
 
 // TestWaits: what the store does not take waits, over a restart too, and is counted once, in order.
 func TestWaits(t *testing.T) {
 	r, dir := newRemote(), filepath.Join(t.TempDir(), "queue")
-	c := open(t, r, dir, DefaultConfig())
+	c := open(t, r, dir)
 	must(t, c.Add(bg, add(1, 1)))
 	r.forgetful.Store(true) // it counts, but its answer is lost: nobody knows
 	must(t, c.Add(bg, add(1, 10)))
@@ -137,7 +137,7 @@ func TestWaits(t *testing.T) {
 		t.Fatalf("before: %d", n)
 	}
 
-	c = open(t, r, dir, DefaultConfig())
+	c = open(t, r, dir)
 	must(t, c.Add(bg, add(1, 1000))) // comes after the others
 	if n := count(t, r, 1); n != 11 {
 		t.Fatalf("the store is away, and has %d", n)
@@ -164,16 +164,15 @@ func TestWaits(t *testing.T) {
 // TestFull: the queue is bounded, says so, and keeps nothing of what it refuses.
 func TestFull(t *testing.T) {
 	r := newRemote()
-	cfg := DefaultConfig()
-	cfg.MaxBytes = 1 << 20
-	c := open(t, r, t.TempDir(), cfg)
+	c, err := Open(Deps{Store: r, Dir: t.TempDir(), Log: zerolog.Nop(), MaxBytes: 1 << 20})
+	must(t, err)
+	t.Cleanup(func() { must(t, c.Close()) })
 	r.ill.Store(true)
 	many := make([]store.Delta, 3*batchItems)
 	for i := range many {
 		many[i] = add(uint64(i), 1)[0] //nolint:gosec // not negative
 	}
 	taken := uint64(0)
-	var err error
 	for err == nil {
 		if err = c.Add(bg, many[:batchItems]); err == nil {
 			taken++
@@ -182,7 +181,7 @@ func TestFull(t *testing.T) {
 			t.Fatal("the queue has no bound")
 		}
 	}
-	if !errors.Is(err, ErrFull) || c.stats.bytes.Load() > cfg.MaxBytes || taken < 5 {
+	if !errors.Is(err, ErrFull) || c.stats.bytes.Load() > c.maxBytes || taken < 5 {
 		t.Fatalf("after %d batches: %v; %d bytes", taken, err, c.stats.bytes.Load())
 	}
 	if n := c.stats.refused.Load(); n != batchItems {
@@ -203,7 +202,7 @@ func TestFull(t *testing.T) {
 // TestTogether: calls that wait share a batch, and each gets its answer.
 func TestTogether(t *testing.T) {
 	r := newRemote()
-	c := open(t, r, t.TempDir(), DefaultConfig())
+	c := open(t, r, t.TempDir())
 	r.mu.Lock() // the store is busy with the first
 	var wg sync.WaitGroup
 	for range 50 {
@@ -224,7 +223,7 @@ func TestTogether(t *testing.T) {
 // TestHurry: who has no time to wait for a slow store has what it gave on disk.
 func TestHurry(t *testing.T) {
 	r, dir := newRemote(), t.TempDir()
-	c := open(t, r, dir, DefaultConfig())
+	c := open(t, r, dir)
 	r.mu.Lock() // the store does not answer
 	ctx, cancel := context.WithCancel(bg)
 	first := make(chan error, 1)
@@ -242,7 +241,7 @@ func TestHurry(t *testing.T) {
 		t.Errorf("%d batches wait", c.waiting())
 	}
 	must(t, c.Close())
-	c = open(t, r, dir, DefaultConfig())
+	c = open(t, r, dir)
 	servertest.Eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
 	if n := count(t, c, 1); n != 111 {
 		t.Errorf("counted %d", n)

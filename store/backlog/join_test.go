@@ -11,7 +11,7 @@ import (
 // sent already goes out as it was.
 func TestJoins(t *testing.T) {
 	r := newRemote()
-	c := open(t, r, t.TempDir(), DefaultConfig())
+	c := open(t, r, t.TempDir())
 	r.forgetful.Store(true)
 	must(t, c.Add(bg, add(1, 1))) // the store has it, and its answer was lost
 	for range 300 {
@@ -45,13 +45,13 @@ func TestJoins(t *testing.T) {
 // TestJoinsAfterARestart: what the last process has left is joined under its own name, but for the oldest.
 func TestJoinsAfterARestart(t *testing.T) {
 	r, dir := newRemote(), t.TempDir()
-	c := open(t, r, dir, DefaultConfig())
+	c := open(t, r, dir)
 	r.ill.Store(true)
 	for range 100 {
 		must(t, c.Add(bg, add(1, 1)))
 	}
 	must(t, c.Close())
-	c = open(t, r, dir, DefaultConfig())
+	c = open(t, r, dir)
 	for range 100 {
 		must(t, c.Add(bg, add(1, 1)))
 	}

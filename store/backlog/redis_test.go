@@ -27,7 +27,7 @@ func TestThroughFaults(t *testing.T) {
 	must(t, err)
 	defer s.Close()
 	dir := filepath.Join(t.TempDir(), "queue")
-	c := open(t, s.Counters(), dir, DefaultConfig())
+	c := open(t, s.Counters(), dir)
 	var want, pairs uint64
 	for round := range uint64(4) {
 		var wg sync.WaitGroup
@@ -55,7 +55,7 @@ func TestThroughFaults(t *testing.T) {
 		switch round {
 		case 1:
 			must(t, c.Close())
-			c = open(t, s.Counters(), dir, DefaultConfig())
+			c = open(t, s.Counters(), dir)
 		case 2:
 			server.Kill()
 			must(t, c.Add(bg, add(0, 1)))

@@ -51,7 +51,7 @@ func (c *Counters) take(first *call) {
 	calls, b := c.gather(first)
 	text := encode(b, c.now())
 	size, err := int64(len(text)), ErrFull
-	if c.stats.bytes.Load()+size <= c.cfg.MaxBytes {
+	if c.stats.bytes.Load()+size <= c.maxBytes {
 		err = c.disk.Write(func(w *pebblestore.LogBatch) { w.Put(key(b.Number), text) })
 	}
 	alone := c.first == c.next

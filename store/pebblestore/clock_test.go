@@ -42,7 +42,7 @@ func (c *setClock) move(ran, set time.Duration) {
 
 func openSet(t *testing.T, dir string, c *setClock) *Store {
 	t.Helper()
-	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), Now: c.now, ran: c.runs, limit: few})
+	s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), Now: c.now, ran: c.runs, limit: few})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	c := &Counters{
 		living: living{
 			path: path, health: h,
-			setup: setup{base: s.setup.base, log: s.log, health: h, tune: s.cfg.Counters.tune},
+			setup: setup{base: s.setup.base, log: s.log, health: h, tune: s.tuneCounters},
 		},
 		clock: s.clock,
 		seed:  maphash.MakeSeed(),
@@ -77,9 +77,9 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	return c, nil
 }
 
-// tune sets options for many small records, merged and read at random.
-func (c CountersConfig) tune(o *pebble.Options) {
-	o.Cache = pebble.NewCache(c.CacheBytes)
+// tuneCounters sets options for many small records, merged and read at random.
+func (s *Store) tuneCounters(o *pebble.Options) {
+	o.Cache = pebble.NewCache(s.countersCache)
 	o.MemTableSize = 16 << 20
 	o.MemTableStopWritesThreshold = 4
 	o.Merger = newCountsMerger()
@@ -150,10 +150,8 @@ func appendCounterKey(dst []byte, space byte, base uint32, k *store.Counter) []b
 
 // Add implements store.Counters. Deltas in order of their counters are cheapest.
 func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
-	for i := range d {
-		if err := d[i].Valid(); err != nil {
-			return fmt.Errorf("delta %d: %w", i, err)
-		}
+	if err := (&store.Batch{Adds: d}).Valid(); err != nil {
+		return err
 	}
 	return c.with(ctx, func(e *engine) error {
 		b := e.db.NewBatchWithSize(len(d) * 64)
@@ -283,10 +281,8 @@ func sumOf(r pebble.Reader, key []byte, from, to uint8) (uint64, error) {
 
 // ReadRecords implements store.Records.
 func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
-	for i := range r {
-		if err := r[i].Valid(); err != nil {
-			return fmt.Errorf("record %d: %w", i, err)
-		}
+	if err := store.ValidRecords(r); err != nil {
+		return err
 	}
 	return c.with(ctx, func(e *engine) error {
 		var room [96]byte

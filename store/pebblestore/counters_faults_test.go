@@ -186,7 +186,7 @@ func TestCountersSurviveKill(t *testing.T) {
 func countUntilKilled(t *testing.T, dir string) {
 	limit := few
 	limit.syncCounters = time.Hour
-	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: limit})
+	s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}

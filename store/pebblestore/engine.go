@@ -267,8 +267,8 @@ func (e *engine) probe() error {
 func (e *engine) bury() { _ = e.close() }
 
 // tuneState sets options for few, valuable, mostly small values.
-func tuneState(o *pebble.Options, cacheBytes, memTable int64) {
-	o.Cache = pebble.NewCache(cacheBytes)
+func tuneState(o *pebble.Options, memTable int64) {
+	o.Cache = pebble.NewCache(stateCache)
 	o.MemTableSize = uint64(memTable) //nolint:gosec // positive
 	o.MaxOpenFiles = 256
 	for i := range o.Levels {

@@ -118,7 +118,7 @@ func openFaultyFor(t *testing.T, wait time.Duration) (*Store, *faultyFS, string)
 	fs := &faultyFS{FS: vfs.Default}
 	limit := few
 	limit.writeTimeout = wait
-	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), fs: fs, limit: limit})
+	s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), fs: fs, limit: limit})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,16 +11,12 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// LogConfig configures a Log.
-type LogConfig struct {
-	CacheBytes int64 // of memory, for blocks read from disk
-}
-
 // LogDeps are the dependencies of a Log. Dir is required.
 type LogDeps struct {
-	Dir string // a directory of its own, created if absent
-	Log zerolog.Logger
-	FS  vfs.FS // nil: the system's
+	Dir        string // a directory of its own, created if absent
+	Log        zerolog.Logger
+	CacheBytes int64  // of memory, for blocks read from disk
+	FS         vfs.FS // nil: the system's
 }
 
 // Log keeps ordered records in a directory of its own. It has the invariants of Store, except that a write is on the
@@ -28,12 +24,12 @@ type LogDeps struct {
 type Log struct{ living }
 
 // OpenLog opens the directory.
-func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
+func OpenLog(d LogDeps) (l *Log, err error) {
 	if d.FS == nil {
 		d.FS = vfs.Default
 	}
 	h := newHealth(d.Log)
-	l = &Log{living{dir: d.Dir, health: h, setup: setup{base: d.FS, log: d.Log, health: h, tune: cfg.tune}}}
+	l = &Log{living{dir: d.Dir, health: h, setup: setup{base: d.FS, log: d.Log, health: h, tune: d.tune}}}
 	if err := l.open(); err != nil {
 		return nil, err
 	}
@@ -45,8 +41,8 @@ func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
 const syncLog = time.Second
 
 // tune sets options for ordered, seldom read records: few, large, well compressed tables.
-func (c LogConfig) tune(o *pebble.Options) {
-	o.Cache = pebble.NewCache(c.CacheBytes)
+func (d *LogDeps) tune(o *pebble.Options) {
+	o.Cache = pebble.NewCache(d.CacheBytes)
 	o.MemTableSize = 4 << 20
 	o.MemTableStopWritesThreshold = 3
 	o.MaxOpenFiles = 500

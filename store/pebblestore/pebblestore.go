@@ -35,12 +35,12 @@ type Store struct {
 	living
 	*committer
 	*horizon
-	cfg Config
 	log zerolog.Logger
 	now func() time.Time
 
-	countersMu sync.Mutex
-	counters   *Counters // nil until OpenCounters
+	countersCache int64
+	countersMu    sync.Mutex
+	counters      *Counters // nil until OpenCounters
 }
 
 var (
@@ -48,41 +48,20 @@ var (
 	_ store.Keeper = (*Store)(nil)
 )
 
-// Config is the embedded store's part of the section `store`.
-type Config struct {
-	// CacheBytes is for blocks read from disk; bans and passes live in the gateway's tables.
-	CacheBytes int64 `mapstructure:"cache_bytes"`
-	// Counters are kept separately, by an engine of their own.
-	Counters CountersConfig `mapstructure:"counters"`
-}
-
-// CountersConfig is the section store.counters.
-type CountersConfig struct {
-	// CacheBytes is for blocks read from disk, and includes the tables of recent writes.
-	CacheBytes int64 `mapstructure:"cache_bytes"`
-}
-
-// DefaultConfig returns the defaults for one gateway on a machine of its own.
-func DefaultConfig() Config {
-	return Config{CacheBytes: 8 << 20, Counters: CountersConfig{CacheBytes: 128 << 20}}
-}
-
-// Validate returns every error of c.
-func (c Config) Validate() (err error) {
-	if c.CacheBytes < 1<<20 {
-		err = fmt.Errorf("cache_bytes: %d is less than 1 MiB", c.CacheBytes)
-	}
-	if c.Counters.CacheBytes < 1<<20 {
-		err = errors.Join(err, fmt.Errorf("counters.cache_bytes: %d is less than 1 MiB", c.Counters.CacheBytes))
-	}
-	return err
-}
+// Sizes of the caches of blocks read from disk. Bans and passes live in the gateway's tables; the counters are kept
+// separately, by an engine of their own.
+const (
+	stateCache    = 8 << 20
+	countersCache = 128 << 20 // including the tables of recent writes
+)
 
 // Deps are the dependencies of a Store. Dir is required.
 type Deps struct {
 	Dir string // the data directory, created if absent; for the store alone
 	Log zerolog.Logger
 	Now func() time.Time // nil: time.Now
+
+	CountersCache int64 // bytes; 0: countersCache
 
 	fs    vfs.FS               // nil: the system's
 	ran   func() time.Duration // time that has really passed; nil: from Now's monotonic readings
@@ -116,10 +95,7 @@ func (l *limits) complete() {
 }
 
 // New opens the data directory. Errors are errForeign, errHeld, errDamaged, or the disk's.
-func New(cfg Config, d Deps) (*Store, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, fmt.Errorf("open store: %w", err)
-	}
+func New(d Deps) (*Store, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
@@ -127,11 +103,14 @@ func New(cfg Config, d Deps) (*Store, error) {
 		d.fs = vfs.Default
 	}
 	d.limit.complete()
+	if d.CountersCache == 0 {
+		d.CountersCache = countersCache
+	}
 	h := newHealth(d.Log)
-	tune := func(o *pebble.Options) { tuneState(o, cfg.CacheBytes, d.limit.memTable) }
+	tune := func(o *pebble.Options) { tuneState(o, d.limit.memTable) }
 	s := &Store{
 		living: living{dir: d.Dir, health: h, setup: setup{base: d.fs, log: d.Log, health: h, tune: tune}},
-		cfg:    cfg, log: d.Log, now: d.Now,
+		log:    d.Log, now: d.Now, countersCache: d.CountersCache,
 	}
 	if err := s.open(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)

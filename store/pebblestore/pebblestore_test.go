@@ -28,18 +28,11 @@ func TestMain(m *testing.M) {
 
 var bg = context.Background()
 
-// small is a Config whose tables fill up within a test.
-func small() Config {
-	c := DefaultConfig()
-	c.CacheBytes, c.Counters.CacheBytes = 1<<20, 1<<20
-	return c
-}
-
 var few = limits{memTable: 256 << 10, feedKeep: 256}
 
 func mustOpen(t testing.TB, dir string, now func() time.Time) *Store {
 	t.Helper()
-	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), Now: now, limit: few})
+	s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), Now: now, limit: few})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +57,7 @@ func TestConformance(t *testing.T) {
 
 func TestKill(t *testing.T) {
 	storetest.Kill(t, func(t *testing.T, dir string) store.Store {
-		s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: limits{feedKeep: 50_000}})
+		s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), limit: limits{feedKeep: 50_000}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +212,7 @@ func TestForeignDirectoryIsNotTouched(t *testing.T) {
 			}
 			tt.make(t, dir)
 			before := snapshot(t, dir)
-			s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
+			s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
 			if err == nil {
 				_ = s.Close()
 				t.Fatal("opened")
@@ -298,7 +291,7 @@ func TestDamagedDirectoryIsNotTouched(t *testing.T) {
 				t.Fatal("found nothing to damage")
 			}
 			before := snapshot(t, filepath.Join(dir, stateName))
-			s, err = New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
+			s, err = New(Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
 			if err == nil {
 				_ = s.Close()
 				t.Fatal("opened")
@@ -317,7 +310,7 @@ const holdEnv = "ANTIROBOT_PEBBLESTORE_HOLD"
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	if dir := os.Getenv(holdEnv); dir != "" {
-		s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
+		s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
 		if err == nil {
 			_ = s.Close()
 		}
@@ -336,7 +329,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		t.Errorf("the second process was told %s; want %q", out, want)
 	}
 	// The same process, twice: the first store keeps working.
-	if _, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few}); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
+	if _, err := New(Deps{Dir: dir, Log: zerolog.Nop(), limit: few}); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
 		t.Errorf("second Open in this process: %v", err)
 	}
 	if err := s.Put(bg, []byte("k"), nil, 0); err != nil {
@@ -346,16 +339,4 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustOpen(t, dir, nil)
-}
-
-func TestConfigValidate(t *testing.T) {
-	if err := DefaultConfig().Validate(); err != nil {
-		t.Error(err)
-	}
-	err := Config{}.Validate()
-	for _, field := range []string{"cache_bytes:", "counters.cache_bytes:"} {
-		if err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("no word of %s in %v", field, err)
-		}
-	}
 }

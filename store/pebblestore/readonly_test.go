@@ -30,7 +30,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 
 func refusesReadOnly(t *testing.T, dir string) {
 	t.Helper()
-	_, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
+	_, err := New(Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
 	if !errors.Is(err, errReadOnly) || errors.Is(err, errHeld) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a read-only directory: %v", err)
 	}

@@ -34,7 +34,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Run("files with "+only, func(t *testing.T) {
 			dir := t.TempDir()
 			fs := &faultyFS{FS: vfs.Default, only: only}
-			s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), fs: fs, limit: few})
+			s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), fs: fs, limit: few})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			}
 			ended := make(chan end, 1)
 			go func() {
-				s, err := New(small(), Deps{Dir: dir, Log: zerolog.New(log), fs: fs, limit: few})
+				s, err := New(Deps{Dir: dir, Log: zerolog.New(log), fs: fs, limit: few})
 				ended <- end{s, err}
 			}()
 			select {
@@ -71,7 +71,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 				t.Errorf("%d lines are logged", n)
 			}
 			fs.full.Store(false)
-			s, err = New(small(), Deps{Dir: dir, Log: zerolog.Nop(), fs: fs, limit: few})
+			s, err = New(Deps{Dir: dir, Log: zerolog.Nop(), fs: fs, limit: few})
 			if err != nil {
 				t.Fatalf("when there is room: %v", err)
 			}

@@ -64,7 +64,6 @@ func TestWrongClock(t *testing.T) {
 		if _, err := s.hello(ctx); err != nil {
 			t.Fatal(err)
 		}
-		s.probe(ctx, false) // learns of the drops
 		var got [2]uint64
 		if err := storetest.Read(ctx, s.Counters(), got[:], []store.Query{
 			{Counter: key, From: slot, To: slot}, {Counter: key, Unit: store.Day, From: day, To: day},

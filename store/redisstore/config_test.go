@@ -62,13 +62,11 @@ func TestConfigNamesAllProblems(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	cfg.Password, cfg.PasswordEnv = "a", "b"
 	cfg.KeyPrefix = "a{b"
 	cfg.Timeout = 0
-	cfg.WaitReplicas = -1
 	cfg.TLS.CertFile = "x"
 	err := cfg.Validate()
-	for _, key := range []string{"password:", "key_prefix:", "timeout:", "wait_replicas:", "tls.cert_file:"} {
+	for _, key := range []string{"key_prefix:", "timeout:", "tls.cert_file:"} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+key) {
 			t.Errorf("no problem of %s in %v", key, err)
 		}

@@ -14,7 +14,6 @@ import (
 )
 
 // Counters has a hash for each record, with the periods as fields. A record expires once no query can ask for it.
-// Dropped records get other names, and expire unread.
 //
 // A counter costs about 145 bytes of the servers' memory: this is for millions. docs/scaling.md covers billions.
 type Counters struct{ s *Store }
@@ -30,23 +29,21 @@ func (c *Counters) Shared() bool { return true }
 // Healthy returns nil if the servers accept updates.
 func (c *Counters) Healthy() error { return c.s.serves() }
 
+// Drop implements store.Records: the servers drop records by themselves, by their own clock.
+func (c *Counters) Drop(ctx context.Context, _ store.Period) error { return c.s.ready(ctx, 0) }
+
 // Sync implements store.Records. Replicas are not waited for.
 func (c *Counters) Sync(ctx context.Context) error { return c.s.ready(ctx, 0) }
 
-// record returns the key of a counter's record, and its tag. See drop for dropped records. Parts of fixed length come
-// first, so that names are unambiguous.
+// record returns the key of a counter's record, and its tag. Parts of fixed length come first, so that names are
+// unambiguous.
 func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) (key string, tag uint64) {
 	var room [160]byte
 	body := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(room[:0], k.Type), k.Shingle)
 	body = append(body, k.Prefix...)
 	tag = hash(body) % tags
 	dst := c.s.appendHead(make([]byte, 0, len(c.s.cfg.KeyPrefix)+16+len(body)), tag, letterCnt)
-	if n := c.s.dropped(u, number); n != 0 {
-		dst = binary.BigEndian.AppendUint32(append(dst, 'a'+byte(u)), n)
-	} else {
-		dst = append(dst, 'A'+byte(u))
-	}
-	dst = binary.BigEndian.AppendUint32(dst, number)
+	dst = binary.BigEndian.AppendUint32(append(dst, 'A'+byte(u)), number)
 	return string(append(dst, body...)), tag
 }
 
@@ -201,10 +198,8 @@ func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i i
 	if err := c.s.ready(ctx, 0); err != nil {
 		return err
 	}
-	for i := range r {
-		if err := r[i].Valid(); err != nil {
-			return fmt.Errorf("record %d: %w", i, err)
-		}
+	if err := store.ValidRecords(r); err != nil {
+		return err
 	}
 	first := 0
 	for chunk := range slices.Chunk(r, pipeline) {

@@ -242,22 +242,17 @@ func TestTLSAndPassword(t *testing.T) {
 
 	file := filepath.Join(t.TempDir(), "password")
 	must(t, os.WriteFile(file, []byte("secret:word\n"), 0o600))
-	cfg.User, cfg.PasswordFile = "gate", file
-	s = open(t, "rediss://"+r.Addr, cfg)
+	cfg.PasswordFile = file
+	s = open(t, "rediss://gate@"+r.Addr, cfg)
 	if v, err := s.Get(bg, nil, []byte("k")); err != nil || string(v) != "v" {
 		t.Errorf("%q, %v", v, err)
 	}
-	t.Setenv("REDIS_TEST_PASSWORD", "secret:word")
-	cfg.PasswordFile, cfg.PasswordEnv = "", "REDIS_TEST_PASSWORD"
-	must(t, open(t, "rediss://"+r.Addr, cfg).Healthy())
-
-	cfg.PasswordEnv, cfg.Password = "", "wrong"
-	_, err := redisstore.New(cfg, redisstore.Deps{URL: "rediss://" + r.Addr, Log: zerolog.Nop()})
+	_, err := redisstore.New(cfg, redisstore.Deps{URL: "rediss://gate:wrong@" + r.Addr, Log: zerolog.Nop()})
 	if err == nil || strings.Contains(err.Error(), "wrong:") || !strings.Contains(err.Error(), "refuses") {
 		t.Errorf("a wrong password: %v", err)
 	}
-	cfg.Password, cfg.TLS.CAFile = "secret:word", ""
-	s = open(t, "rediss://"+r.Addr, cfg)
+	cfg.TLS.CAFile = ""
+	s = open(t, "rediss://gate@"+r.Addr, cfg)
 	err = s.Healthy()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); err = s.Healthy() {
 		if err == nil || strings.Contains(err.Error(), "certificate") {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"io"
-	"net"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,15 +16,14 @@ import (
 	"antirobot/store"
 )
 
-// monitor probes the servers: writes, clock, version, replicas, drops, and losses of data.
+// monitor probes the servers: writes, clock, version, replicas, and losses of data.
 type monitor struct {
 	*servers
 	quotas *quotas
 	clock  clock
 	steady *store.Clock
-	drops  [2]atomic.Pointer[drops] // by unit
-	schema atomic.Int64             // of the servers' data, at the last look
-	named  atomic.Pointer[string]   // name of the servers' data; nil: unknown
+	schema atomic.Int64           // of the servers' data, at the last look
+	named  atomic.Pointer[string] // name of the servers' data; nil: unknown
 
 	replids map[string]bool // of the masters seen; used only by look
 	era     atomic.Uint64   // grows with an unknown master, and with a loss of all data
@@ -86,28 +84,21 @@ func (s *monitor) probe(ctx context.Context, look bool) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	cmds := make([]rueidis.Completed, 0, probeTags+1)
+	cmds := make([]rueidis.Completed, 0, probeTags)
 	for i := range uint64(probeTags) {
 		key := s.key(letterOwn, i*tags/probeTags, []byte("probe"))
 		cmds = append(cmds, cl.B().Set().Key(key).Value("").PxMilliseconds(probeTTL).Build())
 	}
-	cmds = append(cmds, cl.B().Hgetall().Key(s.own("drops")).Build())
 	began := time.Now()
-	r := cl.DoMulti(ctx, cmds...)
+	results := cl.DoMulti(ctx, cmds...)
 	s.stats.probeNanos.Store(time.Since(began).Nanoseconds())
-	for _, r := range r {
-		if err = r.Error(); err != nil {
-			break
+	for _, r := range results {
+		if err := r.Error(); err != nil {
+			if s.life.Err() == nil {
+				s.setAil(fmt.Errorf("redis: probe: %w", err))
+			}
+			return false
 		}
-	}
-	if err == nil {
-		err = s.takeDrops(r[probeTags])
-	}
-	if err != nil {
-		if s.life.Err() == nil {
-			s.setAil(fmt.Errorf("redis: probe: %w", err))
-		}
-		return false
 	}
 	if look {
 		if _, err := s.hello(ctx); err != nil {
@@ -176,37 +167,15 @@ func (s *monitor) schemaError() error {
 
 const slots = 16384
 
-// topology maps slots to shards and their replicas. Every look rebuilds it; until then, a shard whose replicas were
-// late counts as having none.
+// topology has what the last look found. Until the next one, a slot whose replicas were late counts as having none.
 type topology struct {
 	replicas int64
-	shardOf  [slots]uint16
-	alone    []atomic.Bool
-}
-
-// waits reports whether a write to a slot should wait for a replica, and returns the flag to set if none answers.
-func (t *topology) waits(slot uint16) (*atomic.Bool, bool) {
-	shard := uint16(0)
-	if slot < slots { // a single server has no slots
-		shard = t.shardOf[slot]
-	}
-	alone := &t.alone[shard]
-	return alone, !alone.Load()
+	alone    [slots]atomic.Bool
 }
 
 func (s *monitor) look(ctx context.Context, cl rueidis.Client) {
-	nodes := cl.Nodes()
-	t := &topology{alone: make([]atomic.Bool, len(nodes)+1)}
-	for i := range t.alone {
-		t.alone[i].Store(true)
-	}
-	if s.addr.Cluster {
-		for i := range t.shardOf {
-			t.shardOf[i] = uint16(len(nodes)) //nolint:gosec // far fewer
-		}
-	}
-	owners, shard := s.owners(ctx, cl), uint16(0)
-	for addr, node := range nodes {
+	t := new(topology)
+	for _, node := range cl.Nodes() {
 		info, err := node.Do(ctx, node.B().Info().Section("replication").Build()).ToString()
 		if err != nil || !strings.Contains(info, "role:master") {
 			continue // a replica, or unavailable
@@ -214,13 +183,6 @@ func (s *monitor) look(ctx context.Context, cl rueidis.Client) {
 		s.meet(infoField(info, "master_replid"))
 		n, _ := strconv.ParseInt(infoField(info, "connected_slaves"), 10, 64) // 0 on error: not waited for
 		t.replicas += n
-		t.alone[shard].Store(n < int64(s.cfg.WaitReplicas))
-		for _, r := range owners[addr] {
-			for slot := r[0]; slot <= r[1] && slot < slots; slot++ {
-				t.shardOf[slot] = shard
-			}
-		}
-		shard++
 	}
 	s.topology.Store(t)
 }
@@ -236,37 +198,6 @@ func (s *monitor) meet(replid string) {
 	s.replids[replid] = true
 	s.quotas.owed.again()
 	s.era.Add(1)
-}
-
-func (s *monitor) owners(ctx context.Context, cl rueidis.Client) map[string][][2]int64 {
-	if !s.addr.Cluster {
-		return nil
-	}
-	ranges, err := cl.Do(ctx, cl.B().ClusterSlots().Build()).ToArray()
-	if err != nil {
-		return nil
-	}
-	out := map[string][][2]int64{}
-	for i := range ranges {
-		r, err := ranges[i].ToArray()
-		if err != nil || len(r) < 3 {
-			continue
-		}
-		master, err := r[2].ToArray()
-		if err != nil || len(master) < 2 {
-			continue
-		}
-		from, err1 := r[0].AsInt64()
-		to, err2 := r[1].AsInt64()
-		host, err3 := master[0].ToString()
-		port, err4 := master[1].AsInt64()
-		if err1 != nil || err2 != nil || err3 != nil || err4 != nil || from < 0 {
-			continue
-		}
-		addr := net.JoinHostPort(host, strconv.FormatInt(port, 10))
-		out[addr] = append(out[addr], [2]int64{from, to})
-	}
-	return out
 }
 
 // clock measures how far the servers' clock is ahead of this machine's.

@@ -92,8 +92,9 @@ func conforms(t *testing.T, url string, runs int) {
 	}
 	t.Run("Counters", func(t *testing.T) {
 		storetest.RunCounters(t, func(t *testing.T) store.Counters { return counters(t, config()) }, storetest.CounterOptions{
-			Runs:  runs,
-			Close: closed, // hundreds of stores that ask their server ten times a second whether it is there are work
+			Runs:    runs,
+			Expires: true,
+			Close:   closed, // hundreds of stores that ask their server ten times a second whether it is there are work
 			Reopen: func(t *testing.T, c store.Counters) store.Counters {
 				closed(t, c)
 				return counters(t, behind[c].cfg)

@@ -21,7 +21,7 @@ func newScript(body string) *script {
 // scripts has every script. A counter starts with SET: a server on disk may still hold an expired one. Counts are
 // compared as text: Lua's numbers are exact up to 2^53.
 type scripts struct {
-	put, swap, remove, reap, take, incr, push, drop, hello, count *script
+	put, swap, remove, reap, take, incr, push, hello, count *script
 }
 
 const luaLess = `
@@ -139,17 +139,6 @@ end
 redis.call('HSET', KEYS[1], ARGV[2], ARGV[1] .. ':' .. table.concat(fresh))
 redis.call('EXPIRE', KEYS[1], 691200)
 return table.concat(fresh)`),
-		// drops; unit, record: adds a drop below the record, and returns the drops in force
-		drop: newScript(`
-local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
-local kept = {}
-for floor, n in string.gmatch(redis.call('HGET', KEYS[1], ARGV[1]) or '', '(%d+):(%d+)') do
-  if tonumber(floor) > tonumber(ARGV[2]) then kept[#kept+1] = floor .. ':' .. n end
-end
-kept[#kept+1] = ARGV[2] .. ':' .. seq
-local text = table.concat(kept, ',')
-redis.call('HSET', KEYS[1], ARGV[1], text)
-return text`),
 	}
 }
 

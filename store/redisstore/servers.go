@@ -49,25 +49,27 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 			return min(time.Millisecond<<min(attempts, 10), 100*time.Millisecond)
 		},
 	}
-	if o.Username == "" && o.Password == "" {
-		password, err := cfg.password()
-		if err != nil {
+	var err error
+	if o.Password == "" {
+		if o.Password, err = readPassword("password_file", cfg.PasswordFile); err != nil {
 			return o, err
 		}
-		o.Username, o.Password = cfg.User, password
 	}
 	var t *tls.Config
 	if addr.TLS {
-		var err error
 		if t, err = cfg.TLS.Load(); err != nil {
 			return o, err
 		}
 	}
 	o.TLSConfig = t
 	if addr.Master != "" {
+		password, err := readPassword("sentinel_password_file", cfg.SentinelPasswordFile)
+		if err != nil {
+			return o, err
+		}
 		o.Sentinel = rueidis.SentinelOption{
-			MasterSet: addr.Master, Username: cfg.Sentinel.User, Password: cfg.Sentinel.Password, Dialer: o.Dialer,
-			TLSConfig: t, TopologyRefreshInterval: 5 * time.Second,
+			MasterSet: addr.Master, Password: password, Dialer: o.Dialer, TLSConfig: t,
+			TopologyRefreshInterval: 5 * time.Second,
 		}
 	}
 	return o, nil
@@ -127,23 +129,22 @@ func (s *servers) do(ctx context.Context, durable bool, build command) (rueidis.
 	s.stats.calls.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	t := s.topology.Load()
-	if !durable || s.cfg.WaitReplicas == 0 || t == nil || t.replicas == 0 {
-		return cl.Do(ctx, build(cl)).ToMessage()
+	cmd, t := build(cl), s.topology.Load()
+	if !durable || t == nil || t.replicas == 0 {
+		return cl.Do(ctx, cmd).ToMessage()
 	}
-	cmd := build(cl)
-	alone, waits := t.waits(cmd.Slot())
-	if !waits {
+	alone := &t.alone[cmd.Slot()%slots]
+	if alone.Load() {
 		s.stats.waitShort.Add(1)
 		return cl.Do(ctx, cmd).ToMessage()
 	}
-	wait := cl.B().Wait().Numreplicas(int64(s.cfg.WaitReplicas)).Timeout(s.deps.WaitTimeout.Milliseconds()).Build()
+	wait := cl.B().Wait().Numreplicas(1).Timeout(s.deps.WaitTimeout.Milliseconds()).Build()
 	r := cl.DoMulti(ctx, cmd, wait)
 	m, err := r[0].ToMessage()
 	if err != nil {
 		return m, err
 	}
-	if got, err := r[1].AsInt64(); err == nil && got >= int64(s.cfg.WaitReplicas) {
+	if got, err := r[1].AsInt64(); err == nil && got > 0 {
 		s.stats.waited.Add(1)
 	} else {
 		s.stats.waitShort.Add(1)

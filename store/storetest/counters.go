@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"sync"
+	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"antirobot/store"
 )
@@ -19,28 +23,19 @@ type CounterOptions struct {
 	Close func(t *testing.T, c store.Counters)
 	// Runs bounds the histories of the property test; 0: rapid's default.
 	Runs int
+	// Expires says that the backend drops records by its own clock, and ignores Drop.
+	Expires bool
 }
 
 // RunCounters checks the contract of store.Counters. open registers its own clean-up.
 func RunCounters(t *testing.T, open func(t *testing.T) store.Counters, opts CounterOptions) {
-	tests := []struct {
-		name string
-		run  func(t *testing.T, c store.Counters, o CounterOptions)
-	}{
-		{"Periods", testPeriods},
-		{"Apart", testApart},
-		{"Saturates", testSaturates},
-		{"Range", testRange},
-		{"Unique", testUnique},
-		{"Pair", testPair},
-		{"UniqueParallel", testUniqueParallel},
-		{"AddParallel", testAddParallel},
-		{"Drop", testDrop},
-		{"Refused", testRefused},
-		{"Reopen", testCountersReopen},
+	tests := map[string]func(t *testing.T, c store.Counters, o CounterOptions){
+		"Periods": testPeriods, "Apart": testApart, "Saturates": testSaturates, "Range": testRange,
+		"Unique": testUnique, "Pair": testPair, "UniqueParallel": testUniqueParallel, "AddParallel": testAddParallel,
+		"Drop": testDrop, "Refused": testRefused, "Reopen": testCountersReopen,
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, open(t), opts) })
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		t.Run(name, func(t *testing.T) { tests[name](t, open(t), opts) })
 	}
 	t.Run("Model", func(t *testing.T) { testCounterModel(t, open, opts) })
 }
@@ -110,10 +105,7 @@ func testPeriods(t *testing.T, c store.Counters, _ CounterOptions) {
 		{Counter: k, Slot: slot0 + 1, N: 10},
 		{Counter: k, Slot: slot0 + 1, N: 20},
 		{Counter: k, Slot: day0*144 + 143, N: 100},
-		{
-			Counter: k, Slot: day0*144 + 144,
-			N: 1000,
-		},
+		{Counter: k, Slot: day0*144 + 144, N: 1000},
 		{Counter: k, Slot: day0*144 - 1, N: 10000},
 	}))
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 7)
@@ -253,25 +245,18 @@ func testPair(t *testing.T, c store.Counters, _ CounterOptions) {
 func testUniqueParallel(t *testing.T, c store.Counters, _ CounterOptions) {
 	const callers, pairs = 16, 25
 	k := counter(1)
-	var wg sync.WaitGroup
-	for w := range callers {
-		wg.Go(func() {
-			var batch []store.Unique
-			for i := range uint64(pairs) {
-				batch = append(batch, unique(k, (i+uint64(w))%pairs, slot0), unique(counter(i), 1, slot0+uint32(w%2)))
-				if len(batch) >= 6 {
-					if err := c.AddUnique(bg, batch); err != nil {
-						t.Error(err)
-					}
-					batch = batch[:0]
-				}
-			}
+	parallel(t, callers, func(w int) (bool, error) {
+		var all []store.Unique
+		for i := range uint64(pairs) {
+			all = append(all, unique(k, (i+uint64(w))%pairs, slot0), unique(counter(i), 1, slot0+uint32(w%2)))
+		}
+		for batch := range slices.Chunk(all, 6) {
 			if err := c.AddUnique(bg, batch); err != nil {
-				t.Error(err)
+				return false, err
 			}
-		})
-	}
-	wg.Wait()
+		}
+		return true, nil
+	})
 	// Counter 1 has pairs 0..24, and pair 1 in both slots.
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, pairs)
 	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 1)
@@ -282,41 +267,33 @@ func testUniqueParallel(t *testing.T, c store.Counters, _ CounterOptions) {
 	// The window between test and count is short: all callers repeat the same new pair.
 	const rounds = 400
 	for i := range uint64(rounds) {
-		start := make(chan struct{})
-		for range 8 {
-			wg.Go(func() {
-				<-start
-				if err := c.AddUnique(bg, []store.Unique{unique(counter(100), i, slot0)}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		close(start)
-		wg.Wait()
+		parallel(t, 8, func(int) (bool, error) {
+			return true, c.AddUnique(bg, []store.Unique{unique(counter(100), i, slot0)})
+		})
 	}
 	wantCount(t, c, counter(100), store.TenMinutes, slot0, slot0, rounds)
 }
 
 func testAddParallel(t *testing.T, c store.Counters, _ CounterOptions) {
 	const callers, each = 8, 50
-	var wg sync.WaitGroup
-	for range callers {
-		wg.Go(func() {
-			for i := range uint32(each) {
-				d := append(delta(counter(1), slot0, 1), delta(counter(2), slot0+i%3, 2)...)
-				if err := c.Add(bg, d); err != nil {
-					t.Error(err)
-				}
+	parallel(t, callers, func(int) (bool, error) {
+		for i := range uint32(each) {
+			d := append(delta(counter(1), slot0, 1), delta(counter(2), slot0+i%3, 2)...)
+			if err := c.Add(bg, d); err != nil {
+				return false, err
 			}
-		})
-	}
-	wg.Wait()
+		}
+		return true, nil
+	})
 	wantCount(t, c, counter(1), store.TenMinutes, slot0, slot0, callers*each)
 	wantCount(t, c, counter(2), store.TenMinutes, slot0, slot0+2, 2*callers*each)
 	wantCount(t, c, counter(2), store.Day, day0, day0, 2*callers*each)
 }
 
-func testDrop(t *testing.T, c store.Counters, _ CounterOptions) {
+func testDrop(t *testing.T, c store.Counters, o CounterOptions) {
+	if o.Expires {
+		t.Skip("the backend drops records by its own clock")
+	}
 	k := counter(1)
 	edge := uint32(1405 * 14)
 	at := edge * 144
@@ -347,31 +324,20 @@ func testRefused(t *testing.T, c store.Counters, _ CounterOptions) {
 	read := func(ctx context.Context, q store.Query) error {
 		return Read(ctx, c, make([]uint64, 1), []store.Query{q})
 	}
-	for name, err := range map[string]error{
+	fails(t, context.Canceled, map[string]error{
 		"Add":       c.Add(ctx, delta(k, slot0, 1)),
 		"AddUnique": c.AddUnique(ctx, []store.Unique{unique(k, 1, slot0)}),
 		"Read":      read(ctx, store.Query{Counter: k}),
 		"Drop":      c.Drop(ctx, store.Period{}),
 		"Sync":      c.Sync(ctx),
-		"ReadRecords": c.ReadRecords(ctx, []store.Record{{Counter: k}}, func(int, []store.Count) {
-			t.Error("called with a cancelled context")
-		}),
-	} {
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%s with a cancelled context: %v", name, err)
-		}
-	}
+	})
 	for _, prefix := range []string{"", string(make([]byte, store.MaxPrefix+1))} {
 		bad := store.Counter{Prefix: prefix}
-		for name, err := range map[string]error{
+		fails(t, store.ErrPrefix, map[string]error{
 			"Add":       c.Add(bg, append(delta(k, slot0, 1), delta(bad, slot0, 1)...)),
 			"AddUnique": c.AddUnique(bg, []store.Unique{unique(k, 1, slot0), unique(bad, 1, slot0)}),
 			"Read":      read(bg, store.Query{Counter: bad}),
-		} {
-			if !errors.Is(err, store.ErrPrefix) {
-				t.Errorf("%s with a prefix of %d bytes: %v", name, len(prefix), err)
-			}
-		}
+		})
 	}
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 0) // a batch that is refused as invalid counts nothing
 }
@@ -390,4 +356,184 @@ func testCountersReopen(t *testing.T, c store.Counters, o CounterOptions) {
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 7)
 	wantCount(t, c, k, store.Day, day0, day0, 7)
 	wantCount(t, c, counter(2), store.Day, day0, day0, 1)
+}
+
+// testCounterModel compares with store.MemoryCounters over random histories around days and fortnights.
+func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o CounterOptions) {
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if runs++; o.Runs > 0 && runs > o.Runs {
+			return
+		}
+		c, m := open(t), store.NewMemoryCounters()
+		defer func() {
+			if o.Close != nil {
+				o.Close(t, c)
+			}
+		}()
+		genDelta := rapid.Custom(func(rt *rapid.T) store.Delta {
+			return store.Delta{Counter: DrawCounter(rt), Slot: DrawSlot(rt), N: rapid.Uint64Range(0, 5).Draw(rt, "n")}
+		})
+		genUnique := rapid.Custom(func(rt *rapid.T) store.Unique { return DrawUnique(rt, DrawSlot(rt)) })
+		rt.Repeat(map[string]func(*rapid.T){
+			"add": func(rt *rapid.T) {
+				d := rapid.SliceOfN(genDelta, 0, 8).Draw(rt, "deltas")
+				must(t, errors.Join(c.Add(bg, d), m.Add(bg, d)))
+			},
+			"unique": func(rt *rapid.T) {
+				u := rapid.SliceOfN(genUnique, 0, 8).Draw(rt, "uniques")
+				must(t, errors.Join(c.AddUnique(bg, u), m.AddUnique(bg, u)))
+			},
+			"drop": func(rt *rapid.T) {
+				if o.Expires {
+					rt.Skip("the backend drops records by its own clock")
+				}
+				p := store.Period{Unit: store.TenMinutes, Number: DrawSlot(rt)}
+				if rapid.Bool().Draw(rt, "days") {
+					p = store.Period{Unit: store.Day, Number: p.Number / 144}
+				}
+				must(t, errors.Join(c.Drop(bg, p), m.Drop(bg, p)))
+			},
+			"reopen": func(rt *rapid.T) {
+				if o.Reopen == nil {
+					rt.Skip("the backend forgets")
+				}
+				c = o.Reopen(t, c)
+			},
+			"": func(rt *rapid.T) {
+				var r []store.Record
+				for _, q := range rapid.SliceOfN(rapid.Custom(DrawQuery), 0, 8).Draw(rt, "queries") {
+					r = append(r, store.Record{Counter: q.Counter, Unit: q.Unit, Number: q.From / q.Unit.PerRecord()})
+				}
+				if got, want := records(t, c, r), records(t, m, r); !slices.Equal(got, want) {
+					rt.Fatalf("records %+v: %v; store.MemoryCounters gives %v", r, got, want)
+				}
+			},
+		})
+	})
+}
+
+// records prints the results of ReadRecords, which must contain each record exactly once.
+func records(t testing.TB, c store.Counters, r []store.Record) []string {
+	t.Helper()
+	got := make([]string, len(r))
+	must(t, c.ReadRecords(bg, r, func(i int, counts []store.Count) {
+		if got[i] != "" {
+			t.Errorf("record %d comes twice", i)
+		}
+		got[i] = fmt.Sprint("counts ", counts)
+	}))
+	return got
+}
+
+// DrawCounter draws one of few counters, so that histories overlap.
+func DrawCounter(rt *rapid.T) store.Counter {
+	return store.Counter{
+		Prefix:  rapid.SampledFrom([]string{"a", "ab"}).Draw(rt, "prefix"),
+		Shingle: rapid.Uint64Range(0, 2).Draw(rt, "shingle"),
+		Type:    rapid.SampledFrom([]uint16{14, 30, 31}).Draw(rt, "type"),
+	}
+}
+
+// DrawUnique draws a unique of DrawCounter's counters, whose pair is one of them too. No unique is a pair of another:
+// their order is open.
+func DrawUnique(rt *rapid.T, slot uint32) store.Unique {
+	u := store.Unique{
+		Counter: DrawCounter(rt), PairType: 30, Pair: rapid.Uint64Range(0, 2).Draw(rt, "pair"), Slot: slot,
+	}
+	if u.Type == u.PairType {
+		u.Type++
+	}
+	return u
+}
+
+// DrawSlot draws a slot near the boundary of a fortnight or of a day.
+func DrawSlot(rt *rapid.T) uint32 {
+	day := uint32(1405*14) + rapid.SampledFrom([]uint32{0, 1, 2, 14}).Draw(rt, "day") - 1
+	return day*144 + rapid.SampledFrom([]uint32{0, 1, 77, 143}).Draw(rt, "slot")
+}
+
+// DrawQuery draws a query that Read allows.
+func DrawQuery(rt *rapid.T) store.Query {
+	q := store.Query{Counter: DrawCounter(rt), Unit: store.TenMinutes, From: DrawSlot(rt)}
+	if rapid.Bool().Draw(rt, "days") {
+		q.Unit, q.From = store.Day, q.From/144
+	}
+	q.To = q.From + rapid.Uint32Range(0, q.Unit.Kept()-1).Draw(rt, "length")
+	return q
+}
+
+// RunRepeatable checks store.Repeatable beyond store.Counters.
+func RunRepeatable(t *testing.T, open func(t *testing.T) store.Repeatable) {
+	t.Run("Again", func(t *testing.T) { testAgain(t, open(t)) })
+	t.Run("Writers", func(t *testing.T) { testWriters(t, open(t)) })
+}
+
+// Singly is a Repeatable as store.Counters: each call has a writer of its own.
+type Singly struct{ store.Repeatable }
+
+// Add implements store.Counters.
+func (c Singly) Add(ctx context.Context, d []store.Delta) error {
+	return c.Count(ctx, &store.Batch{Writer: rand.Uint64(), Number: 1, Adds: d})
+}
+
+// AddUnique implements store.Counters.
+func (c Singly) AddUnique(ctx context.Context, u []store.Unique) error {
+	return c.Count(ctx, &store.Batch{Writer: rand.Uint64(), Number: 1, Uniques: u})
+}
+
+// testAgain: a batch counts once, however often it comes.
+func testAgain(t *testing.T, c store.Repeatable) {
+	k, of := counter(1), counter(2)
+	one := &store.Batch{
+		Writer: 1, Number: 7,
+		Uniques: []store.Unique{
+			unique(of, 5, slot0), unique(of, 5, slot0), unique(of, 6, slot0), unique(of, 6, slot0+1),
+		},
+		Adds: []store.Delta{
+			{Counter: k, Slot: slot0, N: 3}, {Counter: k, Slot: slot0 + 1, N: 4}, {Counter: k, Slot: slot0, N: 1},
+		},
+	}
+	two := &store.Batch{Writer: 1, Number: 20, Uniques: []store.Unique{unique(of, 6, slot0), unique(of, 8, slot0)}}
+	check := func(uniques, daily uint64) {
+		t.Helper()
+		wantCount(t, c, k, store.TenMinutes, slot0, slot0, 4)
+		wantCount(t, c, k, store.Day, day0, day0, 8)
+		wantCount(t, c, of, store.TenMinutes, slot0, slot0, uniques)
+		wantCount(t, c, of, store.Day, day0, day0, daily)
+	}
+	for range 3 {
+		must(t, c.Count(bg, one))
+		check(2, 2)
+	}
+	must(t, errors.Join(c.Count(bg, two), c.Count(bg, one), c.Count(bg, two)))
+	check(3, 3)
+	// Uniques know the pairs that others counted, and vice versa.
+	must(t, Singly{c}.AddUnique(bg, []store.Unique{unique(of, 8, slot0), unique(of, 9, slot0)}))
+	must(t, c.Count(bg, &store.Batch{Writer: 1, Number: 21, Uniques: []store.Unique{unique(of, 9, slot0)}}))
+	check(4, 4)
+	pair := unique(of, 9, slot0)
+	wantCount(t, c, pair.PairCounter(), store.TenMinutes, slot0, slot0, 2)
+	must(t, c.Count(bg, &store.Batch{Writer: 1, Number: 22}))
+	if c.Count(bg, &store.Batch{Writer: 1, Number: 23, Adds: []store.Delta{{N: 1}}}) == nil {
+		t.Error("a counter without a prefix is counted")
+	}
+}
+
+// testWriters: writers number their batches by themselves.
+func testWriters(t *testing.T, c store.Repeatable) {
+	k := counter(1)
+	count := func(writer, number, n uint64) {
+		t.Helper()
+		must(t, c.Count(bg, &store.Batch{Writer: writer, Number: number, Adds: delta(k, slot0, n)}))
+	}
+	for writer := range uint64(3) {
+		for _, number := range []uint64{1, 2, 2, 10, 9} {
+			count(writer, number, 1)
+		}
+	}
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 9)
+	count(7, 1, store.MaxCount)
+	count(7, 2, 1)
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, store.MaxCount)
 }

@@ -91,25 +91,19 @@ func testFeedGap(t *testing.T, s store.Store, o Options) {
 		})
 	}()
 	<-entered
-	var wg sync.WaitGroup
-	for w := range 16 {
-		wg.Go(func() {
-			for i := w; i < o.FeedKept+1; i += 16 {
-				if err := s.Append(bg, "t", b("m")); err != nil {
-					t.Error(err)
-				}
+	parallel(t, 16, func(w int) (bool, error) {
+		for i := w; i < o.FeedKept+1; i += 16 {
+			if err := s.Append(bg, "t", b("m")); err != nil {
+				return false, err
 			}
-		})
-	}
-	wg.Wait()
+		}
+		return true, nil
+	})
 	close(release)
-	if err := <-slow; !errors.Is(err, store.ErrGap) {
-		t.Errorf("a follower that fell behind: %v; want ErrGap", err)
-	}
 	none := func(string, []byte) error { t.Error("a message after a gap"); return errEnough }
-	if err := s.Follow(ctx, "t", start, none); !errors.Is(err, store.ErrGap) {
-		t.Errorf("Follow from a dropped position: %v; want ErrGap", err)
-	}
+	fails(t, store.ErrGap, map[string]error{
+		"a follower that fell behind": <-slow, "Follow from a dropped position": s.Follow(ctx, "t", start, none),
+	})
 	must(t, s.Append(bg, "t", b("last")))
 	n := 0
 	err = s.Follow(ctx, "t", "0", func(_ string, msg []byte) error {
@@ -125,15 +119,11 @@ func testFeedGap(t *testing.T, s store.Store, o Options) {
 
 func testFeedFollowFirst(t *testing.T, s store.Store, _ Options) {
 	must(t, s.Append(bg, "t", b("before")))
-	for _, from := range []string{"", "now"} {
-		if from == "now" {
-			pos, err := s.Position(bg, "t")
-			must(t, err)
-			from = pos
-		}
+	end, err := s.Position(bg, "t")
+	must(t, err)
+	for _, from := range []string{end, ""} {
 		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
-		got := make(chan string, 1)
-		done := make(chan error, 1)
+		got, done := make(chan string, 1000), make(chan error, 1)
 		go func() {
 			done <- s.Follow(ctx, "t", from, func(_ string, msg []byte) error { got <- string(msg); return nil })
 		}()
@@ -152,20 +142,9 @@ func testFeedFollowFirst(t *testing.T, s store.Store, _ Options) {
 			t.Errorf("Follow(%q) gave %q; want what came after", from, arrived)
 		}
 		cancel()
-		drain(got, done, t)
-	}
-}
-
-func drain(got <-chan string, done <-chan error, t *testing.T) {
-	t.Helper()
-	for {
 		select {
-		case <-got:
 		case err := <-done:
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("Follow after cancel: %v", err)
-			}
-			return
+			fails(t, context.Canceled, map[string]error{"Follow after cancel": err})
 		case <-time.After(10 * time.Second):
 			t.Fatal("Follow goes on after its context")
 		}
@@ -181,10 +160,8 @@ func testFeedErrors(t *testing.T, s store.Store, _ Options) {
 	}
 	for _, from := range []string{"nonsense", "-1", "@", "00", "\xff"} {
 		ctx, cancel := context.WithTimeout(bg, 10*time.Second)
-		if err := s.Follow(ctx, "t", from, func(string, []byte) error { return own }); !errors.Is(err,
-			store.ErrPosition) {
-			t.Errorf("Follow(%q): %v; want ErrPosition", from, err)
-		}
+		err := s.Follow(ctx, "t", from, func(string, []byte) error { return own })
+		fails(t, store.ErrPosition, map[string]error{"Follow from " + from: err})
 		cancel()
 	}
 	// The callback may append to the topic that it follows.

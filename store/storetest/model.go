@@ -2,9 +2,7 @@ package storetest
 
 import (
 	"errors"
-	"fmt"
 	"maps"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,41 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is the most obvious store: one map per contract.
-type model struct {
-	clock *Clock
-	vals  map[string]modelValue
-	spent map[string]time.Time
-	count map[string]modelCount
-	feed  []string
-}
-
-type modelValue struct {
-	val string
-	end time.Time
-}
-
-type modelCount struct {
-	n   int64
-	end time.Time
-}
-
-func (m *model) end(ttl time.Duration) time.Time {
-	if ttl == 0 {
-		return time.Time{}
-	}
-	return m.clock.Now().Add(ttl)
-}
-
-func (m *model) gone(end time.Time) bool { return !end.IsZero() && !m.clock.Now().Before(end) }
-
-func (m *model) forget() {
-	maps.DeleteFunc(m.vals, func(_ string, v modelValue) bool { return m.gone(v.end) })
-	maps.DeleteFunc(m.spent, func(_ string, end time.Time) bool { return m.gone(end) })
-	maps.DeleteFunc(m.count, func(_ string, c modelCount) bool { return m.gone(c.end) })
-}
-
-// testModel compares with the model over random histories, with clock jumps and, if possible, reopening.
+// testModel compares the backend with store.Memory over random histories, with clock jumps and, if possible,
+// reopening.
 func testModel(t *testing.T, open func(t *testing.T) store.Store, o Options) {
 	if o.Clock == nil {
 		t.Skip("the backend reads the machine's clock")
@@ -58,171 +23,108 @@ func testModel(t *testing.T, open func(t *testing.T) store.Store, o Options) {
 		if o.Reopen != nil && run > 20 { // opening is slow on a disk
 			return
 		}
-		s := open(t)
-		defer func() { _ = s.Close() }() // the test is about its answers
-		h := &history{
-			rt: rt, t: t, o: o, s: s,
-			m: &model{
-				clock: o.Clock, vals: map[string]modelValue{}, spent: map[string]time.Time{},
-				count: map[string]modelCount{},
-			},
-		}
+		s, m := open(t), store.NewMemory(o.Clock.Now)
+		defer func() { _ = errors.Join(s.Close(), m.Close()) }() // the test is about their answers
+		key := func(rt *rapid.T) []byte { return b(genKey.Draw(rt, "key")) }
+		val := func(rt *rapid.T) []byte { return b(genVal.Draw(rt, "val")) }
+		ttl := func(rt *rapid.T) time.Duration { return genTTL.Draw(rt, "ttl") }
 		rt.Repeat(map[string]func(*rapid.T){
-			"put": h.put, "swap": h.swap, "delete": h.delete, "spend": h.spend, "take": h.take, "incr": h.incr,
-			"append": h.append, "jump": h.jump, "reopen": h.reopen, "": h.check,
+			"put": func(rt *rapid.T) {
+				k, v, ttl := key(rt), val(rt), ttl(rt)
+				must(t, errors.Join(s.Put(bg, k, v, ttl), m.Put(bg, k, v, ttl)))
+			},
+			"swap": func(rt *rapid.T) {
+				k, v, ttl, old := key(rt), val(rt), ttl(rt), []byte(nil)
+				if rapid.Bool().Draw(rt, "expect a value") {
+					old = val(rt)
+				}
+				both(rt, s, m, func(s store.Store) (bool, error) { return s.Swap(bg, k, old, v, ttl) })
+			},
+			"delete": func(rt *rapid.T) {
+				k := key(rt)
+				must(t, errors.Join(s.Delete(bg, k), m.Delete(bg, k)))
+			},
+			"spend": func(rt *rapid.T) {
+				k, ttl := key(rt), ttl(rt)
+				both(rt, s, m, func(s store.Store) (bool, error) { return s.Spend(bg, k, ttl) })
+			},
+			"take": func(rt *rapid.T) {
+				k, want, limit, ttl := key(rt), genAdd.Draw(rt, "want"), genAdd.Draw(rt, "limit"), ttl(rt)
+				both(rt, s, m, func(s store.Store) (int64, error) { return s.Take(bg, k, want, limit, ttl) })
+			},
+			"incr": func(rt *rapid.T) {
+				k, n, ttl := key(rt), genAdd.Draw(rt, "n"), ttl(rt)
+				both(rt, s, m, func(s store.Store) (int64, error) { return s.Incr(bg, k, n, ttl) })
+			},
+			"append": func(rt *rapid.T) {
+				v := val(rt)
+				must(t, errors.Join(s.Append(bg, "topic", v), m.Append(bg, "topic", v)))
+			},
+			"jump": func(rt *rapid.T) { o.Clock.Advance(genJump.Draw(rt, "by")) },
+			"reopen": func(rt *rapid.T) {
+				if o.Reopen == nil {
+					rt.Skip("the backend forgets")
+				}
+				s = o.Reopen(t, s)
+			},
+			"": func(rt *rapid.T) {
+				k := key(rt)
+				both(rt, s, m, func(s store.Store) (string, error) {
+					v, err := s.Get(bg, nil, k)
+					if errors.Is(err, store.ErrNotFound) {
+						return "absent", nil
+					}
+					return "=" + string(v), err
+				})
+				both(rt, s, m, func(s store.Store) (int64, error) { return s.Incr(bg, k, 0, 0) })
+				both(rt, s, m, func(s store.Store) (string, error) { return s.Position(bg, "topic") })
+				compare(rt, scan(t, s, ""), scan(t, m, ""))
+				if end, err := s.Position(bg, "topic"); err == nil && end != store.FormatPosition(0) {
+					compare(rt, messages(rt, s, end), messages(rt, m, end))
+				}
+			},
 		})
-		s = h.s
 	})
-}
-
-type history struct {
-	rt *rapid.T
-	t  *testing.T
-	o  Options
-	s  store.Store
-	m  *model
 }
 
 var (
-	genKey = rapid.SampledFrom([]string{"", "a", "a\x00", "a\xff", "ab", "b", "\xff", "\xff\xff"})
-	genVal = rapid.SampledFrom([]string{"", "1", "2", "\x00"})
-	genTTL = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, time.Minute, 26 * time.Hour})
+	genKey  = rapid.SampledFrom([]string{"", "a", "a\x00", "a\xff", "ab", "b", "\xff", "\xff\xff"})
+	genVal  = rapid.SampledFrom([]string{"", "1", "2", "\x00"})
+	genTTL  = rapid.SampledFrom([]time.Duration{0, time.Millisecond, time.Second, time.Minute, 26 * time.Hour})
+	genJump = rapid.SampledFrom([]time.Duration{
+		time.Millisecond, time.Second - time.Millisecond, time.Second, time.Minute, 24 * time.Hour,
+	})
 	genAdd = rapid.Int64Range(-5, 12)
 )
 
-func (h *history) put(rt *rapid.T) {
-	k, v, ttl := genKey.Draw(rt, "key"), genVal.Draw(rt, "val"), genTTL.Draw(rt, "ttl")
-	must(h.t, h.s.Put(bg, b(k), b(v), ttl))
-	h.m.vals[k] = modelValue{v, h.m.end(ttl)}
-}
-
-func (h *history) swap(rt *rapid.T) {
-	k, v, ttl := genKey.Draw(rt, "key"), genVal.Draw(rt, "val"), genTTL.Draw(rt, "ttl")
-	var old []byte
-	if rapid.Bool().Draw(rt, "expect a value") {
-		old = b(genVal.Draw(rt, "old"))
-	}
-	cur, there := h.m.vals[k]
-	want := there == (old != nil) && cur.val == string(old)
-	got, err := h.s.Swap(bg, b(k), old, b(v), ttl)
-	if err != nil || got != want {
-		rt.Fatalf("Swap(%q, %q) = %v, %v; want %v", k, old, got, err, want)
-	}
-	if want {
-		h.m.vals[k] = modelValue{v, h.m.end(ttl)}
+// both compares the results of a call.
+func both[T comparable](rt *rapid.T, s, m store.Store, call func(store.Store) (T, error)) {
+	rt.Helper()
+	got, err := call(s)
+	want, mine := call(m)
+	if err != nil || mine != nil || got != want {
+		rt.Fatalf("got %v, %v; store.Memory gives %v, %v", got, err, want, mine)
 	}
 }
 
-func (h *history) delete(rt *rapid.T) {
-	k := genKey.Draw(rt, "key")
-	must(h.t, h.s.Delete(bg, b(k)))
-	delete(h.m.vals, k)
-}
-
-func (h *history) spend(rt *rapid.T) {
-	k, ttl := genKey.Draw(rt, "key"), genTTL.Draw(rt, "ttl")
-	_, spent := h.m.spent[k]
-	got, err := h.s.Spend(bg, b(k), ttl)
-	if err != nil || got == spent {
-		rt.Fatalf("Spend(%q) = %v, %v; want %v", k, got, err, !spent)
-	}
-	if !spent {
-		h.m.spent[k] = h.m.end(ttl)
+func compare[V comparable](rt *rapid.T, got, want map[string]V) {
+	rt.Helper()
+	if !maps.Equal(got, want) {
+		rt.Fatalf("got %v; store.Memory gives %v", got, want)
 	}
 }
 
-func (h *history) take(rt *rapid.T) {
-	k, want, limit, ttl := genKey.Draw(rt, "key"), genAdd.Draw(rt, "want"), genAdd.Draw(rt, "limit"), genTTL.Draw(rt,
-		"ttl")
-	grant := max(0, min(want, limit-h.m.count[k].n))
-	got, err := h.s.Take(bg, b(k), want, limit, ttl)
-	if err != nil || got != grant {
-		rt.Fatalf("Take(%q, %d of %d) = %d, %v; want %d", k, want, limit, got, err, grant)
-	}
-	h.add(k, grant, ttl)
-}
-
-func (h *history) incr(rt *rapid.T) {
-	k, n, ttl := genKey.Draw(rt, "key"), genAdd.Draw(rt, "n"), genTTL.Draw(rt, "ttl")
-	n = max(n, -h.m.count[k].n)
-	want := h.m.count[k].n + n
-	got, err := h.s.Incr(bg, b(k), n, ttl)
-	if err != nil || got != want {
-		rt.Fatalf("Incr(%q, %d) = %d, %v; want %d", k, n, got, err, want)
-	}
-	h.add(k, n, ttl)
-}
-
-func (h *history) add(k string, n int64, ttl time.Duration) {
-	if n == 0 {
-		return
-	}
-	c, there := h.m.count[k]
-	if !there {
-		c.end = h.m.end(ttl)
-	}
-	c.n += n
-	h.m.count[k] = c
-}
-
-func (h *history) append(rt *rapid.T) {
-	msg := genVal.Draw(rt, "msg")
-	must(h.t, h.s.Append(bg, "topic", b(msg)))
-	h.m.feed = append(h.m.feed, msg)
-}
-
-func (h *history) jump(rt *rapid.T) {
-	h.o.Clock.Advance(rapid.SampledFrom([]time.Duration{
-		time.Millisecond, time.Second - time.Millisecond, time.Second, time.Minute, 24 * time.Hour,
-	}).Draw(rt, "by"))
-	h.m.forget()
-}
-
-func (h *history) reopen(rt *rapid.T) {
-	if h.o.Reopen == nil {
-		rt.Skip("the backend forgets")
-	}
-	h.s = h.o.Reopen(h.t, h.s)
-}
-
-func (h *history) check(rt *rapid.T) {
+// messages returns the messages of a topic by position, up to the last.
+func messages(rt *rapid.T, s store.Store, last string) map[string]string {
 	got := map[string]string{}
-	err := h.s.Scan(bg, nil, func(k, v []byte, ttl time.Duration) error {
-		got[string(k)] = fmt.Sprintf("%q for %v", v, ttl)
-		return nil
-	})
-	want := map[string]string{}
-	for k, v := range h.m.vals {
-		left := time.Duration(0)
-		if !v.end.IsZero() {
-			left = v.end.Sub(h.m.clock.Now())
-		}
-		want[k] = fmt.Sprintf("%q for %v", v.val, left)
-	}
-	if err != nil || !maps.Equal(got, want) {
-		rt.Fatalf("Scan gave %v, %v; want %v", got, err, want)
-	}
-	k := genKey.Draw(rt, "read")
-	v, err := h.s.Get(bg, nil, b(k))
-	if mv, there := h.m.vals[k]; there != (err == nil) || string(v) != mv.val ||
-		(!there && !errors.Is(err, store.ErrNotFound)) {
-		rt.Fatalf("Get(%q) = %q, %v; want %q, %v", k, v, err, mv.val, there)
-	}
-	if n, err := h.s.Incr(bg, b(k), 0, 0); err != nil || n != h.m.count[k].n {
-		rt.Fatalf("counter %q = %d, %v; want %d", k, n, err, h.m.count[k].n)
-	}
-	if len(h.m.feed) == 0 {
-		return
-	}
-	var msgs []string
-	err = h.s.Follow(bg, "topic", "0", func(_ string, msg []byte) error {
-		if msgs = append(msgs, string(msg)); len(msgs) == len(h.m.feed) {
+	err := s.Follow(bg, "topic", "0", func(pos string, msg []byte) error {
+		if got[pos] = string(msg); pos == last {
 			return errEnough
 		}
 		return nil
 	})
-	//nolint:errorlint // returned as it is
-	if err != errEnough || strings.Join(msgs, ",") != strings.Join(h.m.feed, ",") {
-		rt.Fatalf("feed is %q, %v; want %q", msgs, err, h.m.feed)
+	if !errors.Is(err, errEnough) {
+		rt.Fatal(err)
 	}
+	return got
 }

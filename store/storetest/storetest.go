@@ -6,6 +6,9 @@ package storetest
 
 import (
 	"context"
+	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -65,38 +68,18 @@ func (o Options) advance(d time.Duration) {
 
 // Run checks the contracts. open registers its own clean-up; the suite may close a store before that.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts Options) {
-	tests := []struct {
-		name string
-		run  func(t *testing.T, s store.Store, o Options)
-	}{
-		{"KV", testKV},
-		{"Swap", testSwap},
-		{"Copies", testCopies},
-		{"Spaces", testSpaces},
-		{"TTL", testTTL},
-		{"TTLReplaced", testTTLReplaced},
-		{"NegativeTTL", testNegativeTTL},
-		{"Scan", testScan},
-		{"ScanCallback", testScanCallback},
-		{"Spend", testSpend},
-		{"SpendParallel", testSpendParallel},
-		{"Take", testTake},
-		{"TakeParallel", testTakeParallel},
-		{"Incr", testIncr},
-		{"QuotaTTL", testQuotaTTL},
-		{"SwapParallel", testSwapParallel},
-		{"Cancelled", testCancelled},
-		{"FeedOrder", testFeedOrder},
-		{"FeedFrom", testFeedFrom},
-		{"FeedGap", testFeedGap},
-		{"FeedFollowFirst", testFeedFollowFirst},
-		{"FeedErrors", testFeedErrors},
-		{"FeedParallel", testFeedParallel},
-		{"Closed", testClosed},
-		{"Reopen", testReopen},
+	tests := map[string]func(t *testing.T, s store.Store, o Options){
+		"KV": testKV, "Swap": testSwap, "SwapParallel": testSwapParallel, "Copies": testCopies, "Spaces": testSpaces,
+		"TTL": testTTL, "TTLReplaced": testTTLReplaced, "NegativeTTL": testNegativeTTL, "Scan": testScan,
+		"ScanCallback": testScanCallback, "Cancelled": testCancelled, "Closed": testClosed,
+		"Spend": testSpend, "SpendParallel": testSpendParallel, "Take": testTake, "TakeParallel": testTakeParallel,
+		"Incr": testIncr, "QuotaTTL": testQuotaTTL,
+		"FeedOrder": testFeedOrder, "FeedFrom": testFeedFrom, "FeedGap": testFeedGap,
+		"FeedFollowFirst": testFeedFollowFirst, "FeedErrors": testFeedErrors, "FeedParallel": testFeedParallel,
+		"Reopen": testReopen,
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(t, open(t), opts) })
+	for _, name := range slices.Sorted(maps.Keys(tests)) {
+		t.Run(name, func(t *testing.T) { tests[name](t, open(t), opts) })
 	}
 	t.Run("Model", func(t *testing.T) { testModel(t, open, opts) })
 }
@@ -108,6 +91,52 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// gives returns a check of a call's results.
+func gives[T comparable](t testing.TB, want T) func(got T, err error) {
+	t.Helper()
+	return func(got T, err error) {
+		t.Helper()
+		if err != nil || got != want {
+			t.Fatalf("got %v, %v; want %v", got, err, want)
+		}
+	}
+}
+
+// fails checks the errors of calls by name.
+func fails(t testing.TB, want error, calls map[string]error) {
+	t.Helper()
+	for name, err := range calls {
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v; want %v", name, err, want)
+		}
+	}
+}
+
+// parallel runs f in a number of goroutines, and returns how often it returned true.
+func parallel(t testing.TB, n int, f func(i int) (bool, error)) (yes int) {
+	t.Helper()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range n {
+		wg.Go(func() {
+			<-start
+			ok, err := f(i)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if ok {
+				yes++
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	return yes
 }
 
 func b(s string) []byte { return []byte(s) }
@@ -122,4 +151,22 @@ func wantValue(t testing.TB, s store.Store, key string, want []byte) {
 	case want != nil && (err != nil || string(got) != string(want)):
 		t.Fatalf("Get(%q) = %q, %v; want %q", key, got, err, want)
 	}
+}
+
+type scanned struct {
+	val string
+	ttl time.Duration
+}
+
+func scan(t testing.TB, s store.Store, prefix string) map[string]scanned {
+	t.Helper()
+	got := map[string]scanned{}
+	must(t, s.Scan(bg, b(prefix), func(k, v []byte, ttl time.Duration) error {
+		if _, twice := got[string(k)]; twice {
+			t.Fatalf("Scan shows %q twice", k)
+		}
+		got[string(k)] = scanned{string(v), ttl}
+		return nil
+	}))
+	return got
 }

@@ -49,13 +49,9 @@ type diskBench struct {
 
 func newDiskBench(b *testing.B, cache int64) *diskBench {
 	b.Helper()
-	cfg := pebblestore.DefaultConfig()
-	if cache > 0 {
-		cfg.Counters.CacheBytes = cache
-	}
 	d := &diskBench{B: b, dir: b.TempDir()}
 	var err error
-	if d.store, err = pebblestore.New(cfg, pebblestore.Deps{Dir: d.dir, Log: zerolog.Nop()}); err != nil {
+	if d.store, err = pebblestore.New(pebblestore.Deps{Dir: d.dir, Log: zerolog.Nop(), CountersCache: cache}); err != nil {
 		b.Fatal(err)
 	}
 	if d.counters, err = d.store.OpenCounters(); err != nil {
@@ -166,9 +162,7 @@ func benchmarkCold(b *testing.B) {
 	}
 	again := &diskBench{B: b, dir: d.dir}
 	var err error
-	cfg := pebblestore.DefaultConfig()
-	cfg.Counters.CacheBytes = 1 << 20
-	if again.store, err = pebblestore.New(cfg, pebblestore.Deps{Dir: d.dir, Log: zerolog.Nop()}); err != nil {
+	if again.store, err = pebblestore.New(pebblestore.Deps{Dir: d.dir, Log: zerolog.Nop(), CountersCache: 1 << 20}); err != nil {
 		b.Fatal(err)
 	}
 	if again.counters, err = again.store.OpenCounters(); err != nil {

@@ -117,7 +117,7 @@ func (nowhere) ReadRecords(_ context.Context, r []store.Record, f func(int, []st
 
 func openPebble(b *testing.B) (*counter.Shingler, func()) {
 	b.Helper()
-	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
+	st, err := pebblestore.New(pebblestore.Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestModel(t *testing.T) {
 		if runs++; raceEnabled && runs > 20 { // one goroutine
 			return
 		}
-		h := &history{t: t, f: &faulty{Counters: store.NewMemoryCounters()}, kept: storetest.NewCounterModel(), seen: map[pairSlot]bool{}}
+		h := &history{t: t, f: &faulty{Counters: store.NewMemoryCounters()}, kept: store.NewMemoryCounters(), seen: map[pairSlot]bool{}}
 		h.at = time.Unix(int64(1405*14+1)*86400, 0)
 		h.s = idle(t, h.f, func() time.Time { return h.at })
 		rt.Repeat(map[string]func(*rapid.T){
@@ -35,9 +35,9 @@ type history struct {
 	s       *Shingler
 	f       *faulty
 	at      time.Time
-	kept    *storetest.CounterModel // what is in the store
-	pending []store.Delta           // what is not
-	seen    map[pairSlot]bool       // pairs that went to the store
+	kept    *store.MemoryCounters // what is in the store
+	pending []store.Delta         // what is not
+	seen    map[pairSlot]bool     // pairs that went to the store
 }
 
 type pairSlot struct {
@@ -63,7 +63,7 @@ func (h *history) query(rt *rapid.T) store.Query {
 
 func (h *history) want(q []store.Query) []uint64 {
 	dst := make([]uint64, len(q))
-	must(h.t, h.kept.Read(bg, dst, q))
+	must(h.t, storetest.Read(bg, h.kept, dst, q))
 	for i, q := range q {
 		for _, d := range h.pending {
 			number := d.Slot
