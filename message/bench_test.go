@@ -64,7 +64,7 @@ func benchStore(b *testing.B, kind string) store.Store {
 		b.Cleanup(func() { _ = st.Close() })
 		return st
 	}
-	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: filepath.Join(b.TempDir(), "store"), Log: zerolog.Nop(), Now: time.Now})
+	st, err := pebblestore.New(pebblestore.Deps{Dir: filepath.Join(b.TempDir(), "store"), Log: zerolog.Nop(), Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func backends(t *testing.T, run func(t *testing.T, reopen func() store.Store)) {
 				}
 			}
 			var err error
-			if st, err = pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: dir, Log: zerolog.Nop(), Now: time.Now}); err != nil {
+			if st, err = pebblestore.New(pebblestore.Deps{Dir: dir, Log: zerolog.Nop(), Now: time.Now}); err != nil {
 				t.Fatal(err)
 			}
 			return st

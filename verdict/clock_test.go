@@ -107,7 +107,7 @@ func TestClockAheadAndBack(t *testing.T) {
 func TestClockAheadAtAStart(t *testing.T) {
 	dir, c := t.TempDir(), &ahead{}
 	begin := func() (*world, func()) {
-		st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: dir, Log: zerolog.Nop(), Now: c.now})
+		st, err := pebblestore.New(pebblestore.Deps{Dir: dir, Log: zerolog.Nop(), Now: c.now})
 		if err != nil {
 			t.Fatal(err)
 		}

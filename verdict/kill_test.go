@@ -30,7 +30,7 @@ var killPass = pass(day0.AddDate(10, 0, 0), 1, 1000, "192.0.2.1")
 
 // overPebble starts a Cacher over the store in a directory, and returns a func that ends both.
 func overPebble(dir string) (*Cacher, func() error, error) {
-	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: dir, Log: zerolog.Nop()})
+	st, err := pebblestore.New(pebblestore.Deps{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		return nil, nil, err
 	}
