@@ -265,7 +265,7 @@ func TestConfigValidate(t *testing.T) {
 	}
 	err := bad.Validate()
 	for _, path := range []string{
-		"key_ttl: ", "digits: ", "form_max_bytes: ", "passes_per_hour: ",
+		"key_ttl: ", "digits: ", "form_max_bytes: ", "passes_per_day: ",
 		"pass.lifetime: ", "work.hashes: ", "test_answer: ", "headers.verdict: ",
 		"headers.request_id: ",
 	} {

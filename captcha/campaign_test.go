@@ -30,7 +30,7 @@ func (e *env) solvedBy(address, agent string, after time.Duration) spravka.Pass 
 func TestCampaignPaysAlone(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Alarm.Solved, c.Alarm.Revoke = 5, true
-		c.PassesPerHour, c.PassesPerDay = 1000, 1000
+		c.PassesPerDay = 1000
 	})
 	type revocation struct {
 		net   netip.Prefix
@@ -82,7 +82,7 @@ func TestCampaignPaysAlone(t *testing.T) {
 func TestCampaignAcrossNetworks(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Alarm.Solved, c.Alarm.Revoke = 3, true
-		c.PassesPerHour, c.PassesPerDay = 1000, 1000
+		c.PassesPerDay = 1000
 	})
 	var revoked []uint64
 	e.c.watch.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {

@@ -19,11 +19,10 @@ type Config struct {
 	Digits int `mapstructure:"digits"`
 	// FormMaxBytes bounds the body of a form that is carried through a challenge.
 	FormMaxBytes int64 `mapstructure:"form_max_bytes"`
-	// PassesPerHour is how many passes one address can earn at once; further passes come one at a time, at intervals
-	// that grow up to one such share of the hour. Beyond PassesPerDay in a day the intervals grow up to LongestWait.
-	PassesPerHour int64         `mapstructure:"passes_per_hour"`
-	PassesPerDay  int64         `mapstructure:"passes_per_day"`
-	LongestWait   time.Duration `mapstructure:"longest_wait"`
+	// PassesPerDay is how many passes one address can earn at once; further passes come one at a time, at intervals
+	// that grow up to LongestWait.
+	PassesPerDay int64         `mapstructure:"passes_per_day"`
+	LongestWait  time.Duration `mapstructure:"longest_wait"`
 	// Pass is what a right answer earns.
 	Pass spravka.Config `mapstructure:"pass"`
 	// Work is the price of the puzzle-free way, for services that offer it.
@@ -89,14 +88,13 @@ type HeadersConfig struct {
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
-		KeyTTL:        30 * time.Minute,
-		Digits:        6,
-		FormMaxBytes:  64 << 10,
-		PassesPerHour: 20,
-		PassesPerDay:  20,
-		LongestWait:   time.Hour,
-		Pass:          spravka.DefaultConfig(),
-		Work:          WorkConfig{Hashes: 200_000},
+		KeyTTL:       30 * time.Minute,
+		Digits:       6,
+		FormMaxBytes: 64 << 10,
+		PassesPerDay: 20,
+		LongestWait:  time.Hour,
+		Pass:         spravka.DefaultConfig(),
+		Work:         WorkConfig{Hashes: 200_000},
 
 		LookForDrivers: true,
 		Alarm:          AlarmConfig{Solved: 30},
@@ -127,7 +125,6 @@ func (c *Config) Validate() error {
 	duration("key_ttl", c.KeyTTL, time.Minute, 24*time.Hour)
 	number("digits", int64(c.Digits), minDigits, maxDigits)
 	number("form_max_bytes", c.FormMaxBytes, 0, maxFormBytes)
-	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
 	number("passes_per_day", c.PassesPerDay, 1, 10_000_000)
 	duration("longest_wait", c.LongestWait, time.Second, 24*time.Hour)
 	errs = append(errs, problem.At("pass", c.Pass.Validate()))

@@ -118,7 +118,7 @@ func TestLoadedByWay(t *testing.T) {
 // Forged keys count nowhere.
 func TestAnswersCountWhereTheyWereAsked(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.Top = "digits" })
-	e.c.cfg.PassesPerHour = 1000
+	e.c.cfg.PassesPerDay = 1000
 	script := header("Accept", "application/json")
 	for range 9 {
 		_, fields := e.visit("https://example.com/")
@@ -153,7 +153,7 @@ func TestAnswersCountWhereTheyWereAsked(t *testing.T) {
 // machines are named by their network, people in it are not.
 func TestChallengesAreTold(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.Top = "digits" })
-	e.c.cfg.PassesPerHour, e.c.cfg.PassesPerDay = 1000, 1000
+	e.c.cfg.PassesPerDay = 1000
 	for n := range 30 { // a machine
 		e.solveIn(0, from("198.51.100.7"))
 		if n%3 == 0 { // a person, who makes mistakes and gives up

@@ -18,11 +18,10 @@ import (
 // established visitors. An address counts for its neighbours with its first passes only, so neighbours of one solver
 // pay little, and rotating addresses does not pay.
 //
-// Counts cover the past hour and day: the clock's previous window counts in proportion to its remaining overlap.
+// Counts cover the past day: the clock's previous window counts in proportion to its remaining overlap.
 
 // earned is how much was earned from an address and around it, in passes per household.
 type earned struct {
-	hour   float64 // by the address (IPv6: a /64) in an hour
 	day    float64 // by whichever of its prefixes earned the most in a day
 	prior  float64 // day, without the pass that was just counted
 	n      int     // of levels
@@ -32,7 +31,7 @@ type earned struct {
 type level struct {
 	net    netip.Prefix
 	places float64 // households that it may earn like
-	day    float64 // passes in a day , per place
+	day    float64 // passes in a day, per place
 	added  int64   // what the last pass added to it, in hundredths of a pass
 }
 
@@ -61,10 +60,7 @@ type Visitors interface {
 	EstablishedIn(net netip.Prefix) int
 }
 
-const (
-	hour = time.Hour
-	day  = 24 * time.Hour
-)
+const day = 24 * time.Hour
 
 // prices count the passes of addresses and networks.
 type prices struct {
@@ -103,14 +99,10 @@ func (pr *prices) earned(ctx context.Context, a netip.Addr, at time.Time) (e ear
 
 // add counts n more hundredths of a pass at all levels.
 func (pr *prices) add(ctx context.Context, e *earned, at time.Time, n int64) error {
-	count, err := pr.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, n)
-	if err != nil {
-		return err
-	}
-	e.hour = count / e.levels[0].places
 	for i := range e.n {
 		l := &e.levels[i]
-		if count, err = pr.slide(ctx, netKey(l.net, 'd'), day, at, n); err != nil {
+		count, err := pr.slide(ctx, l.net, at, n)
+		if err != nil {
 			return err
 		}
 		l.day, l.added = count/l.places, n
@@ -127,71 +119,55 @@ func (l *level) before() float64 {
 }
 
 func (pr *prices) uncount(ctx context.Context, e *earned, at time.Time) error {
-	_, err := pr.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -e.levels[0].added)
 	for i := range e.n {
-		if l := &e.levels[i]; l.added > 0 && err == nil {
-			_, err = pr.slide(ctx, netKey(l.net, 'd'), day, at, -l.added)
+		if l := &e.levels[i]; l.added > 0 {
+			if _, err := pr.slide(ctx, l.net, at, -l.added); err != nil {
+				return err
+			}
 		}
 	}
-	return err
+	return nil
 }
 
-// slide adds hundredths of a pass to a counter, and returns the passes over the past length of time.
-func (pr *prices) slide(ctx context.Context, key []byte, length time.Duration, at time.Time, n int64) (float64, error) {
-	window, left := windowOf(at, length)
-	now, err := pr.store.Incr(
-		ctx, binary.BigEndian.AppendUint64(key, uint64(window)), n, 2*length,
-	) //nolint:gosec // a number of hours
+// slide adds hundredths of a pass to a network's counter, and returns the passes over the past day.
+func (pr *prices) slide(ctx context.Context, net netip.Prefix, at time.Time, n int64) (float64, error) {
+	window := uint64(at.UnixNano() / int64(day))               //nolint:gosec // after 1970
+	left := 1 - float64(at.UnixNano()%int64(day))/float64(day) // of the previous window
+	key := func(window uint64) []byte {
+		return binary.BigEndian.AppendUint64(netKey("captcha/net/", net), window)
+	}
+	now, err := pr.store.Incr(ctx, key(window), n, 2*day)
 	if err != nil {
 		return 0, err
 	}
-	before, err := pr.store.Incr(
-		ctx, binary.BigEndian.AppendUint64(key, uint64(window-1)), 0, 2*length,
-	) //nolint:gosec // the same
-	return (float64(now) + float64(before)*float64(left)/float64(length)) / whole, err
+	before, err := pr.store.Incr(ctx, key(window-1), 0, 2*day)
+	return (float64(now) + float64(before)*left) / whole, err
 }
 
-func windowOf(at time.Time, length time.Duration) (n int64, left time.Duration) {
-	now := at.UnixNano()
-	return now / int64(length), length - time.Duration(now%int64(length))
-}
-
-func netKey(n netip.Prefix, by byte) []byte {
+func netKey(prefix string, n netip.Prefix) []byte {
 	as := n.Addr().As16()
-	return append(append([]byte("captcha/net/"), as[:]...), byte(n.Bits()), by)
+	return append(append([]byte(prefix), as[:]...), byte(n.Bits()))
 }
 
-// Passes beyond those that a household may earn freely come one at a time, an interval apart: at most a share of the
-// hour (hour/passes_per_hour) for the passes of an hour, and at most longest_wait for those of a day. The interval
-// grows with the square of the excess, from no more than it takes to read a picture. A pass may be earned early by
-// that time, so that an answer to a shown picture counts at once.
+// Passes beyond those that a household may earn freely in a day come one at a time, an interval apart. The interval
+// grows with the square of the excess, from no more than it takes to read a picture up to longest_wait. A pass may be
+// earned early by that time, so that an answer to a shown picture counts at once.
 
 // reading is the time that it takes to read a picture and to type its digits: shorter intervals are none.
 const reading = 10 * time.Second
 
-// intervalOf returns the interval between passes, per household.
-func (c *Config) intervalOf(inHour, inDay float64) time.Duration {
-	grown := func(n float64, free int64, longest time.Duration) time.Duration {
-		over := max(n-float64(free)+1, 0) / float64(free)
-		return time.Duration(min(over*over, 1) * float64(longest))
-	}
-	return max(
-		grown(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)),
-		grown(inDay, c.PassesPerDay, c.LongestWait),
-	)
+// intervalOf returns the interval between passes of one household that earned inDay.
+func (c *Config) intervalOf(inDay float64) time.Duration {
+	free := float64(c.PassesPerDay)
+	over := max(inDay-free+1, 0) / free
+	return time.Duration(min(over*over, 1) * float64(c.LongestWait))
 }
 
-// interval returns the interval before a pass at level i: a network of several households has proportionally more
-// passes, and a share of a pass comes after that share of the interval.
-func (c *Config) interval(e *earned, i int, inHour, inDay, share float64) time.Duration {
-	var d time.Duration
-	switch {
-	case i == 0:
-		d = c.intervalOf(inHour, inDay)
-	default:
-		d = time.Duration(float64(c.intervalOf(0, inDay)) / e.levels[i].places)
-	}
-	if d = time.Duration(float64(d) * share); d <= reading {
+// interval returns the interval before a pass of a level that earned inDay per household: a network of several
+// households has proportionally more passes, and a share of a pass comes after that share of the interval.
+func (c *Config) interval(l *level, inDay, share float64) time.Duration {
+	d := time.Duration(float64(c.intervalOf(inDay)) * share / l.places)
+	if d <= reading {
 		return 0
 	}
 	return d
@@ -207,11 +183,10 @@ func (pr *prices) takePass(
 	if err = pr.add(ctx, &e, at, counts); err != nil {
 		return e, 0, err
 	}
-	before := max(e.hour-float64(counts)/whole/e.levels[0].places, 0)
 	for i := range e.n {
 		l := &e.levels[i]
-		due := pr.cfg.interval(&e, i, before, l.before(), float64(counts)/whole)
-		if due == 0 && pr.cfg.interval(&e, i, e.hour, l.day, 1) == 0 {
+		due := pr.cfg.interval(l, l.before(), float64(counts)/whole)
+		if due == 0 && pr.cfg.interval(l, l.day, 1) == 0 {
 			continue // no wait after it, either
 		}
 		wait, err = pr.takeTurn(ctx, l, due, at)
@@ -225,17 +200,19 @@ func (pr *prices) takePass(
 	return e, 0, nil
 }
 
+const lastPass = "captcha/last/"
+
 func (pr *prices) takeTurn(
 	ctx context.Context, l *level, interval time.Duration, at time.Time,
 ) (wait time.Duration, err error) {
-	key, now := lastKey(l.net), binary.BigEndian.AppendUint64(nil, uint64(at.UnixNano())) //nolint:gosec // after 1970
+	key, now := netKey(lastPass, l.net), binary.BigEndian.AppendUint64(nil, uint64(at.UnixNano())) //nolint:gosec // after 1970
 	for {
 		last, left, err := pr.sinceLast(ctx, l, interval, at)
 		if err != nil || left > 0 {
 			return left, err
 		}
 		// Of several at once one is the next; without an interval the order does not matter.
-		done, err := pr.store.Swap(ctx, key, last, now, max(pr.cfg.LongestWait, hour))
+		done, err := pr.store.Swap(ctx, key, last, now, max(pr.cfg.LongestWait, time.Hour))
 		if done || err != nil || interval == 0 {
 			return 0, err
 		}
@@ -246,7 +223,7 @@ func (pr *prices) takeTurn(
 func (pr *prices) sinceLast(
 	ctx context.Context, l *level, interval time.Duration, at time.Time,
 ) (last []byte, wait time.Duration, err error) {
-	last, err = pr.store.Get(ctx, nil, lastKey(l.net))
+	last, err = pr.store.Get(ctx, nil, netKey(lastPass, l.net))
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, 0, nil
 	}
@@ -258,11 +235,6 @@ func (pr *prices) sinceLast(
 		return last, 0, nil // a clock was wrong
 	}
 	return last, max(then.Add(interval-reading).Sub(at), 0), nil
-}
-
-func lastKey(net netip.Prefix) []byte {
-	as := net.Addr().As16()
-	return append(append([]byte("captcha/last/"), as[:]...), byte(net.Bits()))
 }
 
 // exhausted returns how long q's address must wait for its next pass by a step, so that a visitor knows before doing
@@ -279,7 +251,7 @@ func (pr *prices) exhaustedAt(q *Request, addr netip.Addr, share float64, at tim
 		return 0
 	}
 	for i := range e.n {
-		interval := pr.cfg.interval(&e, i, e.hour, e.levels[i].day, share)
+		interval := pr.cfg.interval(&e.levels[i], e.levels[i].day, share)
 		if interval == 0 {
 			continue
 		}

@@ -137,7 +137,7 @@ func TestTheNextPassIsDearer(t *testing.T) {
 	}
 	last := reading
 	for n := range 30 {
-		m := e.c.cfg.intervalOf(0, float64(20+n))
+		m := e.c.cfg.intervalOf(float64(20 + n))
 		square := float64(n+1) / float64(max(n, 1))
 		if n == 0 && m > reading || n > 0 && (m < last || float64(m) > 1.01*square*square*float64(last)) ||
 			n == 29 && m != e.c.cfg.LongestWait {
@@ -163,7 +163,7 @@ func (c company) EstablishedIn(n netip.Prefix) int {
 
 // TestPassesAtOnceAreCounted: concurrent answers count each other.
 func TestPassesAtOnceAreCounted(t *testing.T) {
-	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.PassesPerHour = 4 })
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.PassesPerDay = 4 })
 	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg)}
 	var queries []*Request
 	for range 30 {

@@ -39,7 +39,7 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(people, "A pass lasts 30 days", map[string]string{"captcha.pass.lifetime": "720h0m0s"})
 	f(people, "If it is too large to be carried (64 KB)", map[string]string{"captcha.form_max_bytes": "65536"})
 	f(people, "six digits, from a picture or a sound", map[string]string{"captcha.digits": "6"})
-	f(people, "an address that has earned twenty passes within an hour or a day", map[string]string{"captcha.passes_per_hour": "20", "captcha.passes_per_day": "20"})
+	f(people, "an address that has earned twenty passes within a day", map[string]string{"captcha.passes_per_day": "20"})
 }
 
 // setting returns the value at a path of keys.

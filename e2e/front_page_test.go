@@ -44,7 +44,7 @@ func ownPages(t *testing.T) []ownPage {
 	down := serve(t, "http://"+freePort(t))
 	blocked := serve(t, site(t).URL)
 	blocked.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
-	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_hour: 1}\n")
+	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_day: 1}\n")
 	limited.ban("ip:127.0.0.1", "1h")
 	limited.solve(visitor(t), "/")
 	banned := func(open func(*testing.T, context.Context)) func(*testing.T, context.Context) {

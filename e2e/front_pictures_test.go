@@ -13,11 +13,11 @@ import (
 // SCREENS set it writes the pictures to the folder docs in there; they are copied to docs/images by hand, after a review.
 func TestPicturesOfTheDocs(t *testing.T) {
 	t.Parallel()
-	g := start(t, "serve", "--config", configFile(t, "captcha: {passes_per_hour: 1}\ndefaults:\n  upstream: {urls: [%q]}\n", formSite(t)))
+	g := start(t, "serve", "--config", configFile(t, "captcha: {passes_per_day: 1}\ndefaults:\n  upstream: {urls: [%q]}\n", formSite(t)))
 	work := start(t, "serve", "--config", configFile(t, "%sdefaults:\n  upstream: {urls: [%q]}\n  captcha: {work: true}\n", slowWork, site(t).URL))
 	blocked := serve(t, site(t).URL)
 	blocked.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
-	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 1m}\n")
+	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_day: 1, longest_wait: 1m}\n")
 	limited.ban("ip:127.0.0.1", "1h")
 	demo := start(t, "demo", "--traffic", "0", "--log-level", "info")
 	ctx := browser(t)

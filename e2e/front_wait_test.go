@@ -29,7 +29,7 @@ func (g *gateway) usedBySomebody(t *testing.T, lang string) {
 // question and from there to the page that was asked for; a form is carried along. Without scripts it says when to press.
 func TestWaitGoesOn(t *testing.T) {
 	t.Parallel()
-	g := configuredFront(t, formSite(t), "captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 14s}\n")
+	g := configuredFront(t, formSite(t), "captcha: {passes_per_day: 1, longest_wait: 14s}\n")
 	ctx := browser(t)
 	used := func(lang string) { t.Helper(); g.usedBySomebody(t, lang) }
 	used("en")
@@ -73,7 +73,7 @@ func TestWaitGoesOn(t *testing.T) {
 // gives the answer again by itself, once somebody looks at the tab. It can be closed meanwhile.
 func TestDialogWaitGoesOn(t *testing.T) {
 	t.Parallel()
-	g := configuredFront(t, appSite(t).URL, "captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: 22s}\n")
+	g := configuredFront(t, appSite(t).URL, "captcha: {passes_per_day: 1, longest_wait: 22s}\n")
 	ctx := browser(t)
 	asked := func(lang, already string) *app {
 		run(t, ctx, "forget the pass", network.ClearBrowserCookies())
@@ -130,7 +130,7 @@ func TestCheckWaitGoesOn(t *testing.T) {
 			t.Parallel()
 			longest := map[string]string{"press": "44s", "silent": "88s"}[step] // of which it waits its share
 			g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: "+step+"}}\n"+
-				"captcha: {passes_per_day: 1, passes_per_hour: 1000, longest_wait: "+longest+"}\n")
+				"captcha: {passes_per_day: 1, longest_wait: "+longest+"}\n")
 			ctx := browser(t)
 			asked := func(options, already string) *app {
 				run(t, ctx, "forget the pass", network.ClearBrowserCookies())

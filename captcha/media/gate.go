@@ -1,6 +1,7 @@
 package media
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,26 +19,18 @@ type gate struct {
 	wait  time.Duration
 }
 
-// line is the waiters for a medium.
+// line holds the waiters for a medium, in the order in which they came. Each network has one waiter in a round, and
+// rounds are served in order.
 type line struct {
-	waiting int
-	rows    map[uint64]*row // by network; only networks with waiters
-	turns   []*row          // the order in which rows are served, each row once
-	until   time.Time       // it is crowded until then
+	waiters []*waiter
+	round   int       // of the last one that was served
+	until   time.Time // the line is crowded until then
 }
 
-// row is the waiters of one network, in the order in which they are served.
-type row struct {
-	net     uint64
-	waiters []chan bool // receives true with a place, false if dropped to make room
-}
-
-func newGate(places, queue int, wait time.Duration) *gate {
-	g := &gate{free: places, queue: queue, wait: wait}
-	for m := range g.lines {
-		g.lines[m].rows = map[uint64]*row{}
-	}
-	return g
+type waiter struct {
+	net    uint64
+	round  int
+	placed chan bool // receives true with a place, false if dropped to make room
 }
 
 // enter takes a place for a network, and reports whether there was one in time; leave returns it.
@@ -49,27 +42,24 @@ func (g *gate) enter(m Medium, net uint64) bool {
 		return true
 	}
 	l := &g.lines[m]
-	turn, ok := l.join(net, g.queue)
+	w := l.join(net, g.queue)
 	g.mu.Unlock()
-	if !ok {
+	if w == nil {
 		return false
 	}
 	t := time.NewTimer(g.wait)
 	defer t.Stop()
 	select {
-	case placed := <-turn:
+	case placed := <-w.placed:
 		return placed
 	case <-t.C:
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	select {
-	case placed := <-turn: // at the same moment
-		return placed
-	default:
-		l.drop(l.rows[net], turn)
-		return false
+	if !l.drop(w) { // placed or dropped at the same moment
+		return <-w.placed
 	}
+	return false
 }
 
 // A line is crowded once an eighth of its room is taken, and for a while after: requests with older keys are still to
@@ -86,60 +76,44 @@ func (g *gate) crowded(m Medium) bool {
 	return time.Now().Before(g.lines[m].until)
 }
 
-// join adds a waiter to its network's row, if there is room or another row can make room.
-func (l *line) join(net uint64, most int) (turn chan bool, ok bool) {
-	r := l.rows[net]
-	if l.waiting >= most/crowdedAt {
+// join adds a waiter, or returns nil if the line is full and no network has more waiters than this one.
+func (l *line) join(net uint64, most int) *waiter {
+	if len(l.waiters) >= most/crowdedAt {
 		l.until = time.Now().Add(crowdedFor)
 	}
-	if l.waiting >= most {
-		longest := r
-		for _, other := range l.turns {
-			if longest == nil || len(other.waiters) > len(longest.waiters) {
-				longest = other
+	w := &waiter{net: net, round: l.round, placed: make(chan bool, 1)}
+	waiting := map[uint64]int{net: 1}
+	for _, o := range l.waiters {
+		waiting[o.net]++
+		if o.net == net {
+			w.round = max(w.round, o.round+1)
+		}
+	}
+	if len(l.waiters) >= most {
+		out := w
+		for _, o := range l.waiters {
+			if waiting[o.net] > waiting[out.net] || out != w && o.net == out.net {
+				out = o
 			}
 		}
-		own := 0
-		if r != nil {
-			own = len(r.waiters)
+		if out == w {
+			return nil
 		}
-		if longest == nil || len(longest.waiters) <= own+1 {
-			return nil, false
-		}
-		last := longest.waiters[len(longest.waiters)-1]
-		l.drop(longest, last)
-		last <- false
+		l.drop(out)
+		out.placed <- false
 	}
-	if r == nil {
-		r = &row{net: net}
-		l.rows[net] = r
-		l.turns = append(l.turns, r)
-	}
-	turn = make(chan bool, 1)
-	r.waiters = append(r.waiters, turn)
-	l.waiting++
-	return turn, true
+	l.waiters = append(l.waiters, w)
+	return w
 }
 
-func (l *line) drop(r *row, turn chan bool) {
-	for i, w := range r.waiters {
-		if w != turn {
-			continue
-		}
-		r.waiters = append(r.waiters[:i], r.waiters[i+1:]...)
-		l.waiting--
-		break
+// drop removes a waiter, and reports whether it was still waiting.
+func (l *line) drop(w *waiter) bool {
+	i := slices.Index(l.waiters, w)
+	if i < 0 {
+		return false
 	}
-	if len(r.waiters) > 0 {
-		return
-	}
-	delete(l.rows, r.net)
-	for i := range l.turns {
-		if l.turns[i] == r {
-			l.turns = append(l.turns[:i], l.turns[i+1:]...)
-			return
-		}
-	}
+	l.waiters = slices.Delete(l.waiters, i, i+1)
+	return true
 }
 
 // leave returns a place, which goes to the next medium and network in turn.
@@ -148,20 +122,13 @@ func (g *gate) leave() {
 	defer g.mu.Unlock()
 	for range g.lines {
 		g.last = (g.last + 1) % Count
-		if l := &g.lines[g.last]; l.waiting > 0 {
-			l.serve()
+		if l := &g.lines[g.last]; len(l.waiters) > 0 {
+			next := slices.MinFunc(l.waiters, func(a, b *waiter) int { return a.round - b.round })
+			l.round = next.round
+			l.drop(next)
+			next.placed <- true
 			return
 		}
 	}
 	g.free++
-}
-
-// serve gives a place to the next row's first waiter.
-func (l *line) serve() {
-	r := l.turns[0]
-	copy(l.turns, l.turns[1:])
-	l.turns[len(l.turns)-1] = r
-	turn := r.waiters[0]
-	l.drop(r, turn)
-	turn <- true
 }

@@ -9,7 +9,7 @@ import (
 
 func TestGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(2, 3, time.Second)
+		g := &gate{free: 2, queue: 3, wait: time.Second}
 		var entered, refused atomic.Int32
 		for range 10 {
 			go func() {
@@ -34,12 +34,9 @@ func TestGate(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		l := &g.lines[Picture]
-		if entered.Load() != 4 || refused.Load() != 6 || l.waiting != 0 || g.free != 2 ||
-			len(l.rows)+len(l.turns) != 0 {
-			t.Errorf(
-				"in the end %d entered, %d refused, %d wait, %d free, %d rows", entered.Load(), refused.Load(),
-				l.waiting, g.free, len(l.rows),
-			)
+		if entered.Load() != 4 || refused.Load() != 6 || len(l.waiters) != 0 || g.free != 2 {
+			t.Errorf("in the end %d entered, %d refused, %d wait, %d free", entered.Load(), refused.Load(),
+				len(l.waiters), g.free)
 		}
 	})
 }
@@ -48,7 +45,7 @@ func TestGate(t *testing.T) {
 // for those of other networks.
 func TestGateNetworksTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1, 20, time.Minute)
+		g := &gate{free: 1, queue: 20, wait: time.Minute}
 		const render = 10 * time.Millisecond
 		var flood, refused atomic.Int32
 		for range 100 {
@@ -92,7 +89,7 @@ func TestGateNetworksTakeTurns(t *testing.T) {
 // TestGateMediaTakeTurns: a line of sounds that is full, from ever new networks, delays each picture by one sound.
 func TestGateMediaTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newGate(1, 100, time.Minute)
+		g := &gate{free: 1, queue: 100, wait: time.Minute}
 		const render = 10 * time.Millisecond
 		make := func(m Medium, net uint64) bool {
 			if !g.enter(m, net) {
