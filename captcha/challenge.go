@@ -156,9 +156,9 @@ func (ak *asks) mayMove(q *Request, reason templates.Reason, least Step, stay bo
 
 func (ak *asks) challenge(q *Request, lang *templates.Language, token string) *templates.ChallengePage {
 	media := q.prefix() + "/captcha/"
-	work := q.workURL()
-	if work != "" {
-		work = q.Mount + work
+	work := ""
+	if q.offersWork() {
+		work = media + "work.js"
 	}
 	return &templates.ChallengePage{
 		Brand:     q.Service.brand,
@@ -343,34 +343,33 @@ func (ak *asks) challengeJSON(q *Request, l *link, r *result, code int, at time.
 	if q.Unread {
 		return Response{Status: code, Outcome: OutcomeShown}
 	}
-	a := ak.pages.own(q, code, typeJSON, verdictCaptcha)
-	ak.pages.cors(q, &a)
 	token := ak.issuer.issueDigits(q, asked, l.url, at)
-	workURL := q.workURL()
-	if workURL != "" {
-		workURL = q.Base + workURL
+	media := q.Base + q.Service.prefix + "/captcha/"
+	body := challengeBody{
+		ImgURL:   strings.NewReplacer("{base}", q.Base, "{key}", token).Replace(q.Service.imgURL),
+		Key:      token,
+		Status:   r.statusText(),
+		AudioURL: media + "audio?key=" + token,
+		Length:   ak.answerLength(),
+		Ask:      ak.askJSON(q, r, asked, l.url, at),
 	}
-	a.Body = marshal(challengeJSON{
-		Type: "captcha",
-		Captcha: challengeBody{
-			ImgURL:      strings.NewReplacer("{base}", q.Base, "{key}", token).Replace(q.Service.imgURL),
-			Key:         token,
-			Status:      r.statusText(),
-			CaptchaPage: q.Base + q.Service.showURL(l),
-			AudioURL:    q.Base + q.Service.prefix + "/captcha/audio?key=" + token,
-			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
-			ExpiresIn:   int64(ak.cfg.KeyTTL / time.Second),
-			Length:      ak.answerLength(),
-			WorkURL:     workURL,
-			Ask:         ak.askJSON(q, r, asked, l.url, at),
-		},
-		V:         1,
-		RequestID: q.RequestID,
-		Reason:    l.reason().String(),
-		Test:      ak.cfg.TestAnswer != "",
-	})
+	if q.offersWork() {
+		body.WorkURL = media + "work.js"
+	}
+	a := ak.replyJSON(q, l, code, body)
 	a.Outcome = OutcomeShown
 	return a
+}
+
+// replyJSON completes a challenge for a script.
+func (ak *asks) replyJSON(q *Request, l *link, code int, body challengeBody) Response {
+	body.CaptchaPage = q.Base + q.Service.showURL(l)
+	body.CheckURL = q.Base + q.Service.prefix + "/checkcaptcha"
+	body.ExpiresIn = int64(ak.cfg.KeyTTL / time.Second)
+	return ak.pages.json(q, code, verdictCaptcha, challengeJSON{
+		Type: "captcha", Captcha: body, V: 1, RequestID: q.RequestID, Reason: l.reason().String(),
+		Test: ak.cfg.TestAnswer != "",
+	})
 }
 
 // askJSON is the step that a script may take instead of digits; nil if digits are required.
@@ -431,27 +430,10 @@ func (ak *asks) workJSON(q *Request, l *link, at time.Time) Response {
 	if err != nil && !ak.survives(q, "price of work", err) {
 		return ak.pages.limitedJSON(q, 503, retryUnavailable)
 	}
-	secret := ak.issuer.kinds.work.issue(price)
-	a := ak.pages.own(q, 200, typeJSON, verdictCaptcha)
-	ak.pages.cors(q, &a)
-	t := ak.issuer.kinds.work.task(secret)
-	a.Body = marshal(challengeJSON{
-		Type: "captcha",
-		Captcha: challengeBody{
-			Key: ak.issuer.seal(
-				q, &key{kind: workCode, channel: channelPage, way: wayWork, addr: q.ID.Addr, secret: secret}, l.url,
-				at,
-			),
-			CaptchaPage: q.Base + q.Service.showURL(l),
-			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
-			ExpiresIn:   int64(ak.cfg.KeyTTL / time.Second),
-			WorkURL:     q.Base + q.workURL(),
-			Work:        &t,
-		},
-		V:         1,
-		RequestID: q.RequestID,
-		Reason:    l.reason().String(),
-		Test:      ak.cfg.TestAnswer != "",
+	k := key{kind: workCode, channel: channelPage, way: wayWork, addr: q.ID.Addr, secret: work{}.issue(price)}
+	t := work{}.task(k.secret)
+	a := ak.replyJSON(q, l, 200, challengeBody{
+		Key: ak.issuer.seal(q, &k, l.url, at), WorkURL: q.Base + q.Service.prefix + "/captcha/work.js", Work: &t,
 	})
 	ak.watch.noteShown(q, wayWork, at)
 	ak.count.work["issued"].Inc() // no further outcome: it accompanies a challenge that was shown

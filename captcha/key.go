@@ -93,7 +93,8 @@ type issuer struct {
 	*core
 	pages  *pages
 	probes *probes
-	kinds  kinds
+	kinds  map[byte]kind // by their codes, which are never reused
+	digits *digits
 	maker  *media.Maker
 	home   [4]byte // names the memory of spent keys that the keys issued here belong to
 }
@@ -103,7 +104,10 @@ func newIssuer(co *core, pg *pages, pb *probes, b *bounds) *issuer {
 	d := newDigits(cfg.Digits, cfg.TestAnswer)
 	is := &issuer{
 		core: co, pages: pg, probes: pb,
-		kinds: kinds{issued: d, all: []kind{d, work{}, silent{}, press{}, moving{d}, move{}}},
+		digits: d,
+		kinds: map[byte]kind{
+			digitsCode: d, workCode: work{}, silentCode: silent{}, pressCode: press{}, movingCode: moving{d}, moveCode: move{},
+		},
 		maker: media.New(media.Config{Places: b.places, Queue: b.queue, Wait: b.wait, Cache: b.cache}),
 	}
 	id := spravka.NewID()
@@ -114,7 +118,7 @@ func newIssuer(co *core, pg *pages, pb *probes, b *bounds) *issuer {
 // issue returns the token of a key for who, the user of partner if that is not 0. to is the visitor's destination.
 func (is *issuer) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
 	k := key{
-		kind: is.kinds.issued.code(), channel: ch, way: wayXML, addr: who, partner: partner, asked: stepDigits,
+		kind: digitsCode, channel: ch, way: wayXML, addr: who, partner: partner, asked: stepDigits,
 		secret: is.digitsFor(q, 0),
 	}
 	return is.seal(q, &k, to, at)
@@ -123,23 +127,22 @@ func (is *issuer) issue(q *Request, ch channel, who netip.Addr, partner uint64, 
 func (is *issuer) issueDigits(q *Request, asked question, to string, at time.Time) string {
 	level := asked.level()
 	k := key{
-		kind: is.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level,
+		kind: digitsCode, channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: level,
 		way: asked.way, secret: is.digitsFor(q, level),
 	}
 	return is.seal(q, &k, to, at)
 }
 
 func (is *issuer) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
-	kd, shown := kind(silent{}), waySilent
+	k := key{
+		kind: silentCode, channel: channelPage, way: waySilent, addr: q.ID.Addr, asked: asked.step,
+		secret: silent{}.issue(checkWork(asked.earned)),
+	}
 	switch {
 	case asked.move:
-		kd = move{}
+		k.kind = moveCode
 	case asked.step == stepPress:
-		kd, shown = press{}, wayPress
-	}
-	k := key{
-		kind: kd.code(), channel: channelPage, way: shown, addr: q.ID.Addr, asked: asked.step,
-		secret: kd.issue(checkWork(asked.earned)),
+		k.kind, k.way = pressCode, wayPress
 	}
 	t = work{}.task(k.secret[:workSeed+4])
 	t.Look = is.cfg.LookForDrivers && !asked.move && is.cfg.TestAnswer == "" // tests drive browsers
@@ -175,7 +178,7 @@ func (is *issuer) digitsFor(q *Request, level uint8) []byte {
 	if digits := is.maker.Digits(level, func() string { return is.pages.language(q, nil).Voice }); digits != nil {
 		return digits
 	}
-	return is.kinds.issued.issue(0)
+	return is.digits.issue(0)
 }
 
 func (is *issuer) open(q *Request, token string, at time.Time) (key, kind, error) {
@@ -187,7 +190,7 @@ func (is *issuer) open(q *Request, token string, at time.Time) (key, kind, error
 		return key{}, nil, errKeyForeign
 	}
 	k, ok := parseKey(b)
-	kd := is.kinds.byCode(k.kind)
+	kd := is.kinds[k.kind]
 	if !ok || kd == nil {
 		return key{}, nil, errKeyForeign
 	}

@@ -58,6 +58,14 @@ func (pg *pages) own(q *Request, status int, contentType, verdict string) Respon
 	return a
 }
 
+// json is a response that scripts of allowed origins may read.
+func (pg *pages) json(q *Request, status int, verdict string, body any) Response {
+	a := pg.own(q, status, typeJSON, verdict)
+	pg.cors(q, &a)
+	a.Body = marshal(body)
+	return a
+}
+
 func (pg *pages) html(q *Request, status int, verdict string, lang *templates.Language) Response {
 	a := pg.own(q, status, typeHTML, verdict)
 	a.add("Content-Language", lang.Tag)
@@ -220,16 +228,13 @@ func (pg *pages) preflight(q *Request) Response {
 }
 
 func (pg *pages) limitedJSON(q *Request, code int, wait time.Duration) Response {
-	a := pg.own(q, code, typeJSON, verdictCaptcha)
-	pg.cors(q, &a)
-	a.after(wait)
-	kind := "limited"
+	body, outcome := waitJSON{"limited", q.RequestID, seconds(wait)}, OutcomeLimited
 	if code == 503 {
-		kind = "unavailable"
-	} else {
-		a.Outcome = OutcomeLimited
+		body.Type, outcome = "unavailable", OutcomeNone
 	}
-	a.Body = marshal(waitJSON{Type: kind, RequestID: q.RequestID, RetryAfter: seconds(wait)})
+	a := pg.json(q, code, verdictCaptcha, body)
+	a.after(wait)
+	a.Outcome = outcome
 	return a
 }
 

@@ -45,46 +45,14 @@ const (
 
 const kindWork = "work"
 
-func (p *params) field(name string) *string {
-	switch name {
-	case "key":
-		return &p.key
-	case "rep":
-		return &p.rep
-	case "retpath":
-		return &p.retpath
-	case "t":
-		return &p.t
-	case "u":
-		return &p.u
-	case "s":
-		return &p.s
-	case "status":
-		return &p.status
-	case "lang":
-		return &p.lang
-	case "format":
-		return &p.format
-	case "cc":
-		return &p.cc
-	case fieldSaved:
-		return &p.saved
-	case fieldFresh:
-		return &p.fresh
-	case fieldSwitch:
-		return &p.toLang
-	case fieldKind:
-		return &p.kind
-	case fieldStep:
-		return &p.step
-	case fieldBack:
-		return &p.back
-	case fieldProof:
-		return &p.proof
-	case fieldStay:
-		return &p.stay
+// fields returns the parameters by name.
+func (p *params) fields() map[string]*string {
+	return map[string]*string{
+		"key": &p.key, "rep": &p.rep, "retpath": &p.retpath, "t": &p.t, "u": &p.u, "s": &p.s, "status": &p.status,
+		"lang": &p.lang, "format": &p.format, "cc": &p.cc, fieldSaved: &p.saved, fieldFresh: &p.fresh,
+		fieldSwitch: &p.toLang, fieldKind: &p.kind, fieldStep: &p.step, fieldBack: &p.back, fieldProof: &p.proof,
+		fieldStay: &p.stay,
 	}
-	return nil
 }
 
 func (p *params) chose(asked Step) Step {
@@ -110,14 +78,6 @@ func (p *params) choose(q *Request) {
 	}
 }
 
-func (p *params) set(name, value string) {
-	f := p.field(name)
-	if f == nil || *f != "" {
-		return
-	}
-	*f = value
-}
-
 const maxQuery = 32 << 10
 
 func readParams(q *Request) (p params) {
@@ -138,14 +98,17 @@ func readParams(q *Request) (p params) {
 	return p
 }
 
+// urlencoded reads the parameters of a query or a form; the first value of a name counts.
 func (p *params) urlencoded(s string) {
+	fields := p.fields()
 	for pair := range strings.SplitSeq(s, "&") {
 		name, value, _ := strings.Cut(pair, "=")
-		if p.field(name) == nil {
+		f := fields[name]
+		if f == nil || *f != "" {
 			continue
 		}
 		if v, err := url.QueryUnescape(value); err == nil {
-			p.set(name, v)
+			*f = v
 		}
 	}
 }
@@ -154,20 +117,21 @@ func (p *params) urlencoded(s string) {
 const maxParts = 32
 
 func (p *params) multipart(body []byte, boundary string) {
-	r := multipart.NewReader(bytes.NewReader(body), boundary)
+	r, fields := multipart.NewReader(bytes.NewReader(body), boundary), p.fields()
 	for range maxParts {
 		part, err := r.NextRawPart()
 		if err != nil {
 			return
 		}
-		if part.FileName() != "" || p.field(part.FormName()) == nil {
+		f := fields[part.FormName()]
+		if part.FileName() != "" || f == nil || *f != "" {
 			continue
 		}
 		v, err := io.ReadAll(part) // bounded by the body
 		if err != nil {
 			return
 		}
-		p.set(part.FormName(), string(v))
+		*f = string(v)
 	}
 }
 

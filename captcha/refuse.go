@@ -25,10 +25,7 @@ func (c *Captcha) Blocked(q *Request, r Reader) Response {
 	case ReadsPage:
 		return c.blockedPage(q, nil, q.original())
 	case ReadsJSON:
-		a := c.pages.own(q, 403, typeJSON, verdictBlocked)
-		c.pages.cors(q, &a)
-		a.Body = marshal(noticeJSON{Type: "blocked", RequestID: q.RequestID})
-		return a
+		return c.pages.json(q, 403, verdictBlocked, noticeJSON{"blocked", q.RequestID})
 	case ReadsXML:
 		a := c.pages.own(q, 403, typeXML, verdictBlocked)
 		a.Body = errorXML(403, "Blocked", q.RequestID)
@@ -95,9 +92,7 @@ func (c *Captcha) Throttled(q *Request, wait time.Duration, r Reader) Response {
 		}
 		a = c.pages.messagePage(q, nil, 429, verdictBlocked, &page)
 	case ReadsJSON:
-		a = c.pages.own(q, 429, typeJSON, verdictBlocked)
-		c.pages.cors(q, &a)
-		a.Body = marshal(waitJSON{"throttle", q.RequestID, seconds(wait)})
+		a = c.pages.json(q, 429, verdictBlocked, waitJSON{"throttle", q.RequestID, seconds(wait)})
 	case ReadsText:
 		a = c.pages.program(q, 429, verdictBlocked, "Too many requests", wait)
 	default:
@@ -154,12 +149,10 @@ func (c *Captcha) Failed(q *Request, status int, r Reader) Response {
 		a = c.pages.own(q, status, typeXML, "")
 		a.Body = errorXML(status, failureNames[f.page], q.RequestID)
 	case ReadsJSON:
-		a = c.pages.own(q, status, typeJSON, "")
-		c.pages.cors(q, &a)
 		if f.wait > 0 {
-			a.Body = marshal(waitJSON{f.page.String(), q.RequestID, seconds(f.wait)})
+			a = c.pages.json(q, status, "", waitJSON{f.page.String(), q.RequestID, seconds(f.wait)})
 		} else {
-			a.Body = marshal(noticeJSON{f.page.String(), q.RequestID})
+			a = c.pages.json(q, status, "", noticeJSON{f.page.String(), q.RequestID})
 		}
 	case ReadsText:
 		a = c.pages.program(q, status, "", failureNames[f.page], f.wait)
@@ -197,10 +190,7 @@ type quarantineJSON struct {
 
 // Quarantined is 409 with the rules' decision and tags as JSON. It names no rule: that would help spammers.
 func (c *Captcha) Quarantined(q *Request, decision string, tags []string) Response {
-	a := c.pages.own(q, 409, typeJSON, verdictBlocked)
-	c.pages.cors(q, &a)
-	a.Body = marshal(quarantineJSON{"quarantine", q.RequestID, decision, tags})
-	return a
+	return c.pages.json(q, 409, verdictBlocked, quarantineJSON{"quarantine", q.RequestID, decision, tags})
 }
 
 // QuarantinedXML is Quarantined as XML.
@@ -213,10 +203,7 @@ func (c *Captcha) QuarantinedXML(q *Request) Response {
 // Queued answers a message that waits for a person: 202, without a verdict.
 func (c *Captcha) Queued(q *Request, page bool) Response {
 	if !page {
-		a := c.pages.own(q, 202, typeJSON, "")
-		c.pages.cors(q, &a)
-		a.Body = marshal(noticeJSON{"queued", q.RequestID})
-		return a
+		return c.pages.json(q, 202, "", noticeJSON{"queued", q.RequestID})
 	}
 	back := q.Base + "/"
 	if from := string(q.View.Get("Referer")); strings.HasPrefix(from, back) {

@@ -1,3 +1,11 @@
+// Package geo says in which country an address is and to which autonomous system it belongs, by files that the
+// operator has put there: MMDB databases (GeoLite2, DB-IP, IPinfo and others) or the table of iptoasn.com. None comes
+// with the gateway, and none is fetched.
+//
+// Invariants:
+//  1. Place reads what is in memory: it does not wait, takes no lock, and allocates nothing once warm.
+//  2. A file is read as a whole before it is used, and never mapped, so that it may be overwritten at any time. One
+//     that is missing or damaged changes nothing: the last good copy goes on, and without one nothing is known.
 package geo
 
 import (
@@ -15,6 +23,35 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 )
+
+// Config says which files tell where addresses are.
+type Config struct {
+	// Files may each say the country, the autonomous system, or both; the first that knows counts.
+	Files []string `mapstructure:"files"`
+}
+
+// DefaultConfig returns no files.
+func DefaultConfig() Config { return Config{} }
+
+const (
+	maxFiles = 16
+	maxBytes = 256 << 20 // of one file, unpacked
+	poll     = 10 * time.Second
+)
+
+// Validate returns all problems, each with the path of its key. It reads no file.
+func (c *Config) Validate() error {
+	var errs []error
+	if len(c.Files) > maxFiles {
+		errs = append(errs, fmt.Errorf("files: %d are too many, the limit is %d", len(c.Files), maxFiles))
+	}
+	for i, f := range c.Files {
+		if f == "" {
+			errs = append(errs, fmt.Errorf("files[%d]: is empty", i))
+		}
+	}
+	return errors.Join(errs...)
+}
 
 // Place is the location of an address; unknown fields are empty.
 type Place struct {
