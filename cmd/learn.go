@@ -180,25 +180,32 @@ func nameHash(name string) uint64 {
 
 // learnLabels learns from labelled rows, writes the card to a file unless that is "", and prints how good it is.
 func learnLabels(ctx context.Context, out io.Writer, f *rowFlags, file string) error {
-	var rows []*formula.Row
+	type visitor struct {
+		row    formula.Row // the last, without its factors
+		client string
+	}
+	var visitors []visitor
 	var samples []learn.Sample
-	pick, robots := learnPick(), map[uint64]bool{}
+	pick, places := learnPick(), map[string]int{}
 	_, _, err := f.read(func(row *formula.Row) {
 		name := row.Kind + ":" + row.Subject
 		if row.Subject == "" { // rows of different subjects, as far as the file says
 			name = strconv.Itoa(row.Line)
 		}
-		s := learn.Sample{Subject: nameHash(name), X: pick(row.Factors)}
-		r := *row
-		r.Factors = slices.Clone(row.Factors)
-		rows, samples = append(rows, &r), append(samples, s)
-		robots[s.Subject] = robots[s.Subject] || row.Label == formula.Robot
+		i, ok := places[name]
+		if !ok {
+			i = len(samples)
+			places[name] = i
+			samples = append(samples, learn.Sample{Subject: nameHash(name), Known: true})
+			visitors = append(visitors, visitor{})
+		}
+		samples[i].Vectors.Append(pick(row.Factors))
+		samples[i].Known = samples[i].Known && row.Label != formula.Robot
+		visitors[i] = visitor{*row, clientOf(row.Factors)}
+		visitors[i].row.Factors = nil
 	})
 	if err != nil {
 		return err
-	}
-	for i := range samples {
-		samples[i].Known = !robots[samples[i].Subject]
 	}
 	card, scores, err := learn.Fit(ctx, samples, learn.Options{At: time.Now(), Labelled: true})
 	if errors.Is(err, learn.ErrFew) {
@@ -208,9 +215,9 @@ func learnLabels(ctx context.Context, out io.Writer, f *rowFlags, file string) e
 		return err
 	}
 	all := newTally()
-	for i, row := range rows {
+	for i := range visitors {
 		s := formula.Sample{Score: float32(probability(scores[i])), Robot: !samples[i].Known}
-		all.add(row, clientOf(row.Factors), s)
+		all.add(&visitors[i].row, visitors[i].client, s)
 	}
 	if file != "" {
 		if err := os.WriteFile(file, card.Text(), 0o644); err != nil { //nolint:gosec // it names no one

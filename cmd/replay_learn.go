@@ -25,7 +25,6 @@ type replayLearner struct {
 	visitors map[identity.Subject]*learner
 	serving  string
 	signed   bool
-	rows     int
 }
 
 // learner is a visitor of the log.
@@ -33,12 +32,12 @@ type learner struct {
 	name     string
 	client   string
 	known    bool
-	fromHere bool        // known from its first vector on: there is none from before
-	vectors  [][]float32 // from before it was known
+	fromHere bool          // known from its first vector on: there is none from before
+	vectors  learn.Vectors // from before it was known
 }
 
-// maxLearnRows bounds the vectors of a log. Beyond, each visitor's last one is kept.
-const maxLearnRows = 50_000
+// maxLearners bounds the visitors of a log.
+const maxLearners = 50_000
 
 // newReplayLearner reads the flags; nil: nothing is learnt.
 func (f *replayFlags) newReplayLearner(r *replay.Runner) (*replayLearner, error) {
@@ -74,20 +73,15 @@ func (l *replayLearner) Observe(sub identity.Subject, _ uint16, _ time.Time, x [
 	v := l.visitors[sub]
 	known := l.signed || l.people[l.serving].Label == replay.LabelHuman
 	if v == nil {
-		if l.rows >= maxLearnRows {
+		if len(l.visitors) == maxLearners {
 			return
 		}
 		v = &learner{name: strings.Clone(l.serving), client: clientOf(x), fromHere: known}
 		l.visitors[sub] = v
 	}
 	v.known = v.known || known
-	switch {
-	case v.known && !v.fromHere:
-	case l.rows >= maxLearnRows:
-		v.vectors[len(v.vectors)-1] = l.pick(x)
-	default:
-		v.vectors = append(v.vectors, l.pick(x))
-		l.rows++
+	if !v.known || v.fromHere {
+		v.vectors.Add(l.pick(x))
 	}
 }
 
@@ -96,10 +90,8 @@ func (l *replayLearner) finish(ctx context.Context, out io.Writer) error {
 	var samples []learn.Sample
 	var of []*learner
 	for sub, v := range l.visitors {
-		for _, x := range v.vectors {
-			samples = append(samples, learn.Sample{Subject: nameHash(sub.String()), Known: v.known, X: x})
-			of = append(of, v)
-		}
+		samples = append(samples, learn.Sample{Subject: nameHash(sub.String()), Known: v.known, Vectors: v.vectors})
+		of = append(of, v)
 	}
 	card, scores, err := learn.Fit(ctx, samples, learn.Options{At: time.Now()})
 	if errors.Is(err, learn.ErrFew) {

@@ -149,7 +149,8 @@ func (c *Collector) grade(s *site, v *Visit, x []float32) {
 	if card == nil || !card.Opinion() {
 		return
 	}
-	score := card.Score(x)
+	old := c.grades.find(v.Subjects[0], v.Service, v.At)
+	word, score := old.evaluated(card.Score(x))
 	grade := Unusual
 	if card.Usual(score) {
 		grade = Usual
@@ -157,17 +158,16 @@ func (c *Collector) grade(s *site, v *Visit, x []float32) {
 	if v.Evidence&Vouched != 0 { // a person whose behaviour is unusual is not held to it
 		grade++
 	}
-	old := c.grades.find(v.Subjects[0], v.Service, v.At)
 	check := old.check()
 	if old == 0 {
 		s.mu.Lock()
 		check = s.checks.see(coarse(score), v.At)
 		s.mu.Unlock()
 	}
-	c.grades.put(v.Subjects[0], v.Service, v.At, coarse(score), grade, check)
+	c.grades.put(v.Subjects[0], v.Service, v.At, word.with(grade, check))
 }
 
-// Grade returns the grade of a visitor's last evaluation.
+// Grade returns the grade of a visitor by its evaluations of the day.
 func (c *Collector) Grade(s identity.Subject, service string, at time.Time) Grade {
 	return c.grades.find(s, service, at).grade()
 }

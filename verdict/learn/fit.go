@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"sort"
@@ -38,8 +39,8 @@ var Features = []string{
 }
 
 const (
-	binsMost  = 5    // quantile bins of a feature
-	folds     = 5    // of the cross-validation
+	binsMost  = 10   // quantile bins of a feature
+	folds     = 10   // of the cross-validation
 	usual     = 0.95 // this share of the known people is usual
 	fewest    = 10   // visitors of each side without which nothing is fitted
 	voteShare = 0.01 // of the contrast that one network may have
@@ -51,27 +52,86 @@ const (
 // ridges are the strengths of the penalty to choose from, by cross-validation.
 var ridges = [...]float64{100, 10, 1, 0.1}
 
-// Sample is a vector of a visitor, who may have several: they share its weight, and are all of one kind.
+// Sample is a visitor.
 type Sample struct {
-	Subject uint64    // a hash: it decides the fold
-	Network uint64    // a hash; 0: unknown, and without a bound
-	Known   bool      // a known person; in a labelled fit a person
-	X       []float32 // in the order of Features; NaN: missing
+	Subject uint64 // a hash: it decides the fold
+	Network uint64 // a hash; 0: unknown, and without a bound
+	Known   bool   // a known person; in a labelled fit a person
+	Vectors Vectors
+}
+
+// Vectors are the vectors of a visitor, the oldest first, each in the order of Features; NaN: missing. The zero value
+// has none.
+type Vectors struct {
+	x    []float32
+	seen uint32 // by Add
+}
+
+// vectorsMost is how many vectors Add keeps.
+const vectorsMost = 8
+
+// Add keeps a copy of a vector if its turn has come: those kept are spread evenly over all that were added.
+func (v *Vectors) Add(x []float32) {
+	v.seen++
+	d := uint32(len(x))
+	if v.seen%v.every() != 0 {
+		return
+	}
+	if v.Len() == vectorsMost { // every second one makes room
+		for k := range uint32(vectorsMost / 2) {
+			copy(v.x[k*d:], v.x[(2*k+1)*d:(2*k+2)*d])
+		}
+		v.x = v.x[:vectorsMost/2*d]
+		if v.seen%v.every() != 0 {
+			return
+		}
+	}
+	v.x = append(v.x, x...)
+}
+
+// every is the distance of the vectors that are kept.
+func (v *Vectors) every() uint32 {
+	n := uint32(1)
+	for v.seen > vectorsMost*n {
+		n *= 2
+	}
+	return n
+}
+
+// Append appends a copy of a vector, however many there are.
+func (v *Vectors) Append(x []float32) { v.x = append(v.x, x...) }
+
+func (v *Vectors) clone() Vectors { return Vectors{slices.Clone(v.x), v.seen} }
+
+// Len is how many there are.
+func (v *Vectors) Len() int { return len(v.x) / len(Features) }
+
+// All yields the vectors with their weights, of which the later ones have more, as they tell more; their sum is 1.
+func (v *Vectors) All() iter.Seq2[[]float32, float64] {
+	n := float64(v.Len())
+	return func(yield func([]float32, float64) bool) {
+		k := 0.0
+		for x := range slices.Chunk(v.x, len(Features)) {
+			if k++; !yield(x, 2*k/n/(n+1)) {
+				return
+			}
+		}
+	}
 }
 
 // Options are what a fit is made with.
 type Options struct {
 	Service  string
 	At       time.Time
-	Labelled bool   // the samples that are not known are robots: nothing is trimmed, and networks have no bound
+	Labelled bool   // the others are robots: nothing is trimmed, and networks have no bound
 	Pause    func() // called after each pass over the samples, to let others work; nil: nothing
 }
 
 // ErrFew says that there is too little to learn from.
 var ErrFew = errors.New("too few samples to learn from")
 
-// Fit learns from samples. It returns the card, and for each sample a score by a fit that has not seen its visitor:
-// log-odds, high for unusual ones.
+// Fit learns from visitors. It returns the card, and for each visitor a score by a fit that has not seen it, the mean of
+// its vectors': log-odds, high for unusual ones.
 func Fit(ctx context.Context, samples []Sample, o Options) (*Card, []float32, error) {
 	t, err := newTable(ctx, samples, o)
 	if err != nil {
@@ -85,78 +145,141 @@ func Fit(ctx context.Context, samples []Sample, o Options) (*Card, []float32, er
 	c.Learnt = Learnt{Service: o.Service, At: o.At.UTC().Truncate(time.Second), Ridge: ridge}
 	if !o.Labelled {
 		c.Learnt.Trimmed = t.trim(scores)
-		if scores, err = t.outOfFold(ridge); err != nil {
+		again, err := t.outOfFold([]float64{ridge})
+		if err != nil {
 			return nil, nil, err
 		}
+		scores = again[0]
 	}
-	beta, err := t.fit(ridge, func(int) bool { return true }, nil)
+	beta, err := t.fit(ridge, noFold, nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	t.describe(c, beta, scores)
-	return c, scores, c.compile()
+	return c, t.means(scores), c.compile()
 }
 
-// table is the samples with their features in bins.
+// table is the visitors, and the bins of their vectors.
 type table struct {
-	ctx     context.Context
-	samples []Sample
-	edges   [][]float32 // of each feature, where the next bin begins
-	first   []int       // of each feature, the coefficient of its first bin
-	size    int         // coefficients
-	people  int         // known
-	others  int
-	column  []uint16  // of each sample, the coefficient of each feature
-	weight  []float64 // of a sample
-	trains  []bool    // the sample is learnt from; false: trimmed
-	fold    []uint8
-	pause   func()
+	ctx      context.Context
+	pause    func()
+	visitors []Sample
+	sides    [2]int      // how many visitors are known, and how many are not
+	votes    [2]float64  // of each side: its visitors, as far as networks allow
+	weight   []float64   // of a visitor
+	trains   []bool      // the visitor is learnt from; false: trimmed
+	fold     []int       // of a visitor
+	edges    [][]float32 // of each feature, where the next bin begins
+	first    []int       // of each feature, the coefficient of its first bin
+	size     int         // coefficients
+	rows     []row
+	column   []uint16 // of each row, the coefficient of each feature
+}
+
+// row is a vector.
+type row struct {
+	visitor int
+	weight  float64 // its share of its visitor's weight
 }
 
 func newTable(ctx context.Context, samples []Sample, o Options) (*table, error) {
-	var sides [2]map[uint64]bool
-	for k := range sides {
-		sides[k] = map[uint64]bool{}
-	}
-	for i := range samples {
-		if len(samples[i].X) != len(Features) {
-			return nil, fmt.Errorf("a vector has %d features instead of %d", len(samples[i].X), len(Features))
-		}
-		sides[side(&samples[i])][samples[i].Subject] = true
-	}
-	if people, others := len(sides[0]), len(sides[1]); min(people, others) < fewest {
-		return nil, fmt.Errorf("%w: %d known people and %d others", ErrFew, people, others)
-	}
-	n, d := len(samples), len(Features)
 	t := &table{
-		ctx: ctx, pause: o.Pause, samples: samples, people: len(sides[0]), others: len(sides[1]), size: ownCoefficients,
-		column: make([]uint16, n*d), weight: make([]float64, n), trains: make([]bool, n), fold: make([]uint8, n),
+		ctx: ctx, pause: o.Pause, visitors: samples, size: ownCoefficients,
+		weight: make([]float64, len(samples)), trains: make([]bool, len(samples)), fold: make([]int, len(samples)),
 	}
 	if t.pause == nil {
 		t.pause = func() {}
 	}
 	for i := range samples {
-		t.fold[i] = uint8(mix(samples[i].Subject) % folds)
+		t.sides[side(&samples[i])]++
 		t.trains[i] = true
+		for _, w := range samples[i].Vectors.All() {
+			t.rows = append(t.rows, row{i, w})
+		}
 	}
+	if min(t.sides[0], t.sides[1]) < fewest {
+		return nil, fmt.Errorf("%w: %d known people and %d others", ErrFew, t.sides[0], t.sides[1])
+	}
+	t.stratify()
 	t.weigh(o.Labelled)
-	values := make([]float32, 0, n)
+	t.bin()
+	return t, nil
+}
+
+// stratify divides both sides among the folds: with other shares in one, its scores would be shifted.
+func (t *table) stratify() {
+	order := make([]int, len(t.visitors))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Compare(mix(t.visitors[a].Subject), mix(t.visitors[b].Subject))
+	})
+	var n [2]int
+	for _, i := range order {
+		k := side(&t.visitors[i])
+		t.fold[i] = n[k] % folds
+		n[k]++
+	}
+}
+
+// weigh gives each visitor a weight of one, and a network that has more visitors than its share no more than that.
+// Unless robots have labels, both sides weigh the same: how many of the people are known says nothing about anyone.
+func (t *table) weigh(labelled bool) {
+	type vote struct {
+		network uint64
+		side    int
+	}
+	visitors := map[vote]int{}
+	for i := range t.visitors {
+		s := &t.visitors[i]
+		visitors[vote{s.Network, side(s)}]++
+	}
+	most := [2]float64{1, max(1, voteShare*float64(t.sides[1]))}
+	for i := range t.visitors {
+		s := &t.visitors[i]
+		t.weight[i] = 1
+		if n := float64(visitors[vote{s.Network, side(s)}]); s.Network != 0 && !labelled && n > most[side(s)] {
+			t.weight[i] = most[side(s)] / n
+		}
+		t.votes[side(s)] += t.weight[i]
+	}
+	for i := range t.weight {
+		if !labelled {
+			t.weight[i] *= (t.votes[0] + t.votes[1]) / 2 / t.votes[side(&t.visitors[i])]
+		}
+	}
+}
+
+// bin divides each feature into bins.
+func (t *table) bin() {
+	d := len(Features)
+	t.column = make([]uint16, len(t.rows)*d)
+	values := make([]weighed, 0, len(t.rows))
 	for j := range d {
 		values = values[:0]
-		for i := range samples {
-			if x := samples[i].X[j]; x == x {
-				values = append(values, x)
+		for i := range t.visitors {
+			for x, w := range t.visitors[i].Vectors.All() {
+				if x[j] == x[j] {
+					values = append(values, weighed{x[j], w * t.weight[i]})
+				}
 			}
 		}
-		t.edges = append(t.edges, edgesOf(values))
-		t.first = append(t.first, t.size)
-		t.size += len(t.edges[j]) + 1
-		for i := range samples {
-			t.column[i*d+j] = uint16(t.columnOf(j, samples[i].X[j]))
+		edges := edgesOf(values)
+		t.edges, t.first = append(t.edges, edges), append(t.first, t.size)
+		k := j
+		for i := range t.visitors {
+			for x := range t.visitors[i].Vectors.All() {
+				t.column[k] = missing
+				if x[j] == x[j] && len(edges) > 0 { // and not the same for all
+					t.column[k] = uint16(t.size + binOf(edges, x[j]))
+				}
+				k += d
+			}
 		}
+		t.size += len(edges) + 1
 		t.pause()
 	}
-	return t, nil
 }
 
 // The coefficients that no bin has. The one of missing values is always 0.
@@ -179,44 +302,18 @@ func mix(h uint64) uint64 {
 	return h ^ h>>29
 }
 
-// weigh gives each visitor a weight of one, divided among its samples, and a network that has more visitors than its
-// share no more than that.
-func (t *table) weigh(labelled bool) {
-	type vote struct {
-		network uint64
-		side    int
-	}
-	samples, visitors := map[uint64]int{}, map[vote]int{}
-	var sides [2]int
-	for i := range t.samples {
-		s := &t.samples[i]
-		if samples[s.Subject]++; samples[s.Subject] == 1 {
-			visitors[vote{s.Network, side(s)}]++
-			sides[side(s)]++
-		}
-	}
-	most := [2]float64{1, max(1, voteShare*float64(sides[1]))}
-	for i := range t.samples {
-		s := &t.samples[i]
-		t.weight[i] = 1 / float64(samples[s.Subject])
-		if n := float64(visitors[vote{s.Network, side(s)}]); s.Network != 0 && !labelled && n > most[side(s)] {
-			t.weight[i] *= most[side(s)] / n
-		}
-	}
-}
-
 // edgesOf returns where the bins after the first begin: at quantiles, and never within equal values. It sorts values.
-func edgesOf(values []float32) []float32 {
-	slices.Sort(values)
+func edgesOf(values []weighed) []float32 {
+	byScore(values)
 	var edges []float32
 	for q := 1; q < binsMost && len(values) > 0; q++ {
-		edge := values[q*len(values)/binsMost]
-		if edge == values[0] {
-			next := sort.Search(len(values), func(i int) bool { return values[i] > edge })
+		edge := quantile(values, float64(q)/binsMost)
+		if edge == values[0].score {
+			next := sort.Search(len(values), func(i int) bool { return values[i].score > edge })
 			if next == len(values) {
 				break
 			}
-			edge = values[next]
+			edge = values[next].score
 		}
 		if len(edges) == 0 || edge > edges[len(edges)-1] {
 			edges = append(edges, edge)
@@ -236,22 +333,11 @@ func binOf(edges []float32, x float32) int {
 	return n
 }
 
-func (t *table) columnOf(feature int, x float32) int {
-	if x != x || len(t.edges[feature]) == 0 { // or the same for all
-		return missing
-	}
-	return t.first[feature] + binOf(t.edges[feature], x)
-}
+const noFold = -1
 
-// fit returns the coefficients with the least weighted loss and penalty over the samples that are picked, beginning
+// fit returns the coefficients with the least weighted loss and penalty over the visitors outside of a fold, beginning
 // with others (nil: zeros).
-func (t *table) fit(ridge float64, pick func(i int) bool, from []float64) ([]float64, error) {
-	var rows []int
-	for i := range t.samples {
-		if t.trains[i] && pick(i) {
-			rows = append(rows, i)
-		}
-	}
+func (t *table) fit(ridge float64, without int, from []float64) ([]float64, error) {
 	if from == nil {
 		from = make([]float64, t.size)
 	}
@@ -262,7 +348,7 @@ func (t *table) fit(ridge float64, pick func(i int) bool, from []float64) ([]flo
 		if slices.Equal(at, beta) {
 			return
 		}
-		loss = t.loss(beta, gradient, rows, ridge)
+		loss = t.loss(beta, gradient, without) + t.penalty(beta, gradient, ridge)
 		copy(at, beta)
 		t.pause()
 	}
@@ -289,12 +375,15 @@ func (t *table) fit(ridge float64, pick func(i int) bool, from []float64) ([]flo
 	return found.X, nil // an error with a location is a line search that ends at the precision of floats
 }
 
-// loss returns the logistic loss of samples with the penalty, and sets its gradient.
-func (t *table) loss(beta, gradient []float64, rows []int, ridge float64) (loss float64) {
+// loss returns the logistic loss of the visitors outside of a fold, and sets its gradient.
+func (t *table) loss(beta, gradient []float64, without int) (loss float64) {
 	clear(gradient)
-	for _, i := range rows {
-		z, w := t.score(i, beta), t.weight[i]
-		y := float64(side(&t.samples[i]))
+	for i, r := range t.rows {
+		if !t.trains[r.visitor] || t.fold[r.visitor] == without {
+			continue
+		}
+		z, w := t.score(i, beta), r.weight*t.weight[r.visitor]
+		y := float64(side(&t.visitors[r.visitor]))
 		loss += w * logLoss(z, y)
 		g := w * (1/(1+math.Exp(-z)) - y)
 		gradient[bias] += g
@@ -303,11 +392,31 @@ func (t *table) loss(beta, gradient []float64, rows []int, ridge float64) (loss 
 		}
 	}
 	gradient[missing] = 0
-	for k := ownCoefficients; k < t.size; k++ {
-		loss += ridge / 2 * beta[k] * beta[k]
-		gradient[k] += ridge * beta[k]
-	}
 	return loss
+}
+
+// penalty returns the penalty of coefficients, and adds its gradient: for each feature the square of the mean, and those
+// of the differences between neighbours. So the number of bins hardly matters.
+func (t *table) penalty(beta, gradient []float64, ridge float64) (sum float64) {
+	for j, first := range t.first {
+		n := len(t.edges[j]) + 1
+		b, g := beta[first:first+n], gradient[first:first+n]
+		mean := 0.0
+		for k := range b {
+			mean += b[k] / float64(n)
+		}
+		sum += ridge / 2 * mean * mean
+		for k := range b {
+			g[k] += ridge * mean / float64(n)
+			if k > 0 {
+				d := b[k] - b[k-1]
+				sum += ridge / 2 * d * d
+				g[k] += ridge * d
+				g[k-1] -= ridge * d
+			}
+		}
+	}
+	return sum
 }
 
 // logLoss is the negative logarithm of the likelihood of y, 0 or 1, where the log-odds of 1 are z.
@@ -325,60 +434,61 @@ func (t *table) score(i int, beta []float64) float64 {
 	return z
 }
 
-// chooseRidge returns the penalty with the least loss of samples that a fit has not seen, and their scores.
+// chooseRidge returns the penalty with the least loss of visitors that a fit has not seen, and the scores of their rows.
 func (t *table) chooseRidge() (ridge float64, scores []float32, err error) {
-	of := make([][]float32, len(ridges))
-	for i := range of {
-		of[i] = make([]float32, len(t.samples))
-	}
-	for f := range uint8(folds) {
-		var beta []float64
-		for k, r := range ridges { // from one to the next: they are near each other
-			if beta, err = t.fit(r, func(i int) bool { return t.fold[i] != f }, beta); err != nil {
-				return 0, nil, err
-			}
-			t.scoreFold(of[k], f, beta)
-		}
-	}
+	of, err := t.outOfFold(ridges[:])
 	least := math.Inf(1)
 	for k, s := range of {
 		var loss float64
-		for i := range t.samples {
-			loss += t.weight[i] * logLoss(float64(s[i]), float64(side(&t.samples[i])))
+		for i, mean := range t.means(s) {
+			loss += t.weight[i] * logLoss(float64(mean), float64(side(&t.visitors[i])))
 		}
 		if loss < least {
 			least, ridge, scores = loss, ridges[k], s
 		}
 	}
-	return ridge, scores, nil
+	return ridge, scores, err
 }
 
-// outOfFold returns the scores of all samples, each by a fit without its fold.
-func (t *table) outOfFold(ridge float64) ([]float32, error) {
-	scores := make([]float32, len(t.samples))
-	for f := range uint8(folds) {
-		beta, err := t.fit(ridge, func(i int) bool { return t.fold[i] != f }, nil)
-		if err != nil {
-			return nil, err
+// means returns the scores of the visitors whose rows have these scores.
+func (t *table) means(scores []float32) []float32 {
+	means := make([]float32, len(t.visitors))
+	for i, r := range t.rows {
+		means[r.visitor] += float32(r.weight) * scores[i]
+	}
+	return means
+}
+
+// outOfFold returns the scores of all rows for each penalty, each by a fit without the fold of its visitor.
+func (t *table) outOfFold(penalties []float64) ([][]float32, error) {
+	scores := make([][]float32, len(penalties))
+	for k := range scores {
+		scores[k] = make([]float32, len(t.rows))
+	}
+	for f := range folds {
+		var beta []float64
+		for k, ridge := range penalties { // from one to the next: they are near each other
+			var err error
+			if beta, err = t.fit(ridge, f, beta); err != nil {
+				return nil, err
+			}
+			for i, r := range t.rows {
+				if t.fold[r.visitor] == f {
+					scores[k][i] = float32(t.score(i, beta))
+				}
+			}
 		}
-		t.scoreFold(scores, f, beta)
 	}
 	return scores, nil
 }
 
-func (t *table) scoreFold(scores []float32, fold uint8, beta []float64) {
-	for i := range scores {
-		if t.fold[i] == fold {
-			scores[i] = float32(t.score(i, beta))
-		}
-	}
-}
-
 // trim takes the known people who are unusual out of the training: robots may be among them.
 func (t *table) trim(scores []float32) (trimmed int) {
-	limit := quantile(t.known(scores), usual)
-	for i := range t.samples {
-		if t.samples[i].Known && scores[i] > limit {
+	means := t.means(scores)
+	known, _ := t.split(means)
+	limit := quantile(known, usual)
+	for i := range t.visitors {
+		if t.visitors[i].Known && means[i] > limit {
 			t.trains[i] = false
 			trimmed++
 		}
@@ -386,29 +496,34 @@ func (t *table) trim(scores []float32) (trimmed int) {
 	return trimmed
 }
 
-// known returns the scores of the known people.
-func (t *table) known(scores []float32) []weighed {
-	var list []weighed
-	for i := range t.samples {
-		if t.samples[i].Known {
-			list = append(list, weighed{scores[i], t.weight[i]})
+// split returns the scores of the visitors of both sides, sorted.
+func (t *table) split(means []float32) (known, others []weighed) {
+	for i := range t.visitors {
+		w := weighed{means[i], t.weight[i]}
+		if t.visitors[i].Known {
+			known = append(known, w)
+		} else {
+			others = append(others, w)
 		}
 	}
-	return list
+	byScore(known)
+	byScore(others)
+	return known, others
 }
 
 // describe fills in the card.
 func (t *table) describe(c *Card, beta []float64, scores []float32) {
-	known := t.known(scores)
-	var others []weighed
-	for i := range t.samples {
-		if !t.samples[i].Known {
-			others = append(others, weighed{scores[i], t.weight[i]})
+	known, others := t.split(t.means(scores))
+	l := &c.Learnt
+	l.Known, l.Others, l.Networks = t.sides[0], t.sides[1], int(math.Round(t.votes[0]))
+	l.Area, l.Low = area(known, others, t.votes)
+	known = known[:0] // a visitor is graded from its first evaluation on: its score varies more than a mean
+	for i, r := range t.rows {
+		if t.visitors[r.visitor].Known {
+			known = append(known, weighed{scores[i], r.weight * t.weight[r.visitor]})
 		}
 	}
-	l := &c.Learnt
-	l.Known, l.Others, l.Networks = t.people, t.others, int(math.Round(total(known)))
-	l.Area, l.Low = area(known, others)
+	byScore(known)
 	for i := range ranks {
 		l.Ranks = append(l.Ranks, quantile(known, float64(i)/(ranks-1)))
 	}
@@ -430,11 +545,14 @@ func (t *table) describe(c *Card, beta []float64, scores []float32) {
 			f.Bins = append(f.Bins, b)
 		}
 		values = values[:0]
-		for i := range t.samples {
-			if x := t.samples[i].X[j]; t.samples[i].Known && x == x {
-				values = append(values, weighed{x, t.weight[i]})
+		for i := range t.visitors {
+			for x, w := range t.visitors[i].Vectors.All() {
+				if t.visitors[i].Known && x[j] == x[j] {
+					values = append(values, weighed{x[j], w * t.weight[i]})
+				}
 			}
 		}
+		byScore(values)
 		c.Features = append(c.Features, f)
 		l.Typical = append(l.Typical, Typical{Name: name, Value: quantile(values, 0.5)})
 	}
@@ -446,6 +564,10 @@ type weighed struct {
 	weight float64
 }
 
+func byScore(list []weighed) {
+	slices.SortFunc(list, func(a, b weighed) int { return cmp.Compare(a.score, b.score) })
+}
+
 func total(list []weighed) (sum float64) {
 	for _, w := range list {
 		sum += w.weight
@@ -453,9 +575,8 @@ func total(list []weighed) (sum float64) {
 	return sum
 }
 
-// quantile returns the least score that a share of the weight does not exceed. It sorts the list.
+// quantile returns the least score of a sorted list that a share of the weight does not exceed.
 func quantile(list []weighed, share float64) float32 {
-	slices.SortFunc(list, func(a, b weighed) int { return cmp.Compare(a.score, b.score) })
 	left := share * total(list) * (1 - 1e-12) // the last one is reached in spite of rounding
 	for _, w := range list {
 		if left -= w.weight; left <= 0 {
@@ -466,11 +587,8 @@ func quantile(list []weighed, share float64) float32 {
 }
 
 // area returns the probability that one of the others scores above a known person, ties counted as half, and the lower
-// bound of its 95 % interval by Hanley and McNeil (1982).
-func area(known, others []weighed) (a, low float64) {
-	byScore := func(a, b weighed) int { return cmp.Compare(a.score, b.score) }
-	slices.SortFunc(known, byScore)
-	slices.SortFunc(others, byScore)
+// bound of its 95 % interval by Hanley and McNeil (1982), where both sides have so many votes. Both lists are sorted.
+func area(known, others []weighed, votes [2]float64) (a, low float64) {
 	var sum, below float64
 	i := 0
 	for j := 0; j < len(others); {
@@ -486,8 +604,8 @@ func area(known, others []weighed) (a, low float64) {
 		}
 		sum += ties * (below + tied/2)
 	}
-	n, m := total(known), total(others)
-	a = sum / n / m
+	a = sum / total(known) / total(others)
+	n, m := votes[0], votes[1]
 	q1, q2 := a/(2-a), 2*a*a/(1+a)
 	variance := (a*(1-a) + (m-1)*(q1-a*a) + (n-1)*(q2-a*a)) / (n * m)
 	return a, max(a-1.96*math.Sqrt(max(variance, 0)), 0)

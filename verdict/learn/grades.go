@@ -44,18 +44,32 @@ const (
 
 // graded is a word of the table.
 //
-//	tag 40 bits | score 8 | grade 2 | may be checked 1 | hour 13
+//	tag 28 bits | score 16 | evaluations 4 | grade 2 | may be checked 1 | hour 13
 type graded uint64
 
-func pack(tag uint64, score uint8, g Grade, check bool, hour uint16) graded {
-	w := graded(tag)<<24 | graded(score)<<16 | graded(g)<<14 | graded(hour)
+// evaluated is the word of a visitor with a further score. The n-th one counts n times, as in Vectors.All; beyond 15 the
+// older ones fade.
+func (w graded) evaluated(score float32) (graded, float32) {
+	n := min(w>>16&15+1, 15)
+	mean := float32(w>>20&0xffff)/scoreSteps - scoreMost
+	mean += (min(max(score, -scoreMost), scoreMost-1) - mean) * 2 / float32(n+1)
+	return graded((mean+scoreMost)*scoreSteps)<<20 | n<<16, mean
+}
+
+const (
+	scoreMost  = 16 // log-odds
+	scoreSteps = 2048
+)
+
+func (w graded) with(g Grade, check bool) graded {
+	w |= graded(g) << 14
 	if check {
 		w |= 1 << 13
 	}
 	return w
 }
 
-func (w graded) tag() uint64  { return uint64(w >> 24) }
+func (w graded) tag() uint64  { return uint64(w >> 36) }
 func (w graded) grade() Grade { return Grade(w >> 14 & 3) }
 func (w graded) check() bool  { return w>>13&1 != 0 }
 
@@ -78,7 +92,7 @@ type gradeKey struct {
 func (t *grades) bucket(s identity.Subject, service string) (b []atomic.Uint64, tag uint64) {
 	h := maphash.Comparable(t.seed, gradeKey{s, service})
 	i := h % gradePlace * gradeWays
-	return t.words[i : i+gradeWays], h >> 24
+	return t.words[i : i+gradeWays], h >> 36
 }
 
 // find returns the word of a visitor; 0: it has none of this day.
@@ -93,8 +107,8 @@ func (t *grades) find(s identity.Subject, service string, at time.Time) graded {
 	return 0
 }
 
-// put remembers a visitor.
-func (t *grades) put(s identity.Subject, service string, at time.Time, score uint8, g Grade, check bool) {
+// put remembers a word of a visitor.
+func (t *grades) put(s identity.Subject, service string, at time.Time, word graded) {
 	b, tag := t.bucket(s, service)
 	hour, oldest := hourOf(at), 0
 	for i := range b {
@@ -107,7 +121,7 @@ func (t *grades) put(s identity.Subject, service string, at time.Time, score uin
 			oldest = i
 		}
 	}
-	b[oldest].Store(uint64(pack(tag, score, g, check, hour)))
+	b[oldest].Store(tag<<36 | uint64(word) | uint64(hour))
 }
 
 // checks bounds how many visitors of a day may be checked for being unusual alone: the most unusual ones first.

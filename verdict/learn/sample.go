@@ -18,13 +18,13 @@ import (
 	"antirobot/store"
 )
 
-// The sample of a service is those visitors whose keyed hashes are the smallest, so that one who is in it is followed
-// from day to day, and no visitor can choose to be in it. Known people and others have half of the places each.
+// The sample of a service is the visitors whose keyed hashes are the smallest: a visitor stays in it from day to day, and
+// cannot choose to be in it. Known people and others have half of the places each.
 const (
-	places   = 50_000
-	chunks   = 256 // parts that are locked and written as one
-	perSide  = places / chunks / 2
-	keepDays = 30 // a vector
+	places   = 50_000 // vectors
+	chunks   = 64     // parts that are locked and written as one
+	perSide  = places / vectorsMost / chunks / 2
+	keepDays = 30 // without a new vector
 )
 
 // chunk is the visitors whose hashes have the same second byte.
@@ -39,12 +39,12 @@ type chunk struct {
 // entry is one visitor.
 type entry struct {
 	network uint64
-	x       []float32 // the last vector before it was known
-	day     uint16    // of the vector
-	last    uint16    // the last day with subresources
-	days    uint8     // days with subresources
+	vectors Vectors // from before it was known
+	day     uint16  // of the last one
+	last    uint16  // the last day with subresources
+	days    uint8   // days with subresources
 	known   bool
-	always  bool // known from its first vector on, which is therefore renewed
+	always  bool // known from its first vector on: all count
 }
 
 func (e *entry) side() int {
@@ -89,7 +89,6 @@ func (c *chunk) see(key, network uint64, v *Visit, x []float32) {
 		if !c.add(key, e) {
 			return
 		}
-		e.x = slices.Clone(x)
 	}
 	c.dirty = true
 	if v.Evidence&Subresources != 0 && e.last < day {
@@ -103,7 +102,7 @@ func (c *chunk) see(key, network uint64, v *Visit, x []float32) {
 		e.known = true
 		c.add(key, e)
 	case x != nil && (!e.known || e.always):
-		copy(e.x, x)
+		e.vectors.Add(x)
 		e.day, e.network = day, network
 	}
 }
@@ -161,7 +160,7 @@ func (s *site) samples() (list []Sample) {
 		c := &s.chunks[i]
 		c.mu.Lock()
 		for key, e := range c.m {
-			list = append(list, Sample{Subject: key, Network: e.network, Known: e.known, X: slices.Clone(e.x)})
+			list = append(list, Sample{Subject: key, Network: e.network, Known: e.known, Vectors: e.vectors.clone()})
 		}
 		c.mu.Unlock()
 	}
@@ -242,7 +241,8 @@ func (c *chunk) save(ctx context.Context, st store.KV, key []byte, forget uint64
 // header begins a chunk: records with other features are ignored.
 var header = binary.BigEndian.AppendUint32(nil, crc32.ChecksumIEEE([]byte(strings.Join(Features, " "))))
 
-var recordSize = 22 + 4*len(Features)
+// recordHead is the bytes of a record before its vectors.
+const recordHead = 27
 
 // append appends the visitors in the order of their hashes.
 func (c *chunk) append(b []byte) []byte {
@@ -260,8 +260,9 @@ func (c *chunk) append(b []byte) []byte {
 		if e.always {
 			flags |= 2
 		}
-		b = append(b, e.days, flags)
-		for _, x := range e.x {
+		b = append(b, e.days, flags, byte(e.vectors.Len()))
+		b = binary.BigEndian.AppendUint32(b, e.vectors.seen)
+		for _, x := range e.vectors.x {
 			b = binary.BigEndian.AppendUint32(b, math.Float32bits(x))
 		}
 	}
@@ -269,26 +270,32 @@ func (c *chunk) append(b []byte) []byte {
 }
 
 // merge takes over what append has written elsewhere. Of two records of a visitor that of a known person counts, and
-// otherwise the later one.
+// otherwise the one with more vectors.
 func (c *chunk) merge(b []byte) {
 	if !bytes.HasPrefix(b, header) {
 		return
 	}
-	for b = b[len(header):]; len(b) >= recordSize; b = b[recordSize:] {
+	for b = b[len(header):]; len(b) >= recordHead; {
 		key := binary.BigEndian.Uint64(b)
 		e := &entry{
 			network: binary.BigEndian.Uint64(b[8:]), day: binary.BigEndian.Uint16(b[16:]),
 			last: binary.BigEndian.Uint16(b[18:]), days: b[20], known: b[21]&1 != 0, always: b[21]&2 != 0,
 		}
+		n := min(int(b[22]), vectorsMost) * len(Features)
+		e.vectors.seen = binary.BigEndian.Uint32(b[23:])
+		if b = b[recordHead:]; len(b) < 4*n {
+			return
+		}
+		x := b[:4*n]
+		b = b[4*n:]
 		if old := c.m[key]; old != nil {
-			if old.known && !e.known || old.known == e.known && old.day >= e.day {
+			if old.known && !e.known || old.known == e.known && old.vectors.seen >= e.vectors.seen {
 				continue
 			}
 			c.remove(key)
 		}
-		e.x = make([]float32, len(Features))
-		for i := range e.x {
-			e.x[i] = math.Float32frombits(binary.BigEndian.Uint32(b[22+4*i:]))
+		for ; len(x) > 0; x = x[4:] {
+			e.vectors.x = append(e.vectors.x, math.Float32frombits(binary.BigEndian.Uint32(x)))
 		}
 		c.add(key, e)
 	}

@@ -64,34 +64,34 @@ func rank(t testing.TB, site string) (area float64, people, robots int, card *le
 	for who, known := range labels {
 		of[identity.TextSubject(identity.KindI, []byte(who))] = known.Label == replay.LabelRobot
 	}
-	var samples []learn.Sample
-	var subjects []identity.Subject
+	vectors := map[identity.Subject]*learn.Vectors{} // kept as a gateway keeps them
 	replayLog(t, site, func(s identity.Subject, _ uint16, _ time.Time, x []float32, _ float32) {
-		if _, labelled := of[s]; labelled {
-			h := fnv.New64a()
-			h.Write(s.ID[:])
-			key := h.Sum64()
-			samples = append(samples, learn.Sample{Subject: key, Known: !of[s] && key>>32%2 == 0, X: pick(x)})
-			subjects = append(subjects, s)
+		if _, labelled := of[s]; !labelled {
+			return
 		}
+		if vectors[s] == nil {
+			vectors[s] = &learn.Vectors{}
+		}
+		vectors[s].Add(pick(x))
 	})
+	var samples []learn.Sample
+	var robot []bool
+	for s, v := range vectors {
+		h := fnv.New64a()
+		h.Write(s.ID[:])
+		key := h.Sum64()
+		samples = append(samples, learn.Sample{Subject: key, Known: !of[s] && key>>32%2 == 0, Vectors: *v})
+		robot = append(robot, of[s])
+	}
 	card, scores, err := learn.Fit(context.Background(), samples, learn.Options{Service: site, At: time.Unix(0, 0)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	means := map[identity.Subject]*formula.Mean{}
-	for i, s := range subjects {
-		if samples[i].Known {
-			continue
-		}
-		if means[s] == nil {
-			means[s] = &formula.Mean{}
-		}
-		means[s].Add(float64(scores[i]))
-	}
 	var rest []formula.Sample
-	for s, m := range means {
-		rest = append(rest, formula.Sample{Score: float32(1 / (1 + math.Exp(-m.LogOdds()))), Robot: of[s]})
+	for i, score := range scores {
+		if !samples[i].Known {
+			rest = append(rest, formula.Sample{Score: float32(1 / (1 + math.Exp(-float64(score)))), Robot: robot[i]})
+		}
 	}
 	e := formula.Evaluate(rest)
 	return float64(e.AUC), e.People, e.Robots, card
