@@ -11,7 +11,6 @@ import (
 	"antirobot/varint"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
-	"antirobot/verdict/label"
 )
 
 // An event on the wire: its length, flags, a set of the fields that follow, single bytes, subjects, and those fields.
@@ -35,33 +34,6 @@ func flags(e *verdict.Event) [18]*bool {
 		&e.Secure, &e.Direct, &e.HTTP10, &e.HTTP2, &e.Query, &e.Page, &e.WantsHTML, &e.Claim.Mobile,
 	}
 }
-
-const (
-	hasYoung = 1 << iota
-	hasMark
-	hasEvidence
-	hasStatus
-	hasBytes
-	hasTook
-	hasPath
-	hasPathShape
-	hasAgent
-	hasClient
-	hasShape
-	hasLanguage
-	hasJA4
-	hasFrames
-	hasRefererPath
-	hasBrowser
-	hasTarget
-	hasNumber
-	hasSeries
-	hasIAge
-	hasMisfits
-	hasForged
-	hasHeaders
-	hasMajor
-)
 
 // appendEvent appends an event, with its time relative to base and its service's name.
 func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byte {
@@ -89,8 +61,10 @@ func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byt
 	for i := range n {
 		dst = appendSubject(dst, &e.Subjects[i])
 	}
-	dst, has := appendFields(dst, e)
-	dst[at], dst[at+1], dst[at+2] = byte(has), byte(has>>8), byte(has>>16)
+	c := codec{dst: dst, writing: true}
+	c.fields(e)
+	dst = c.dst
+	dst[at], dst[at+1], dst[at+2] = byte(c.has), byte(c.has>>8), byte(c.has>>16)
 	binary.LittleEndian.PutUint16(dst[begin:], uint16(len(dst)-begin-2)) //nolint:gosec // below maxEvent
 	return dst
 }
@@ -113,116 +87,132 @@ func appendSubject(dst []byte, s *identity.Subject) []byte {
 	return append(append(dst, kind), s.ID[:]...)
 }
 
-type fieldWriter struct {
-	dst []byte
-	has uint32
+var errEvent = errors.New("stream: malformed event")
+
+// codec writes the fields of an event, or reads them: the same code does both, so that they agree.
+type codec struct {
+	varint.Reader
+	dst     []byte
+	writing bool
+	has     uint32 // a bit for each field that follows
+	next    uint32 // the number of the next field
 }
 
-func (w *fieldWriter) u64(bit uint32, v uint64) {
-	if v != 0 {
-		w.has |= bit
-		w.dst = varint.AppendU64(w.dst, v)
+// field reports whether the next field follows; while writing, full says so.
+func (c *codec) field(full bool) bool {
+	bit := uint32(1) << c.next
+	c.next++
+	if c.writing && full {
+		c.has |= bit
+	}
+	return c.has&bit != 0
+}
+
+func (c *codec) u64(v *uint64) {
+	switch {
+	case !c.field(*v != 0):
+	case c.writing:
+		c.dst = varint.AppendU64(c.dst, *v)
+	default:
+		*v = c.U64()
 	}
 }
 
-func (w *fieldWriter) u32(bit, v uint32) {
-	if v != 0 {
-		w.has |= bit
-		w.dst = varint.AppendU32(w.dst, v)
+func (c *codec) u32(v *uint32) {
+	switch {
+	case !c.field(*v != 0):
+	case c.writing:
+		c.dst = varint.AppendU32(c.dst, *v)
+	default:
+		*v = c.U32()
 	}
 }
 
-func (w *fieldWriter) varint(bit uint32, v uint64) {
-	if v != 0 {
-		w.has |= bit
-		w.dst = binary.AppendUvarint(w.dst, v)
+// number is a field of variable length.
+func number[T ~uint8 | ~uint16 | ~uint32 | ~uint64](c *codec, v *T) {
+	switch {
+	case !c.field(*v != 0):
+	case c.writing:
+		c.dst = binary.AppendUvarint(c.dst, uint64(*v))
+	default:
+		*v = T(c.Uint(uint64(^T(0))))
 	}
 }
 
-func appendFields(dst []byte, e *verdict.Event) (_ []byte, has uint32) {
-	w := fieldWriter{dst: dst}
-	if e.Young.Kind != identity.KindNone {
-		w.has |= hasYoung
-		w.dst = appendSubject(w.dst, &e.Young)
+// pair is a field of two bytes.
+func pair[A, B ~uint8](c *codec, a *A, b *B) {
+	switch {
+	case !c.field(*a != 0 || *b != 0):
+	case c.writing:
+		c.dst = append(c.dst, byte(*a), byte(*b))
+	default:
+		*a, *b = A(c.Byte()), B(c.Byte())
 	}
-	if e.Mark != (label.Mark{}) {
-		w.has |= hasMark
-		w.dst = append(w.dst, byte(e.Mark.Label), byte(e.Mark.Source))
+}
+
+// fields writes or reads the fields in the order of their bits, a part of the format. A read event begins empty.
+func (c *codec) fields(e *verdict.Event) {
+	if c.field(e.Young.Kind != identity.KindNone) {
+		if c.writing {
+			c.dst = appendSubject(c.dst, &e.Young)
+		} else {
+			e.Young = c.subject()
+		}
 	}
-	if e.Evidence != (request.Evidence{}) {
-		w.has |= hasEvidence
-		known := byte(0)
+	pair(c, &e.Mark.Label, &e.Mark.Source)
+	known, took, age := uint8(0), uint64(0), uint32(0)
+	if c.writing {
 		if e.Evidence.Known {
 			known = 1
 		}
-		w.dst = append(w.dst, known, byte(e.Evidence.Probes))
+		took = uint64(max(e.Took, 0) / time.Microsecond)
+		age = uint32(max(int64(e.IAge)+1, 0)) //nolint:gosec // above no int32 by more than one
 	}
-	w.varint(hasStatus, uint64(e.Status))
-	w.varint(hasBytes, e.BytesOut)
-	w.varint(hasTook, uint64(max(e.Took, 0)/time.Microsecond))
-	w.u64(hasPath, e.Path)
-	w.u64(hasPathShape, e.PathShape)
-	w.u64(hasAgent, e.Agent)
-	w.u32(hasClient, e.Client)
-	w.u64(hasShape, e.Shape)
-	w.u32(hasLanguage, e.Language)
-	w.u64(hasJA4, e.JA4)
-	w.u64(hasFrames, e.Frames)
-	w.u32(hasRefererPath, e.RefererPath)
-	w.u32(hasBrowser, e.Browser)
-	w.u64(hasTarget, e.Target)
-	w.varint(hasNumber, uint64(e.Number))
-	w.u32(hasSeries, e.Series)
-	w.varint(hasIAge, uint64(max(int64(e.IAge)+1, 0)))
-	w.varint(hasMisfits, uint64(e.Misfits))
-	w.varint(hasForged, uint64(e.Forged))
-	w.varint(hasHeaders, uint64(e.Headers))
-	w.varint(hasMajor, uint64(e.Claim.Major))
-	return w.dst, w.has
-}
-
-var errEvent = errors.New("stream: malformed event")
-
-type reader struct {
-	varint.Reader
-	has uint32
-}
-
-func (r *reader) u64(bit uint32) uint64 {
-	if r.has&bit == 0 {
-		return 0
+	pair(c, &known, &e.Evidence.Probes)
+	number(c, &e.Status)
+	number(c, &e.BytesOut)
+	number(c, &took)
+	c.u64(&e.Path)
+	c.u64(&e.PathShape)
+	c.u64(&e.Agent)
+	c.u32(&e.Client)
+	c.u64(&e.Shape)
+	c.u32(&e.Language)
+	c.u64(&e.JA4)
+	c.u64(&e.Frames)
+	c.u32(&e.RefererPath)
+	c.u32(&e.Browser)
+	c.u64(&e.Target)
+	number(c, &e.Number)
+	c.u32(&e.Series)
+	number(c, &age)
+	number(c, &e.Misfits)
+	number(c, &e.Forged)
+	number(c, &e.Headers)
+	number(c, &e.Claim.Major)
+	if c.writing {
+		return
 	}
-	return r.U64()
+	c.Bad = c.Bad || took > uint64(math.MaxInt64/time.Microsecond) || age > math.MaxInt32+1
+	e.Evidence.Known = known&1 != 0
+	e.Took = time.Duration(took) * time.Microsecond //nolint:gosec // bounded above
+	e.IAge = int32(int64(age) - 1)                  //nolint:gosec // the same
 }
 
-func (r *reader) u32(bit uint32) uint32 {
-	if r.has&bit == 0 {
-		return 0
-	}
-	return r.U32()
-}
-
-func (r *reader) uint(bit uint32, limit uint64) uint64 {
-	if r.has&bit == 0 {
-		return 0
-	}
-	return r.Uint(limit)
-}
-
-func (r *reader) subject() (s identity.Subject) {
-	kind := r.Byte()
+func (c *codec) subject() (s identity.Subject) {
+	kind := c.Byte()
 	s.Kind = identity.Kind(kind & kindMask)
 	switch {
 	case kind&shortIPv4 != 0:
 		s.ID[10], s.ID[11] = 0xff, 0xff
-		copy(s.ID[12:], r.Bytes(4))
+		copy(s.ID[12:], c.Bytes(4))
 	case kind&shortIPv6 != 0:
-		copy(s.ID[:8], r.Bytes(8))
+		copy(s.ID[:8], c.Bytes(8))
 	default:
-		copy(s.ID[:], r.Bytes(16))
+		copy(s.ID[:], c.Bytes(16))
 	}
 	if s.Kind == identity.KindNone || s.Kind > identity.KindIP {
-		r.Bad = true
+		c.Bad = true
 	}
 	return s
 }
@@ -236,7 +226,7 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 	if n > len(b)-2 {
 		return 0, nil, errEvent
 	}
-	r := reader{Reader: varint.Reader{Src: b[2 : 2+n]}}
+	r := codec{Reader: varint.Reader{Src: b[2 : 2+n]}}
 	rest = b[2+n:]
 	*e = verdict.Event{}
 	bits := r.U32()
@@ -268,38 +258,4 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 		return 0, rest, errEvent
 	}
 	return service, rest, nil
-}
-
-func (r *reader) fields(e *verdict.Event) {
-	if r.has&hasYoung != 0 {
-		e.Young = r.subject()
-	}
-	if r.has&hasMark != 0 {
-		e.Mark = label.Mark{Label: label.Label(r.Byte()), Source: label.Source(r.Byte())}
-	}
-	if r.has&hasEvidence != 0 {
-		e.Evidence.Known, e.Evidence.Probes = r.Byte()&1 != 0, request.Probes(r.Byte())
-	}
-	e.Status = uint16(r.uint(hasStatus, math.MaxUint16)) //nolint:gosec // bounded, as are those below
-	e.BytesOut = r.uint(hasBytes, math.MaxUint64)
-	took := r.uint(hasTook, uint64(math.MaxInt64/time.Microsecond))
-	e.Took = time.Duration(took) * time.Microsecond //nolint:gosec // bounded
-	e.Path = r.u64(hasPath)
-	e.PathShape = r.u64(hasPathShape)
-	e.Agent = r.u64(hasAgent)
-	e.Client = r.u32(hasClient)
-	e.Shape = r.u64(hasShape)
-	e.Language = r.u32(hasLanguage)
-	e.JA4 = r.u64(hasJA4)
-	e.Frames = r.u64(hasFrames)
-	e.RefererPath = r.u32(hasRefererPath)
-	e.Browser = r.u32(hasBrowser)
-	e.Target = r.u64(hasTarget)
-	e.Number = uint32(r.uint(hasNumber, math.MaxUint32)) //nolint:gosec // bounded
-	e.Series = r.u32(hasSeries)
-	e.IAge = int32(int64(r.uint(hasIAge, math.MaxInt32+1)) - 1) //nolint:gosec // bounded
-	e.Misfits = client.Misfits(r.uint(hasMisfits, math.MaxUint16))
-	e.Forged = uint8(r.uint(hasForged, math.MaxUint8)) //nolint:gosec // bounded
-	e.Headers = client.Headers(r.uint(hasHeaders, math.MaxUint32))
-	e.Claim.Major = uint16(r.uint(hasMajor, math.MaxUint16)) //nolint:gosec // bounded
 }

@@ -1,6 +1,8 @@
 package stream
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -105,6 +107,20 @@ func TestEventsSurvive(t *testing.T) {
 	}
 	if len(wire) > 0 {
 		t.Errorf("%d bytes are left", len(wire))
+	}
+}
+
+// TestEventFormat: the bytes of an event are those of earlier builds, which may run beside this one.
+func TestEventFormat(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var wire []byte
+	for range 3000 {
+		e := randomEvent(r)
+		wire = appendEvent(wire, &e, 7, 1_700_000_000_000_000)
+	}
+	const want = "207c80119495e3fc14a6396006e6a885ed6ef4ce5a6e5ef315d2fc90e3f5685b"
+	if got := fmt.Sprintf("%x", sha256.Sum256(wire)); got != want {
+		t.Errorf("the format has changed: %s; raise batchVersion", got)
 	}
 }
 

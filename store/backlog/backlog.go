@@ -4,7 +4,7 @@
 //  1. A batch is on disk before it is sent, and removed when the store confirms it. A restart sends the rest.
 //  2. A failed batch is sent again under its writer's number, and counted once. Each process has a new writer name, so
 //     that numbers lost in a crash do no harm.
-//  3. Batches are sent one at a time, in order. Waiting ones are joined first, but never one that may have been sent.
+//  3. Batches are sent one at a time, in order.
 //  4. While the store is away or a backlog exists, a call returns once its updates are on disk. Beyond
 //     Deps.MaxBytes, or if the disk fails too, calls are refused and nothing of them is kept.
 //  5. Reads see the store without the backlog.
@@ -50,7 +50,6 @@ type Counters struct {
 	hurry  atomic.Bool // nothing is sent any more
 
 	first, next uint64    // positions of the oldest batch, and of the next; used by run
-	tried       uint64    // earlier batches may have been sent, and stay unchanged; used by run
 	resume      time.Time // when a failed batch is sent again; used by run
 
 	stats stats
@@ -127,7 +126,6 @@ func (c *Counters) survey() error {
 	if err != nil {
 		return fmt.Errorf("backlog: %w", err)
 	}
-	c.tried = c.first
 	if n := c.stats.batches.Load(); n > 0 {
 		c.log.Warn().Int64("batches", n).Int64("bytes", c.stats.bytes.Load()).
 			Msg("counts from before the start wait for the store")
@@ -230,7 +228,6 @@ func (c *Counters) Close() error {
 	}
 	c.cancel()
 	c.done.Wait()
-	c.tried = c.first
 	if n := c.stats.batches.Load(); n > 0 {
 		c.log.Warn().Int64("batches", n).Msg("counts wait on disk for the next start")
 	}
