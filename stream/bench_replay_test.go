@@ -11,7 +11,6 @@ import (
 
 	"antirobot/store"
 	"antirobot/stream"
-	"antirobot/stream/streamtest"
 	"antirobot/verdict"
 	"antirobot/verdict/processor"
 )
@@ -21,7 +20,7 @@ import (
 func BenchmarkReplay(b *testing.B) {
 	cfg := batched()
 	b.Run("memory", func(b *testing.B) {
-		log, kv := streamtest.NewMemory(cfg, time.Now), store.NewMemory(nil)
+		log, kv := newMemoryLog(cfg.Partitions), store.NewMemory(nil)
 		replays(b, cfg, stream.NewGroup(cfg, stream.GroupDeps{Log: log, KV: kv, Logger: zerolog.Nop()}))
 	})
 	b.Run("redis", func(b *testing.B) {

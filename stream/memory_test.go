@@ -20,7 +20,7 @@ func TestConformsMemory(t *testing.T) {
 	streamtest.Run(t, func(t *testing.T) streamtest.Engine {
 		cfg := quick()
 		cfg.Lease = streamtest.Lease
-		log, kv := streamtest.NewMemory(cfg, time.Now), store.NewMemory(nil)
+		log, kv := newMemoryLog(cfg.Partitions), store.NewMemory(nil)
 		t.Cleanup(func() { _ = kv.Close() })
 		links := map[stream.Stream]*streamtest.Link{}
 		return streamtest.Engine{

@@ -66,7 +66,7 @@ func joins(t *testing.T, cfg stream.Config, log stream.Log, kv store.KV) *judged
 func course(t *testing.T, kill bool) *judged {
 	cfg := stream.DefaultConfig()
 	cfg.Partitions = 1
-	log, kv := streamtest.NewMemory(cfg, time.Now), store.NewMemory(nil)
+	log, kv := newMemoryLog(cfg.Partitions), store.NewMemory(nil)
 	j := joins(t, cfg, log, kv)
 	_, services := judge(t, processor.Deps{})
 	gateway := publisher(cfg, stream.NewGroup(cfg, stream.GroupDeps{Log: log, KV: kv, Logger: zerolog.Nop()}), services)
