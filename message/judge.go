@@ -225,21 +225,6 @@ func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) erro
 	return l.put(ctx, j.message, tag, r, j.opinion())
 }
 
-func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
-	if _, ok := j.domain.Get(c.Prefix); !ok {
-		space, err := j.system.partners[j.domain.partner].counters(c.Prefix)
-		if err == nil {
-			c.Prefix = space.prefix
-		}
-		return c, err
-	}
-	space, err := property[*counters](j.domain, c.Prefix, CodeType, "of the class Counters")
-	if err == nil {
-		c.Prefix = space.prefix
-	}
-	return c, err
-}
-
 const maxSpaces = 64
 
 func (p *partner) counters(name string) (*counters, error) {
@@ -257,44 +242,19 @@ func (p *partner) counters(name string) (*counters, error) {
 	return c, nil
 }
 
-func (j *judgement) Count(ctx context.Context, c rules.Counter) (uint64, error) {
-	c, err := j.own(c)
-	if err != nil {
-		return 0, err
+// Count implements rules.CounterSource. A prefix is the name of a component, or of counters of the partner's root.
+func (j *judgement) Count(ctx context.Context, u rules.CounterUse) (n, of uint64, err error) {
+	var space *counters
+	if _, declared := j.domain.Get(u.Prefix); declared {
+		space, err = property[*counters](j.domain, u.Prefix, CodeType, "of the class Counters")
+	} else {
+		space, err = j.system.partners[j.domain.partner].counters(u.Prefix)
 	}
-	return j.system.deps.Counters.Count(ctx, c)
-}
-
-func (j *judgement) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
-	if c, err = j.own(c); err != nil {
+	if err != nil {
 		return 0, 0, err
 	}
-	return j.system.deps.Counters.Share(ctx, c)
-}
-
-func (j *judgement) Add(ctx context.Context, c rules.Counter, n uint64) error {
-	c, err := j.own(c)
-	if err != nil {
-		return err
-	}
-	return j.system.deps.Counters.Add(ctx, c, n)
-}
-
-func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
-	c, err := j.own(c)
-	if err != nil {
-		return err
-	}
-	return j.system.deps.Counters.AddPair(ctx, c, unique)
-}
-
-// Mark implements rules.CounterSource.
-func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
-	c, err := j.own(c)
-	if err != nil {
-		return err
-	}
-	return j.system.deps.Counters.Mark(ctx, c, as)
+	u.Prefix = space.prefix
+	return j.system.deps.Counters.Count(ctx, u)
 }
 
 // Frequency implements rules.Storages.

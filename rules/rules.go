@@ -174,6 +174,30 @@ type Counter struct {
 	Period time.Duration // ten minutes to a day by ten minutes, or whole days
 }
 
+// CounterOp is what a rule does with a counter.
+type CounterOp uint8
+
+// The operations.
+const (
+	CountRead  CounterOp = iota // returns the count
+	CountShare                  // returns the bad judgements of the value, and all judgements
+	CountAdd                    // adds N
+	CountPair                   // adds one to the counter of Unique, once per period for each value paired with it
+	CountMark                   // counts a judgement of the value
+)
+
+// Reads reports whether the operation changes nothing.
+func (o CounterOp) Reads() bool { return o <= CountShare }
+
+// CounterUse is an operation on a counter. N and Unique belong to their operations.
+type CounterUse struct {
+	Op CounterOp
+	Counter
+	N      uint64
+	Unique Value
+	As     Marker
+}
+
 // Marker is a judgement of a counted value.
 type Marker uint8
 
@@ -187,14 +211,8 @@ const (
 
 // CounterSource reads and updates windowed counters.
 type CounterSource interface {
-	Count(ctx context.Context, c Counter) (uint64, error)
-	// Share returns how often the value was judged, by rules and by people, and how often as bad.
-	Share(ctx context.Context, c Counter) (bad, judged uint64, err error)
-	Add(ctx context.Context, c Counter, n uint64) error
-	// AddPair adds to unique once per period and pair.
-	AddPair(ctx context.Context, pair Counter, unique Value) error
-	// Mark counts a judgement of the value.
-	Mark(ctx context.Context, c Counter, as Marker) error
+	// Count performs u and returns what its operation returns; of is for CountShare only.
+	Count(ctx context.Context, u CounterUse) (n, of uint64, err error)
 }
 
 // ListSource looks values up.

@@ -185,12 +185,7 @@ func worldRules() []*rule {
 				{"salt", `""`, kindText, "samples of different salts are independent"},
 			},
 			doc: "FALSE for the given share: to try a rule on a part of what comes.",
-			lint: func(a *arguments) string {
-				if share := a.number("share"); share < 0 || share > 1 {
-					return "a share is from 0 to 1"
-				}
-				return ""
-			},
+			lint: lintShare,
 			build: buildSampleCheck,
 		},
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 func requestRules() []*rule {
-	return slices.Concat(checkRules(), counterRules(), countingRules(), formulaRules())
+	return slices.Concat(checkRules(), counterRules(), formulaRules())
 }
 
 func checkRules() []*rule {
@@ -100,11 +100,10 @@ func counterRules() []*rule {
 			needs:  PartCounters,
 			doc:    "FALSE if the counter of the value is over the limit.",
 			build: func(a *arguments) (check, error) {
-				c, limit := a.counter(), a.number("limit")
-				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
-					n, err := e.Counters.Count(ctx, c.of(v))
+				limit := a.number("limit")
+				return overCounter(a, CounterUse{Op: CountRead}, func(r *Run, n, _ uint64) bool {
 					r.observe(float64(n))
-					return float64(n) <= limit, err
+					return float64(n) <= limit
 				}), nil
 			},
 		},
@@ -118,42 +117,27 @@ func counterRules() []*rule {
 				period, subject, prefix,
 			},
 			needs: PartCounters,
-			lint: func(a *arguments) string {
-				if share := a.number("share"); share < 0 || share > 1 {
-					return "a share is from 0 to 1"
-				}
-				return ""
-			},
+			lint:  lintShare,
 			doc: "FALSE if at least the given share of the value's judged events was bad: those that counterMark " +
 				"counted as bad or spam, out of all that it counted.",
 			build: func(a *arguments) (check, error) {
-				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
-				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
-					bad, judged, err := e.Counters.Share(ctx, c.of(v))
-					if judged > 0 {
-						r.observe(float64(bad) / float64(judged))
+				share, minimum := a.number("share"), uint64(a.whole("minimum"))
+				return overCounter(a, CounterUse{Op: CountShare}, func(r *Run, bad, judged uint64) bool {
+					if judged == 0 {
+						return true
 					}
-					enough := judged > 0 && judged >= uint64(minimum)
-					return !enough || float64(bad) < share*float64(judged), err
+					r.observe(float64(bad) / float64(judged))
+					return judged < minimum || float64(bad) < share*float64(judged)
 				}), nil
 			},
 		},
-	}
-}
-
-func countingRules() []*rule {
-	_, kind, prefix, subject := counterParams()
-	return []*rule{
 		{
 			name:   "counterAdd",
 			params: []param{kind, {"count", "1", kindWhole, "the number to add"}, subject, prefix},
 			needs:  PartCounters,
 			doc:    "Adds to the counter of the value. Always TRUE.",
 			build: func(a *arguments) (check, error) {
-				c, n := a.counter(), a.whole("count")
-				return overKey(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
-					return true, e.Counters.Add(ctx, c.of(v), uint64(n))
-				}), nil
+				return overCounter(a, CounterUse{Op: CountAdd, N: uint64(a.whole("count"))}, always), nil
 			},
 		},
 		{
@@ -176,7 +160,10 @@ func countingRules() []*rule {
 					if err != nil {
 						return false, err
 					}
-					return true, e.Counters.AddPair(ctx, c.of(v), u)
+					c := c
+					c.Value = v
+					_, _, err = e.Counters.Count(ctx, CounterUse{Op: CountPair, Counter: c, Unique: u})
+					return true, err
 				}), nil
 			},
 		},
@@ -191,13 +178,29 @@ func countingRules() []*rule {
 			doc:   "Counts that the value was judged, or marked by people, for counterShareCheck. Always TRUE.",
 			build: func(a *arguments) (check, error) {
 				as, _ := parseMarker(a.text("as"))
-				c := a.counter()
-				return overKey(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
-					return true, e.Counters.Mark(ctx, c.of(v), as)
-				}), nil
+				return overCounter(a, CounterUse{Op: CountMark, As: as}, always), nil
 			},
 		},
 	}
+}
+
+func always(*Run, uint64, uint64) bool { return true }
+
+func overCounter(a *arguments, u CounterUse, judge func(r *Run, n, of uint64) bool) check {
+	u.Counter = a.counter()
+	return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
+		u := u
+		u.Value = v
+		n, of, err := e.Counters.Count(ctx, u)
+		return judge(r, n, of), err
+	})
+}
+
+func lintShare(a *arguments) string {
+	if share := a.number("share"); share < 0 || share > 1 {
+		return "a share is from 0 to 1"
+	}
+	return ""
 }
 
 func formulaRules() []*rule {
@@ -226,11 +229,6 @@ func (a *arguments) counter() Counter {
 			c.Period = a.period("period")
 		}
 	}
-	return c
-}
-
-func (c Counter) of(v Value) Counter {
-	c.Value = v
 	return c
 }
 

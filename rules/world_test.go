@@ -87,26 +87,20 @@ func (w *world) Put(_ context.Context, log, tag string, r *Run) error {
 	return nil
 }
 
-func (w *world) Count(context.Context, Counter) (uint64, error) { return w.counter, nil }
-
-func (w *world) Share(context.Context, Counter) (bad, judged uint64, err error) {
-	return w.bad, w.judged, nil
-}
-
-func (w *world) Add(_ context.Context, c Counter, n uint64) error {
-	w.adds = append(w.adds, c.Prefix+":"+string(appendValue(nil, c.Value)))
-	w.counter += n
-	return nil
-}
-
-func (w *world) AddPair(_ context.Context, c Counter, u Value) error {
-	w.adds = append(w.adds, string(appendValue(appendValue(nil, c.Value), u)))
-	return nil
-}
-
-func (w *world) Mark(_ context.Context, c Counter, as Marker) error {
-	w.adds = append(w.adds, c.Prefix+":"+string(appendValue(nil, c.Value))+":"+strconv.Itoa(int(as)))
-	return nil
+func (w *world) Count(_ context.Context, u CounterUse) (n, of uint64, err error) {
+	value := string(appendValue(nil, u.Value))
+	switch u.Op {
+	case CountShare:
+		return w.bad, w.judged, nil
+	case CountAdd:
+		w.adds = append(w.adds, u.Prefix+":"+value)
+		w.counter += u.N
+	case CountPair:
+		w.adds = append(w.adds, value+string(appendValue(nil, u.Unique)))
+	case CountMark:
+		w.adds = append(w.adds, u.Prefix+":"+value+":"+strconv.Itoa(int(u.As)))
+	}
+	return w.counter, 0, nil
 }
 
 func (w *world) Listed(context.Context, string, Value) (bool, error) { return w.listed, nil }

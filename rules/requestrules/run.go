@@ -251,35 +251,9 @@ func (r *run) Listed(_ context.Context, list string, v rules.Value) (bool, error
 func (r *run) Texts(list string) *texts.Set { return r.engine.deps.Lists.Texts(list, r.service) }
 
 // Count implements rules.CounterSource.
-func (r *run) Count(ctx context.Context, c rules.Counter) (uint64, error) {
-	return r.engine.deps.Counters.Count(ctx, c)
-}
-
-// Share implements rules.CounterSource.
-func (r *run) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
-	return r.engine.deps.Counters.Share(ctx, c)
-}
-
-// Add implements rules.CounterSource.
-func (r *run) Add(ctx context.Context, c rules.Counter, n uint64) error {
-	if r.watch {
-		return nil
+func (r *run) Count(ctx context.Context, u rules.CounterUse) (n, of uint64, err error) {
+	if r.watch && !u.Op.Reads() {
+		return 0, 0, nil
 	}
-	return r.engine.deps.Counters.Add(ctx, c, n)
-}
-
-// AddPair implements rules.CounterSource.
-func (r *run) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
-	if r.watch {
-		return nil
-	}
-	return r.engine.deps.Counters.AddPair(ctx, c, unique)
-}
-
-// Mark implements rules.CounterSource.
-func (r *run) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
-	if r.watch {
-		return nil
-	}
-	return r.engine.deps.Counters.Mark(ctx, c, as)
+	return r.engine.deps.Counters.Count(ctx, u)
 }

@@ -113,9 +113,9 @@ func (w *world) judge(s *Ruleset, so verdict.Verdict, addr string, lines ...stri
 // stuck is counters whose store does not answer.
 type stuck struct{ rules.CounterSource }
 
-func (stuck) Count(ctx context.Context, _ rules.Counter) (uint64, error) {
+func (stuck) Count(ctx context.Context, _ rules.CounterUse) (n, of uint64, err error) {
 	<-ctx.Done()
-	return 0, ctx.Err()
+	return 0, 0, ctx.Err()
 }
 
 const budgetRules = `do networkCheck(networks="10.0.0.0/8, 192.168.0.0/16") mark inside

@@ -75,15 +75,40 @@ func (c *Counters) query(k store.Counter, period time.Duration) store.Query {
 	return q
 }
 
-// Count implements rules.CounterSource. Of several links it returns the greatest count.
-func (c *Counters) Count(ctx context.Context, k rules.Counter) (most uint64, err error) {
-	err = c.each(k, func(n store.Counter) error {
-		var count [1]uint64
-		err := c.shingler.Read(ctx, count[:], []store.Query{c.query(n, k.Period)})
-		most = max(most, count[0])
-		return unread(err)
-	})
-	return most, err
+// Count implements rules.CounterSource. Of several links in a text it returns the greatest count, or the worst share.
+func (c *Counters) Count(ctx context.Context, u rules.CounterUse) (n, of uint64, err error) {
+	slot := store.TenMinutes.Number(c.now())
+	switch u.Op {
+	case rules.CountRead:
+		err = c.each(u.Counter, func(k store.Counter) error {
+			var count [1]uint64
+			err := c.shingler.Read(ctx, count[:], []store.Query{c.query(k, u.Period)})
+			n = max(n, count[0])
+			return unread(err)
+		})
+	case rules.CountShare:
+		err = c.each(u.Counter, func(k store.Counter) error {
+			bad, judged, err := c.share(ctx, k, u.Period)
+			if of == 0 || bad > n {
+				n, of = bad, judged
+			}
+			return err
+		})
+	case rules.CountPair:
+		pair := textOf(u.Value)
+		u.Value = u.Unique
+		err = c.each(u.Counter, func(k store.Counter) error { return c.addPair(ctx, k, pair, slot) })
+	default:
+		err = c.each(u.Counter, func(k store.Counter) error {
+			d := store.Delta{Counter: k, Slot: slot, N: u.N}
+			if u.Op == rules.CountMark {
+				d.Type, d.N = marked[u.As], 1
+			}
+			c.shingler.Add(d)
+			return nil
+		})
+	}
+	return n, of, err
 }
 
 var readers = sync.Pool{New: func() any { return new(texts.Reader) }}
@@ -148,61 +173,31 @@ var marked = [...]uint16{
 	rules.MarkedSpam: counter.TypeMarkedSpam, rules.MarkedGood: counter.TypeMarkedGood,
 }
 
-// Share implements rules.CounterSource. Of several links the worst counts.
-func (c *Counters) Share(ctx context.Context, k rules.Counter) (bad, judged uint64, err error) {
-	err = c.each(k, func(n store.Counter) error {
-		var counts [len(marked)]uint64
-		var queries [len(marked)]store.Query
-		for i, t := range marked {
-			n.Type = t
-			queries[i] = c.query(n, k.Period)
-		}
-		if err := c.shingler.Read(ctx, counts[:], queries[:]); err != nil {
-			return unread(err)
-		}
-		ofBad := store.AddCounts(counts[rules.JudgedBad], counts[rules.MarkedSpam])
-		all := store.AddCounts(ofBad, store.AddCounts(counts[rules.JudgedGood], counts[rules.MarkedGood]))
-		if judged == 0 || ofBad > bad {
-			bad, judged = ofBad, all
-		}
-		return nil
-	})
-	return bad, judged, err
+func (c *Counters) share(ctx context.Context, k store.Counter, period time.Duration) (bad, judged uint64, err error) {
+	var counts [len(marked)]uint64
+	var queries [len(marked)]store.Query
+	for i, t := range marked {
+		k.Type = t
+		queries[i] = c.query(k, period)
+	}
+	if err := c.shingler.Read(ctx, counts[:], queries[:]); err != nil {
+		return 0, 0, unread(err)
+	}
+	bad = store.AddCounts(counts[rules.JudgedBad], counts[rules.MarkedSpam])
+	return bad, store.AddCounts(bad, store.AddCounts(counts[rules.JudgedGood], counts[rules.MarkedGood])), nil
 }
 
-// Add implements rules.CounterSource.
-func (c *Counters) Add(_ context.Context, k rules.Counter, n uint64) error {
-	return c.each(k, func(name store.Counter) error {
-		c.shingler.Add(store.Delta{Counter: name, Slot: store.TenMinutes.Number(c.now()), N: n})
-		return nil
-	})
-}
-
-// Mark implements rules.CounterSource.
-func (c *Counters) Mark(_ context.Context, k rules.Counter, as rules.Marker) error {
-	return c.each(k, func(name store.Counter) error {
-		name.Type = marked[as]
-		c.shingler.Add(store.Delta{Counter: name, Slot: store.TenMinutes.Number(c.now()), N: 1})
-		return nil
-	})
-}
-
-// AddPair implements rules.CounterSource.
-func (c *Counters) AddPair(ctx context.Context, k rules.Counter, unique rules.Value) error {
-	of := textOf(k.Value)
-	k.Value = unique
-	return c.each(k, func(grows store.Counter) error {
-		// A pair is a text of two, which has no normal form of its type.
-		text := strconv.FormatUint(grows.Shingle, 16) + "\x00" + of
-		pair, err := c.counter(rules.Counter{Prefix: k.Prefix, Type: counter.TypePair},
-			rules.Value{Kind: rules.Text, Text: text})
-		if err != nil {
-			return err
-		}
-		u := store.Unique{Counter: grows, PairType: k.Type, Pair: pair.Shingle, Slot: store.TenMinutes.Number(c.now())}
-		if err := c.shingler.AddUnique(ctx, []store.Unique{u}); err != nil {
-			return fmt.Errorf("count a pair: %w", err)
-		}
-		return nil
-	})
+// addPair counts a pair, which is a text of two and has no normal form of its type.
+func (c *Counters) addPair(ctx context.Context, grows store.Counter, of string, slot uint32) error {
+	text := strconv.FormatUint(grows.Shingle, 16) + "\x00" + of
+	pair, err := c.counter(rules.Counter{Prefix: grows.Prefix, Type: counter.TypePair},
+		rules.Value{Kind: rules.Text, Text: text})
+	if err != nil {
+		return err
+	}
+	u := store.Unique{Counter: grows, PairType: grows.Type, Pair: pair.Shingle, Slot: slot}
+	if err := c.shingler.AddUnique(ctx, []store.Unique{u}); err != nil {
+		return fmt.Errorf("count a pair: %w", err)
+	}
+	return nil
 }

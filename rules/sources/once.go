@@ -71,50 +71,9 @@ func (o *Once) Draw(ctx context.Context, name string, key []byte, b rules.Bucket
 }
 
 // Count implements rules.CounterSource.
-func (o *Once) Count(ctx context.Context, c rules.Counter) (uint64, error) {
+func (o *Once) Count(ctx context.Context, u rules.CounterUse) (n, of uint64, err error) {
 	if o.seen == nil {
-		return o.Counters.Count(ctx, c)
+		return o.Counters.Count(ctx, u)
 	}
-	n, _, err := o.ask(fmt.Sprintf("count %+v", c), func() (uint64, uint64, error) {
-		n, err := o.Counters.Count(ctx, c)
-		return n, 0, err
-	})
-	return n, err
-}
-
-// Share implements rules.CounterSource.
-func (o *Once) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
-	if o.seen == nil {
-		return o.Counters.Share(ctx, c)
-	}
-	return o.ask(fmt.Sprintf("share %+v", c), func() (uint64, uint64, error) { return o.Counters.Share(ctx, c) })
-}
-
-// Add implements rules.CounterSource.
-func (o *Once) Add(ctx context.Context, c rules.Counter, n uint64) error {
-	if o.seen == nil {
-		return o.Counters.Add(ctx, c, n)
-	}
-	return o.add(fmt.Sprintf("add %d %+v", n, c), func() error { return o.Counters.Add(ctx, c, n) })
-}
-
-// AddPair implements rules.CounterSource.
-func (o *Once) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
-	if o.seen == nil {
-		return o.Counters.AddPair(ctx, c, unique)
-	}
-	return o.add(fmt.Sprintf("pair %+v %+v", c, unique), func() error { return o.Counters.AddPair(ctx, c, unique) })
-}
-
-// Mark implements rules.CounterSource.
-func (o *Once) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
-	if o.seen == nil {
-		return o.Counters.Mark(ctx, c, as)
-	}
-	return o.add(fmt.Sprintf("mark %d %+v", as, c), func() error { return o.Counters.Mark(ctx, c, as) })
-}
-
-func (o *Once) add(key string, f func() error) error {
-	_, _, err := o.ask(key, func() (uint64, uint64, error) { return 0, 0, f() })
-	return err
+	return o.ask(fmt.Sprintf("count %+v", u), func() (n, of uint64, err error) { return o.Counters.Count(ctx, u) })
 }
