@@ -84,8 +84,9 @@ func trained(b testing.TB, s *System, data []corpus.Text) *Domain {
 		b.Fatal(err)
 	}
 	for _, x := range data {
-		(*m.learner.Load()).Train(x.Text, !x.Bad)
+		m.known.Load().learner.Train(x.Text, !x.Bad)
 	}
+	m.known.Load().learner.Fit()
 	return d
 }
 
@@ -167,8 +168,9 @@ if not a, spam stop as OK`)
 	d, _ := s.Domain("default", "")
 	m, _ := d.Model("model")
 	for _, x := range sets["sms"] {
-		(*m.learner.Load()).Train(x.Text, !x.Bad)
+		m.known.Load().learner.Train(x.Text, !x.Bad)
 	}
+	m.known.Load().learner.Fit()
 	f, _ := d.Firewall("messageAnalyzer")
 	kind, _ := d.messages()
 	msg, err := kind.read(map[string]any{"text": "see you at the library tomorrow my friend", "from": int64(5)})

@@ -32,7 +32,7 @@ func (s *System) ruleOptions() rules.Options {
 
 func (s *System) defaultDomain() *Domain {
 	d := newDomain(nil, "", "")
-	d.put(propertyMessageDomain, &messageDomain{defaultAttributes(), int(s.cfg.MaxText)})
+	d.put(propertyMessageDomain, &messageDomain{defaultAttributes()})
 	d.put(propertyAnalyzer, newFirewall(s.deps.Store, nil, s.options))
 	return d
 }
@@ -72,11 +72,11 @@ func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (an
 	case ClassString:
 		return p.String, nil
 	case ClassMessageDomain:
-		return &messageDomain{p.Attributes, int(s.cfg.MaxText)}, nil
+		return &messageDomain{p.Attributes}, nil
 	case ClassFirewall:
 		return s.openFirewall(ctx, key, p.Rules)
 	case ClassModel:
-		m := newModel(s.deps, key, p, int(s.cfg.MaxText), s.node, s.start)
+		m := newModel(s.deps, key, p, s.node, s.start)
 		s.models[key] = m
 		return m, m.load(ctx)
 	case ClassMemoryStorage:

@@ -22,22 +22,16 @@ type Config struct {
 	Authorisation string          `mapstructure:"authorisation"`
 	Partners      []PartnerConfig `mapstructure:"partners"`
 
-	// StartRules judge messages inside requests in domains without rules: "start-1" or "none".
-	StartRules string `mapstructure:"start_rules"`
-
 	Akismet AkismetConfig `mapstructure:"akismet"`
 	Queue   queue.Config  `mapstructure:"queue"`
 
 	SecondOpinions []second.Config `mapstructure:"second_opinions"` // that may be asked about grey texts
-
-	MaxText int64 `mapstructure:"max_text"`
 }
 
 // AkismetConfig says how plugins that speak Akismet's API are answered.
 type AkismetConfig struct {
-	Key     string   `mapstructure:"key"`      // with authorisation trust; empty: plugins are refused
-	Domain  string   `mapstructure:"domain"`   // path of the domain that judges
-	NotSpam []string `mapstructure:"not_spam"` // any other decision is spam
+	Key    string `mapstructure:"key"`    // with authorisation trust; empty: plugins are refused
+	Domain string `mapstructure:"domain"` // path of the domain that judges
 }
 
 // PartnerConfig declares a partner and the root of its domains.
@@ -64,10 +58,8 @@ type PropertyConfig struct {
 	Attributes []AttributeConfig `mapstructure:"attributes"`
 	Rules      string            `mapstructure:"rules"`
 	Model      string            `mapstructure:"model"` // BayesModel: default or robinson
-	// BayesModel: what judges until it knows enough: ru-en-1 or none
-	Start     string        `mapstructure:"start"`
-	TimeChunk time.Duration `mapstructure:"time_chunk"`
-	NumChunks int           `mapstructure:"num_chunks"`
+	TimeChunk  time.Duration     `mapstructure:"time_chunk"`
+	NumChunks  int               `mapstructure:"num_chunks"`
 }
 
 // The classes of properties.
@@ -83,9 +75,6 @@ const (
 	ClassCounters      = "Counters"
 )
 
-// StartNone turns off the built-in start of a model.
-const StartNone = "none"
-
 const (
 	propertyMessageDomain = "messageDomain"
 	propertyAnalyzer      = "messageAnalyzer"
@@ -99,9 +88,10 @@ const (
 	maxStorageEntries = 1_000_000
 	rulesTime         = time.Second
 	logFlush          = 200 * time.Millisecond // how long log entries may wait to be written
+	MaxText           = 64 << 10               // bytes of a text
 	maxFeatures       = 1 << 20
 	taughtFor         = 90 * 24 * time.Hour // how long texts similar to a bad one are found
-	maxTaught         = 20_000              // bad texts, 0.5 KB each
+	keepTexts         = 10_000              // good texts, and bad ones, that a model learns again after a restart
 )
 
 const (
@@ -121,10 +111,7 @@ func DefaultConfig() Config {
 			{Name: "messageLog", Class: classLog},
 			{Name: "model", Class: ClassModel},
 		}}}},
-		StartRules: StartRules,
-		Akismet:    AkismetConfig{NotSpam: []string{"OK", rules.Unknown}},
-		Queue:      queue.DefaultConfig(),
-		MaxText:    64 << 10,
+		Queue: queue.DefaultConfig(),
 	}
 }
 
@@ -150,9 +137,6 @@ func (c Config) Validate() error {
 		}
 	default:
 		v.addf("authorisation: %q is neither trust nor keys", c.Authorisation)
-	}
-	if c.StartRules != StartRules && c.StartRules != StartNone {
-		v.addf("start_rules: %q is neither %s nor %s", c.StartRules, StartRules, StartNone)
 	}
 	if k := c.Akismet.Key; k != "" && len(k) < 12 {
 		v.addf("akismet.key: needs at least 12 characters")
@@ -183,9 +167,6 @@ func (c Config) Validate() error {
 			v.addf("%s.domain.name: the root has no name", path)
 		}
 		v.domain(path+".domain", p.Domain, 0)
-	}
-	if c.MaxText <= 0 {
-		v.addf("max_text: must be greater than zero")
 	}
 	return errors.Join(v.errs...)
 }
@@ -295,9 +276,6 @@ func (p PropertyConfig) withDefaults() PropertyConfig {
 	if p.Model == "" {
 		p.Model = learn.Default
 	}
-	if p.Start == "" {
-		p.Start = learn.StartName
-	}
 	if p.TimeChunk == 0 {
 		p.TimeChunk = defaultTimeChunk
 	}
@@ -396,9 +374,6 @@ func (v *validator) property(path string, p PropertyConfig) {
 	case ClassModel:
 		if p.Model != "" && p.Model != learn.Default && p.Model != learn.Robinson {
 			v.addf("%s.model: %q is neither %s nor %s", path, p.Model, learn.Default, learn.Robinson)
-		}
-		if p.Start != "" && p.Start != StartNone && p.Start != learn.StartName {
-			v.addf("%s.start: %q is neither %s nor %s", path, p.Start, learn.StartName, StartNone)
 		}
 	case classLog:
 		if p.TimeChunk < 0 || p.TimeChunk > 0 && p.TimeChunk < time.Second {

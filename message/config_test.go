@@ -14,7 +14,6 @@ func TestConfig(t *testing.T) {
 	}
 	c := family()
 	c.Authorisation = "hope"
-	c.MaxText = 0
 	root := &c.Partners[0].Domain
 	root.Name = "x"
 	root.Properties[0].Class = "Nothing"
@@ -29,7 +28,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal("no error")
 	}
 	for _, want := range []string{
-		`authorisation: "hope"`, `max_text: must`, `partners[0].domain.name: the root`, `partners[0].domain.properties[0].class: "Nothing"`,
+		`authorisation: "hope"`, `partners[0].domain.name: the root`, `partners[0].domain.properties[0].class: "Nothing"`,
 		`partners[0].domain.properties[1].attributes[0].type: "String"`, `partners[0].domain.properties[1].attributes[1].name: "text" occurs twice`,
 		`partners[0].domain.properties[2].rules: line 1, column 6`, `partners[0].domain.properties[3].num_chunks`, `partners[0].domain.properties[4].model: "magic"`,
 		`partners[0].domain.domains[0].name: "a/b"`, `partners[1].name: "default" occurs twice`,

@@ -144,13 +144,13 @@ func (d *Domain) Read(values map[string]any) (*Message, error) {
 	return kind.read(values)
 }
 
-// Attributes returns the attributes of d's messages, and the greatest length of a text in bytes.
-func (d *Domain) Attributes() ([]AttributeConfig, int, error) {
+// Attributes returns the attributes of d's messages.
+func (d *Domain) Attributes() ([]AttributeConfig, error) {
 	kind, err := d.messages()
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	return kind.attributes, kind.maxText, nil
+	return kind.attributes, nil
 }
 
 func (d *Domain) messages() (*messageDomain, error) {

@@ -115,7 +115,7 @@ func (d *Domain) known() known {
 			}
 		}
 	}
-	k.attributes, _, _ = d.Attributes() // every domain inherits a message domain
+	k.attributes, _ = d.Attributes() // every domain inherits a message domain
 	return k
 }
 
@@ -156,11 +156,8 @@ func (f *Firewall) recompile() error {
 	return err
 }
 
-// StartRules names the built-in rules for messages inside requests.
-const StartRules = "start-1"
-
 // startRules apply in domains without rules; a line that needs a missing component is left out. See
-// docs/message-start-card.md.
+// docs/messages.md.
 const startRules = `do hasAttribute(attribute="text") mark wordless
 if wordless stop as UNKNOWN
 do messageFloodCheck() mark flood score 2
@@ -178,9 +175,6 @@ stop as OK
 `
 
 func (s *System) startOf(d *Domain) *rules.Program {
-	if s.cfg.StartRules != StartRules {
-		return nil
-	}
 	var lacks string
 	if _, err := d.storage("storage"); err != nil {
 		lacks += " messageFrequencyCheck nearDuplicateCheck"

@@ -137,7 +137,7 @@ func TestUnmark(t *testing.T) {
 	const text = "our little shop of nice blue umbrellas opens tomorrow at the corner, come all and see"
 	say(t, s, "", `{"text":"`+text+`"}`)
 	teach(t, s, "", "model", strings.Replace(text, "umbrellas", "raincoats", 1), false)
-	before, size := m.Classify(text), m.Size()
+	before := m.Classify(text)
 	if err := s.Unmark(t.Context(), d, Marking{ID: 1}); !errors.Is(err, ErrOld) {
 		t.Errorf("what was not said: %v", err)
 	}
@@ -145,14 +145,14 @@ func TestUnmark(t *testing.T) {
 		if learnt, err := s.Mark(t.Context(), d, Marking{ID: 1}); err != nil || !learnt {
 			t.Fatal(learnt, err)
 		}
-		if o := m.Classify(text); o.Score <= before.Score || m.Size() == size {
+		if o := m.Classify(text); o.Score <= before.Score {
 			t.Errorf("nothing was learnt: %+v, before %+v", o, before)
 		}
 		if err := s.Unmark(t.Context(), d, Marking{ID: 1}); err != nil {
 			t.Fatal(err)
 		}
-		if o := m.Classify(text); fmt.Sprint(o) != fmt.Sprint(before) || m.Size() != size {
-			t.Errorf("after it was taken back: %+v %+v, before %+v %+v", o, m.Size(), before, size)
+		if o := m.Classify(text); fmt.Sprint(o) != fmt.Sprint(before) {
+			t.Errorf("after it was taken back: %+v, before %+v", o, before)
 		}
 	}
 	if err := m.load(t.Context()); err != nil || fmt.Sprint(m.Classify(text)) != fmt.Sprint(before) {

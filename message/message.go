@@ -59,10 +59,7 @@ func (m *Message) Attribute(name string) (rules.Value, bool) {
 	return rules.Value{}, false
 }
 
-type messageDomain struct {
-	attributes []AttributeConfig
-	maxText    int
-}
+type messageDomain struct{ attributes []AttributeConfig }
 
 // AttributeConfig declares an attribute.
 type AttributeConfig struct {
@@ -88,7 +85,7 @@ func (d *messageDomain) read(values map[string]any) (*Message, error) {
 			continue
 		}
 		kind, _ := a.Kind()
-		v, err := typed(kind, raw, d.maxText)
+		v, err := typed(kind, raw)
 		if err != nil {
 			return nil, rules.Faultf(CodeType, "attribute %s: %v", a.Name, err)
 		}
@@ -105,15 +102,15 @@ func (d *messageDomain) read(values map[string]any) (*Message, error) {
 	panic("BUG: an attribute is declared twice")
 }
 
-func typed(kind rules.Kind, raw any, maxText int) (rules.Value, error) {
+func typed(kind rules.Kind, raw any) (rules.Value, error) {
 	switch kind {
 	case rules.Text:
 		s, ok := raw.(string)
 		switch {
 		case !ok:
 			return rules.Value{}, fmt.Errorf("%s is not a text", TypeName(raw))
-		case len(s) > maxText:
-			return rules.Value{}, fmt.Errorf("the text has %d bytes, more than %d", len(s), maxText)
+		case len(s) > MaxText:
+			return rules.Value{}, fmt.Errorf("the text has %d bytes, more than %d", len(s), MaxText)
 		case !utf8.ValidString(s):
 			return rules.Value{}, errors.New("the text is not UTF-8")
 		}

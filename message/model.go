@@ -1,14 +1,14 @@
 package message
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,98 +18,60 @@ import (
 	"antirobot/store"
 )
 
-// Model classifies and learns texts. The store has a snapshot of the counts and the texts learnt since, each
-// written before Train returns; from time to time one gateway makes a new snapshot.
-//
-//	PREFIX head          number of the snapshot and of its pieces
-//	PREFIX snap/N/I      a piece of snapshot N
-//	PREFIX done/N        keys of the texts in snapshot N, which may still exist after a crash
-//	PREFIX text/KEY      a text with its marker; KEY begins with the time
-//	PREFIX taught/PRINT  the fuzzy hash of a bad text; it expires
-//
-// Safe for concurrent use.
+// Model classifies and learns texts. Each text is in the store, under a key that begins with its time, before Train
+// returns. A restart learns the texts again, the newest keepTexts of each kind. Safe for concurrent use.
 type Model struct {
 	store   store.Store
 	prefix  string
 	kind    string
-	limit   int
 	maxText int
 	node    uint32
+	start   *learn.Start // nil: none
+	now     func() time.Time
 
-	start *learn.Start
-	now   func() time.Time
-
-	taught *learn.Prints
-
-	learner atomic.Pointer[learn.Learner]
-	since   atomic.Int64 // not in the snapshot
-	serial  atomic.Uint32
-
-	mu      sync.Mutex // of the following, and of replacing the learner
-	applied map[string]struct{}
-	earlier map[string]struct{} // applied before the last snapshot: a late feed message may name them
+	serial atomic.Uint32
+	known  atomic.Pointer[knowledge]
+	mu     sync.Mutex // of learning
 }
 
-const (
-	modelPiece = 64 << 10
-	// compactAfter texts a new snapshot is made.
-	compactAfter = 4096
-	// compactLease is how long a gateway may take before another one tries.
-	compactLease = 5 * time.Minute
-)
+// knowledge is what a model has learnt. The learner and the prints are safe for concurrent use; Model.mu guards the
+// rest.
+type knowledge struct {
+	learner learn.Learner
+	taught  *learn.Prints // bad texts, which are found again
+	keys    map[string]struct{}
+	texts   map[bool]int // by kind; true: good
+}
 
-func newModel(deps Deps, prefix string, cfg PropertyConfig, maxText int, node uint32, start *learn.Start) *Model {
+func newModel(deps Deps, prefix string, cfg PropertyConfig, node uint32, start *learn.Start) *Model {
 	m := &Model{
-		store: deps.Store, now: deps.Now, prefix: prefix, kind: cfg.Model, limit: maxFeatures, maxText: maxText,
-		node:   node,
-		taught: learn.NewPrints(maxTaught),
+		store: deps.Store, now: deps.Now, prefix: prefix, kind: cfg.Model, maxText: min(MaxText, learn.MaxText), node: node,
 	}
-	if cfg.Start != StartNone && cfg.Model != learn.Robinson {
+	if cfg.Model != learn.Robinson {
 		m.start = start
 	}
-	m.use(learn.New(m.kind, m.limit), nil, 0)
+	m.known.Store(m.ignorance())
 	return m
 }
 
-func (m *Model) use(l learn.Learner, applied map[string]struct{}, since int) {
-	if applied == nil {
-		applied = make(map[string]struct{})
+func (m *Model) ignorance() *knowledge {
+	return &knowledge{
+		learner: learn.New(m.kind, maxFeatures), taught: learn.NewPrints(keepTexts),
+		keys: make(map[string]struct{}), texts: make(map[bool]int),
 	}
-	m.learner.Store(&l)
-	m.applied, m.earlier = applied, nil
-	m.since.Store(int64(since))
-}
-
-func (m *Model) forget(since int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.applied, m.earlier = make(map[string]struct{}), m.applied
-	m.since.Store(int64(since))
 }
 
 // Size returns how much the model knows.
-func (m *Model) Size() learn.Size { return (*m.learner.Load()).Size() }
+func (m *Model) Size() learn.Size { return m.known.Load().learner.Size() }
 
-// train learns a text durably; other gateways apply the record.
-func (m *Model) train(ctx context.Context, text string, good bool, at time.Time) (record trainRecord, err error) {
-	record = trainRecord{Key: m.newKey(at), Text: rules.Clip(text, m.maxText), Good: good}
-	if err := m.store.Put(ctx, []byte(m.prefix+"text/"+record.Key), record.value(), 0); err != nil {
-		return record, fmt.Errorf("train: %w", err)
-	}
-	if err := m.keepPrint(ctx, record, at); err != nil {
-		return record, fmt.Errorf("train: %w", err)
-	}
-	m.apply(record)
-	return record, nil
-}
-
+// trainRecord is a text with its marker.
 type trainRecord struct {
 	Key  string `json:"k"`
 	Text string `json:"t"`
 	Good bool   `json:"g"`
 }
 
-func (r trainRecord) value() []byte {
+func (r *trainRecord) value() []byte {
 	marker := byte('b')
 	if r.Good {
 		marker = 'g'
@@ -117,182 +79,216 @@ func (r trainRecord) value() []byte {
 	return append([]byte{marker}, r.Text...)
 }
 
-func (m *Model) newKey(at time.Time) string {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:], uint64(at.UnixMicro()))
-	binary.BigEndian.PutUint32(b[8:], m.node)
-	binary.BigEndian.PutUint32(b[12:], m.serial.Add(1))
-	return fmt.Sprintf("%x", b)
+// at returns the time at the beginning of the key.
+func (r *trainRecord) at() time.Time {
+	b, err := hex.DecodeString(r.Key)
+	if err != nil || len(b) < 8 {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(binary.BigEndian.Uint64(b)))
+}
+
+func (m *Model) textKey(key string) []byte { return []byte(m.prefix + "text/" + key) }
+
+// train learns a text durably; other gateways apply the record.
+func (m *Model) train(ctx context.Context, text string, good bool) (r trainRecord, err error) {
+	key := binary.BigEndian.AppendUint64(nil, uint64(m.now().UnixMicro()))
+	key = binary.BigEndian.AppendUint32(key, m.node)
+	key = binary.BigEndian.AppendUint32(key, m.serial.Add(1))
+	r = trainRecord{Key: hex.EncodeToString(key), Text: rules.Clip(text, m.maxText), Good: good}
+	if err := m.store.Put(ctx, m.textKey(r.Key), r.value(), 0); err != nil {
+		return r, fmt.Errorf("train: %w", err)
+	}
+	m.apply(r)
+	return r, nil
 }
 
 func (m *Model) apply(r trainRecord) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	_, again := m.applied[r.Key]
-	if _, earlier := m.earlier[r.Key]; again || earlier {
+	k := m.known.Load()
+	k.learn(r)
+	k.learner.Fit()
+}
+
+func (k *knowledge) learn(r trainRecord) {
+	if _, again := k.keys[r.Key]; again {
 		return
 	}
-	m.applied[r.Key] = struct{}{}
-	(*m.learner.Load()).Train(r.Text, r.Good)
-	m.since.Add(1)
-	m.applyPrint(r)
+	k.keys[r.Key] = struct{}{}
+	k.texts[r.Good]++
+	k.learner.Train(r.Text, r.Good)
+	p, ok := printOf(r.Text)
+	switch at := r.at(); {
+	case !ok:
+	case r.Good:
+		k.taught.Remove(&p, at)
+	default:
+		k.taught.Add(p, at.Add(taughtFor))
+	}
 }
 
-type modelHead struct {
-	number, pieces int
-}
-
-func (h modelHead) value() []byte { return fmt.Appendf(nil, "%d %d", h.number, h.pieces) }
-
-func (m *Model) head(ctx context.Context) (h modelHead, raw []byte, err error) {
-	raw, err = m.store.Get(ctx, nil, []byte(m.prefix+"head"))
-	if errors.Is(err, store.ErrNotFound) {
-		return h, nil, nil
-	}
-	if err != nil {
-		return h, nil, err
-	}
-	if _, err := fmt.Sscanf(string(raw), "%d %d", &h.number, &h.pieces); err != nil {
-		return h, nil, learn.ErrState
-	}
-	return h, raw, nil
-}
-
-type storedModel struct {
-	learner learn.Learner
-	head    modelHead
-	raw     []byte // of the head
-	keys    map[string]struct{}
-	old     []string
-}
-
-func (m *Model) read(ctx context.Context) (s storedModel, err error) {
-	s = storedModel{learner: learn.New(m.kind, m.limit), keys: make(map[string]struct{})}
-	if s.head, s.raw, err = m.head(ctx); err != nil {
-		return s, err
-	}
-	done := make(map[string]struct{})
-	if s.raw != nil {
-		var state []byte
-		for i := range s.head.pieces {
-			if state, err = m.store.Get(ctx, state, m.pieceKey(s.head.number, i)); err != nil {
-				return s, fmt.Errorf("piece %d of snapshot %d: %w", i, s.head.number, err)
-			}
-		}
-		if err := s.learner.LoadState(state); err != nil {
-			return s, err
-		}
-		list, err := m.store.Get(ctx, nil, m.doneKey(s.head.number))
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return s, err
-		}
-		for ; len(list) >= 32; list = list[32:] {
-			done[string(list[:32])] = struct{}{}
-		}
-	}
-	var records []trainRecord
-	prefix := []byte(m.prefix + "text/")
+// records returns the texts in the store, the newest first.
+func (m *Model) records(ctx context.Context) (out []trainRecord, err error) {
+	prefix := m.textKey("")
 	err = m.store.Scan(ctx, prefix, func(k, v []byte, _ time.Duration) error {
-		key := string(k[len(prefix):])
-		if _, again := done[key]; again {
-			s.old = append(s.old, key)
-		} else if len(v) > 0 {
-			records = append(records, trainRecord{key, string(v[1:]), v[0] == 'g'})
+		if len(v) > 0 {
+			out = append(out, trainRecord{string(k[len(prefix):]), string(v[1:]), v[0] == 'g'})
 		}
 		return nil
 	})
-	slices.SortFunc(records, func(a, b trainRecord) int {
-		if a.Key < b.Key {
-			return -1
-		}
-		return 1
-	})
-	for _, r := range records {
-		s.learner.Train(r.Text, r.Good)
-		s.keys[r.Key] = struct{}{}
-	}
-	return s, err
+	slices.SortFunc(out, func(a, b trainRecord) int { return cmp.Compare(b.Key, a.Key) })
+	return out, err
 }
 
+// load learns the texts in the store anew, and removes the oldest ones beyond keepTexts of a kind.
 func (m *Model) load(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s, err := m.read(ctx)
-	if err != nil && s.raw != nil {
-		// A new snapshot may have replaced the old one's pieces.
-		s, err = m.read(ctx)
-	}
+	records, err := m.records(ctx)
 	if err != nil {
 		return fmt.Errorf("load the model %s: %w", m.prefix, err)
 	}
-	m.use(s.learner, s.keys, len(s.keys))
-	return m.loadPrints(ctx)
+	left := map[bool]int{false: keepTexts, true: keepTexts}
+	var old []trainRecord
+	records = slices.DeleteFunc(records, func(r trainRecord) bool {
+		if left[r.Good]--; left[r.Good] < 0 {
+			old = append(old, r)
+		}
+		return left[r.Good] < 0
+	})
+	next := m.ignorance()
+	for _, r := range slices.Backward(records) {
+		next.learn(r)
+	}
+	next.learner.Fit()
+	m.known.Store(next)
+	for _, r := range old {
+		if err := m.store.Delete(ctx, m.textKey(r.Key)); err != nil {
+			return fmt.Errorf("shorten the model %s: %w", m.prefix, err)
+		}
+	}
+	return nil
 }
 
-func (m *Model) pieceKey(number, piece int) []byte {
-	return []byte(m.prefix + "snap/" + strconv.Itoa(number) + "/" + strconv.Itoa(piece))
-}
-
-func (m *Model) doneKey(number int) []byte { return []byte(m.prefix + "done/" + strconv.Itoa(number)) }
-
-// compact makes a new snapshot if there are enough texts and no other gateway does.
-func (m *Model) compact(ctx context.Context, least int64) error {
-	if m.since.Load() < least {
+// shorten learns anew if there are many more texts than are kept.
+func (m *Model) shorten(ctx context.Context) error {
+	m.mu.Lock()
+	texts := m.known.Load().texts
+	full := max(texts[true], texts[false]) > keepTexts+keepTexts/4
+	m.mu.Unlock()
+	if !full {
 		return nil
 	}
-	var token [8]byte
-	_, _ = rand.Read(token[:])
-	lease := []byte(m.prefix + "lease")
-	if mine, err := m.store.Swap(ctx, lease, nil, token[:], compactLease); err != nil || !mine {
-		return err
+	return m.load(ctx)
+}
+
+// ErrOld says that a text can't be unlearnt.
+var ErrOld = errors.New("the model has no such text that it could unlearn: it was not taught so, or is too old")
+
+// unlearn takes back the last training with a text.
+func (m *Model) unlearn(ctx context.Context, text string, good bool) error {
+	records, err := m.records(ctx)
+	if err != nil {
+		return fmt.Errorf("unlearn: %w", err)
 	}
-	s, err := m.read(ctx)
+	text = rules.Clip(text, m.maxText)
+	at := slices.IndexFunc(records, func(r trainRecord) bool { return r.Good == good && r.Text == text })
+	if at < 0 {
+		return ErrOld
+	}
+	if err := m.store.Delete(ctx, m.textKey(records[at].Key)); err != nil {
+		return fmt.Errorf("unlearn: %w", err)
+	}
+	return m.load(ctx)
+}
+
+// Opinion is a model's judgement of a text.
+type Opinion struct {
+	Score   float64 // 0 to 1; more than 0.5 is bad
+	By      string
+	Reasons []string // the strongest first; positive numbers for bad
+}
+
+// Bad says whether the text is bad.
+func (o Opinion) Bad() bool { return o.Score > 0.5 }
+
+func (o Opinion) String() string {
+	return fmt.Sprintf("the text scores %.3f by %s: %s", o.Score, o.By, strings.Join(o.Reasons, ", "))
+}
+
+// Values of Opinion.By, besides learn.StartName.
+const (
+	byModel   = "model"   // it knows enough
+	byTaught  = "taught"  // similar to a text that was taught as bad
+	byNothing = "nothing" // it knows too little, and there is no start
+)
+
+const maxReasons = 5
+
+var readers = sync.Pool{New: func() any { return new(learn.Printer) }}
+
+func printOf(text string) (p learn.Print, ok bool) {
+	r := readers.Get().(*learn.Printer) //nolint:forcetypeassert // nothing else is put there
+	defer readers.Put(r)
+	return r.Print(text)
+}
+
+func (m *Model) score(text string) (score float64, by string) {
+	k := m.known.Load()
 	switch {
-	case err != nil:
-	case int64(len(s.keys)) < least:
-		m.forget(len(s.keys))
+	case k.learner.Ready():
+		score, by = k.learner.Score(text), byModel
+	case m.start != nil:
+		score, by = m.start.Score(text), learn.StartName
 	default:
-		if err = m.snapshot(ctx, s); err == nil {
-			m.forget(0)
-		}
+		score, by = 0.5, byNothing
 	}
-	return errors.Join(err, m.store.Delete(ctx, lease))
+	if like := m.like(text); like > 0 && taughtScore(like) > score {
+		return taughtScore(like), byTaught
+	}
+	return score, by
 }
 
-// snapshot writes s as the next snapshot and removes the replaced keys. A crash at any point leaves a model that
-// reads the same.
-func (m *Model) snapshot(ctx context.Context, s storedModel) error {
-	state := s.learner.AppendState(nil)
-	next := modelHead{number: s.head.number + 1}
-	for piece := range slices.Chunk(state, modelPiece) {
-		if err := m.store.Put(ctx, m.pieceKey(next.number, next.pieces), piece, 0); err != nil {
-			return err
-		}
-		next.pieces++
+// Good is Classify without reasons.
+func (m *Model) Good(text string) bool {
+	score, _ := m.score(text)
+	return score <= 0.5
+}
+
+func (m *Model) like(text string) float64 {
+	taught := m.known.Load().taught
+	if taught.Len() == 0 {
+		return 0
 	}
-	texts := slices.AppendSeq(s.old, maps.Keys(s.keys))
-	var done []byte
-	for _, key := range texts {
-		done = append(done, key...)
+	p, ok := printOf(text)
+	if !ok {
+		return 0
 	}
-	if err := m.store.Put(ctx, m.doneKey(next.number), done, 0); err != nil {
-		return err
+	return taught.Find(&p, m.now())
+}
+
+func taughtScore(like float64) float64 { return 0.5 + like/2 }
+
+// Classify returns the model's opinion with reasons.
+func (m *Model) Classify(text string) Opinion {
+	o := Opinion{}
+	o.Score, o.By = m.score(text)
+	var spoke []learn.Spoke
+	switch o.By {
+	case byTaught:
+		o.Reasons = []string{fmt.Sprintf("like a text that was taught as bad (%.0f %%)", 100*m.like(text))}
+	case byNothing:
+		size := m.Size()
+		o.Reasons = []string{fmt.Sprintf("the model knows too little to judge: %d good and %d bad texts, of at least %d and %d",
+			size.Good, size.Bad, learn.LeastGood, learn.LeastBad)}
+	case byModel:
+		spoke = m.known.Load().learner.Explain(text)
+	default:
+		spoke = m.start.Explain(text)
 	}
-	if swapped, err := m.store.Swap(ctx, []byte(m.prefix+"head"), s.raw, next.value(), 0); err != nil || !swapped {
-		return err
+	for _, s := range spoke[:min(maxReasons, len(spoke))] {
+		o.Reasons = append(o.Reasons, fmt.Sprintf("%s %+.2f", strings.TrimSpace(s.Token), s.Weight))
 	}
-	for _, key := range texts {
-		if err := m.store.Delete(ctx, []byte(m.prefix+"text/"+key)); err != nil {
-			return err
-		}
-	}
-	if s.raw == nil {
-		return nil
-	}
-	for i := range s.head.pieces {
-		if err := m.store.Delete(ctx, m.pieceKey(s.head.number, i)); err != nil {
-			return err
-		}
-	}
-	return m.store.Delete(ctx, m.doneKey(s.head.number))
+	return o
 }

@@ -59,22 +59,6 @@ func TestOpinion(t *testing.T) {
 	f("a letter about the weather", byModel, false)
 }
 
-// TestNoStart checks that one key turns the start off.
-func TestNoStart(t *testing.T) {
-	c := DefaultConfig()
-	for i := range c.Partners[0].Domain.Properties {
-		c.Partners[0].Domain.Properties[i].Start = StartNone
-	}
-	s, _ := newSystem(t, c)
-	m, err := root(t, s, "").Model("model")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if o := m.Classify("You have WON a £1000 cash prize! Call 09061701461 now to claim"); o.By != byNothing || o.Bad() {
-		t.Errorf("%v", o)
-	}
-}
-
 // TestTaughtExpires checks that what was taught as bad is found again after a restart, for as long as the configuration
 // says.
 func TestTaughtExpires(t *testing.T) {

@@ -162,8 +162,8 @@ func (s *System) SetRules(ctx context.Context, d *Domain, name, text string) err
 func (s *System) tend(ctx context.Context) {
 	flush := time.NewTicker(logFlush)
 	defer flush.Stop()
-	compact := time.NewTicker(30 * time.Second)
-	defer compact.Stop()
+	shorten := time.NewTicker(30 * time.Second)
+	defer shorten.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -174,16 +174,16 @@ func (s *System) tend(ctx context.Context) {
 					s.deps.Log.Error().Err(err).Str("log", key).Msg("log entries were lost")
 				}
 			}
-		case <-compact.C:
-			s.compact(ctx, compactAfter)
+		case <-shorten.C:
+			s.shorten(ctx)
 		}
 	}
 }
 
-func (s *System) compact(ctx context.Context, least int64) {
+func (s *System) shorten(ctx context.Context) {
 	for key, m := range s.models {
-		if err := m.compact(ctx, least); err != nil && ctx.Err() == nil {
-			s.deps.Log.Error().Err(err).Str("model", key).Msg("model snapshot failed")
+		if err := m.shorten(ctx); err != nil && ctx.Err() == nil {
+			s.deps.Log.Error().Err(err).Str("model", key).Msg("a model could not be shortened")
 		}
 	}
 }

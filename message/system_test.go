@@ -167,8 +167,7 @@ func TestTwoGateways(t *testing.T) {
 		if got := say(t, b, "", `{"text":"cheap pills for all of us"}`); got != "BAD" {
 			t.Errorf("the other gateway says %s", got)
 		}
-		d, _ := a.Domain("default", "")
-		m, _ := d.Model("model")
+		m, _ := root(t, a, "").Model("model")
 		if n := m.Size(); n.Bad != 1 {
 			t.Errorf("a text that came back counts twice: %+v", n)
 		}

@@ -184,8 +184,8 @@ func worldRules() []*rule {
 				},
 				{"salt", `""`, kindText, "samples of different salts are independent"},
 			},
-			doc: "FALSE for the given share: to try a rule on a part of what comes.",
-			lint: lintShare,
+			doc:   "FALSE for the given share: to try a rule on a part of what comes.",
+			lint:  lintShare,
 			build: buildSampleCheck,
 		},
 	}

@@ -113,7 +113,7 @@ const maxReadings = 16
 // The first reading joins all values of each attribute by newlines. If services differ in which value they read,
 // one reading for each of them follows.
 func (c Config) Values(d *message.Domain, in Input) (readings []map[string]any, err error) {
-	known, maxText, err := d.Attributes()
+	known, err := d.Attributes()
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (c Config) Values(d *message.Domain, in Input) (readings []map[string]any, 
 		if joined[name], err = shaped(kinds[name], f.json, f.values); err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
-		if text, ok := joined[name].(string); ok && len(text) > maxText {
+		if text, ok := joined[name].(string); ok && len(text) > message.MaxText {
 			return nil, fmt.Errorf("attribute %s: %w: the text has %d bytes", name, ErrTooLarge, len(text))
 		}
 	}

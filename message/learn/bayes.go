@@ -30,8 +30,6 @@ type bayes struct {
 	fitted    [2]uint64
 }
 
-const taughtText = 8192
-
 const shrink = 0.1
 
 func newBayes(maxFeatures int) *bayes {
@@ -148,7 +146,7 @@ func (b *bayes) inputs(features []uint64, strong int, o odds) inputs {
 func (b *bayes) Train(text string, good bool) {
 	x := b.extractor()
 	defer b.pool.Put(x)
-	features, strong := x.of(rules.Clip(text, taughtText))
+	features, strong := x.of(rules.Clip(text, MaxText))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.counts.train(features[:strong], good, uint64(strong))
@@ -157,7 +155,15 @@ func (b *bayes) Train(text string, good bool) {
 	} else {
 		b.bad.add(text)
 	}
+}
+
+// Fit implements Learner.
+func (b *bayes) Fit() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.stale() {
+		x := b.extractor()
+		defer b.pool.Put(x)
 		b.calibrate(x)
 	}
 }
@@ -239,38 +245,6 @@ func (b *bayes) Explain(text string) []Spoke {
 		}
 	}
 	return strongest(append(out, Spoke{Token: characters, Weight: letters}))
-}
-
-func (b *bayes) AppendState(dst []byte) []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	dst = append(dst, stateVersion, 'b')
-	dst = b.bad.append(b.good.append(dst))
-	return b.counts.append(dst)
-}
-
-func (b *bayes) LoadState(src []byte) error {
-	if len(src) < 2 || src[0] != stateVersion || src[1] != 'b' {
-		return ErrState
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	rest, err := b.good.load(src[2:])
-	if err == nil {
-		rest, err = b.bad.load(rest)
-	}
-	if err != nil {
-		return err
-	}
-	if err := b.counts.load(rest, counted); err != nil {
-		return err
-	}
-	if b.stale() {
-		x := b.extractor()
-		defer b.pool.Put(x)
-		b.calibrate(x)
-	}
-	return nil
 }
 
 // A text is judged as a whole and by windows of words, so that good words can't drown a bad part.

@@ -2,7 +2,6 @@ package learn
 
 import (
 	"cmp"
-	"encoding/binary"
 	"math"
 	"slices"
 
@@ -54,35 +53,6 @@ func (s *textSample) add(text string) {
 	}
 	s.texts = slices.Insert(s.texts, at, t)
 	s.texts = s.texts[:min(len(s.texts), sampleSize)]
-}
-
-func (s *textSample) append(dst []byte) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(s.texts)))
-	for _, t := range s.texts {
-		dst = append(binary.AppendUvarint(dst, uint64(len(t.text))), t.text...)
-	}
-	return dst
-}
-
-func (s *textSample) load(src []byte) (rest []byte, err error) {
-	next := func() uint64 {
-		n, size := binary.Uvarint(src)
-		if size <= 0 || n > uint64(len(src)-size) {
-			err = ErrState
-			return 0
-		}
-		src = src[size:]
-		return n
-	}
-	for range next() {
-		n := next()
-		if err != nil {
-			return nil, err
-		}
-		s.add(string(src[:n]))
-		src = src[n:]
-	}
-	return src, err
 }
 
 type judgedSample struct {

@@ -79,6 +79,7 @@ func TestDisguise(t *testing.T) {
 				good = append(good, d.Text)
 			}
 		}
+		m.Fit()
 		for how, f := range disguises(good) {
 			r := rand.New(rand.NewSource(1))
 			plain, found := 0.0, 0.0

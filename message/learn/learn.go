@@ -3,12 +3,11 @@
 // Invariants:
 //  1. A learner may be asked and taught at the same time; asking takes no lock.
 //  2. Its memory is bounded and does not depend on the order of teaching.
-//  3. The caller keeps state and texts.
+//  3. The caller keeps the texts.
 package learn
 
 import (
 	"cmp"
-	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -18,14 +17,13 @@ import (
 type Learner interface {
 	// Score returns how bad text looks, 0 to 1; more than 0.5 is bad. A text of unknown words is not.
 	Score(text string) float64
+	// Train learns a text, of which MaxText bytes count. Fit must follow it, or the last of several.
 	Train(text string, good bool)
+	Fit()
 	// Ready reports whether it knows enough to judge.
 	Ready() bool
 	// Explain returns the features that weighed, the strongest first.
 	Explain(text string) []Spoke
-	// AppendState and LoadState save and restore a learner.
-	AppendState(dst []byte) []byte
-	LoadState(src []byte) error
 	Size() Size
 }
 
@@ -55,10 +53,8 @@ func New(kind string, maxFeatures int) Learner {
 	return newBayes(maxFeatures)
 }
 
-const stateVersion = 2
-
-// ErrState is returned for an unreadable state.
-var ErrState = errors.New("the model's state is not readable")
+// MaxText bytes of a text are learnt.
+const MaxText = 8192
 
 func strongest(out []Spoke) []Spoke {
 	slices.SortFunc(out, func(a, b Spoke) int {

@@ -17,8 +17,9 @@ func TestTableBound(t *testing.T) {
 		m.Train(fmt.Sprintf("casino bonus w%dx%d", i, i*7919), false)
 		m.Train(fmt.Sprintf("library book w%dy%d", i, i*104729), true)
 	}
-	if size := m.Size(); size.Features > 600 {
-		t.Errorf("%+v", size)
+	m.Fit()
+	if m.counts.used > 600 {
+		t.Errorf("%d features", m.counts.used)
 	}
 	if m.Score("casino bonus") < 0.9 || m.Score("a library book") > 0.1 {
 		t.Errorf("forgot the frequent: %f, %f", m.Score("casino bonus"), m.Score("a library book"))
@@ -29,19 +30,20 @@ func TestTableBound(t *testing.T) {
 func TestNotReady(t *testing.T) {
 	m := New(Default, 1<<16)
 	m.Train("cheap viagra pills", false)
+	m.Fit()
 	if m.Ready() || m.Score("cheap viagra pills") > 0.5 {
 		t.Errorf("one text: ready %t, score %f", m.Ready(), m.Score("cheap viagra pills"))
 	}
 	for i := range LeastGood {
 		m.Train(fmt.Sprintf("an ordinary letter %d about work and weather", i), true)
 	}
-	if m.Ready() {
+	if m.Fit(); m.Ready() {
 		t.Error("ready after one bad text")
 	}
 	for i := range LeastBad {
 		m.Train(fmt.Sprintf("cheap viagra pills %d for you", i), false)
 	}
-	if !m.Ready() || m.Score("cheap pills") <= 0.5 || m.Score("the weather at work") > 0.5 || m.Score("something unknown") > 0.5 {
+	if m.Fit(); !m.Ready() || m.Score("cheap pills") <= 0.5 || m.Score("the weather at work") > 0.5 || m.Score("something unknown") > 0.5 {
 		t.Errorf("ready %t: %f, %f, %f", m.Ready(), m.Score("cheap pills"), m.Score("the weather at work"), m.Score("something unknown"))
 	}
 }
@@ -67,6 +69,7 @@ func TestFewTexts(t *testing.T) {
 		for _, text := range good[:taught] {
 			m.Train(text, true)
 		}
+		m.Fit()
 		share := func(texts []string) float64 {
 			over := 0
 			for _, text := range texts {
@@ -94,6 +97,7 @@ func TestShares(t *testing.T) {
 		for i := range n[0] {
 			m.Train(fmt.Sprintf("a letter about work and the weather on day %d", i), true)
 		}
+		m.Fit()
 		if l := m.fit.Load().blend; l.weights[blendInputs-1] <= 0 {
 			t.Errorf("%d good and %d bad texts: the regression counts %.2f", n[0], n[1], l.weights[blendInputs-1])
 		}
@@ -114,6 +118,7 @@ func TestHidden(t *testing.T) {
 	for i := range 20 {
 		m.Train(fmt.Sprintf("%s, number %d", bad, i), false)
 	}
+	m.Fit()
 	var unknown, spread strings.Builder
 	for i := range 6000 {
 		fmt.Fprintf(&unknown, "w%dx ", i*7919)
@@ -142,6 +147,7 @@ func TestLookAlikes(t *testing.T) {
 	for i := range LeastBad {
 		m.Train("лучшее казино, casino бонус сегодня "+strconv.Itoa(i), false)
 	}
+	m.Fit()
 	for _, text := range []string{"казино", "кaзинo", "КАЗИНО", "ка\u200bзи\u00adно", "c4sino", "сasinо", "ｃａｓｉｎｏ", "𝐜𝐚𝐬𝐢𝐧𝐨", "казинo!!!", "бонусы", "бонусов"} {
 		if got := m.Score(text); got <= 0.5 {
 			t.Errorf("%q scores %.3f", text, got)
@@ -155,21 +161,5 @@ func TestLookAlikes(t *testing.T) {
 	spoke := m.Explain("казино для прогулки")
 	if len(spoke) == 0 || !slices.ContainsFunc(spoke, func(s Spoke) bool { return s.Token == "word казино" && s.Weight > 0 }) {
 		t.Errorf("explained %v", spoke)
-	}
-}
-
-func TestLinks(t *testing.T) {
-	x := newExtractor(newStemCache(64))
-	x.explain = true
-	x.of("See HTTPS://WWW.Evil.example/path?x=1 and evil.ru, t.me/+abc www.shop.com; a.b is not a host, 3.14 neither")
-	var hosts []string
-	for _, n := range x.names {
-		if h, ok := strings.CutPrefix(n, "host "); ok {
-			hosts = append(hosts, h)
-		}
-	}
-	want := []string{"evil.example", ".example", "evil.ru", ".ru", "t.me", ".me", "shop.com", ".com"}
-	if !slices.Equal(hosts, want) {
-		t.Errorf("hosts %q, want %q", hosts, want)
 	}
 }

@@ -30,6 +30,7 @@ func fiveFold(data []corpus.Text, seed int64, fresh func() Learner) (out []judge
 				m.Train(s.Text, !s.Bad)
 			}
 		}
+		m.Fit()
 		for i, s := range data {
 			if i%5 == fold {
 				out = append(out, judged{m.Score(s.Text), s.Bad})
@@ -117,6 +118,7 @@ func BenchmarkScore(b *testing.B) {
 			for _, s := range data {
 				m.Train(s.Text, !s.Bad)
 			}
+			m.Fit()
 			b.Run(kind+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				for i := 0; b.Loop(); i++ {
@@ -155,6 +157,7 @@ func TestOrder(t *testing.T) {
 			for _, s := range train {
 				m.Train(s.Text, !s.Bad)
 			}
+			m.Fit()
 			var texts []judged
 			for _, s := range test {
 				texts = append(texts, judged{m.Score(s.Text), s.Bad})

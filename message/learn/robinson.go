@@ -126,13 +126,5 @@ func (m *robinson) Explain(text string) []Spoke {
 	return strongest(out)
 }
 
-func (m *robinson) AppendState(dst []byte) []byte {
-	return m.counts.append(append(dst, stateVersion, 'r'))
-}
-
-func (m *robinson) LoadState(src []byte) error {
-	if len(src) < 2 || src[0] != stateVersion || src[1] != 'r' {
-		return ErrState
-	}
-	return m.counts.load(src[2:], func(uint64) bool { return true })
-}
+// Fit implements Learner: every text counts at once.
+func (m *robinson) Fit() {}

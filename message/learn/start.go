@@ -8,7 +8,7 @@ import (
 )
 
 // Start is a fixed regression for short English and Russian texts that judges until a domain's model knows enough.
-// TestStart -update makes it; docs/message-start-card.md describes it.
+// TestStart -update makes it; docs/messages.md describes it.
 type Start struct {
 	stems *stemCache
 	pool  sync.Pool

@@ -1,7 +1,6 @@
 package learn
 
 import (
-	"encoding/binary"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -141,35 +140,4 @@ func (t *table) measure() Size {
 	defer t.mu.Unlock()
 	texts := t.texts.Load()
 	return Size{uint32(texts >> 32), uint32(texts), t.used}
-}
-
-func (t *table) append(dst []byte) []byte {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	dst = binary.LittleEndian.AppendUint64(dst, t.texts.Load())
-	dst = binary.LittleEndian.AppendUint64(dst, t.words.Load())
-	slots := *t.slots.Load()
-	for i := range slots {
-		if key := slots[i].key.Load(); key != 0 {
-			dst = binary.LittleEndian.AppendUint64(dst, key)
-			dst = binary.LittleEndian.AppendUint64(dst, slots[i].counts.Load())
-		}
-	}
-	return dst
-}
-
-func (t *table) load(src []byte, keep func(feature uint64) bool) error {
-	if len(src)%16 != 0 || len(src) == 0 {
-		return ErrState
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.texts.Store(binary.LittleEndian.Uint64(src))
-	t.words.Store(binary.LittleEndian.Uint64(src[8:]))
-	for src = src[16:]; len(src) > 0; src = src[16:] {
-		if key := binary.LittleEndian.Uint64(src); key != 0 && keep(key) {
-			t.add(key, binary.LittleEndian.Uint64(src[8:]))
-		}
-	}
-	return nil
 }

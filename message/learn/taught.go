@@ -1,8 +1,8 @@
 package learn
 
 import (
-	"encoding/binary"
 	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,9 +23,12 @@ const (
 	alike = 0.5
 )
 
-// PrintOf returns the print of a text's skeleton; ok is false for too few words.
-func PrintOf(r *skeleton.Reader, text string) (p Print, ok bool) {
-	text, _ = r.Read(text)
+// Printer makes prints. The zero value is ready for use, by one goroutine at a time.
+type Printer struct{ reader skeleton.Reader }
+
+// Print returns the print of a text's skeleton; ok is false for too few words.
+func (r *Printer) Print(text string) (p Print, ok bool) {
+	text, _ = r.reader.Read(text)
 	for i := range p {
 		p[i] = 1<<32 - 1
 	}
@@ -83,25 +86,6 @@ func (p *Print) like(other *Print) float64 {
 		}
 	}
 	return float64(same) / printHashes
-}
-
-// AppendBytes appends p as 128 bytes.
-func (p *Print) AppendBytes(dst []byte) []byte {
-	for _, h := range p {
-		dst = binary.LittleEndian.AppendUint32(dst, h)
-	}
-	return dst
-}
-
-// ReadPrint reads bytes of AppendBytes.
-func ReadPrint(b []byte) (p Print, ok bool) {
-	if len(b) != 4*printHashes {
-		return p, false
-	}
-	for i := range p {
-		p[i] = binary.LittleEndian.Uint32(b[4*i:])
-	}
-	return p, true
 }
 
 // Prints finds similar prints. It is bounded; the oldest go first. Safe for concurrent use.
@@ -163,12 +147,7 @@ func (s *Prints) equal(p *Print) *kept {
 func (s *Prints) drop(k *kept) {
 	for i := 0; i < printHashes; i += bandHashes {
 		b := k.print.band(i)
-		rest := s.bands[b][:0]
-		for _, other := range s.bands[b] {
-			if other != k {
-				rest = append(rest, other)
-			}
-		}
+		rest := slices.DeleteFunc(s.bands[b], func(other *kept) bool { return other == k })
 		if len(rest) == 0 {
 			delete(s.bands, b)
 		} else {
@@ -197,25 +176,17 @@ func (s *Prints) Find(p *Print, now time.Time) (likest float64) {
 	return likest
 }
 
-// Remove removes expired prints and those similar to p, and returns the latter.
-func (s *Prints) Remove(p *Print, now time.Time) (gone []Print) {
+// Remove removes expired prints and those similar to p.
+func (s *Prints) Remove(p *Print, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := s.all[:0]
-	for _, k := range s.all {
-		like := k.print.like(p) >= alike
-		if like || !now.Before(k.until) {
+	s.all = slices.DeleteFunc(s.all, func(k *kept) bool {
+		gone := k.print.like(p) >= alike || !now.Before(k.until)
+		if gone {
 			s.drop(k)
-			if like {
-				gone = append(gone, k.print)
-			}
-			continue
 		}
-		left = append(left, k)
-	}
-	clear(s.all[len(left):])
-	s.all = left
-	return gone
+		return gone
+	})
 }
 
 // Len returns how many prints there are.

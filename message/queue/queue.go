@@ -111,12 +111,12 @@ func (q *Queue) full(why string) error {
 
 func (q *Queue) places(ctx context.Context, it *Item) error {
 	from := []byte(fromPrefix + network(it.Client))
-	got, err := q.deps.Store.Take(ctx, from, 1, int64(q.cfg.MaxPerNetwork), 24*time.Hour)
+	got, err := q.deps.Store.Take(ctx, from, 1, max(2, int64(q.cfg.MaxEntries)/50), 24*time.Hour)
 	if err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
 	if got == 0 {
-		return q.full("this network added max_per_network messages today")
+		return q.full("this network added too many messages today")
 	}
 	got, err = q.deps.Store.Take(ctx, []byte(countKey), 1, int64(q.cfg.MaxEntries), 0)
 	if err == nil && got == 1 {
@@ -272,16 +272,15 @@ func (q *Queue) erase(ctx context.Context, id string) error {
 
 // Config bounds the queue.
 type Config struct {
-	MaxEntries    int           `mapstructure:"max_entries"`     // waiting or failed
-	MaxPerNetwork int           `mapstructure:"max_per_network"` // per /24 or /48 and day
-	MaxAge        time.Duration `mapstructure:"max_age"`         // undecided messages are erased then
+	MaxEntries int           `mapstructure:"max_entries"` // waiting or failed
+	MaxAge     time.Duration `mapstructure:"max_age"`     // undecided messages are erased then
 	// WebhookSecret signs deliveries to webhooks; empty: unsigned.
 	WebhookSecret string `mapstructure:"webhook_secret"`
 }
 
 // DefaultConfig returns bounds for a moderator who looks every few days.
 func DefaultConfig() Config {
-	return Config{MaxEntries: 1000, MaxPerNetwork: 20, MaxAge: 7 * 24 * time.Hour}
+	return Config{MaxEntries: 1000, MaxAge: 7 * 24 * time.Hour}
 }
 
 const (
@@ -302,7 +301,6 @@ func (c Config) Validate() error {
 		}
 	}
 	between("max_entries", int64(c.MaxEntries), 1, 100_000, "1 to 100000")
-	between("max_per_network", int64(c.MaxPerNetwork), 1, 1_000_000, "1 to a million")
 	between("max_age", int64(c.MaxAge), int64(time.Minute), int64(maxKept), "1m to 30d")
 	if c.WebhookSecret != "" && len(c.WebhookSecret) < 16 {
 		errs = append(errs, errors.New("webhook_secret: needs at least 16 characters"))

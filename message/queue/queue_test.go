@@ -191,7 +191,7 @@ func TestCrashedDelivery(t *testing.T) {
 
 // TestBounds: the queue, what one network may add, and the size of a request are bounded, and places come back.
 func TestBounds(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.MaxEntries, c.MaxPerNetwork, c.MaxAge = 4, 2, time.Hour })
+	w := newWorld(t, func(c *Config) { c.MaxEntries, c.MaxAge = 4, time.Hour })
 	full := func(text, client string) {
 		t.Helper()
 		if it, err := w.hold(text, client); !errors.Is(err, ErrFull) {
@@ -277,7 +277,7 @@ func TestValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{WebhookSecret: "short"}.Validate()
-	for _, key := range []string{"max_entries", "max_per_network", "max_age", "webhook_secret"} {
+	for _, key := range []string{"max_entries", "max_age", "webhook_secret"} {
 		if err == nil || !strings.Contains(err.Error(), key+":") {
 			t.Errorf("%s is not checked: %v", key, err)
 		}

@@ -122,7 +122,7 @@ func (s *Server) akismetCheck(ctx context.Context, d *message.Domain, form url.V
 		return !m.Good(message.TrimText(text)), "", nil
 	}
 	o, err := s.deps.System.Judge(ctx, d, values, false)
-	return err == nil && !slices.Contains(s.cfg.Akismet.NotSpam, o.Decision), o.Decision, err
+	return err == nil && o.Decision != "OK" && o.Decision != rules.Unknown, o.Decision, err
 }
 
 func (s *Server) akismetTrain(ctx context.Context, d *message.Domain, values map[string]any, good bool) error {
@@ -146,7 +146,7 @@ var akismetFields = map[string]string{
 // akismetValues makes a message of a comment. Author and link join the text unless messages have attributes for
 // them.
 func akismetValues(d *message.Domain, form url.Values) (map[string]any, error) {
-	known, maxText, err := d.Attributes()
+	known, err := d.Attributes()
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func akismetValues(d *message.Domain, form url.Values) (map[string]any, error) {
 		}
 	}
 	if has("text", rules.Text) {
-		values["text"] = rules.Clip(text, maxText)
+		values["text"] = rules.Clip(text, message.MaxText)
 	}
 	addr, err := netip.ParseAddr(form.Get("user_ip"))
 	if err == nil && has("ip", rules.IP) {

@@ -24,7 +24,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // withoutStart returns the domain with models that judge nothing until they know enough.
 func withoutStart(d message.DomainConfig) message.DomainConfig {
 	for i := range d.Properties {
-		d.Properties[i].Start = message.StartNone
+		if d.Properties[i].Class == message.ClassModel {
+			d.Properties[i].Model = learn.Robinson
+		}
 	}
 	return d
 }
