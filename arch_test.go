@@ -48,7 +48,7 @@ var allowed = map[string][]string{
 	"console":            {"admin", "alarm", "captcha/outcomes", "journal", "request", "svg", "verdict", "verdict/bans", "verdict/words"},
 	"identity":           {"bounded", "request", "spravka", "store"},
 	"identity/geo":       {},
-	"cbb":                {"bounded", "identity", "request", "store", "rules/texts"},
+	"cbb":                {"bounded", "identity", "request", "store", "store/frames", "rules/texts"},
 	"captcha":            {"bounded", "captcha/location", "captcha/media", "captcha/outcomes", "captcha/picture", "identity", "request", "spravka", "store", "templates", "problem"},
 	"captcha/location":   {"request"},
 	"captcha/media":      {},

@@ -1,6 +1,7 @@
 package cbb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -406,7 +407,7 @@ func (c *Config) Names() (names, of []string) {
 		names, of = append(names, own), append(of, ofNetworks)
 	}
 	for i := range c.Lists {
-		names, of = append(names, c.Lists[i].Name), append(of, or(c.Lists[i].Of, ofNetworks))
+		names, of = append(names, c.Lists[i].Name), append(of, cmp.Or(c.Lists[i].Of, ofNetworks))
 	}
 	return names, of
 }

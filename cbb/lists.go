@@ -19,6 +19,7 @@
 package cbb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -444,11 +445,8 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 	own := c.Own || c.Entries != nil
 	p := planned{base: Entry{List: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: own}}
 	lim := limits{
-		maxEntries: or(
-			c.MaxEntries, l.bounds.maxEntries,
-		), maxBadShare: or(c.MaxBadShare, l.bounds.badShare), minCount: c.MinCount,
-		allowWide: c.AllowWide ||
-			own && (cfg.AllowWide || flag >= White), allowEmpty: c.AllowEmpty || c.Format == formatCrowdSec, named: own,
+		maxEntries: cmp.Or(c.MaxEntries, l.bounds.maxEntries), maxBadShare: cmp.Or(c.MaxBadShare, l.bounds.badShare),
+		minCount: c.MinCount, allowWide: c.AllowWide || own && (cfg.AllowWide || flag >= White), allowEmpty: c.AllowEmpty || c.Format == formatCrowdSec, named: own,
 	}
 	if lim.of, lim.texts = c.textKind(); lim.texts {
 		p.of = c.Of
@@ -463,7 +461,7 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 	}
 	p.source = l.source(&source{
 		name: c.Name, url: c.URL, file: c.File, format: c.Format, keyFile: c.KeyFile,
-		refresh: or(c.Refresh, refresh), limits: lim,
+		refresh: cmp.Or(c.Refresh, refresh), limits: lim,
 	}, next)
 	return p
 }
@@ -475,14 +473,10 @@ func (l *Lists) planCrawler(cfg *Config, c *CrawlerConfig, next map[string]*runn
 		cr.static = parseFixed(c.Ranges, lim)
 	}
 	for _, u := range c.RangeURLs {
-		cr.sources = append(
-			cr.sources, l.source(&source{name: c.Name, url: u, refresh: cfg.RefreshWhite, limits: lim}, next),
-		)
+		cr.sources = append(cr.sources, l.source(&source{name: c.Name, url: u, refresh: cfg.RefreshWhite, limits: lim}, next))
 	}
 	for _, f := range c.RangeFiles {
-		cr.sources = append(
-			cr.sources, l.source(&source{name: c.Name, file: f, refresh: cfg.RefreshWhite, limits: lim}, next),
-		)
+		cr.sources = append(cr.sources, l.source(&source{name: c.Name, file: f, refresh: cfg.RefreshWhite, limits: lim}, next))
 	}
 	return cr
 }
@@ -527,12 +521,4 @@ func parseFixed(entries []string, lim limits) *parsed {
 		panic("BUG: configured entries passed Validate and do not parse: " + err.Error())
 	}
 	return d
-}
-
-func or[T comparable](v, w T) T {
-	var zero T
-	if v == zero {
-		return w
-	}
-	return v
 }

@@ -2,6 +2,7 @@ package cbb
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -78,15 +79,14 @@ func (s *source) restore() error {
 	if s.disk == nil {
 		return nil
 	}
-	r, meta, err := s.disk.open(s.id())
+	plain, meta, err := s.disk.load(s.id())
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	d, err := newParser(s.limits).read(r, s.format, 0)
+	d, err := newParser(s.limits).read(bytes.NewReader(plain), s.format, 0)
 	if err != nil {
 		return fmt.Errorf("kept copy of %s: %w", s.name, err)
 	}
@@ -261,51 +261,40 @@ func (s *source) updateURL(ctx context.Context) (bool, time.Duration, error) {
 	return fresh, 0, hideURL(err)
 }
 
-// take parses a copy while it is written to disk, and makes it the current one if it is good. fresh is false if it
-// equals the current one.
+// take parses a copy, keeps it on disk, and makes it the current one if it is good. fresh is false if it equals the
+// current one.
 func (s *source) take(r io.Reader, meta copyMeta) (fresh bool, err error) {
-	plain, err := gunzip(&boundedReader{r: r, left: s.bytes}, s.bytes)
+	r, err = gunzip(&boundedReader{r: r, left: s.bytes}, s.bytes)
 	if err != nil {
 		return false, err
 	}
-	sum := sha256.New()
-	in := io.TeeReader(plain, sum)
-	var tmp *diskWriter
-	if s.disk != nil {
-		if tmp, err = s.disk.create(); err == nil {
-			defer tmp.abort()
-			in = io.TeeReader(in, tmp)
-		}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		return false, err
 	}
-	keepErr := err // a failing disk is reported, but the list is used all the same
-	prev := 0
-	if d := s.data.Load(); d != nil {
-		prev = d.entries
+	old, prev := s.data.Load(), 0
+	if old != nil {
+		prev = old.entries
 	}
 	p := newParser(s.limits)
-	d, err := p.read(in, s.format, prev)
+	d, err := p.read(bytes.NewReader(plain), s.format, prev)
+	meta.Fetched, meta.Sum = s.now(), sumOf(plain)
 	s.mu.Lock()
 	s.status.bad, s.status.badLines = p.out.bad, p.out.badLines
-	s.mu.Unlock()
 	if err != nil {
+		s.mu.Unlock()
 		return false, err
 	}
-	meta.Fetched = s.now()
-	meta.Sum = hex.EncodeToString(sum.Sum(nil))
-	s.mu.Lock()
-	same := s.data.Load() != nil && s.meta.Sum == meta.Sum
+	fresh = old == nil || s.meta.Sum != meta.Sum
+	s.meta, s.status.fetched = meta, meta.Fetched
 	s.mu.Unlock()
-	if tmp != nil {
-		keepErr = tmp.commit(s.id(), meta)
-	}
-	s.mu.Lock()
-	s.meta = meta
-	s.status.fetched = meta.Fetched
-	s.mu.Unlock()
-	if !same {
+	if fresh {
 		s.data.Store(d)
 	}
-	return !same, keepErr
+	if s.disk == nil {
+		return fresh, nil
+	}
+	return fresh, s.disk.keep(s.id(), plain, meta) // a failing disk is reported, but the list is used all the same
 }
 
 func (s *source) describe(ls *ListStats, now time.Time) {

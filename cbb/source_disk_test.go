@@ -60,11 +60,11 @@ func TestLastGoodCopySurvivesRestart(t *testing.T) {
 		t.Errorf("a copy with a wrong checksum is used: %s", got)
 	}
 	// What a killed process left half-written is not a copy, and is removed.
-	if err := os.WriteFile(filepath.Join(dir, "lists", "copy-1.tmp"), []byte("x"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "lists", ".f-1.list.2"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	open(t, cfg, inDir)
-	if files, _ = filepath.Glob(filepath.Join(dir, "lists", "*.tmp")); len(files) != 0 {
+	if files, _ = filepath.Glob(filepath.Join(dir, "lists", ".*")); len(files) != 0 {
 		t.Errorf("left: %v", files)
 	}
 }
