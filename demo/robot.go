@@ -3,8 +3,6 @@ package demo
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -34,37 +32,21 @@ func (s *site) startRun(v *visitor) (problem string) {
 	id, as := v.id, v.address
 	s.running.Go(func() {
 		defer stop()
-		s.prober.scrape(ctx, as)
+		s.scrape(ctx, as)
 		s.runs.leave()
 		s.visitors.change(id, func(v *visitor) { v.stop = nil })
 	})
 	return ""
 }
 
-// scrape makes the requests of a run, as a proxy in front of the visitor would.
-func (p *prober) scrape(ctx context.Context, as netip.Addr) {
-	pace := time.NewTicker(runPace)
-	defer pace.Stop()
-	for n := range runPages {
-		select {
-		case <-ctx.Done():
-			return
-		case <-pace.C:
-		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/shop/%d/item-%d", strings.TrimSuffix(p.opts.GatewayURL(), "/"), n%8+1, n+1), http.NoBody)
-		if err != nil {
-			return
-		}
-		req.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/140.0.0.0 Safari/537.36")
-		req.Header.Set("Accept", "*/*")
-		req.Header.Set("X-Forwarded-For", as.String())
-		req.Header.Set("X-Real-Ip", as.String())
-		resp, err := p.http.Do(req)
-		if err != nil {
-			return
-		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer))
-		_ = resp.Body.Close()
+// scrape opens pages of the shop for the pretend visitor, until the run is over.
+func (s *site) scrape(ctx context.Context, as netip.Addr) {
+	ctx, cancel := context.WithTimeout(ctx, runPages*runPace)
+	defer cancel()
+	_, gateway, _ := strings.Cut(strings.TrimSuffix(s.opts.GatewayURL(), "/"), "://")
+	g := guest{crowd: &Crowd{}, gateway: gateway, address: as.String(), fields: headlessFields, pace: runPace, visit: (*guest).scrape}
+	if err := g.run(ctx); err != nil {
+		s.opts.Log.Warn().Err(err).Msg("demo: scrape")
 	}
 }
 

@@ -2,7 +2,6 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -111,8 +110,8 @@ const (
 func (s *site) ruled(ctx context.Context) (v rulesView) {
 	var recent struct{ Messages []judged }
 	var log struct{ Entries []logEntry }
-	if s.api.read(ctx, "/api/messages/recent?limit="+strconv.Itoa(shownJudged), &recent) != nil ||
-		s.api.read(ctx, "/api/messages?limit="+strconv.Itoa(shownEntries), &log) != nil {
+	if s.api.call(ctx, http.MethodGet, "/api/messages/recent?limit="+strconv.Itoa(shownJudged), nil, &recent) != nil ||
+		s.api.call(ctx, http.MethodGet, "/api/messages?limit="+strconv.Itoa(shownEntries), nil, &log) != nil {
 		v.Problem = "rules.away"
 	}
 	v.Messages, v.Entries = recent.Messages, log.Entries
@@ -129,9 +128,9 @@ func (s *site) teach(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	outcome := "failed"
-	status, body, err := s.api.control(r.Context(), http.MethodPost, "/api/messages/"+strconv.FormatInt(id, 10)+"/mark", map[string]string{"marker": marker})
 	var told struct{ Learnt bool }
-	if err == nil && status == http.StatusOK && json.Unmarshal(body, &told) == nil {
+	target := "/api/messages/" + strconv.FormatInt(id, 10) + "/mark"
+	if s.api.call(r.Context(), http.MethodPost, target, map[string]string{"marker": marker}, &told) == nil {
 		outcome = "again"
 		if told.Learnt {
 			outcome = marker
