@@ -64,22 +64,10 @@ func TestWrongTokensAreSlowed(t *testing.T) {
 	}
 }
 
-func TestMetricsToken(t *testing.T) {
-	cfg := DefaultConfig()
-	cfg.MetricsToken = true
-	l := start(t, cfg, Deps{})
-	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
-		l.refused(401, "unauthorized", "", "GET", path, "", "-Authorization", "")
-		if got, body, _ := l.do("GET", path, ""); got != 200 {
-			t.Errorf("%s with token: %d %s", path, got, body)
-		}
-	}
-}
-
 // Pitfall 16: a page in the operator's browser can't use the listener, whatever name it gave to our address.
 func TestBrowserPagesAreRefused(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.Hosts = []string{"Gate.example", "back.example."}
+	cfg.URL, cfg.Advertise = "https://Gate.example:8443/", "back.example:8079"
 	l := start(t, cfg, Deps{})
 	for _, path := range []string{"/api/status", "/metrics", "/healthz", "/debug/pprof/"} {
 		l.refused(403, "origin_refused", "", "GET", path, "", "Origin", "http://evil.example")
@@ -248,10 +236,10 @@ func TestConfig(t *testing.T) {
 	if w := c.Warnings(); len(w) != 0 {
 		t.Errorf("defaults warn: %v", w)
 	}
-	c = Config{Listen: "nowhere", Hosts: []string{"ok", "a:1", "*.x"}, TLSCert: "x"}
+	c = Config{Listen: "nowhere", URL: "https://a/b", TLSCert: "x"}
 	err := c.Validate()
 	for _, want := range []string{
-		"listen: ", "hosts[1]: ", "hosts[2]: ", "tls_cert: ",
+		"listen: ", "url: ", "tls_cert: ",
 	} {
 		if !strings.Contains("\n"+err.Error(), "\n"+want) {
 			t.Errorf("no %q in %v", want, err)

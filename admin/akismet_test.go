@@ -38,7 +38,7 @@ func startAkismet(t *testing.T) (*live, *message.System) {
 		t.Fatal(err)
 	}
 	own := DefaultConfig()
-	own.Hosts = []string{"gate.example"}
+	own.URL = "https://gate.example"
 	l := start(t, own, Deps{Messages: has{struct {
 		*message.System
 		*rpc.Server

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -18,16 +19,14 @@ type Config struct {
 	Listen string `mapstructure:"listen"`
 	// TokenFile holds the bearer token; empty: admin.token in the data directory. It is made when it is absent.
 	TokenFile string `mapstructure:"token_file"`
-	// MetricsToken asks for the token on /metrics, /healthz and /readyz too. Without it they are open to loopback;
-	// other peers then need the token for /metrics and get only the status of /healthz and /readyz.
-	MetricsToken bool `mapstructure:"metrics_token"`
 	// Name is this gateway's among several that share a store; empty: the machine's, and the number of the process.
 	Name string `mapstructure:"name"`
 	// Advertise is the host, or host:port, at which the other gateways reach the listener; without a port, the listener's. Empty:
 	// that of Listen, if it is neither loopback nor all addresses; else they can't ask this gateway.
 	Advertise string `mapstructure:"advertise"`
-	// Hosts are the names by which the listener may be called, beside addresses and localhost.
-	Hosts []string `mapstructure:"hosts"`
+	// URL is the listener's as browsers see it, without a path: calls that name its host are answered, besides those that
+	// name an address or localhost.
+	URL string `mapstructure:"url"`
 	// Tokens are further tokens, each with a name and a role.
 	Tokens []TokenConfig `mapstructure:"tokens"`
 	// OIDC lets people sign in to the console at a provider, beside tokens.
@@ -43,8 +42,8 @@ func DefaultConfig() Config {
 		Listen: "127.0.0.1:8079",
 		Tokens: []TokenConfig{},
 		OIDC: OIDCConfig{
-			Scopes: []string{"profile", "email"}, NameClaim: "email", RoleClaim: "groups",
-			Roles: OIDCRoles{Viewer: []string{}, Operator: []string{}, Admin: []string{}},
+			RoleClaim: "groups",
+			Roles:     OIDCRoles{Viewer: []string{}, Operator: []string{}, Admin: []string{}},
 		},
 	}
 }
@@ -71,10 +70,9 @@ func (c *Config) Validate() error {
 			bad("listen", "port %q is neither a number below 65536 nor a known name", port)
 		}
 	}
-	for i, h := range c.Hosts {
-		if !request.PlainHost(strings.TrimSuffix(h, ".")) || h[0] == '[' {
-			bad(fmt.Sprintf("hosts[%d]", i), "%q is no plain host name (no port, no wildcard)", h)
-		}
+	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || !request.PlainHost(strings.TrimSuffix(u.Hostname(), ".")) ||
+		u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "") {
+		bad("url", "%q is not a URL without a path, such as https://gate.example", c.URL)
 	}
 	if len(c.Name) > 64 || c.Name != "" && checkReason(c.Name) != nil {
 		bad("name", "%q is not a line of at most 64 bytes", c.Name)
@@ -83,6 +81,9 @@ func (c *Config) Validate() error {
 		bad("advertise", "%q is neither a host nor a host:port such as 10.0.0.5:8079", c.Advertise)
 	}
 	errs = append(errs, validateTokens(c.Tokens), c.OIDC.validate())
+	if c.OIDC.Issuer != "" && c.URL == "" {
+		bad("url", "it is missing: the provider sends people back to it")
+	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("tls_cert", "tls_cert and tls_key go together; give both or none")
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// observe serves /metrics, /healthz and /readyz. See Config.MetricsToken for who may see what.
+// observe serves /metrics, /healthz and /readyz. They are open to loopback; other peers need the
+// token for /metrics, and get only the status of the others.
 func (s *Server) observe(ctx *fasthttp.RequestCtx, path string) error {
 	if !ctx.IsGet() && !ctx.IsHead() {
 		return methodRefused(ctx, "GET")
 	}
-	full := s.authorized(ctx) || (!s.cfg.MetricsToken && local(ctx))
-	if !full && (s.cfg.MetricsToken || path == "/metrics") {
+	full := s.authorized(ctx) || local(ctx)
+	if !full && path == "/metrics" {
 		_, err := s.requireToken(ctx, Viewer)
 		return err
 	}

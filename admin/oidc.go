@@ -16,13 +16,7 @@ type OIDCConfig struct {
 	ClientID string `mapstructure:"client_id"`
 	// SecretFile holds the client's secret; empty: a public client, which has PKCE alone.
 	SecretFile string `mapstructure:"client_secret_file"`
-	// URL is the console's, as browsers see it, without a path: the provider must allow URL + /console/oidc to be come
-	// back to.
-	URL    string   `mapstructure:"url"`
-	Scopes []string `mapstructure:"scopes"` // in addition to openid
-	// NameClaim names the person, as the journal says it; RoleClaim has what Roles maps. Dots lead into claims of
-	// claims.
-	NameClaim string    `mapstructure:"name_claim"`
+	// RoleClaim has the values that Roles maps. Dots lead into claims of claims.
 	RoleClaim string    `mapstructure:"role_claim"`
 	Roles     OIDCRoles `mapstructure:"roles"`
 }
@@ -46,15 +40,8 @@ func (c *OIDCConfig) validate() error {
 		u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
 		bad("issuer", "%q is not a URL such as https://id.example", c.Issuer)
 	}
-	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
-		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
-		bad("url", "%q is not the console's URL without a path, such as https://gate.example", c.URL)
-	}
 	if c.ClientID == "" {
 		bad("client_id", "it is missing; the provider gives it out")
-	}
-	if c.NameClaim == "" {
-		bad("name_claim", "it is missing, such as email")
 	}
 	if c.RoleClaim == "" {
 		bad("role_claim", "it is missing, such as groups")
@@ -88,7 +75,7 @@ func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 		claims = maps.Clone(claims)
 		delete(claims, claimEmail)
 	}
-	name, _ := claimOf(claims, c.NameClaim).(string)
+	name := nameOf(claims)
 	if name == "" {
 		name, _ = claims["sub"].(string)
 	}
@@ -105,13 +92,23 @@ func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 	return who, who.Role >= Viewer
 }
 
+// nameOf returns the name of a person for the journal.
+func nameOf(claims map[string]any) string {
+	for _, claim := range [...]string{claimEmail, "preferred_username"} {
+		if name, ok := claims[claim].(string); ok && name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
 // WhyNoRole explains for the log why claims give no role.
 func (c *OIDCConfig) WhyNoRole(claims map[string]any) string {
 	v := claimOf(claims, c.RoleClaim)
 	if v == nil {
 		names := slices.Sorted(maps.Keys(claims))
-		return fmt.Sprintf("the provider says nothing of %s, only of %.500s: is it to be asked for in "+
-			"admin.oidc.scopes?", c.RoleClaim, strings.Join(names, ", "))
+		return fmt.Sprintf("the provider says nothing of %s, only of %.500s: does "+
+			"admin.oidc.role_claim name another?", c.RoleClaim, strings.Join(names, ", "))
 	}
 	if values := textsOf(v); len(values) > 0 {
 		return fmt.Sprintf("%s is %.500s", c.RoleClaim, strings.Join(values, ", "))
@@ -139,7 +136,7 @@ func (c *OIDCConfig) Complete(claims map[string]any) bool {
 	if c.RoleClaim == claimEmail && claims[claimVerified] == nil {
 		return false
 	}
-	return claimOf(claims, c.NameClaim) != nil && claimOf(claims, c.RoleClaim) != nil
+	return nameOf(claims) != "" && claimOf(claims, c.RoleClaim) != nil
 }
 
 // claimOf returns a claim by its name, or by a path with dots to one in another.

@@ -5,8 +5,8 @@ import "testing"
 // TestVerifiedAddress: an address that the provider says is not verified gives neither a role nor a name; where it says nothing of it, it
 // is asked once more, and then believed.
 func TestVerifiedAddress(t *testing.T) {
-	byAddress := OIDCConfig{NameClaim: "email", RoleClaim: "email", Roles: OIDCRoles{Admin: []string{"olga@example.com"}}}
-	byGroup := OIDCConfig{NameClaim: "email", RoleClaim: "groups", Roles: OIDCRoles{Viewer: []string{"staff"}}}
+	byAddress := OIDCConfig{RoleClaim: "email", Roles: OIDCRoles{Admin: []string{"olga@example.com"}}}
+	byGroup := OIDCConfig{RoleClaim: "groups", Roles: OIDCRoles{Viewer: []string{"staff"}}}
 	for _, tt := range []struct {
 		cfg      *OIDCConfig
 		verified any // nil: not said

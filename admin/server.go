@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -73,8 +74,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	for _, h := range cfg.Hosts {
-		s.hosts[string(request.HostName([]byte(h)))] = true
+	if u, err := url.Parse(cfg.URL); err == nil && cfg.URL != "" {
+		s.hosts[string(request.HostName([]byte(u.Hostname())))] = true
 	}
 	if cfg.Advertise != "" {
 		s.hosts[string(request.HostName([]byte(advertisedHost(cfg.Advertise))))] = true
@@ -200,7 +201,7 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 	if host := string(h.Host()); host != "" && !s.knownHost(host) && !s.keyedHost(path, host) {
 		return &problem{
 			status: fasthttp.StatusForbidden, Code: "host_refused",
-			Message: "Host must be an address, localhost or a name in admin.hosts of the configuration",
+			Message: "Host must be an address, localhost or the host of admin.url in the configuration",
 		}
 	}
 	return nil

@@ -11,8 +11,8 @@ import (
 
 // Config is the section `alarms`; see DefaultConfig.
 type Config struct {
-	Every  time.Duration `mapstructure:"every"`  // how often the watch looks
-	Repeat time.Duration `mapstructure:"repeat"` // an alarm that lasts is told again after this
+	Every  time.Duration `mapstructure:"-"` // between two looks
+	Repeat time.Duration `mapstructure:"-"` // until a lasting alarm is sent again
 	// Certificate is how long before its end a certificate is an alarm.
 	Certificate time.Duration `mapstructure:"certificate"`
 	Webhooks    []Webhook     `mapstructure:"webhooks"`
@@ -50,7 +50,7 @@ const (
 // DefaultConfig has no webhooks: alarms are in the console and the API.
 func DefaultConfig() Config {
 	return Config{
-		Every: 30 * time.Second, Repeat: 6 * time.Hour, Certificate: 14 * 24 * time.Hour, Webhooks: []Webhook{},
+		Every: 10 * time.Second, Repeat: 6 * time.Hour, Certificate: 14 * 24 * time.Hour, Webhooks: []Webhook{},
 	}
 }
 
@@ -62,8 +62,6 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	bad(c.Every >= time.Second && c.Every <= time.Hour, "every: %v is not between 1s and 1h", c.Every)
-	bad(c.Repeat >= time.Minute, "repeat: %v is shorter than 1m", c.Repeat)
 	bad(c.Certificate >= 0, "certificate: %v is negative", c.Certificate)
 	for i, w := range c.Webhooks {
 		at := fmt.Sprintf("webhooks[%d]", i)

@@ -23,9 +23,9 @@ type Config struct {
 	Patterns []PatternConfig `mapstructure:"patterns"`
 	Crawlers CrawlersConfig  `mapstructure:"crawlers"`
 
-	Refresh      time.Duration `mapstructure:"refresh"`       // of block and ban lists from URLs
-	RefreshWhite time.Duration `mapstructure:"refresh_white"` // of white lists and crawlers' ranges from URLs
-	AllowWide    bool          `mapstructure:"allow_wide"`    // own entries wider than /8, /16 that block or ban
+	Refresh      time.Duration `mapstructure:"refresh"` // of block and ban lists from URLs
+	RefreshWhite time.Duration `mapstructure:"-"`       // of white lists and crawlers' ranges from URLs
+	AllowWide    bool          `mapstructure:"-"`       // own entries wider than /8, /16 that block or ban
 }
 
 // ListConfig is one list. Exactly one of File, URL and Entries is set.

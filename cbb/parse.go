@@ -22,7 +22,7 @@ import (
 var (
 	errTooLarge = errors.New("list is too large")
 	errTooMany  = errors.New("list has more than max_entries entries")
-	ErrTooWide  = errors.New("network is wider than /8 (IPv6: /16); allow_wide permits it")
+	ErrTooWide  = errors.New("network is wider than /8 (IPv6: /16)")
 	errGarbage  = errors.New("too many bad lines")
 	errEmptied  = errors.New("list is empty and was not before; allow_empty permits it")
 )

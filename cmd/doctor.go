@@ -541,7 +541,7 @@ func (d *doctor) signIn(ctx context.Context) {
 	const what = "sign-in"
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	name, scopes, err := console.Discover(ctx, c.Issuer)
+	name, err := console.Discover(ctx, c.Issuer)
 	switch {
 	case err != nil:
 		says, _, _ := strings.Cut(err.Error(), "\n") // a page may be quoted
@@ -550,9 +550,6 @@ func (d *doctor) signIn(ctx context.Context) {
 	case name != c.Issuer:
 		d.say(bad, what, fmt.Sprintf("write admin.oidc.issuer: %s", name),
 			"nobody can sign in: the provider at %s calls itself %s", c.Issuer, name)
-	case slices.Contains(scopes, c.RoleClaim) && !slices.Contains(c.Scopes, c.RoleClaim):
-		d.say(look, what, fmt.Sprintf("add %s to admin.oidc.scopes, if nobody has a role", c.RoleClaim),
-			"the provider may tell %s, which gives roles, only to who asks for the scope of that name", c.RoleClaim)
 	default:
 		d.say(healthy, what, "", "the provider %s answers", c.Issuer)
 	}

@@ -102,8 +102,7 @@ func TestSharedStore(t *testing.T) {
 	}
 }
 
-// TestSignIn: of a provider of OpenID Connect it is said that it is away, that it has another name, and that it wants to be asked for
-// what gives roles.
+// TestSignIn: of a provider of OpenID Connect it is said that it is away, and that it has another name.
 func TestSignIn(t *testing.T) {
 	said, status := "", http.StatusOK
 	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -114,11 +113,11 @@ func TestSignIn(t *testing.T) {
 		_, _ = io.WriteString(w, strings.ReplaceAll(said, "SELF", "http://"+r.Host))
 	}))
 	defer p.Close()
-	f := func(answers int, says string, scopes []string, want ...string) {
+	f := func(answers int, says string, want ...string) {
 		t.Helper()
 		status, said = answers, says
 		d := &doctor{cfg: new(config.Config)}
-		d.cfg.Admin.OIDC.Issuer, d.cfg.Admin.OIDC.RoleClaim, d.cfg.Admin.OIDC.Scopes = p.URL, "groups", scopes
+		d.cfg.Admin.OIDC.Issuer = p.URL
 		d.signIn(t.Context())
 		for _, w := range want {
 			if len(d.all) != 1 || !strings.Contains(strings.Join([]string{d.all[0].State, d.all[0].Says, d.all[0].Do}, "\n"), w) {
@@ -126,15 +125,13 @@ func TestSignIn(t *testing.T) {
 			}
 		}
 	}
-	f(200, `{"issuer": "SELF", "scopes_supported": ["openid", "groups"]}`, []string{"email", "groups"}, healthy, "answers")
-	f(200, `{"issuer": "SELF"}`, nil, healthy)
-	f(200, `{"issuer": "SELF", "scopes_supported": ["openid", "groups"]}`, []string{"email"}, look, "add groups to admin.oidc.scopes")
-	f(200, `{"issuer": "https://id.example/dex"}`, nil, bad, "write admin.oidc.issuer: https://id.example/dex")
-	f(404, `no`, nil, bad, "openid-configuration of http://127.0.0.1:", "404 Not Found")
-	f(200, `<html>`, nil, bad, "failed to decode provider discovery object")
-	f(200, strings.Repeat(" ", 1<<20)+`{"issuer": "SELF"}`, nil, bad, "failed to decode provider discovery object")
+	f(200, `{"issuer": "SELF"}`, healthy)
+	f(200, `{"issuer": "https://id.example/dex"}`, bad, "write admin.oidc.issuer: https://id.example/dex")
+	f(404, `no`, bad, "openid-configuration of http://127.0.0.1:", "404 Not Found")
+	f(200, `<html>`, bad, "failed to decode provider discovery object")
+	f(200, strings.Repeat(" ", 1<<20)+`{"issuer": "SELF"}`, bad, "failed to decode provider discovery object")
 	p.Close()
-	f(200, ``, nil, bad, "nobody can sign in at the provider", "tokens work meanwhile")
+	f(200, ``, bad, "nobody can sign in at the provider", "tokens work meanwhile")
 	d := &doctor{cfg: new(config.Config)}
 	if d.signIn(t.Context()); len(d.all) > 0 {
 		t.Errorf("without a provider: %+v", d.all)

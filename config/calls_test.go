@@ -16,7 +16,7 @@ tls: {acme: {hosts: [www.example.com], directory: "https://ca.example/dir"}}
 store: {url: "redis-cluster://user:secret@r1:7000,r2:7000"}
 keys: {secret_file: /dev/null}
 traces: {endpoint: "https://spans.example/v1/traces"}
-admin: {oidc: {issuer: "https://id.example/realm", url: "https://gate.example", client_id: gate, roles: {admin: [ops]}}}
+admin: {url: "https://gate.example", oidc: {issuer: "https://id.example/realm", client_id: gate, roles: {admin: [ops]}}}
 lists:
   lists: [{name: tor, flag: ban, url: "https://lists.example/tor.txt"}]
   crawlers: {builtin: [bingbot, yandex], fetch_ranges: true}

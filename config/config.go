@@ -129,8 +129,6 @@ type Keys struct {
 type Log struct {
 	Level  string `mapstructure:"level"`  // debug, info, warn or error
 	Access bool   `mapstructure:"access"` // a line for every request
-	// User-Agent, and Referer without its query, in these lines: replay needs them.
-	AccessFields bool `mapstructure:"access_fields"`
 	AccessLines  int  `mapstructure:"access_lines"` // a second at most; 0: no limit
 }
 
@@ -165,7 +163,7 @@ func Default() Config {
 		Listen:     []Listener{{Address: ":8080", Certificates: []hello.CertificateFiles{}}},
 		Admin:      admin.DefaultConfig(),
 		DataDir:    "var",
-		Log:        Log{Level: "info", Access: true, AccessFields: true, AccessLines: 5000},
+		Log:        Log{Level: "info", Access: true, AccessLines: 5000},
 		Check:      proxy.DefaultCheckConfig(),
 		TLS:        TLS{ACME: acme.DefaultConfig()},
 		HTTP:       h1.DefaultConfig(),
@@ -253,7 +251,7 @@ func (c *Config) KeyCopy() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "restart_log", "data_dir", "log.access", "log.access_fields", "log.access_lines",
+	"role", "stream", "restart_log", "data_dir", "log.access", "log.access_lines",
 	"admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "message", "verdict", "processor", "labels",
 	"journal", "alarms", "traces",
 }

@@ -27,6 +27,7 @@ type API interface {
 // Deps is what a Console works with. API is required.
 type Deps struct {
 	API    API
+	URL    string            // of the console as browsers see it, for OIDC
 	OIDC   *admin.OIDCConfig // nil, or without an issuer: people sign in by tokens alone
 	Secret string            // of the client at that provider; empty: it has none
 	Secure bool              // the listener speaks TLS: cookies go nowhere else
@@ -60,7 +61,7 @@ func New(d Deps) *Console {
 		linked: admin.Caller{Name: "link", Role: admin.Admin},
 	}
 	if d.OIDC != nil && d.OIDC.Issuer != "" {
-		c.oidc = newProvider(d.OIDC, d.Secret)
+		c.oidc = newProvider(d.OIDC, d.Secret, d.URL)
 	}
 	return c
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,6 +36,7 @@ type provider struct {
 	cfg    admin.OIDCConfig
 	secret string
 	client *http.Client
+	url    string // of the console as browsers see it
 
 	mu       sync.Mutex
 	found    *oidc.Provider // nil: it has not answered yet
@@ -46,8 +48,8 @@ type attempt struct {
 	until                 time.Time
 }
 
-func newProvider(cfg *admin.OIDCConfig, secret string) *provider {
-	return &provider{cfg: *cfg, secret: secret, client: newClient(), attempts: map[[sha256.Size]byte]attempt{}}
+func newProvider(cfg *admin.OIDCConfig, secret, url string) *provider {
+	return &provider{cfg: *cfg, secret: secret, url: url, client: newClient(), attempts: map[[sha256.Size]byte]attempt{}}
 }
 
 func (p *provider) host() string {
@@ -84,22 +86,17 @@ func describe(ctx context.Context, client *http.Client, issuer string) (*oidc.Pr
 	return found, nil
 }
 
-// Discover reads the metadata of the provider at an issuer's address, as signing in does: its name, which
-// must be that address, or sign-ins fail, and the scopes that it names, if it does. It answers within ten
-// seconds, or before the context ends.
-func Discover(ctx context.Context, issuer string) (name string, scopes []string, err error) {
-	found, err := describe(ctx, newClient(), issuer)
+// Discover returns the name of the provider at an issuer's address, which must be that address, or sign-ins fail. It
+// answers within ten seconds, or before the context ends.
+func Discover(ctx context.Context, issuer string) (name string, err error) {
+	_, err = describe(ctx, newClient(), issuer)
 	if other := new(oidc.IssuerMismatchError); errors.As(err, &other) {
-		return other.Discovered, nil, nil
+		return other.Discovered, nil
 	}
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	var said struct {
-		Scopes []string `json:"scopes_supported"`
-	}
-	err = found.Claims(&said)
-	return issuer, said.Scopes, err
+	return issuer, nil
 }
 
 // discover returns what the provider says of itself, which it is asked until it answers.
@@ -121,10 +118,16 @@ func (p *provider) discover() (*oidc.Provider, error) {
 }
 
 func (p *provider) flow(at *oidc.Provider) *oauth2.Config {
+	scopes := []string{oidc.ScopeOpenID, "profile", "email"}
+	var named struct {
+		Scopes []string `json:"scopes_supported"`
+	}
+	if at.Claims(&named) == nil && slices.Contains(named.Scopes, p.cfg.RoleClaim) && !slices.Contains(scopes, p.cfg.RoleClaim) {
+		scopes = append(scopes, p.cfg.RoleClaim) // many providers send groups only with the scope of that name
+	}
 	return &oauth2.Config{
-		ClientID: p.cfg.ClientID, ClientSecret: p.secret, Endpoint: at.Endpoint(),
-		RedirectURL: strings.TrimRight(p.cfg.URL, "/") + oidcPath,
-		Scopes:      append([]string{oidc.ScopeOpenID}, p.cfg.Scopes...),
+		ClientID: p.cfg.ClientID, ClientSecret: p.secret, Endpoint: at.Endpoint(), Scopes: scopes,
+		RedirectURL: strings.TrimRight(p.url, "/") + oidcPath,
 	}
 }
 

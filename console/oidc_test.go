@@ -99,7 +99,7 @@ func (p *identityProvider) agree(t *testing.T, b *tab) string {
 		t.Fatalf("%d %s %v %s", status, to, err, body)
 	}
 	q := at.Query()
-	if q.Get("redirect_uri") != "https://gate.example/console/oidc" || q.Get("response_type") != "code" || q.Get("scope") != "openid email" || q.Get("nonce") == "" {
+	if q.Get("redirect_uri") != "https://gate.example/console/oidc" || q.Get("response_type") != "code" || q.Get("scope") != "openid profile email" || q.Get("nonce") == "" {
 		t.Errorf("asked with %v", q)
 	}
 	code := secret()
@@ -121,11 +121,11 @@ func TestOpenIDConnect(t *testing.T) {
 		}
 	}
 	cfg := &admin.OIDCConfig{
-		Issuer: p.URL, ClientID: "console", URL: "https://gate.example/", Scopes: []string{"email"}, NameClaim: "email", RoleClaim: "realm.roles",
+		Issuer: p.URL, ClientID: "console", RoleClaim: "realm.roles",
 		Roles: admin.OIDCRoles{Viewer: []string{"staff"}, Operator: []string{"duty", "night"}},
 	}
 	g := new(gate)
-	c := New(Deps{API: g, OIDC: cfg, Secret: clientSecret, Now: func() time.Time { return at }})
+	c := New(Deps{API: g, URL: "https://gate.example/", OIDC: cfg, Secret: clientSecret, Now: func() time.Time { return at }})
 	olga := map[string]any{"email": "olga@example.com", "realm": map[string]any{"roles": []string{"staff", "night"}}}
 	come := func(b *tab, back string, want int, text string) {
 		t.Helper()
@@ -182,8 +182,8 @@ func TestOpenIDConnect(t *testing.T) {
 func TestClaimsBesideTheToken(t *testing.T) {
 	p := newIdentityProvider(t)
 	at := time.Now()
-	c := New(Deps{API: new(gate), Secret: clientSecret, Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
-		Issuer: p.URL, ClientID: "console", URL: "https://gate.example", Scopes: []string{"email"}, NameClaim: "email", RoleClaim: "groups",
+	c := New(Deps{API: new(gate), URL: "https://gate.example", Secret: clientSecret, Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
+		Issuer: p.URL, ClientID: "console", RoleClaim: "groups",
 		Roles: admin.OIDCRoles{Viewer: []string{"staff"}, Operator: []string{"duty"}},
 	}})
 	for _, is := range []struct {
@@ -226,8 +226,8 @@ func TestNobodySignedIn(t *testing.T) {
 	p := newIdentityProvider(t)
 	var lines bytes.Buffer
 	at := time.Now()
-	c := New(Deps{API: new(gate), Secret: clientSecret, Log: zerolog.New(&lines), Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
-		Issuer: p.URL, ClientID: "console", URL: "https://gate.example", Scopes: []string{"email"}, NameClaim: "email", RoleClaim: "groups",
+	c := New(Deps{API: new(gate), URL: "https://gate.example", Secret: clientSecret, Log: zerolog.New(&lines), Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
+		Issuer: p.URL, ClientID: "console", RoleClaim: "groups",
 		Roles: admin.OIDCRoles{Viewer: []string{"staff"}},
 	}})
 	refused := func(back string) string {
@@ -246,7 +246,7 @@ func TestNobodySignedIn(t *testing.T) {
 	}{
 		{"refused there", nil, func(b *tab) string { return refused(p.agree(t, b)) }, "The provider refused", "invalid_scope: there is no such scope"},
 		{"refused, in an attempt of somebody else", nil, func(*tab) string { return refused(p.agree(t, openOIDC(t, c))) }, "did not succeed", ""},
-		{"without the claim", map[string]any{"email": "vera@example.com"}, func(b *tab) string { return p.agree(t, b) }, "no role here", "says nothing of groups, only of aud, email, exp, iat, iss, nonce, sub: is it to be asked for in admin.oidc.scopes?"},
+		{"without the claim", map[string]any{"email": "vera@example.com"}, func(b *tab) string { return p.agree(t, b) }, "no role here", "says nothing of groups, only of aud, email, exp, iat, iss, nonce, sub: does admin.oidc.role_claim name another?"},
 		{"with other values", map[string]any{"groups": []string{"guests", "press"}}, func(b *tab) string { return p.agree(t, b) }, "no role here", "groups is guests, press"},
 		{"with no value", map[string]any{"groups": []string{}}, func(b *tab) string { return p.agree(t, b) }, "no role here", "groups is empty"},
 	} {
@@ -272,7 +272,7 @@ func TestNobodySignedIn(t *testing.T) {
 func TestProviderAway(t *testing.T) {
 	p := newIdentityProvider(t)
 	p.Close()
-	c := New(Deps{API: new(gate), OIDC: &admin.OIDCConfig{Issuer: p.URL, ClientID: "console", URL: "https://gate.example"}})
+	c := New(Deps{API: new(gate), URL: "https://gate.example", OIDC: &admin.OIDCConfig{Issuer: p.URL, ClientID: "console"}})
 	b := open(t, c)
 	if status, body, _ := b.ask("/console/oidc", ""); status != 502 || !strings.Contains(body, "does not answer") {
 		t.Errorf("%d %s", status, body)

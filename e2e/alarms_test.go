@@ -22,7 +22,7 @@ func TestAlarms(t *testing.T) {
 	}))
 	defer hook.Close()
 	g := start(t, "serve", "--config", configFile(t, `
-alarms: {every: 1s, webhooks: [{url: %q}]}
+alarms: {webhooks: [{url: %q}]}
 services: [{name: shop, upstream: {urls: ["http://127.0.0.1:1"]}}]
 `, hook.URL+"/strict"))
 	for range 3 { // until the gateway leaves the address out

@@ -28,7 +28,6 @@ role: %s
 store: {url: "redis://%s"}
 keys: {secret_file: %q}
 identity: {trusted_proxies: [127.0.0.1]}
-alarms: {every: 1s}
 captcha: {alarm: {solved: 6, revoke: true}}
 defaults: {upstream: {urls: [%q]}}
 `, role, redistest.Start(t).Addr, secretFile(t), site(t).URL)

@@ -128,7 +128,7 @@ func TestRepelledHalfOpenHeads(t *testing.T) {
 // TestChallengesAreToldToOperators: operators see the outcomes of challenges, and that machines solve them.
 func TestChallengesAreToldToOperators(t *testing.T) {
 	t.Parallel()
-	g := configured(t, "alarms: {every: 1s}\ndefaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)
+	g := configured(t, "defaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
 	page := visitor(t).get(visitor(t).get(g.url+"/").Header.Get("Location")).must(t, 200, `name="rep"`) // gives up
 	visitor(t).get(g.url+"/captcha/image?key="+formOf(t, page.body).Get("key")).must(t, 200, "PNG")

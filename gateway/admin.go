@@ -61,7 +61,7 @@ func (a *Server) openAdmin() (err error) {
 	if a.admin, err = admin.New(*cfg, d); err != nil {
 		return err
 	}
-	c := console.Deps{API: a.admin, Secure: d.TLS != nil, OIDC: &cfg.OIDC, Log: a.Logger("console")}
+	c := console.Deps{API: a.admin, Secure: d.TLS != nil, OIDC: &cfg.OIDC, URL: cfg.URL, Log: a.Logger("console")}
 	if file := cfg.OIDC.SecretFile; file != "" && cfg.OIDC.Issuer != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {

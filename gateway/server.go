@@ -236,7 +236,7 @@ func (a *Server) openProxy() error {
 	deps := proxy.Deps{
 		Resolver: a.judge.Resolver, Decider: a.judge.Cacher, Messages: a.messages.keeper, Queue: a.messages.queue, Seconds: a.messages.seconds,
 		Traces: a.traces, Hash: a.storage.keys.Ring().HashKey(), Log: a.Logger("gateway"), Metrics: a.set,
-		DecisionLines: proxy.DecisionLines(), AccessLines: proxy.AccessLines(cfg.Log.AccessLines), AccessFields: cfg.Log.AccessFields,
+		DecisionLines: proxy.DecisionLines(), AccessLines: proxy.AccessLines(cfg.Log.AccessLines), AccessFields: true,
 	}
 	if a.figures.journal != nil {
 		deps.Journal = a.figures.journal

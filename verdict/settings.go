@@ -29,7 +29,7 @@ type ServiceConfig struct {
 	Sync           bool    `mapstructure:"sync"`             // ask the judge inline, before the answer
 	OnStoreFailure string  `mapstructure:"on_store_failure"` // open or closed
 	Limits         []Limit `mapstructure:"limits"`           // pace of pages; an empty list means that nobody is banned for pace
-	CallFactor     float64 `mapstructure:"call_factor"`      // multiplies the limits for calls of scripts and apps, counted apart
+	CallFactor     float64 `mapstructure:"-"`                // multiplies the limits for calls of scripts and apps, counted apart
 
 	Unsure UnsureConfig `mapstructure:"unsure"` // who is neither human nor robot for certain
 	// Campaign is what newcomers are asked who arrive as nearly only robots do at present: nothing, check or captcha.

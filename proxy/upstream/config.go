@@ -34,12 +34,12 @@ type Config struct {
 	Protocol string `mapstructure:"protocol"` // http1 or h2 (ALPN with https, prior knowledge with http)
 
 	// resolve, connect and handshake of one address
-	DialTimeout       time.Duration `mapstructure:"dial_timeout"`
+	DialTimeout       time.Duration `mapstructure:"-"`
 	IdleTimeout       time.Duration `mapstructure:"idle_timeout"`        // of an unused connection
 	MaxAge            time.Duration `mapstructure:"-"`                   // of a connection; 0: no limit
 	ResponseTimeout   time.Duration `mapstructure:"response_timeout"`    // from request to head
 	StreamIdleTimeout time.Duration `mapstructure:"stream_idle_timeout"` // between pieces of a body
-	TunnelIdleTimeout time.Duration `mapstructure:"tunnel_idle_timeout"` // of a silent WebSocket
+	TunnelIdleTimeout time.Duration `mapstructure:"-"`                   // of a silent WebSocket
 	ResolveInterval   time.Duration `mapstructure:"-"`                   // of a resolved name
 
 	MaxIdle    int           `mapstructure:"-"`         // unused connections per address
@@ -49,9 +49,9 @@ type Config struct {
 
 	ReadBufferSize int64 `mapstructure:"-"` // also bounds an answer's head
 
-	MaxFails    int           `mapstructure:"max_fails"` // consecutive, within FailWindow; 0: never
+	MaxFails    int           `mapstructure:"-"` // consecutive, within FailWindow; 0: never
 	FailWindow  time.Duration `mapstructure:"-"`
-	FailTimeout time.Duration `mapstructure:"fail_timeout"` // until an address is retried
+	FailTimeout time.Duration `mapstructure:"-"` // until an address is retried
 
 	TLS TLSConfig `mapstructure:"tls"`
 }
@@ -61,7 +61,7 @@ type TLSConfig struct {
 	ServerName         string `mapstructure:"server_name"` // default: the URL's host
 	CAFile             string `mapstructure:"ca_file"`     // default: the system's
 	InsecureSkipVerify bool   `mapstructure:"insecure_skip_verify"`
-	MinVersion         string `mapstructure:"min_version"`
+	MinVersion         string `mapstructure:"-"`         // 1.2 or 1.3
 	CertFile           string `mapstructure:"cert_file"` // of the gateway
 	KeyFile            string `mapstructure:"key_file"`
 }
