@@ -14,6 +14,27 @@ import (
 	"antirobot/problem"
 )
 
+// TestExampleBegins: the keys at the top of the file are a complete configuration, and few.
+func TestExampleBegins(t *testing.T) {
+	data, err := os.ReadFile("../config.example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []byte
+	keys := 0
+	_, data, _ = bytes.Cut(data, []byte("are a complete file:\n"))
+	data, _, _ = bytes.Cut(data, []byte("# The reference follows"))
+	for line := range bytes.Lines(data) {
+		if text := bytes.TrimPrefix(line, []byte("#")); len(text) > 1 && text[0] != ' ' || bytes.HasPrefix(text, []byte("  ")) {
+			lines = append(lines, text...)
+			keys += len(regexp.MustCompile(`[a-z0-9_]+: `).FindAll(text, -1))
+		}
+	}
+	if cfg := mustParse(t, lines); cfg.Services[0]["name"] != "shop" || keys > 45 {
+		t.Errorf("%d keys, %v", keys, cfg.Services)
+	}
+}
+
 // exampleParts returns the first part of config.example.yaml, and the larger example of its end without the #.
 func exampleParts(t *testing.T) (defaults, larger []byte) {
 	t.Helper()
