@@ -127,9 +127,9 @@ type Keys struct {
 
 // Log says what is logged, to standard output as JSON lines.
 type Log struct {
-	Level  string `mapstructure:"level"`  // debug, info, warn or error
-	Access bool   `mapstructure:"access"` // a line for every request
-	AccessLines  int  `mapstructure:"access_lines"` // a second at most; 0: no limit
+	Level       string `mapstructure:"level"`        // debug, info, warn or error
+	Access      bool   `mapstructure:"access"`       // a line for every request
+	AccessLines int    `mapstructure:"access_lines"` // a second at most; 0: no limit
 }
 
 // Service is the settings of one protected site, or of a path of one.
