@@ -18,6 +18,7 @@ import (
 	"antirobot/identity/geo"
 	"antirobot/journal"
 	"antirobot/message"
+	"antirobot/problem"
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
@@ -105,6 +106,9 @@ type Listener struct {
 type TLS struct {
 	ACME acme.Config `mapstructure:"acme"`
 }
+
+// Validate returns every error of t.
+func (t *TLS) Validate() error { return problem.At("acme", t.ACME.Validate()) }
 
 // Secure reports whether the listener speaks TLS.
 func (l *Listener) Secure() bool { return l.TLSCert != "" || l.ACME }

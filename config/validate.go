@@ -20,7 +20,6 @@ import (
 // Validate returns every error of c, each beginning with its path.
 func (c *Config) Validate() error {
 	var errs []error
-	add := func(path string, err error) { errs = append(errs, problem.At(path, err)) }
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	errs = append(errs, c.validateListeners()...)
@@ -39,29 +38,7 @@ func (c *Config) Validate() error {
 	if c.Drain < 0 || c.Drain > time.Hour {
 		bad("drain_timeout: %v is not between 0 and 1h", c.Drain)
 	}
-	add("admin", c.Admin.Validate())
-	add("check", c.Check.Validate())
-	add("tls.acme", c.TLS.ACME.Validate())
-	add("http", c.HTTP.Validate())
-	add("http2", c.HTTP2.Validate())
-	add("http3", c.HTTP3.Validate())
-	add("identity", c.Identity.Validate())
-	add("lists", c.Lists.Validate())
-	add("captcha", c.Captcha.Validate())
-	add("verdict", c.Verdict.Validate())
-	add("processor", c.Processor.Validate())
-	add("geo", c.Geo.Validate())
-	add("labels", c.Labels.Validate())
-	add("journal", c.Journal.Validate())
-	add("alarms", c.Alarms.Validate())
-	add("traces", c.Traces.Validate())
-	add("formula", c.Formula.Validate())
-	add("store", c.Store.Validate())
-	add("message", c.Message.Validate())
-	add("stream", c.Stream.Validate())
-	if k := c.RestartLog; k < 0 || k > 48*time.Hour || k > 0 && k < time.Minute {
-		bad("restart_log: %v is neither 0 nor between 1m and 48h", k)
-	}
+	errs = append(errs, validateSections(c)...)
 	errs = append(errs, c.validateRole(), c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
 		bad("keys.secret_file: give one of secret_file and secret_env")
@@ -73,6 +50,18 @@ func (c *Config) Validate() error {
 	errs = append(errs, c.validateServices()...)
 	errs = append(errs, c.validateLoops()...)
 	return errors.Join(errs...)
+}
+
+// validateSections returns the errors of the sections of a configuration, or of a service: of the fields that can validate
+// themselves.
+func validateSections(of any) (errs []error) {
+	v := reflect.ValueOf(of).Elem()
+	for _, k := range keysOf(v.Type()) {
+		if section, ok := v.Field(k.index).Addr().Interface().(interface{ Validate() error }); ok {
+			errs = append(errs, problem.At(k.name, section.Validate()))
+		}
+	}
+	return errs
 }
 
 // MessagesOpen reports whether the message firewall may be asked without the token of the private listener.
@@ -252,15 +241,8 @@ func (s *Service) validateNames() error {
 }
 
 func (s *Service) validateSettings(c *Config) error {
-	return errors.Join(
-		problem.At("upstream", s.Upstream.Validate()),
-		problem.At("cookies", s.Cookies.Validate()),
-		problem.At("captcha", s.Captcha.Validate()),
-		problem.At("verdict", errors.Join(s.Verdict.Validate(), s.Verdict.When.CheckLists(c.Lists.Networks()))),
-		problem.At("requests", s.Requests.Validate()),
-		problem.At("rules", s.Rules.Validate()),
-		problem.At("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(&c.Message))),
-	)
+	return errors.Join(append(validateSections(s), problem.At("verdict", s.Verdict.When.CheckLists(c.Lists.Networks())),
+		problem.At("messages", s.checkRoutes(&c.Message)))...)
 }
 
 func (s *Service) checkRoutes(m *message.Config) error {
@@ -306,4 +288,31 @@ func validHost(h string) error {
 		return fmt.Errorf("%.60q is not a host such as www.example.com, *.example.com or *", h)
 	}
 	return nil
+}
+
+// The roles of a process.
+const (
+	RoleAll       = "all"       // decides and judges: one process does everything
+	RoleGateway   = "gateway"   // decides; processors judge its events
+	RoleProcessor = "processor" // judges what gateways see, and serves no visitors
+)
+
+func (c *Config) validateRole() error {
+	switch c.Role {
+	case RoleAll:
+		return nil
+	case RoleGateway, RoleProcessor:
+	default:
+		return fmt.Errorf("role: %.40q is none of %s, %s, %s", c.Role, RoleAll, RoleGateway, RoleProcessor)
+	}
+	var errs []error
+	if !c.Store.Shared() {
+		errs = append(errs, fmt.Errorf("role: gateways and processors meet in a shared store: set store.url "+
+			"(redis://HOST), or leave the role at %s", RoleAll))
+	}
+	if !c.Processor.Enabled {
+		errs = append(errs, fmt.Errorf("role: nothing is judged, because processor.enabled is false: leave the role "+
+			"at %s", RoleAll))
+	}
+	return errors.Join(errs...)
 }
