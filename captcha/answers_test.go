@@ -14,13 +14,8 @@ import (
 
 func TestJSONChallenge(t *testing.T) {
 	e := newEnv(t, nil)
-	a := e.c.ChallengeJSON(
-		e.request(
-			"POST",
-			"https://example.com/api/list?x=<1>&y=2",
-			header("X-Retpath-Y", "https://www.example.com/shop#top"),
-		),
-	)
+	a := e.c.ChallengeJSON(e.request("POST", "https://example.com/api/list?x=<1>&y=2",
+		header("X-Retpath-Y", "https://www.example.com/shop#top")))
 	if a.Status != 200 || !strings.HasPrefix(a.Get("Content-Type"), "application/json") ||
 		a.Get("X-Content-Type-Options") != "nosniff" {
 		t.Fatalf("%d %v", a.Status, a.Header)
@@ -68,8 +63,7 @@ func TestJSONChallenge(t *testing.T) {
 	bad := check(key, wrong(e.answerOf(key)), xhr)
 	var again challengeJSON
 	if err := json.Unmarshal(bad.Body, &again); err != nil || bad.Status != 200 || again.Captcha.Status != "failed" ||
-		again.Captcha.Key == key ||
-		again.Captcha.Key == "" {
+		again.Captcha.Key == key || again.Captcha.Key == "" {
 		t.Fatalf("%d %s", bad.Status, bad.Body)
 	}
 	good := check(

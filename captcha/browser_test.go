@@ -74,12 +74,7 @@ func (e *env) earnWith(b *browser, opts ...opt) spravka.Pass {
 	if b != nil {
 		fields.Set("proof", b.proof(e.t, fields.Get("key"))[1:])
 	}
-	a := e.c.Check(
-		e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...),
-	)
+	a := e.check(append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...)
 	if a.Outcome != OutcomeSolved {
 		e.t.Fatalf("%d %s", a.Status, a.Body)
 	}
@@ -132,12 +127,7 @@ func TestPassMovesWithItsBrowser(t *testing.T) {
 	rep := e.checked(fields.Get("key")) + b.proof(t, fields.Get("key"))
 	fields.Set("rep", rep)
 	answer := func(opts ...opt) Response {
-		return e.c.Check(
-			e.request(
-				"POST",
-				"https://example.com/checkcaptcha",
-				append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...),
-		)
+		return e.check(append(opts, body("application/x-www-form-urlencoded", fields.Encode()))...)
 	}
 	a := answer(there...)
 	if a.Status != 303 || a.Get("Location") != "https://example.com/b" || a.Outcome != OutcomeNone {
@@ -177,15 +167,7 @@ func TestCopiedPassIsWorthNothing(t *testing.T) {
 	} {
 		_, fields := e.away(p, from(elsewhere))
 		fields.Set("rep", e.checked(fields.Get("key"))+proof(fields.Get("key")))
-		a := e.c.Check(
-			e.request(
-				"POST",
-				"https://example.com/checkcaptcha",
-				from(elsewhere),
-				with(p),
-				body("application/x-www-form-urlencoded", fields.Encode()),
-			),
-		)
+		a := e.check(from(elsewhere), with(p), body("application/x-www-form-urlencoded", fields.Encode()))
 		if cookies(&a)["spravka"] != "" {
 			t.Errorf("%s: the pass has moved", name)
 		}
@@ -204,15 +186,7 @@ func TestMoveTakesAProofInTime(t *testing.T) {
 	_, fields := e.away(p, from(elsewhere))
 	fields.Set("rep", e.checked(fields.Get("key"))+b.proof(t, fields.Get("key")))
 	e.pass(moveFor + time.Second)
-	a := e.c.Check(
-		e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			from(elsewhere),
-			with(p),
-			body("application/x-www-form-urlencoded", fields.Encode()),
-		),
-	)
+	a := e.check(from(elsewhere), with(p), body("application/x-www-form-urlencoded", fields.Encode()))
 	if cookies(&a)["spravka"] != "" {
 		t.Error("an old proof was taken")
 	}
@@ -235,12 +209,7 @@ func TestScriptsMoveTheirPass(t *testing.T) {
 		if proved {
 			rep += b.proof(t, c.Captcha.Ask.Key)
 		}
-		a = e.c.Check(
-			e.request(
-				"POST",
-				"https://example.com/checkcaptcha",
-				append(there, form("key", c.Captcha.Ask.Key, "rep", rep))...),
-		)
+		a = e.check(append(there, form("key", c.Captcha.Ask.Key, "rep", rep))...)
 		if got := cookies(&a)["spravka"] != ""; got != proved {
 			t.Errorf("proved %v: moved %v: %s", proved, got, a.Body)
 		}
@@ -274,15 +243,8 @@ func TestMoveAnswersNoQuestion(t *testing.T) {
 	p := e.earnWith(newBrowser(t))
 	for _, reason := range []templates.Reason{templates.ReasonMessage, templates.ReasonService} {
 		e.pass(2 * time.Minute)
-		a := e.c.ChallengeJSON(
-			e.request(
-				"GET",
-				"https://example.com/api",
-				from(elsewhere),
-				with(p),
-				func(q *Request) { q.Reason = reason },
-			),
-		)
+		a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api", from(elsewhere), with(p),
+			func(q *Request) { q.Reason = reason }))
 		if strings.Contains(string(a.Body), `"ask"`) {
 			t.Errorf("%v: %s", reason, a.Body)
 		}

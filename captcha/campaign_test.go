@@ -50,10 +50,8 @@ func TestCampaignPaysAlone(t *testing.T) {
 	neighbour := e.solvedBy("198.51.100.9", person, 8*time.Second)
 	floor := e.c.cfg.Pass.Floor()
 	if before.Allowance <= floor || member.Allowance != floor || neighbour.Allowance <= floor {
-		t.Errorf(
-			"passes of %d before, %d in the campaign, %d beside it; the floor is %d", before.Allowance,
-			member.Allowance, neighbour.Allowance, floor,
-		)
+		t.Errorf("passes of %d before, %d in the campaign, %d beside it; the floor is %d", before.Allowance,
+			member.Allowance, neighbour.Allowance, floor)
 	}
 	net := netip.MustParsePrefix("198.51.100.0/24")
 	if len(revoked) != 2 || revoked[0] != (revocation{net, identity.AgentFamily([]byte(machine))}) ||
@@ -62,8 +60,7 @@ func TestCampaignPaysAlone(t *testing.T) {
 	}
 	got := e.c.Challenges().Campaigns
 	if len(got) != 2 || !strings.HasPrefix(got[1].Name, "shape ") ||
-		got[0].Name != outcomes.Campaign(net, identity.AgentFamily([]byte(machine))).String() ||
-		got[0].Solved != 7 {
+		got[0].Name != outcomes.Campaign(net, identity.AgentFamily([]byte(machine))).String() || got[0].Solved != 7 {
 		t.Errorf("campaigns: %+v", got)
 	}
 	e.solvedBy("203.0.113.9", machine, time.Second)
@@ -99,12 +96,9 @@ func TestCampaignAcrossNetworks(t *testing.T) {
 	}
 	floor := e.c.cfg.Pass.Floor()
 	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor || len(revoked) == 0 ||
-		revoked[0] != p.Shape ||
-		outcomes.Shape(p.Shape).String() != e.c.Challenges().Campaigns[0].Name {
-		t.Errorf(
-			"a member's pass is worth %d, the floor is %d; of its shape %x, revoked: %x", p.Allowance, floor, p.Shape,
-			revoked,
-		)
+		revoked[0] != p.Shape || outcomes.Shape(p.Shape).String() != e.c.Challenges().Campaigns[0].Name {
+		t.Errorf("a member's pass is worth %d, the floor is %d; of its shape %x, revoked: %x", p.Allowance, floor,
+			p.Shape, revoked)
 	}
 	if p := e.solvedBy("203.0.112.1", shared, 8*time.Second); p.Allowance <= floor || p.Shape != 0 {
 		t.Errorf("the pass of somebody with the same browser is worth %d, shape %x", p.Allowance, p.Shape)

@@ -130,10 +130,10 @@ func (q *Request) framedElsewhere() bool {
 func (ak *asks) framed(q *Request) Response {
 	l := ak.links.signLink(q, q.linked(), false, ak.now())
 	ak.count.shown["redirect"].Inc()
-	a := ak.pages.messagePage(
-		q, nil, 403, verdictCaptcha,
-		&templates.MessagePage{Message: templates.Framed, Tab: q.Base + q.Service.showURL(&l)},
-	)
+	a := ak.pages.messagePage(q, nil, 403, verdictCaptcha, &templates.MessagePage{
+		Message: templates.Framed,
+		Tab:     q.Base + q.Service.showURL(&l),
+	})
 	a.set("Content-Security-Policy", q.Service.brand.FramedCSP())
 	a.Header = slices.DeleteFunc(
 		a.Header, func(f HeaderField) bool { return request.EqualFold(f.Name, "X-Frame-Options") },

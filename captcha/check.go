@@ -119,13 +119,8 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 		if status == string(templates.ProblemUsed) {
 			status = "failed"
 		}
-		a = c.pages.seeOther(
-			q,
-			q.Base+q.Service.showURL(
-				&l, "status", status, "lang", p.lang, "key", next, fieldStep, c.asks.instead(q, p, at), fieldStay,
-				r.stay(),
-			),
-		)
+		a = c.pages.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang, "key", next, fieldStep,
+			c.asks.instead(q, p, at), fieldStay, r.stay()))
 	}
 	r.note(&a)
 	return a

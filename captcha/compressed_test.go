@@ -48,10 +48,8 @@ func TestPagesAreCompressed(t *testing.T) {
 			a := show(zip)
 			if a.Get("Content-Encoding") != "gzip" || !strings.Contains(a.Get("Vary"), "Accept-Encoding") ||
 				len(a.Body) > len(plain.Body)/2 {
-				t.Fatalf(
-					"%s: %q, Vary %q, %d bytes of %d", name, a.Get("Content-Encoding"), a.Get("Vary"), len(a.Body),
-					len(plain.Body),
-				)
+				t.Fatalf("%s: %q, Vary %q, %d bytes of %d", name, a.Get("Content-Encoding"), a.Get("Vary"), len(a.Body),
+					len(plain.Body))
 			}
 			if text := unzipped(t, &a); len(text) < len(plain.Body)-100 ||
 				!strings.HasSuffix(strings.TrimSpace(text), "</html>") {

@@ -90,10 +90,10 @@ func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceC
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	s, err := NewSettings(
-		scfg,
-		SettingsDeps{Service: name, Hosts: ownHosts{}, Cookies: id, Pages: e.set, Pictures: []string{scfg.Picture()}},
-	)
+	s, err := NewSettings(scfg, SettingsDeps{
+		Service: name, Hosts: ownHosts{}, Cookies: id, Pages: e.set,
+		Pictures: []string{scfg.Picture()},
+	})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -281,3 +281,9 @@ func newLoggingEnv(t *testing.T) (*env, *bytes.Buffer) {
 
 // knows sets the established visitors.
 func (e *env) knows(v Visitors) { e.c.ladder.visitors, e.c.prices.visitors = v, v }
+
+// check posts an answer.
+func (e *env) check(opts ...opt) Response {
+	e.t.Helper()
+	return e.c.Check(e.request("POST", "https://example.com/checkcaptcha", opts...))
+}

@@ -16,8 +16,7 @@ func sealOf(t *testing.T, a Response) string {
 	line, script, ok := strings.Cut(string(a.Body), ";\n")
 	var told struct{ Seal, To string }
 	if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "var antirobotSeal=")), &told); !ok || err != nil ||
-		told.Seal == "" ||
-		!strings.HasPrefix(told.To, "/") {
+		told.Seal == "" || !strings.HasPrefix(told.To, "/") {
 		t.Fatalf("%v: %.300s", err, a.Body)
 	}
 	if len(a.Body) > 4096 || !strings.Contains(script, "sendBeacon") {

@@ -16,12 +16,8 @@ func TestFailuresAreReadable(t *testing.T) {
 	for status, f := range failures {
 		for _, method := range []string{"GET", "POST"} {
 			q := func() *Request {
-				return e.request(
-					method,
-					"https://example.com/a?b=c",
-					header("Accept-Language", "ru"),
-					header("Origin", "https://example.com"),
-				)
+				return e.request(method, "https://example.com/a?b=c", header("Accept-Language", "ru"),
+					header("Origin", "https://example.com"))
 			}
 			again := ""
 			if f.wait > 0 && (method == "GET" || status == 503 || status == 408) {
@@ -47,16 +43,13 @@ func TestFailuresAreReadable(t *testing.T) {
 				RetryAfter int    `json:"retry-after"`
 			}
 			if err := json.Unmarshal(script.Body, &said); err != nil || said.Type != f.page.String() ||
-				said.RequestID == "" ||
-				(said.RetryAfter > 0) != (again != "") ||
+				said.RequestID == "" || (said.RetryAfter > 0) != (again != "") ||
 				script.Get("Access-Control-Allow-Origin") != "https://example.com" {
 				t.Errorf("%s %d: %v %+v\n%s", method, status, err, said, script.Body)
 			}
-			if err := xml.Unmarshal(xmlUser.Body, new(struct{})); err != nil ||
-				!strings.Contains(
-					string(xmlUser.Body), fmt.Sprintf(`<error code="%d">%s<`, status, failureNames[f.page]),
-				) ||
-				failureNames[f.page] == "" {
+			if err := xml.Unmarshal(xmlUser.Body, new(struct{})); err != nil || !strings.Contains(
+				string(xmlUser.Body), fmt.Sprintf(`<error code="%d">%s<`, status, failureNames[f.page]),
+			) || failureNames[f.page] == "" {
 				t.Errorf("%s %d: %v\n%s", method, status, err, xmlUser.Body)
 			}
 			if len(part.Body) > 0 {

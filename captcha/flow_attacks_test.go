@@ -27,10 +27,8 @@ func TestPitfall14AnswersAreNotCached(t *testing.T) {
 			want, yandex = "blocked", "403"
 		}
 		if a.Get("X-Antirobot-Verdict") != want || a.Get("X-Yandex-Captcha") != yandex || a.Get("X-Request-Id") == "" {
-			t.Errorf(
-				"%s: verdict %q, %q, request id %q", what, a.Get("X-Antirobot-Verdict"), a.Get("X-Yandex-Captcha"),
-				a.Get("X-Request-Id"),
-			)
+			t.Errorf("%s: verdict %q, %q, request id %q", what, a.Get("X-Antirobot-Verdict"), a.Get("X-Yandex-Captcha"),
+				a.Get("X-Request-Id"))
 		}
 		if strings.HasPrefix(a.Get("Content-Type"), "text/html") {
 			referrer := "no-referrer"
@@ -68,11 +66,8 @@ func TestPitfall02ClientChoosesNothing(t *testing.T) {
 			}
 		}
 	}
-	q := e.request(
-		"POST",
-		"https://example.com/checkcaptcha?allowance=100000&digits=1&expires=9999999999&ttl=9h",
-		form("key", key, "rep", rep, "allowance", "9999"),
-	)
+	q := e.request("POST", "https://example.com/checkcaptcha?allowance=100000&digits=1&expires=9999999999&ttl=9h",
+		form("key", key, "rep", rep, "allowance", "9999"))
 	a := e.c.Check(q)
 	if a.Outcome != OutcomeSolved || a.Pass.Allowance != 100 || a.Pass.Expires != start.Add(30*24*time.Hour).Unix() {
 		t.Errorf("outcome %d, pass %+v", a.Outcome, a.Pass)
@@ -92,21 +87,11 @@ func TestPitfall04KeyFitsOnlyItsPlace(t *testing.T) {
 			t.Errorf("%s: the key was accepted", what)
 		}
 	}
-	check(
-		"another host",
-		e.c.Check(e.request("POST", "https://www.example.com/checkcaptcha", form("key", key, "rep", rep))),
-	)
-	check(
-		"another service",
-		e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form("key", key, "rep", rep), service(other))),
-	)
+	check("another host", e.c.Check(e.request("POST", "https://www.example.com/checkcaptcha",
+		form("key", key, "rep", rep))))
+	check("another service", e.check(form("key", key, "rep", rep), service(other)))
 	check("as XML", e.c.XCheck(e.request("GET", "https://example.com/xcheckcaptcha?key="+key+"&rep="+rep)))
-	check(
-		"another network",
-		e.c.Check(
-			e.request("POST", "https://example.com/checkcaptcha", form("key", key, "rep", rep), from("198.51.100.1")),
-		),
-	)
+	check("another network", e.check(form("key", key, "rep", rep), from("198.51.100.1")))
 	if _, err := e.ring.OpenPass([]byte(key), e.now()); err == nil {
 		t.Error("a captcha key is a spravka")
 	}

@@ -56,7 +56,7 @@ func (e *env) submit(fields url.Values, rep string, opts ...opt) Response {
 	}
 	f.Set("rep", rep)
 	all := append([]opt{body("application/x-www-form-urlencoded", f.Encode())}, opts...)
-	return e.c.Check(e.request("POST", "https://example.com/checkcaptcha", all...))
+	return e.check(all...)
 }
 
 func TestVisitorSolvesAndGoesOn(t *testing.T) {
@@ -235,14 +235,10 @@ func TestCookiesNeeded(t *testing.T) {
 	// A browser that keeps the probe but loses the pass.
 	_, fields := e.open(a.Get("Location"), probe)
 	a = e.submit(fields, e.answerOf(fields.Get("key")), probe)
-	_, fields = e.visit(
-		"https://example.com/",
-		header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])),
-	)
-	a = e.submit(
-		fields, e.answerOf(fields.Get("key")),
-		header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])),
-	)
+	_, fields = e.visit("https://example.com/",
+		header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])))
+	a = e.submit(fields, e.answerOf(fields.Get("key")),
+		header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])))
 	again := header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"]))
 	if page, _ := e.visit("https://example.com/", again); !bytes.Contains(page.Body, []byte(lost)) {
 		t.Error("a lost pass is not told")

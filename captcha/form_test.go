@@ -19,10 +19,8 @@ func (e *env) challengeForm(opts ...opt) (Response, url.Values) {
 		body(
 			"application/x-www-form-urlencoded", typed,
 		), header("Cookie", "session=42; L=abc"), header("Origin", "https://example.com"),
-		header(
-			"Referer",
-			"https://example.com/write",
-		), header("Sec-Fetch-Site", "same-origin"), header("Sec-Fetch-Mode", "navigate"),
+		header("Referer", "https://example.com/write"), header("Sec-Fetch-Site", "same-origin"),
+		header("Sec-Fetch-Mode", "navigate"),
 		header("Sec-Fetch-Dest", "document"),
 	}, opts...)
 	a := e.c.ChallengeForm(e.request("POST", "https://example.com/letters?draft=1", all...))
@@ -33,11 +31,9 @@ func (e *env) challengeForm(opts ...opt) (Response, url.Values) {
 // with its own headers.
 func TestPitfall21FormIsNotLost(t *testing.T) {
 	e := newEnv(t, nil)
-	a, fields := e.challengeForm(
-		header("X-Own", "forty-two"), header("Authorization", "Basic b3du"), header("Content-Encoding", "identity"),
-		header("Connection", "keep-alive, X-Hop"), header("X-Hop", "1"), header("X-Forwarded-For", "192.0.2.1"),
-		header("X-Antirobot-Mark", "OK"),
-	)
+	a, fields := e.challengeForm(header("X-Own", "forty-two"), header("Authorization", "Basic b3du"),
+		header("Content-Encoding", "identity"), header("Connection", "keep-alive, X-Hop"), header("X-Hop", "1"),
+		header("X-Forwarded-For", "192.0.2.1"), header("X-Antirobot-Mark", "OK"))
 	if a.Status != 200 || a.Get("X-Antirobot-Verdict") != "captcha" || !bytes.Contains(a.Body, []byte("is kept")) {
 		t.Fatalf("%d\n%s", a.Status, a.Body)
 	}
@@ -257,20 +253,14 @@ func FuzzKey(f *testing.F) {
 // elsewhere.
 func FuzzCheck(f *testing.F) {
 	f.Add("key=a&rep=1", "saved=x", "application/x-www-form-urlencoded", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")
-	f.Add(
-		"format=json", "--b\r\nContent-Disposition: form-data; name=key\r\n\r\nx\r\n--b--",
-		"multipart/form-data; boundary=b", "",
-	)
+	f.Add("format=json", "--b\r\nContent-Disposition: form-data; name=key\r\n\r\nx\r\n--b--",
+		"multipart/form-data; boundary=b", "")
 	f.Add("%&&=&key", "rep=%zz", "text/plain", ";;=;a")
 	e := newEnv(f, nil, manyChecks)
 	f.Fuzz(func(t *testing.T, query, text, contentType, cookie string) {
 		for _, method := range []string{"GET", "POST"} {
-			q := e.request(
-				method,
-				"https://example.com/checkcaptcha",
-				body(contentType, text),
-				header("Cookie", cookie),
-			)
+			q := e.request(method, "https://example.com/checkcaptcha", body(contentType, text),
+				header("Cookie", cookie))
 			q.View.Query = []byte(query)
 			a := e.c.Check(q)
 			if a.Outcome == OutcomeSolved || a.Resend != nil || cookies(&a)["spravka"] != "" {

@@ -43,10 +43,8 @@ func TestFormIsSentOnOnlyFromItsOwnPage(t *testing.T) {
 			if c.url != "" {
 				url = c.url
 			}
-			q := e.request(
-				"POST",
-				url+"/checkcaptcha",
-				append(opts, body("application/x-www-form-urlencoded", form.Encode()))...)
+			q := e.request("POST", url+"/checkcaptcha", append(opts,
+				body("application/x-www-form-urlencoded", form.Encode()))...)
 			if c.method != "" {
 				q = e.request(c.method, url+"/checkcaptcha?"+form.Encode(), opts...)
 			}

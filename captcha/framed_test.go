@@ -27,12 +27,8 @@ func TestFrames(t *testing.T) {
 	f := func(e *env, outside bool, o []opt) {
 		t.Helper()
 		a := e.c.Redirect(e.request("GET", "https://example.com/a?b=c", o...))
-		form := e.c.ChallengeForm(
-			e.request(
-				"POST",
-				"https://example.com/send",
-				append(o, body("application/x-www-form-urlencoded", "x=1"))...),
-		)
+		form := e.c.ChallengeForm(e.request("POST", "https://example.com/send",
+			append(o, body("application/x-www-form-urlencoded", "x=1"))...))
 		if !outside {
 			if a.Status != 302 || form.Status != 200 {
 				t.Errorf("a frame that may show the check gets %d, a form %d", a.Status, form.Status)

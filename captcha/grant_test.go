@@ -128,10 +128,9 @@ func TestQuarantined(t *testing.T) {
 	e := newEnv(t, nil)
 	q := e.request("POST", "https://shop.example/comments")
 	a := e.c.Quarantined(q, "SPAM", []string{"a<b", "c"})
-	if a.Status != 409 || a.Get("Cache-Control") != "no-store" || a.Get("X-Antirobot-Verdict") != "blocked" ||
-		string(
-			a.Body,
-		) != `{"type":"quarantine","request-id":"`+q.RequestID+`","decision":"SPAM","tags":["a<b","c"]}`+"\n" {
+	if a.Status != 409 || a.Get("Cache-Control") != "no-store" || a.Get("X-Antirobot-Verdict") != "blocked" || string(
+		a.Body,
+	) != `{"type":"quarantine","request-id":"`+q.RequestID+`","decision":"SPAM","tags":["a<b","c"]}`+"\n" {
 		t.Errorf("%d %v %s", a.Status, a.Header, a.Body)
 	}
 }

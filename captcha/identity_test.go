@@ -62,14 +62,8 @@ func TestPartnersUsersHaveARateEach(t *testing.T) {
 	for i := range 10 {
 		user := from("198.51." + string(rune('0'+i)) + ".7")
 		x := readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", user, partner("one")), false))
-		a := e.c.XCheck(
-			e.request(
-				"GET",
-				"https://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key),
-				from("192.0.2.1"),
-				partner("one"),
-			),
-		)
+		a := e.c.XCheck(e.request("GET", "https://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key),
+			from("192.0.2.1"), partner("one")))
 		if a.Outcome != OutcomeSolved {
 			t.Fatalf("user %d: status %d", i, a.Status)
 		}

@@ -54,8 +54,7 @@ func TestImageTemplateIsServed(t *testing.T) {
 	q := one.request("GET", "https://example.com/one?a="+key)
 	q.Service = two
 	if img := one.c.Image(q); two.Route([]byte("/one")) != EndpointImage ||
-		two.Route([]byte("/two")) != EndpointImage ||
-		img.Status != 200 {
+		two.Route([]byte("/two")) != EndpointImage || img.Status != 200 {
 		t.Errorf("another path's template: status %d", img.Status)
 	}
 	// It can't hide one of the gateway's own pages, and it does not exist for services that do not use it.

@@ -168,10 +168,8 @@ func (is *issuer) seal(q *Request, k *key, to string, at time.Time) string {
 		k.ret = returnHash(to)
 	}
 	var buf [keyFixed + maxSecret]byte
-	return string(
-		is.keys.Ring().
-			SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(is.cfg.KeyTTL)),
-	)
+	return string(is.keys.Ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]),
+		at.Add(is.cfg.KeyTTL)))
 }
 
 func (is *issuer) digitsFor(q *Request, level uint8) []byte {

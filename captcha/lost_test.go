@@ -110,14 +110,8 @@ func TestALostResponseToAPartner(t *testing.T) {
 	x := readXML(t, a)
 	var ids [][16]byte
 	for range 2 {
-		a = e.c.XCheck(
-			e.request(
-				"GET",
-				"http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key),
-				from("192.0.2.200"),
-				site,
-			),
-		)
+		a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+e.answerOf(x.Key),
+			from("192.0.2.200"), site))
 		ids = append(ids, e.passOf(&a).ID)
 	}
 	if ids[0] != ids[1] {

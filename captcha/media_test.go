@@ -282,11 +282,8 @@ func BenchmarkPage(b *testing.B) {
 func BenchmarkWrongAnswer(b *testing.B) {
 	e := benchEnv(b)
 	_, fields := e.visit("https://example.com/")
-	q := e.request(
-		"POST",
-		"https://example.com/checkcaptcha",
-		form("key", fields.Get("key"), "rep", "123", "retpath", fields.Get("retpath")),
-	)
+	q := e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", "123", "retpath",
+		fields.Get("retpath")))
 	measure(b, "answers", func() { e.c.Check(q) })
 }
 

@@ -33,14 +33,8 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 	request := func(address string) *Request {
 		mu.Lock()
 		defer mu.Unlock()
-		key := e.c.issuer.issue(
-			e.request("GET", "https://example.com/", from(address)),
-			channelPage,
-			addr(address),
-			0,
-			"",
-			e.now(),
-		)
+		key := e.c.issuer.issue(e.request("GET", "https://example.com/", from(address)), channelPage, addr(address), 0,
+			"", e.now())
 		return e.request("GET", "https://example.com/captcha/image?key="+key, from(address))
 	}
 	for n := range networks * hands {

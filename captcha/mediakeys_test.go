@@ -43,13 +43,8 @@ func TestMediaAreCountedByKey(t *testing.T) {
 	e := newEnv(t, nil, func(b *bounds) { b.media = rate{6, 10} })
 	_, fields := e.visit("https://example.com/")
 	ask := func(ask func(*Request) Response, i int) Response {
-		return ask(
-			e.request(
-				"GET",
-				"https://example.com/captcha/image?key="+fields.Get("key"),
-				from(fmt.Sprintf("203.0.113.%d", i)),
-			),
-		)
+		return ask(e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key"),
+			from(fmt.Sprintf("203.0.113.%d", i))))
 	}
 	for i := range 10 {
 		if a := ask(e.c.Image, i); a.Status != 200 {

@@ -100,14 +100,12 @@ func TestMovingPicturesCountOnce(t *testing.T) {
 		e := asking(t, "dynamic")
 		ask(e, movingRounds)
 		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 1 || n.Loaded != 1 || n.Tried != 1 ||
-			n.Solved != 1 ||
-			n.GaveUp != 0 {
+			n.Solved != 1 || n.GaveUp != 0 {
 			t.Errorf("%s: solved: %+v", way, n)
 		}
 		ask(e, 1)
 		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 2 || n.Loaded != 2 || n.Solved != 1 ||
-			n.GaveUp != 1 ||
-			e.c.Challenges().Total.Shown != 2 {
+			n.GaveUp != 1 || e.c.Challenges().Total.Shown != 2 {
 			t.Errorf("%s: left after the first round: %+v", way, n)
 		}
 	}
@@ -164,8 +162,7 @@ func TestMovingWithoutScripts(t *testing.T) {
 		t.Helper()
 		fields, moving := formOf(t, page.Body)
 		if k, _, err := e.c.issuer.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now()); err != nil ||
-			k.kind != digitsCode ||
-			k.level != maxLevel {
+			k.kind != digitsCode || k.level != maxLevel {
 			t.Fatalf("no digits: %v %+v", err, k)
 		}
 		if moving != "" &&
@@ -187,8 +184,7 @@ func TestMovingWithoutScripts(t *testing.T) {
 		t.Errorf("another picture: %s", page.Body)
 	}
 	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved ||
-		a.Pass.Allowance != 50 ||
-		a.Get("Location") != "https://example.com/page" {
+		a.Pass.Allowance != 50 || a.Get("Location") != "https://example.com/page" {
 		t.Errorf("%v %+v %s", a.Outcome, a.Pass, a.Get("Location"))
 	}
 

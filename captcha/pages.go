@@ -320,11 +320,9 @@ const solvedXML = `<?xml version="1.0" encoding="utf-8"?>
 
 func errorXML(code int, text, requestID string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(
-		&b,
+	fmt.Fprintf(&b,
 		"<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<yandexsearch version=\"1.0\">\n<response>\n<error code=\"%d\">",
-		code,
-	)
+		code)
 	writeXML(&b, text)
 	b.WriteString("</error>\n</response>\n")
 	if requestID != "" {

@@ -41,8 +41,7 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 		e.pass(time.Second)
 	}
 	if want := []uint32{100, 50, 25, 12, 10}; !slices.Equal(got[:len(want)], want) ||
-		slices.Max(got[len(want):]) != 10 ||
-		got[19] != 10 {
+		slices.Max(got[len(want):]) != 10 || got[19] != 10 {
 		t.Errorf("passes are worth %v", got)
 	}
 	e.exhaust(time.Minute)
@@ -169,14 +168,8 @@ func TestPassesAtOnceAreCounted(t *testing.T) {
 	for range 30 {
 		_, fields := e.visit("https://example.com/")
 		fields.Set("rep", e.answerOf(fields.Get("key")))
-		queries = append(
-			queries,
-			e.request(
-				"POST",
-				"https://example.com/checkcaptcha",
-				body("application/x-www-form-urlencoded", fields.Encode()),
-			),
-		)
+		queries = append(queries, e.request("POST", "https://example.com/checkcaptcha",
+			body("application/x-www-form-urlencoded", fields.Encode())))
 	}
 	outcomes := make(chan Outcome, len(queries))
 	for i, q := range queries {

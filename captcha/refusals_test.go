@@ -75,10 +75,8 @@ func TestRefusedRetpathIsTold(t *testing.T) {
 			t.Errorf("%.30q: link %d %q, want %q", retpath, link.Status, link.Get("X-Antirobot-Retpath"), want)
 		}
 		if page.Get("X-Antirobot-Retpath") != want || script.Get("X-Antirobot-Retpath") != want {
-			t.Errorf(
-				"%.30q: page %q, script %q, want %q", retpath, page.Get("X-Antirobot-Retpath"),
-				script.Get("X-Antirobot-Retpath"), want,
-			)
+			t.Errorf("%.30q: page %q, script %q, want %q", retpath, page.Get("X-Antirobot-Retpath"),
+				script.Get("X-Antirobot-Retpath"), want)
 		}
 		if exposed := strings.Contains(script.Get("Access-Control-Expose-Headers"), "X-Antirobot-Retpath"); exposed != (want != "") {
 			t.Errorf("%.30q: readable by the script: %t", retpath, exposed)
@@ -136,7 +134,7 @@ func TestAnswersLeadToShortAddresses(t *testing.T) {
 	long := strings.Repeat("!", 40<<10)
 	for _, name := range []string{"lang", fieldSwitch, fieldStep} {
 		for _, more := range [][]string{{fieldFresh, "1"}, {"key", "none", "rep", "1"}} {
-			a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form(append(more, name, long)...)))
+			a := e.check(form(append(more, name, long)...))
 			size := 0
 			for _, h := range a.Header {
 				size += len(h.Name) + len(": \r\n") + len(h.Value)
@@ -146,7 +144,7 @@ func TestAnswersLeadToShortAddresses(t *testing.T) {
 			}
 		}
 	}
-	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form(fieldSwitch, "DE", fieldStep, "digits")))
+	a := e.check(form(fieldSwitch, "DE", fieldStep, "digits"))
 	if to := a.Get("Location"); !strings.Contains(to, "&lang=de") || !strings.Contains(to, "&step=digits") {
 		t.Errorf("a choice leads to %s", to)
 	}

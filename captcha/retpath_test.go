@@ -81,18 +81,10 @@ func retpathOf(t *testing.T, to string) string {
 // TestPitfall01RefererIsNeverUsed: neither the Referer nor a forwarded host decides where visitors go.
 func TestPitfall01RefererIsNeverUsed(t *testing.T) {
 	e := newEnv(t, nil)
-	_, fields := e.open(
-		"https://example.com/showcaptcha",
-		header("Referer", "https://evil.com/"),
-		header("X-Forwarded-Host", "evil.com"),
-		header("X-Original-URL", "https://evil.com/"),
-	)
-	a := e.submit(
-		fields,
-		e.answerOf(fields.Get("key")),
-		header("Referer", "https://evil.com/"),
-		header("X-Retpath-Y", "https://evil.com/"),
-	)
+	_, fields := e.open("https://example.com/showcaptcha", header("Referer", "https://evil.com/"),
+		header("X-Forwarded-Host", "evil.com"), header("X-Original-URL", "https://evil.com/"))
+	a := e.submit(fields, e.answerOf(fields.Get("key")), header("Referer", "https://evil.com/"),
+		header("X-Retpath-Y", "https://evil.com/"))
 	if a.Get("Location") != "https://example.com/" {
 		t.Errorf("to %q", a.Get("Location"))
 	}

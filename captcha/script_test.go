@@ -23,8 +23,7 @@ func TestScriptIsServed(t *testing.T) {
 		}
 		plain, packed := get(), get(header("Accept-Encoding", "br, gzip;q=0.5"))
 		if plain.Status != 200 || plain.Get("Cache-Control") != "no-store" ||
-			plain.Get("Access-Control-Allow-Origin") != "*" ||
-			plain.Get("Content-Encoding") != "" {
+			plain.Get("Access-Control-Allow-Origin") != "*" || plain.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %d %v", name, plain.Status, plain.Header)
 		}
 		r, err := gzip.NewReader(bytes.NewReader(packed.Body))
@@ -52,9 +51,7 @@ func TestFreshJSON(t *testing.T) {
 	e := newEnv(t, nil)
 	ask := func(pairs ...string) (c challengeJSON) {
 		t.Helper()
-		a := e.c.Check(
-			e.request("POST", "https://example.com/checkcaptcha", form(append(pairs, "format", "json", "new", "1")...)),
-		)
+		a := e.check(form(append(pairs, "format", "json", "new", "1")...))
 		if err := json.Unmarshal(a.Body, &c); err != nil || a.Status != 200 {
 			t.Fatalf("%d %v %s", a.Status, err, a.Body)
 		}
@@ -78,13 +75,7 @@ func TestFreshJSON(t *testing.T) {
 		t.Errorf("%+v leads to %s", second, back(second))
 	}
 	// The first key is not spent: nothing was answered.
-	a := e.c.Check(
-		e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			form("key", first.Captcha.Key, "rep", e.answerOf(first.Captcha.Key), "format", "json"),
-		),
-	)
+	a := e.check(form("key", first.Captcha.Key, "rep", e.answerOf(first.Captcha.Key), "format", "json"))
 	if !strings.Contains(string(a.Body), `"success"`) {
 		t.Errorf("%s", a.Body)
 	}

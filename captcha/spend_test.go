@@ -96,12 +96,8 @@ func TestSecondPressGetsTheSamePass(t *testing.T) {
 	_, fields := e.visit("https://example.com/")
 	rep := e.answerOf(fields.Get("key"))
 	press := func(c *Captcha, out chan<- Response) {
-		q := e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			form("key", fields.Get("key"), "rep", rep, "retpath", fields.Get("retpath"),
-				"t", fields.Get("t"), "u", fields.Get("u"), "s", fields.Get("s")),
-		)
+		q := e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", rep, "retpath",
+			fields.Get("retpath"), "t", fields.Get("t"), "u", fields.Get("u"), "s", fields.Get("s")))
 		go func() { out <- c.Check(q) }()
 	}
 	out := make(chan Response, 3)
@@ -319,14 +315,7 @@ func TestPitfall12TriesAreLimited(t *testing.T) {
 	if a.Status != 429 || a.Get("Retry-After") != "10" || a.Outcome != OutcomeLimited {
 		t.Errorf("status %d, Retry-After %q", a.Status, a.Get("Retry-After"))
 	}
-	js := e.c.Check(
-		e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			form("key", fields.Get("key"), "rep", "1"),
-			header("Accept", "application/json"),
-		),
-	)
+	js := e.check(form("key", fields.Get("key"), "rep", "1"), header("Accept", "application/json"))
 	if js.Status != 429 || !bytes.Contains(js.Body, []byte(`"retry-after":10`)) {
 		t.Errorf("%d %s", js.Status, js.Body)
 	}

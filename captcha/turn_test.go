@@ -75,9 +75,7 @@ func TestPressingTwice(t *testing.T) {
 			e.exhaust(time.Minute)
 		}
 		if a := e.submit(fields, rep, withPass(&first)); a.Status != 303 ||
-			a.Get("Location") != "https://example.com/a" ||
-			a.Outcome != OutcomeNone ||
-			cookies(&a)["spravka"] != "" {
+			a.Get("Location") != "https://example.com/a" || a.Outcome != OutcomeNone || cookies(&a)["spravka"] != "" {
 			t.Errorf("exhausted %v: status %d to %s", exhausted, a.Status, a.Get("Location"))
 		}
 		if a := e.submit(fields, rep, withPass(&first), header("Accept", "application/json")); a.Status != 200 ||

@@ -39,10 +39,8 @@ func TestWorkGrows(t *testing.T) {
 		}
 	}
 	if o, _ := e.askWork(); o.Captcha.Work.Below*2 != first.Captcha.Work.Below {
-		t.Errorf(
-			"after four passes a part is one of %d, at first one of %d", o.Captcha.Work.Below,
-			first.Captcha.Work.Below,
-		)
+		t.Errorf("after four passes a part is one of %d, at first one of %d", o.Captcha.Work.Below,
+			first.Captcha.Work.Below)
 	}
 	if o, _ := e.askWork(from("198.51.100.1")); o.Captcha.Work.Below != first.Captcha.Work.Below {
 		t.Error("another network pays for this one")
@@ -76,11 +74,8 @@ func TestPitfall12WorkIsNotHoarded(t *testing.T) {
 	var wg sync.WaitGroup
 	outcomes := make(chan Outcome, len(keys))
 	for i := range keys {
-		q := e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			form("key", keys[i], "rep", reps[i], "format", "json"),
-		)
+		q := e.request("POST", "https://example.com/checkcaptcha",
+			form("key", keys[i], "rep", reps[i], "format", "json"))
 		wg.Go(func() {
 			a := nodes[i%2].Check(q)
 			outcomes <- a.Outcome

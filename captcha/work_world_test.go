@@ -35,12 +35,7 @@ type offer struct {
 
 func (e *env) askWork(opts ...opt) (offer, Response) {
 	e.t.Helper()
-	a := e.c.Check(
-		e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			append([]opt{form("new", "1", "kind", "work", "format", "json")}, opts...)...),
-	)
+	a := e.check(append([]opt{form("new", "1", "kind", "work", "format", "json")}, opts...)...)
 	var o offer
 	if err := json.Unmarshal(a.Body, &o); err != nil {
 		e.t.Fatalf("%d %s: %v", a.Status, a.Body, err)
@@ -69,12 +64,7 @@ func (w *task) toil(t testing.TB) string {
 }
 
 func (e *env) answerWork(key, rep string, opts ...opt) Response {
-	return e.c.Check(
-		e.request(
-			"POST",
-			"https://example.com/checkcaptcha",
-			append([]opt{form("key", key, "rep", rep, "format", "json")}, opts...)...),
-	)
+	return e.check(append([]opt{form("key", key, "rep", rep, "format", "json")}, opts...)...)
 }
 
 func (e *env) formPageOf(t *testing.T) string {

@@ -48,13 +48,11 @@ func TestXMLPartner(t *testing.T) {
 		}
 	}
 	if bytes.Contains(a.Body, []byte("/>")) || bytes.Contains(a.Body, []byte("'")) ||
-		!strings.HasPrefix(a.Get("Content-Type"), "text/xml") ||
-		a.Status != 200 {
+		!strings.HasPrefix(a.Get("Content-Type"), "text/xml") || a.Status != 200 {
 		t.Errorf("%s", a.Body)
 	}
 	if x.Version != "1.0" || x.Response.Error.Code != "100" || x.Key == "" ||
-		x.ImgURL != "http://example.com/captcha/image?key="+x.Key ||
-		x.Status != "" {
+		x.ImgURL != "http://example.com/captcha/image?key="+x.Key || x.Status != "" {
 		t.Errorf("%+v", x)
 	}
 	// A user without a pass gets a fresh, unearned one.
@@ -76,14 +74,8 @@ func TestXMLPartner(t *testing.T) {
 		t.Errorf("%d %+v", a.Status, again)
 	}
 	// A right answer: a pass bound to the user named by the first key.
-	a = e.c.XCheck(
-		e.request(
-			"GET",
-			"http://example.com/xcheckcaptcha?key="+again.Key+"&rep="+e.answerOf(again.Key),
-			from("192.0.2.200"),
-			site,
-		),
-	)
+	a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+again.Key+"&rep="+e.answerOf(again.Key),
+		from("192.0.2.200"), site))
 	set := cookies(&a)["spravka"]
 	p, err := e.ring.OpenPass([]byte(value(set)), e.now())
 	if a.Status != 200 || err != nil || !p.Earned || p.Allowance != 100 ||
@@ -91,8 +83,7 @@ func TestXMLPartner(t *testing.T) {
 		t.Fatalf("%d %v %+v", a.Status, err, p)
 	}
 	if p.Net != identity.NetKey(identity.NetOf(addr("203.0.113.7"))) ||
-		!strings.Contains(set, "; Domain=example.com") ||
-		strings.Contains(set, "Secure") {
+		!strings.Contains(set, "; Domain=example.com") || strings.Contains(set, "Secure") {
 		t.Errorf("%q, net %x", set, p.Net)
 	}
 	if bytes.Contains(a.Body, []byte("<captcha-status>")) || bytes.Contains(a.Body, []byte("error")) {
@@ -118,10 +109,8 @@ func TestXMLKeysOfPartners(t *testing.T) {
 		t.Errorf("outcome %d", a.Outcome)
 	}
 	// A user who belongs to no partner: their own address counts.
-	x = readXML(
-		t,
-		e.c.ChallengeXML(e.request("GET", "https://example.com/xml", header("X-Real-Ip", "198.51.100.1")), false),
-	)
+	x = readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", header("X-Real-Ip", "198.51.100.1")),
+		false))
 	url = "https://example.com/xcheckcaptcha?key=" + x.Key + "&rep=" + e.answerOf(x.Key)
 	if a := e.c.XCheck(e.request("GET", url, from("198.51.100.1"))); a.Outcome == OutcomeSolved {
 		t.Error("answered from another network")

@@ -245,10 +245,8 @@ func TestSetCookieOfI(t *testing.T) {
 	shared := newService(t, func(c *ServiceConfig) { c.Domain = ".Example.com" })
 	f(shared, "www.example.com", true, " Path=/; Domain=example.com; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax")
 	f(shared, "www.example.org", false, " Path=/; Max-Age=34560000; HttpOnly; SameSite=Lax")
-	f(
-		newService(t, func(c *ServiceConfig) { c.Domain = "" }), "www.example.com", true,
-		" Path=/; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax",
-	)
+	f(newService(t, func(c *ServiceConfig) { c.Domain = "" }), "www.example.com", true,
+		" Path=/; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax")
 }
 
 // TestFuidSeen: a fuid counts when this gateway has known it for more than a day, also across a restart.

@@ -202,8 +202,7 @@ func FuzzForwarded(f *testing.F) {
 			var id Identity
 			r.Resolve(&id, v, s)
 			if !id.Addr.IsValid() || id.Addr.Zone() != "" || id.Addr.Is4In6() || !id.Net.Contains(id.Addr) ||
-				id.N != 1 ||
-				id.Winner().Kind != KindIP {
+				id.N != 1 || id.Winner().Kind != KindIP {
 				t.Fatalf("%q: %v in %v, %d subjects", value, id.Addr, id.Net, id.N)
 			}
 		}

@@ -34,10 +34,8 @@ func TestHandshakeSpoofing(t *testing.T) {
 	}
 	f(r, "203.0.113.7", false, own, "own", "X-Forwarded-JA4: "+forged)
 	f(r, "203.0.113.7", true, forged, "", "X-Forwarded-JA4: "+forged)
-	f(
-		r, "10.0.0.1", false, real, "1:2|00|0|m", "X-Forwarded-JA4: "+forged, "x-forwarded-ja4: "+real,
-		"X-Forwarded-H2: 1:2|00|0|m",
-	)
+	f(r, "10.0.0.1", false, real, "1:2|00|0|m", "X-Forwarded-JA4: "+forged, "x-forwarded-ja4: "+real,
+		"X-Forwarded-H2: 1:2|00|0|m")
 	f(r, "10.0.0.1", false, "", "")
 	f(r, "10.0.0.1", false, "", "", "X-Forwarded-JA4: "+real+"x", "X-Forwarded-H2: "+strings.Repeat("1:2;", 100))
 	f(silent, "10.0.0.1", false, "", "", "X-Forwarded-JA4: "+real)

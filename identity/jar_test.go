@@ -33,10 +33,8 @@ func TestTossedCookiesHideNothing(t *testing.T) {
 	f("the other kinds with a seal", "i service ip", 0, junk("i=junk", 10), junk("sid=junk", 10), []string{i, session})
 	f("more than are tried", "ip", 0, junk("spravka="+strings.Repeat("x", 500), maxTried/500+1), []string{good})
 	host := hostPrefix + good
-	f(
-		"set by this host, more than are tried", "spravka ip", 1,
-		junk("spravka="+strings.Repeat("x", 500), maxTried/500+1), []string{host},
-	)
+	f("set by this host, more than are tried", "spravka ip", 1, junk("spravka="+strings.Repeat("x", 500),
+		maxTried/500+1), []string{host})
 	f("both names", "spravka ip", 1, []string{good, host})
 
 	// Somebody else's valid passes: the one that only this host can set comes first.

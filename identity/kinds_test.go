@@ -160,10 +160,8 @@ func TestPartners(t *testing.T) {
 	f("fresh", "ip -spravka:unearned", true, ours, start, made(false))
 	f("fresh, days old", "spravka ip", true, ours, start.Add(2*day), made(false))
 	f("none", "ip", false, ours, start)
-	f(
-		"only the spravka is the user's", "ip", false, ours, start, signed(t, "L", "alice", start),
-		signed(t, "sid", "x", start.Add(-2*day)), b.i(start.Add(-2*day), nil),
-	)
+	f("only the spravka is the user's", "ip", false, ours, start, signed(t, "L", "alice", start), signed(t, "sid", "x",
+		start.Add(-2*day)), b.i(start.Add(-2*day), nil))
 }
 
 // TestSeveralPasses: duplicates count once, and a valid one behind invalid ones is found.
@@ -182,10 +180,8 @@ func TestSeveralPasses(t *testing.T) {
 	f("spravka ip", 2, good, other)
 	f("spravka ip", 1, good, good, good)
 	f("spravka ip -spravka:malformed -spravka:malformed -spravka:malformed", 1, bad, bad, bad, good)
-	f(
-		"spravka ip -spravka:malformed -spravka:malformed -spravka:malformed -spravka:malformed", 1, bad, bad, bad,
-		bad, good,
-	)
+	f("spravka ip -spravka:malformed -spravka:malformed -spravka:malformed -spravka:malformed", 1, bad, bad, bad, bad,
+		good)
 	f("L ip -L:malformed", 0, "L=junk", signed(t, "L", "alice", start))
 	f("ip -L:malformed -L:malformed -L:too many", 0, "L=junk", "L=junk", signed(t, "L", "alice", start))
 }
@@ -323,10 +319,8 @@ func TestOffKinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := page(
-		start, "203.0.113.7", fuid(old, "x"), b.i(old, nil), signed(t, "L", "alice", old), signed(t, "sid", "x", old),
-		"=x",
-	)
+	v := page(start, "203.0.113.7", fuid(old, "x"), b.i(old, nil), signed(t, "L", "alice", old), signed(t, "sid", "x",
+		old), "=x")
 	var id Identity
 	if b.Resolve(&id, v, s); told(&id) != "ip" || id.WantI || b.MintI(nil, &id, v, s) != nil {
 		t.Errorf("%s, i wanted %v", told(&id), id.WantI)

@@ -96,12 +96,8 @@ func readSecrets(path string, refs []KeyRef) ([][]byte, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s[%d].%w", path, i, err))
 		case len(key) < spravka.MinServiceKey:
-			errs = append(
-				errs,
-				fmt.Errorf(
-					"%s[%d]: the key has %d bytes, must have %d or more", path, i, len(key), spravka.MinServiceKey,
-				),
-			)
+			errs = append(errs, fmt.Errorf("%s[%d]: the key has %d bytes, must have %d or more", path, i, len(key),
+				spravka.MinServiceKey))
 		default:
 			keys = append(keys, key)
 		}

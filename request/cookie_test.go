@@ -9,10 +9,10 @@ import (
 func cookieView(fields ...string) *View {
 	v := new(View)
 	for _, s := range fields {
-		v.Fields = append(
-			v.Fields, Field{Name: []byte("Cookie"), Value: []byte(s)},
-			Field{Name: []byte("X"), Value: []byte("a=no")},
-		)
+		v.Fields = append(v.Fields, Field{Name: []byte("Cookie"), Value: []byte(s)}, Field{
+			Name:  []byte("X"),
+			Value: []byte("a=no"),
+		})
 	}
 	return v
 }

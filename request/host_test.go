@@ -110,13 +110,9 @@ func TestPlainHost(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("a", 63)
-	f(
-		true, "localhost", "a.example", "A.Example", "a-b_c.example", "192.0.2.1", "[2001:db8::1]",
-		"xn--e1afmkfd.example", long+".example",
-	)
-	f(
-		false, "", ".", "a..b", ".a", "a.", "-a.example", "a-.example", "a~b", "a b", "a:1", "a:", "[192.0.2.1]",
+	f(true, "localhost", "a.example", "A.Example", "a-b_c.example", "192.0.2.1", "[2001:db8::1]",
+		"xn--e1afmkfd.example", long+".example")
+	f(false, "", ".", "a..b", ".a", "a.", "-a.example", "a-.example", "a~b", "a b", "a:1", "a:", "[192.0.2.1]",
 		"[::1]:1", "[::1", "[fe80::1%eth0]", "*.a", "a@b", "a/b", "bücher.example", "ban\u212a.example",
-		long+"a.example", strings.Repeat("a.", 127),
-	)
+		long+"a.example", strings.Repeat("a.", 127))
 }

@@ -103,10 +103,8 @@ func FuzzKind(f *testing.F) {
 	f.Add("GET", "/a.css", "image", "no-cors", browserAccept, "")
 	f.Add("POST", "/a;.css", "", "", "application/json", "application/json")
 	f.Fuzz(func(t *testing.T, method, path, dest, mode, accept, content string) {
-		v := asked(
-			method+" "+path, "Sec-Fetch-Dest", dest, "Sec-Fetch-Mode", mode, "Accept", accept, "Content-Type",
-			content,
-		)
+		v := asked(method+" "+path, "Sec-Fetch-Dest", dest, "Sec-Fetch-Mode", mode, "Accept", accept, "Content-Type",
+			content)
 		k := v.Kind()
 		if k.String() == "unknown" {
 			t.Fatalf("%d", k)
@@ -121,10 +119,8 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	v := asked(
-		"POST /a;x/b.html", "Host", "Example.org:80", "Accept", browserAccept, "Content-Type",
-		"application/x-www-form-urlencoded", "Cookie", "a=1; b=2",
-	)
+	v := asked("POST /a;x/b.html", "Host", "Example.org:80", "Accept", browserAccept, "Content-Type",
+		"application/x-www-form-urlencoded", "Cookie", "a=1; b=2")
 	host := make([]byte, 0, 64)
 	if n := testing.AllocsPerRun(100, func() {
 		_ = v.Kind()

@@ -9,10 +9,8 @@ func TestWellKnownFiles(t *testing.T) {
 		t.Helper()
 		v := &View{Method: []byte(method), Path: []byte(path), Target: []byte(path)}
 		if v.IsWellKnown() != known || v.IsACMEChallenge() != acme {
-			t.Errorf(
-				"%s %s: well known %t, wanted %t; ACME %t, wanted %t", method, path, v.IsWellKnown(), known,
-				v.IsACMEChallenge(), acme,
-			)
+			t.Errorf("%s %s: well known %t, wanted %t; ACME %t, wanted %t", method, path, v.IsWellKnown(), known,
+				v.IsACMEChallenge(), acme)
 		}
 	}
 	f("GET", "/robots.txt", true, false)

@@ -156,10 +156,8 @@ func TestAppendSetCookie(t *testing.T) {
 	f(AppendSetCookie([]byte("x:"), "spravka", []byte("v"), "example.com", "/", 30*24*time.Hour, true, true, "Lax"),
 		"x:spravka=v; Path=/; Domain=example.com; Max-Age=2592000; Secure; HttpOnly; SameSite=Lax")
 	f(AppendSetCookie(nil, "i", []byte("v"), "", "", 0, false, false, ""), "i=v; Path=/")
-	f(
-		AppendSetCookie(nil, "i", nil, "", "/a", -1, false, true, "Strict"),
-		"i=; Path=/a; Max-Age=0; HttpOnly; SameSite=Strict",
-	)
+	f(AppendSetCookie(nil, "i", nil, "", "/a", -1, false, true, "Strict"),
+		"i=; Path=/a; Max-Age=0; HttpOnly; SameSite=Strict")
 }
 
 func FuzzPassPayload(f *testing.F) {

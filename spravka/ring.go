@@ -70,8 +70,7 @@ func NewRing(keys []Key) (*Ring, error) {
 func newRingKey(k Key) ringKey {
 	rk := ringKey{Key: k}
 	for p := range numPurposes {
-		rk.signers[p] = securecookie.New(k.subkey("sign", p), nil).
-			MaxAge(0).MaxLength(0).SetSerializer(verbatim{})
+		rk.signers[p] = securecookie.New(k.subkey("sign", p), nil).MaxAge(0).MaxLength(0).SetSerializer(verbatim{})
 		rk.sealers[p] = securecookie.New(k.subkey("seal-mac", p), k.subkey("seal-block", p)).
 			MaxAge(0).MaxLength(0).SetSerializer(verbatim{})
 	}

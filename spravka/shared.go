@@ -59,9 +59,7 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 			return nil, fmt.Errorf("read the key ring of the shared store: %w", err)
 		}
 		k.Log.Warn().
-			Err(err).
-			Str("copy", k.Copy).
-			Msg("the shared store does not give the key ring: taking the last copy")
+			Err(err).Str("copy", k.Copy).Msg("the shared store does not give the key ring: taking the last copy")
 		return k.open(kept)
 	}
 	ring, err := k.open(blob)

@@ -90,8 +90,7 @@ func FuzzHeardAnswers(f *testing.F) {
 			for of, rows := range y.others[i] {
 				for name, n := range rows {
 					if !kind(of).judged() || name == "" || len(name) > maxTallyName || n.Quick > n.Solved ||
-						n.Solved > n.Tried ||
-						n.Quick < 0 {
+						n.Solved > n.Tried || n.Quick < 0 {
 						t.Errorf("kind %d, %q: %+v", of, name, n)
 					}
 				}

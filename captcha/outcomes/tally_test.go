@@ -28,10 +28,10 @@ func TestNamesHideNoCampaign(t *testing.T) {
 		)
 	}
 	for range 40 {
-		y.Count(
-			start, &Who{Way: "page", Language: "en", Net: net(2), Agent: 7, Shape: 1 << 40},
-			Count{Shown: 1, Tried: 1, Solved: 1, Quick: 1},
-		)
+		y.Count(start, &Who{Way: "page", Language: "en", Net: net(2), Agent: 7, Shape: 1 << 40}, Count{
+			Shown: 1,
+			Tried: 1, Solved: 1, Quick: 1,
+		})
 	}
 	if !y.Machines(Campaign(net(2), 7), 30, start) {
 		t.Error("the campaign is not seen")

@@ -148,9 +148,7 @@ func (p *Places) refresh() {
 			is.err = err.Error()
 			p.failed.Inc()
 			p.log.Warn().
-				Err(err).
-				Str("file", name).
-				Bool("last_good_copy", p.now.Load().all[i] != nil).
+				Err(err).Str("file", name).Bool("last_good_copy", p.now.Load().all[i] != nil).
 				Msg("a file of places was not read")
 		case err == nil && db != nil:
 			is.err = ""

@@ -18,12 +18,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-const asns = "1.0.0.0\t1.0.0.255\t13335\tUS\tCLOUDFLARENET\n" +
-	"# a comment\n" +
-	"1.0.1.0\t1.0.3.255\t0\tNone\tNot routed\n" +
-	"203.0.113.0\t203.0.113.127\t64500\tDE\tExample Org\r\n" +
-	"2001:db8::\t2001:db8:ffff:ffff:ffff:ffff:ffff:ffff\t64501\tFR\tAnother\n" +
-	"3232235776\t3232236031\tAS64502\tNL"
+const asns = "1.0.0.0\t1.0.0.255\t13335\tUS\tCLOUDFLARENET\n" + "# a comment\n" +
+	"1.0.1.0\t1.0.3.255\t0\tNone\tNot routed\n" + "203.0.113.0\t203.0.113.127\t64500\tDE\tExample Org\r\n" +
+	"2001:db8::\t2001:db8:ffff:ffff:ffff:ffff:ffff:ffff\t64501\tFR\tAnother\n" + "3232235776\t3232236031\tAS64502\tNL"
 
 func write(t *testing.T, name string, data []byte) string {
 	t.Helper()
@@ -37,10 +34,10 @@ func write(t *testing.T, name string, data []byte) string {
 func countries() []byte {
 	w := newWriter()
 	w.add("203.0.113.0/24", map[string]any{"country": map[string]any{"iso_code": "AT", "geoname_id": uint32(7)}})
-	w.add(
-		"198.51.100.0/25",
-		map[string]any{"country": "ch", "asn": "AS64510", "as_name": "A name that is longer than thirty bytes"},
-	)
+	w.add("198.51.100.0/25", map[string]any{
+		"country": "ch", "asn": "AS64510",
+		"as_name": "A name that is longer than thirty bytes",
+	})
 	w.add(
 		"198.51.100.128/25",
 		map[string]any{
