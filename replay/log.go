@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -274,4 +275,267 @@ func (l *Log) count() {
 	l.mu.Lock()
 	l.counts.Lines++
 	l.mu.Unlock()
+}
+
+// stream reads one input in a goroutine of its own and parses its lines there.
+type stream struct {
+	log     *Log
+	in      *Input
+	index   uint16
+	begins  time.Time // zero: unknown
+	started bool
+	done    bool
+	head    *Record
+	batch   []*Record
+	at      int
+	full    chan []*Record
+	stop    chan struct{}
+	empty   chan []*Record
+	err     *Unread // of the reader, set before full is closed
+}
+
+// maxPeek bounds the lines that are examined to find out when a log begins.
+const maxPeek = 1000
+
+func (s *stream) peek() error {
+	var unused atomic.Int64
+	ls, err := openLines(s.in, &unused)
+	if err != nil {
+		return err
+	}
+	defer ls.close()
+	var r Record
+	p := newParser(&s.log.opts)
+	for range maxPeek {
+		line, err := ls.next()
+		if errors.Is(err, errLineTooLong) {
+			continue
+		}
+		if err != nil {
+			return nil // reading it will report the error
+		}
+		if p.parse(&r, line) == nil {
+			s.begins = r.At.Add(-s.log.opts.Window) // the first line need not be the earliest
+			return nil
+		}
+	}
+	return nil
+}
+
+// peekHead returns the next record of the stream without taking it; nil at its end.
+func (s *stream) peekHead() (*Record, *Unread) {
+	if !s.started {
+		s.start()
+	}
+	for s.head == nil {
+		if s.at < len(s.batch) {
+			s.head = s.batch[s.at]
+			s.at++
+			continue
+		}
+		s.recycle()
+		batch, ok := <-s.full
+		if !ok {
+			s.done = true
+			return nil, s.err
+		}
+		s.batch, s.at = batch, 0
+	}
+	return s.head, nil
+}
+
+func (s *stream) recycle() {
+	l := s.log
+	if s.batch == nil {
+		return
+	}
+	b := s.batch[:0]
+	for len(l.free) > 0 && len(b) < batchSize {
+		b = append(b, l.free[len(l.free)-1])
+		l.free = l.free[:len(l.free)-1]
+	}
+	select {
+	case s.empty <- b:
+	default:
+	}
+	s.batch = nil
+}
+
+func (s *stream) start() {
+	s.started = true
+	s.full, s.empty, s.stop = make(chan []*Record, 4), make(chan []*Record, 8), make(chan struct{})
+	s.log.readers.Go(func() {
+		defer close(s.full)
+		if lines, err := s.readAll(); err != nil {
+			s.err = &Unread{s.in.Name, lines, reason(err)}
+		}
+	})
+}
+
+func (s *stream) drop() {
+	if s.started {
+		close(s.stop)
+		s.started, s.done = false, true
+	}
+}
+
+// readAll parses the input and sends its records in batches. It returns how many lines there were before an error.
+func (s *stream) readAll() (read int, err error) {
+	ls, err := openLines(s.in, &s.log.read)
+	if err != nil {
+		return 0, err
+	}
+	defer ls.close()
+	var out, spare []*Record
+	p := newParser(&s.log.opts)
+	for {
+		line, err := ls.next()
+		if errors.Is(err, io.EOF) {
+			s.send(out)
+			return ls.count, nil
+		}
+		if err != nil && !errors.Is(err, errLineTooLong) {
+			s.send(out)
+			return ls.count - 1, err
+		}
+		s.log.count()
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			s.log.problem(s.in.Name, ls.count, errNoRequest, nil)
+			continue
+		}
+		if len(spare) == 0 {
+			select {
+			case spare = <-s.empty:
+			default:
+			}
+		}
+		var r *Record
+		if n := len(spare); n > 0 {
+			r, spare = spare[n-1], spare[:n-1]
+		} else {
+			r = new(Record)
+		}
+		if err == nil {
+			r.from, r.signs = &s.log.opts.Identity, &s.log.opts.Signed
+			err = p.parse(r, line)
+		}
+		if err == nil && !s.log.opts.Now.IsZero() && r.At.After(s.log.opts.Now.Add(aDay)) {
+			err = errFuture
+		}
+		if err != nil {
+			s.log.problem(s.in.Name, ls.count, err, line)
+			spare = append(spare, r)
+			continue
+		}
+		r.Line, r.Input = ls.count, s.index
+		if out = append(out, r); len(out) == batchSize {
+			if !s.send(out) {
+				return ls.count, nil
+			}
+			out = make([]*Record, 0, batchSize)
+		}
+	}
+}
+
+var errFuture = errors.New("has a time in the future")
+
+// send hands over a batch; false if it is no longer wanted.
+func (s *stream) send(batch []*Record) bool {
+	if len(batch) == 0 {
+		return true
+	}
+	select {
+	case s.full <- batch:
+		return true
+	case <-s.stop:
+	case <-s.log.ctx.Done():
+	}
+	return false
+}
+
+// waiting holds records back: the earliest comes first, and of those of one time the one that arrived first. Nearly all
+// lines of a log are in order and stand in line; only the others are in a heap. The zero value is empty.
+type waiting struct {
+	inLine []held // from begin on
+	begin  int
+	others lateHeap
+}
+
+func (w *waiting) len() int { return len(w.inLine) - w.begin + len(w.others) }
+
+func (w *waiting) push(x held) {
+	n := len(w.inLine)
+	if n > w.begin && x.before(&w.inLine[n-1]) {
+		heap.Push(&w.others, x)
+		return
+	}
+	if n == cap(w.inLine) && w.begin > n/2 { // rather than grow, move up
+		n = copy(w.inLine, w.inLine[w.begin:])
+		clear(w.inLine[n:])
+		w.inLine, w.begin = w.inLine[:n], 0
+	}
+	w.inLine = append(w.inLine, x)
+}
+
+// first returns the first; nil if there is none.
+func (w *waiting) first() *held {
+	switch {
+	case w.begin == len(w.inLine) && len(w.others) == 0:
+		return nil
+	case w.begin == len(w.inLine) || len(w.others) > 0 && w.others[0].before(&w.inLine[w.begin]):
+		return &w.others[0]
+	}
+	return &w.inLine[w.begin]
+}
+
+// pop takes out the first; there must be one.
+func (w *waiting) pop() *Record {
+	x := w.first()
+	if len(w.others) > 0 && x == &w.others[0] {
+		r := w.others[0].Record
+		heap.Pop(&w.others)
+		return r
+	}
+	r := x.Record
+	x.Record = nil
+	if w.begin++; w.begin == len(w.inLine) {
+		w.inLine, w.begin = w.inLine[:0], 0
+	}
+	return r
+}
+
+type moment struct {
+	unix int64
+	nano int
+}
+
+func momentOf(at time.Time) moment { return moment{unix: at.Unix(), nano: at.Nanosecond()} }
+
+func (m moment) before(o moment) bool { return m.unix < o.unix || m.unix == o.unix && m.nano < o.nano }
+
+type held struct {
+	at    moment
+	order uint64 // of arrival
+	*Record
+}
+
+func (h *held) before(o *held) bool { return h.at.before(o.at) || h.at == o.at && h.order < o.order }
+
+// lateHeap implements heap.Interface.
+type lateHeap []held
+
+func (h lateHeap) Len() int           { return len(h) }
+func (h lateHeap) Less(i, k int) bool { return h[i].before(&h[k]) }
+func (h lateHeap) Swap(i, k int)      { h[i], h[k] = h[k], h[i] }
+
+// Push implements heap.Interface.
+func (h *lateHeap) Push(x any) { *h = append(*h, x.(held)) }
+
+// Pop implements heap.Interface.
+func (h *lateHeap) Pop() any {
+	n := len(*h) - 1
+	x := (*h)[n]
+	(*h)[n] = held{}
+	*h = (*h)[:n]
+	return x
 }
