@@ -56,7 +56,7 @@ type setup struct {
 // openEngine opens the Pebble directory at path. With fresh it must not exist; otherwise it must.
 func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 	e := &engine{failed: make(chan struct{})}
-	e.fs = newPatientFS(u.base, u.health.stall, u.health.flow)
+	e.fs = &patientFS{FS: u.base, health: u.health, giveUp: make(chan struct{})}
 	if readOnly {
 		e.fs.fence() // reading must not change anything, whatever Pebble thinks
 	}

@@ -2,7 +2,6 @@ package pebblestore
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,17 +17,16 @@ import (
 // manifest fails.
 //
 //   - Patience: a write that fails for a reason that may pass (a full disk) is retried until it works or the store
-//     closes. onStall tells the store's callers at once.
+//     closes. The store's callers are refused at once.
 //   - A fence: after a failure that Pebble cannot survive (a failed sync leaves the disk's contents unknown) the store
 //     reopens the directory, and the dead instance can no longer write there.
 //
 // Safe for concurrent use.
 type patientFS struct {
 	vfs.FS
-	onStall func(op string, err error) // a write has started to wait
-	onFlow  func()                     // a waiting write went through, or was given up
-	patient atomic.Bool                // set once the engine is open: opening must fail, not wait
-	giveUp  chan struct{}              // closed: waiting ends
+	health  *health
+	patient atomic.Bool   // set once the engine is open: opening must fail, not wait
+	giveUp  chan struct{} // closed: waiting ends
 	once    sync.Once
 	gate    sync.RWMutex // read-locked during each change to the disk
 	fenced  bool         // guarded by gate
@@ -41,10 +39,6 @@ const (
 	stallPause = 50 * time.Millisecond
 	fencePause = time.Second
 )
-
-func newPatientFS(base vfs.FS, onStall func(string, error), onFlow func()) *patientFS {
-	return &patientFS{FS: base, onStall: onStall, onFlow: onFlow, giveUp: make(chan struct{})}
-}
 
 func (p *patientFS) stopWaiting() { p.once.Do(func() { close(p.giveUp) }) }
 
@@ -85,9 +79,8 @@ func (p *patientFS) persist(op, name string, f func() error) error {
 	if err == nil || !p.patient.Load() || !mayPass(err) {
 		return err
 	}
-	what := fmt.Sprintf("%s %s", op, filepath.Base(name))
-	p.onStall(what, err)
-	defer p.onFlow()
+	p.health.stall(op+" "+filepath.Base(name), err)
+	defer p.health.flow()
 	for {
 		select {
 		case <-p.giveUp:
@@ -97,7 +90,6 @@ func (p *patientFS) persist(op, name string, f func() error) error {
 		if err = p.change(f); err == nil || !mayPass(err) {
 			return err
 		}
-		p.onStall("", err)
 	}
 }
 

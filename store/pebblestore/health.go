@@ -1,6 +1,7 @@
 package pebblestore
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -55,17 +56,15 @@ func (h *health) setLocked(a ailment, err error) {
 	}
 }
 
-// stall notes that a write waits; an empty op is another attempt of the same write.
+// stall notes that a write has started to wait.
 func (h *health) stall(op string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if op == "" {
-		return
-	}
 	h.held++
-	h.setLocked(ailStalled, &stallError{op, err})
+	h.setLocked(ailStalled, fmt.Errorf("store: disk refuses writes: %s: %w", op, err))
 }
 
+// flow notes that a waiting write went through, or was given up.
 func (h *health) flow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,13 +97,3 @@ func (h *health) err() error {
 	}
 	return h.errs[ailDamaged]
 }
-
-type stallError struct {
-	op  string
-	err error
-}
-
-func (e *stallError) Error() string {
-	return "store: disk refuses writes: " + e.op + ": " + e.err.Error()
-}
-func (e *stallError) Unwrap() error { return e.err }

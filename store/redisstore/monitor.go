@@ -292,8 +292,8 @@ func (s *monitor) WriteMetrics(w io.Writer) {
 	metrics.WriteCounterUint64(w, "antirobot_redis_errors_total", s.stats.errors.Load())
 	metrics.WriteCounterUint64(w, "antirobot_redis_replicated_total", s.stats.waited.Load())
 	metrics.WriteCounterUint64(w, "antirobot_redis_unreplicated_total", s.stats.waitShort.Load())
-	waiting, lost := s.quotas.owed.counts()
-	metrics.WriteGaugeUint64(w, "antirobot_redis_spends_owed", uint64(waiting)) //nolint:gosec // a length
+	waiting, lost := s.quotas.owed.waiting()
+	metrics.WriteGaugeUint64(w, "antirobot_redis_spends_owed", uint64(len(waiting)))
 	metrics.WriteCounterUint64(w, "antirobot_redis_spends_lost_total", lost)
 	metrics.WriteCounterUint64(w, "antirobot_redis_index_cleared_total", s.stats.reaped.Load())
 }

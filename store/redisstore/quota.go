@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +35,7 @@ func (s *quotas) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool
 		return false, nil
 	}
 	if err == nil {
-		s.owed.remember(key, ttl)
+		s.owed.add(key, ttl, true)
 	}
 	return err == nil, s.failed(err)
 }
@@ -99,91 +98,90 @@ func (s *quotas) number(m rueidis.RedisMessage) (int64, error) {
 // owed holds keys to spend once the servers are back, so that no other gateway accepts them. Spent keys are remembered
 // too: after a possible loss they are owed again.
 type owed struct {
-	mu    sync.Mutex
-	keys  map[string]time.Time // until when the spend matters
-	spent map[string]time.Time // the same, for keys that the servers accepted
-	lost  uint64               // keys that did not fit
+	mu   sync.Mutex
+	keys map[string]owedKey
+	lost uint64 // keys that did not fit
 }
 
-// maxOwed bounds each map: some megabytes.
-const maxOwed = 1 << 16
-
-func (s *quotas) SpendLater(key []byte, ttl time.Duration) {
-	s.owed.mu.Lock()
-	defer s.owed.mu.Unlock()
-	s.owed.owe(string(key), time.Now().Add(ttl))
+type owedKey struct {
+	until time.Time // when the spend stops to matter
+	spent bool      // the servers have accepted it
 }
 
-func (o *owed) owe(key string, until time.Time) {
-	if o.keys == nil {
-		o.keys = map[string]time.Time{}
-	}
-	if len(o.keys) >= maxOwed {
-		o.lost++
-		return
-	}
-	o.keys[key] = until
-}
+// maxOwed bounds the keys: some megabytes.
+const maxOwed = 1 << 17
 
-// remember records a spent key, evicting another when full. A key that is spent forever is no challenge, and not
-// recorded.
-func (o *owed) remember(key []byte, ttl time.Duration) {
+func (s *quotas) SpendLater(key []byte, ttl time.Duration) { s.owed.add(key, ttl, false) }
+
+// add records a key. When all room is taken, a spent key replaces another spent one. A key that is spent forever is no
+// challenge, and not recorded.
+func (o *owed) add(key []byte, ttl time.Duration, spent bool) {
 	if ttl == 0 {
 		return
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.spent == nil {
-		o.spent = map[string]time.Time{}
+	if o.keys == nil {
+		o.keys = map[string]owedKey{}
 	}
-	now := time.Now()
-	looked := 0
-	for k, until := range o.spent { // two in no order: more than are added
-		if looked++; until.Before(now) || len(o.spent) >= maxOwed {
-			delete(o.spent, k)
+	now, looked := time.Now(), 0
+	for k, was := range o.keys { // two in no order: more than are added
+		if was.spent && (was.until.Before(now) || len(o.keys) >= maxOwed) {
+			delete(o.keys, k)
 		}
-		if looked == 2 {
+		if looked++; looked == 2 {
 			break
 		}
 	}
-	o.spent[string(key)] = now.Add(ttl)
+	if _, known := o.keys[string(key)]; !known && len(o.keys) >= maxOwed {
+		if !spent {
+			o.lost++
+		}
+		return
+	}
+	o.keys[string(key)] = owedKey{now.Add(ttl), spent}
 }
 
-// again marks every spent key that still matters as owed.
+// again marks every spent key as owed.
 func (o *owed) again() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	now := time.Now()
-	for k, until := range o.spent {
-		if until.After(now) {
-			o.owe(k, until)
+	for k, was := range o.keys {
+		o.keys[k] = owedKey{was.until, false}
+	}
+}
+
+// waiting returns the owed keys, and how many were lost.
+func (o *owed) waiting() (keys map[string]time.Time, lost uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	keys = map[string]time.Time{}
+	for k, was := range o.keys {
+		if !was.spent {
+			keys[k] = was.until
 		}
 	}
+	return keys, o.lost
 }
 
 // settle spends owed keys for a while, up to the first error: the next probe continues.
 func (s *quotas) settle(ctx context.Context) {
-	o, end := &s.owed, time.Now().Add(s.deps.ProbeEvery)
-	o.mu.Lock()
-	keys := maps.Clone(o.keys)
-	o.mu.Unlock()
+	end := time.Now().Add(s.deps.ProbeEvery)
+	keys, _ := s.owed.waiting()
 	for k, until := range keys {
 		if time.Now().After(end) {
 			return
 		}
-		if left := time.Until(until); left > 0 {
-			if _, err := s.Spend(ctx, []byte(k), left); err != nil {
-				return
-			}
+		left := time.Until(until)
+		if left <= 0 {
+			s.owed.mu.Lock()
+			delete(s.owed.keys, k)
+			s.owed.mu.Unlock()
+			continue
 		}
-		o.mu.Lock()
-		delete(o.keys, k)
-		o.mu.Unlock()
+		if _, err := s.Spend(ctx, []byte(k), left); err != nil {
+			return
+		}
+		s.owed.add([]byte(k), left, true)
 	}
-}
-
-func (o *owed) counts() (waiting int, lost uint64) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.keys), o.lost
 }
