@@ -196,9 +196,7 @@ func publish(b *testing.B, cfg stream.Config, g stream.Stream, services *stream.
 			time.Sleep(100 * time.Microsecond)
 		}
 	}
-	if err := p.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, p.Close())
 }
 
 // through publishes events to an engine, whose server is the process pid, and then lets a processor judge them.
@@ -220,4 +218,11 @@ func through(b *testing.B, cfg stream.Config, g stream.Stream, pid int) {
 	}
 	report(b, "processor", cpuTime()-ours)
 	report(b, "server", cpuOf(pid)-theirs)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

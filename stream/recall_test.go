@@ -87,18 +87,14 @@ func TestARestartThinksAlike(t *testing.T) {
 		first.Process(&day[i])
 		y.Add(&day[i])
 	}
-	if err := y.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, y.Close())
 
 	var judged sync.WaitGroup
 	judged.Add(len(day) - half)
 	y = openRestartLog(t, dir, end, services)
 	defer y.Close()
 	second, _, got := thinks(t, processor.Deps{Judged: func(e *verdict.Event) { y.Add(e); judged.Done() }, Waits: true})
-	if err := second.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, second.Start(context.Background()))
 	defer second.Close()
 	for i := range day[half:] { // what comes in the meantime waits
 		if !second.Offer(&day[half+i]) {
@@ -130,9 +126,7 @@ func TestARestartThinksAlike(t *testing.T) {
 // TestRecallEnds: a process that is to end while it reads its past ends.
 func TestRecallEnds(t *testing.T) {
 	p, _, _ := thinks(t, processor.Deps{Waits: true})
-	if err := p.Start(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Start(context.Background()))
 	e := visits(1)[0]
 	e.At = time.Now()
 	reads := make(chan struct{})
@@ -144,9 +138,7 @@ func TestRecallEnds(t *testing.T) {
 		return n
 	})
 	<-reads
-	if err := p.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.Close())
 }
 
 // BenchmarkRestartLog writes down b.N events, and judges them once more: what each costs, beside judging alone.
@@ -178,9 +170,7 @@ func BenchmarkRestartLog(b *testing.B) {
 		for i := range b.N {
 			y.Add(at(i))
 		}
-		if err := y.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, y.Close())
 	})
 	b.Run("read and judge", func(b *testing.B) {
 		p, _ := judge(b, processor.Deps{Waits: true})
@@ -194,9 +184,7 @@ func BenchmarkRestartLog(b *testing.B) {
 			return n
 		})
 		<-done
-		if err := p.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, p.Close())
 		b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/float64(max(n, 1)), "ns-cpu/event")
 		b.ReportMetric(float64(n), "events")
 	})

@@ -78,21 +78,15 @@ func TestClockAheadAndBack(t *testing.T) {
 				if err := s.keepHorizon(bg); err != nil { // as happens every minute
 					t.Fatal(err)
 				}
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Close())
 				s = openSet(t, dir, clock)
 				if k, err = s.OpenCounters(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			const long = 3 * time.Hour // outlasts everything that follows, by a correct clock
-			if err := s.Put(bg, []byte("ban"), []byte("v"), long); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Put(bg, []byte("old"), []byte("v"), time.Minute); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Put(bg, []byte("ban"), []byte("v"), long))
+			must(t, s.Put(bg, []byte("old"), []byte("v"), time.Minute))
 			if first, err := s.Spend(bg, []byte("answer"), long); err != nil || !first {
 				t.Fatal(first, err)
 			}
@@ -101,9 +95,7 @@ func TestClockAheadAndBack(t *testing.T) {
 			}
 			counter := store.Counter{Prefix: "p", Shingle: 1}
 			slot := store.TenMinutes.Number(clock.now())
-			if err := k.Add(bg, []store.Delta{{Counter: counter, Slot: slot, N: 5}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, k.Add(bg, []store.Delta{{Counter: counter, Slot: slot, N: 5}}))
 			clock.move(10*time.Minute, 0)
 			sweepAll(t, s)
 			if err := s.Healthy(); err != nil {
@@ -120,9 +112,7 @@ func TestClockAheadAndBack(t *testing.T) {
 			}
 			clock.move(30*time.Minute, 0)
 			sweepAll(t, s)
-			if err := k.Drop(bg, store.Period{Unit: store.TenMinutes, Number: store.TenMinutes.Number(clock.now()) - store.SlotsPerDay}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, k.Drop(bg, store.Period{Unit: store.TenMinutes, Number: store.TenMinutes.Number(clock.now()) - store.SlotsPerDay}))
 			if _, err := s.Get(bg, nil, []byte("ban")); (err == nil) != (by < long) {
 				t.Errorf("%v ahead: Get: %v", by, err)
 			}
@@ -170,9 +160,7 @@ func TestClockAheadAndBack(t *testing.T) {
 			if n := s.swept.Load() - before; n != 3 {
 				t.Errorf("a day after %v ahead %d of 3 are removed", by, n)
 			}
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close())
 		}
 	}
 }
@@ -200,8 +188,13 @@ func TestClockOfAMoment(t *testing.T) {
 		if horizon, _ := s.lastHorizon(); !horizon.Equal(clock.at) {
 			t.Fatalf("the directory knows %v", horizon)
 		}
-		if err := s.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Close())
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

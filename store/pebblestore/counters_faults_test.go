@@ -35,9 +35,7 @@ func TestCountersOnFullDisk(t *testing.T) {
 		}
 		return last
 	}
-	if err := add(4); err != nil {
-		t.Fatal(err)
-	}
+	must(t, add(4))
 	fs.full.Store(true)
 	end := time.Now().Add(20 * time.Second)
 	waiting := make(chan error, 1)
@@ -68,12 +66,8 @@ func TestCountersOnFullDisk(t *testing.T) {
 		time.Sleep(5 * time.Millisecond)
 	}
 	n := countOf(t, c, 7, 1000)
-	if err := add(1); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, add(1))
+	must(t, s.Close())
 	if got := countOf(t, openCounters(t, dir), 7, 1000); got != n+1 {
 		t.Errorf("%d after reopening; want %d", got, n+1)
 	}
@@ -85,9 +79,7 @@ func TestCountersSurviveFailedSync(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(c.Add(bg, one(7, 1000, 1)), c.eng.sync()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.Add(bg, one(7, 1000, 1)), c.eng.sync()))
 	fs.sync.Store(true)
 	end := time.Now().Add(20 * time.Second)
 	for c.Healthy() == nil {
@@ -104,9 +96,7 @@ func TestCountersSurviveFailedSync(t *testing.T) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := c.Add(bg, one(7, 1000, 1)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Add(bg, one(7, 1000, 1)))
 	if n := countOf(t, c, 7, 1000); n != 2 {
 		t.Errorf("count = %d; want 2", n)
 	}
@@ -119,25 +109,19 @@ func TestCountersSurviveFailedSync(t *testing.T) {
 func TestDamagedCountersCostNoState(t *testing.T) {
 	dir := t.TempDir()
 	c := openCounters(t, dir)
-	if err := errors.Join(c.s.Put(bg, []byte("ban"), nil, 0), c.Add(bg, one(1, 1, 1)), c.s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.s.Put(bg, []byte("ban"), nil, 0), c.Add(bg, one(1, 1, 1)), c.s.Close()))
 	files, err := filepath.Glob(filepath.Join(dir, countsName, "MANIFEST*"))
 	if err != nil || len(files) == 0 {
 		t.Fatal("no manifest", err)
 	}
 	for _, p := range files {
-		if err := os.WriteFile(p, []byte("nonsense"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, []byte("nonsense"), 0o600))
 	}
 	s := mustOpen(t, dir, nil)
 	if _, err := s.OpenCounters(); !errors.Is(err, errDamaged) {
 		t.Fatalf("OpenCounters: %v", err)
 	}
-	if err := os.Rename(filepath.Join(dir, countsName), filepath.Join(dir, "counters.damaged")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(filepath.Join(dir, countsName), filepath.Join(dir, "counters.damaged")))
 	k, err := s.OpenCounters()
 	if err != nil {
 		t.Fatal(err)
@@ -162,9 +146,7 @@ func TestCountersSurviveKill(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCountersSurviveKill$")
 	cmd.Env = append(os.Environ(), countEnv+"="+dir)
 	out, err := cmd.StdoutPipe()
-	if err := errors.Join(err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, cmd.Start()))
 	var synced uint64
 	lines := bufio.NewScanner(out)
 	for lines.Scan() && synced < 300 {
@@ -195,15 +177,11 @@ func countUntilKilled(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for i := range 100_000 {
-		if err := c.Add(bg, one(7, 1000, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Add(bg, one(7, 1000, 1)))
 		if i%100 != 99 {
 			continue
 		}
-		if err := c.Sync(bg); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Sync(bg))
 		fmt.Printf("synced %d\n", i+1)
 	}
 }

@@ -152,9 +152,7 @@ func TestDropFreesDisk(t *testing.T) {
 		for range 5_000 {
 			d = append(d, one(rand.Uint64(), at, 1)...)
 		}
-		if err := errors.Join(c.Add(bg, d), c.Add(bg, one(7, at, 5)), c.eng.db.Flush()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(c.Add(bg, d), c.Add(bg, one(7, at, 5)), c.eng.db.Flush()))
 	}
 	size := func() uint64 {
 		n, err := c.eng.db.EstimateDiskUsage([]byte{spaceFine}, []byte{spaceFine + 1})
@@ -167,9 +165,7 @@ func TestDropFreesDisk(t *testing.T) {
 	if before < 3*5_000*8 {
 		t.Fatalf("the counts take %d bytes", before)
 	}
-	if err := errors.Join(c.Drop(bg, store.Period{Unit: store.TenMinutes, Number: day + 288}), c.eng.db.Flush()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(c.Drop(bg, store.Period{Unit: store.TenMinutes, Number: day + 288}), c.eng.db.Flush()))
 	if a, b, n := countOf(t, c, 7, day), countOf(t, c, 7, day+144), countOf(t, c, 7, day+288); a != 0 || b != 0 || n != 5 {
 		t.Errorf("after Drop: %d, %d, %d", a, b, n)
 	}

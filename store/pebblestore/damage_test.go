@@ -21,8 +21,6 @@ func breakBlocks(t *testing.T, dir string) {
 		for i := 0; i < len(b)/2; i += 97 {
 			b[i] ^= 0x55
 		}
-		if err := os.WriteFile(p, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(p, b, 0o600))
 	}
 }

@@ -159,9 +159,7 @@ func TestDiskFullIsSurvived(t *testing.T) {
 	}
 	for round := range 3 { // each round fills tables, so that flushes and manifest writes meet the full disk too
 		for i := range 200 {
-			if err := put(fmt.Sprint("before", round, "/", i)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, put(fmt.Sprint("before", round, "/", i)))
 		}
 		fs.full.Store(true)
 		var wg sync.WaitGroup
@@ -192,9 +190,7 @@ func TestDiskFullIsSurvived(t *testing.T) {
 		t.Errorf("a full disk cost %d engines", n)
 	}
 	wantAcked(t, s, acked)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	wantAcked(t, mustOpen(t, dir, nil), acked)
 }
 
@@ -209,9 +205,7 @@ func wantAcked(t *testing.T, s *Store, acked map[string]bool) {
 
 func TestCloseOnFullDisk(t *testing.T) {
 	s, fs, dir := openFaulty(t)
-	if err := s.Put(bg, []byte("k"), []byte("v"), 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
 	fs.full.Store(true)
 	writeUntil(t, s, "was refused", func(err error) bool { return err != nil })
 	if err := s.Close(); err != nil && strings.Contains(err.Error(), "did not answer") { // other results depend on what was in progress
@@ -227,14 +221,10 @@ func TestFailedSyncIsSurvived(t *testing.T) {
 	for round := range 3 {
 		for i := range 100 {
 			key := fmt.Sprint(round, "/", i)
-			if err := s.Put(bg, []byte(key), make([]byte, 2000), 0); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Put(bg, []byte(key), make([]byte, 2000), 0))
 			acked[key] = true
 		}
-		if err := s.Append(bg, "t", []byte("m")); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Append(bg, "t", []byte("m")))
 		fs.sync.Store(true)
 		if err := s.Append(bg, "t", []byte("perhaps")); err == nil {
 			t.Fatal("acknowledged without a sync")
@@ -258,9 +248,7 @@ func TestFailedSyncIsSurvived(t *testing.T) {
 	}
 	wantAcked(t, s, acked)
 	wantWholeFeed(t, s, 3)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	wantAcked(t, mustOpen(t, dir, nil), acked)
 }
 
@@ -268,9 +256,7 @@ func TestFailedSyncIsSurvived(t *testing.T) {
 // were not acknowledged may be present or not.
 func wantWholeFeed(t *testing.T, s *Store, n int) {
 	t.Helper()
-	if err := s.Append(bg, "t", []byte("end")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Append(bg, "t", []byte("end")))
 	got, next := 0, uint64(1)
 	err := s.Follow(bg, "t", "0", func(pos string, msg []byte) error {
 		switch {
@@ -316,13 +302,9 @@ func TestDamagedBlockIsToldAndServingGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir, nil)
 	for i := range 200 {
-		if err := s.Put(bg, fmt.Append(nil, "k", i), make([]byte, 4096), 0); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Put(bg, fmt.Append(nil, "k", i), make([]byte, 4096), 0))
 	}
-	if err := errors.Join(s.eng.db.Flush(), s.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.eng.db.Flush(), s.Close()))
 	breakBlocks(t, dir)
 	s = mustOpen(t, dir, nil)
 	failed := 0

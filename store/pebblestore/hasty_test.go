@@ -19,9 +19,7 @@ func TestHastyConformance(t *testing.T) {
 		storetest.Options{
 			Clock: clock, FeedKept: 256 + 256/8 + chunkEntries,
 			Reopen: func(t *testing.T, s store.Store) store.Store {
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Close())
 				return mustOpen(t, s.(hasty).dir, clock.Now).Hasten()
 			},
 		})
@@ -50,9 +48,7 @@ func TestHasteNeedsNoDisk(t *testing.T) {
 		t.Errorf("a durable write on a disk that hangs: %v", err)
 	}
 	fs.slow.Store(false)
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	again := mustOpen(t, dir, time.Now)
 	if n, err := again.Incr(bg, []byte("n"), 0, 0); err != nil || n != 101 {
 		t.Errorf("after reopening %d, %v", n, err)
@@ -62,9 +58,7 @@ func TestHasteNeedsNoDisk(t *testing.T) {
 // TestHasteReachesTheDisk: what nobody waits for is synced all the same, without another write.
 func TestHasteReachesTheDisk(t *testing.T) {
 	s, fs, _ := openFaulty(t)
-	if err := s.Put(bg, []byte("k"), nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(bg, []byte("k"), nil, 0))
 	before := fs.synced.Load()
 	if _, err := s.Hasten().Incr(bg, []byte("n"), 1, 0); err != nil {
 		t.Fatal(err)

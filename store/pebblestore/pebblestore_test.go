@@ -47,9 +47,7 @@ func TestConformance(t *testing.T) {
 		storetest.Options{
 			Clock: clock, FeedKept: 256 + 256/8 + chunkEntries,
 			Reopen: func(t *testing.T, s store.Store) store.Store {
-				if err := s.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Close())
 				return mustOpen(t, s.(*Store).dir, clock.Now)
 			},
 		})
@@ -71,9 +69,7 @@ func TestSweepRemovesExpired(t *testing.T) {
 	s := mustOpen(t, t.TempDir(), clock.Now)
 	for i := range 1000 {
 		ttl := time.Duration(i%2) * time.Minute // every other one without expiry
-		if err := s.Put(bg, fmt.Append(nil, i), []byte("v"), ttl); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Put(bg, fmt.Append(nil, i), []byte("v"), ttl))
 	}
 	if _, err := s.Spend(bg, []byte("s"), time.Minute); err != nil {
 		t.Fatal(err)
@@ -107,13 +103,9 @@ func TestSweepRemovesExpired(t *testing.T) {
 func TestSweepSparesRewritten(t *testing.T) {
 	clock := storetest.NewClock()
 	s := mustOpen(t, t.TempDir(), clock.Now)
-	if err := s.Put(bg, []byte("k"), []byte("old"), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(bg, []byte("k"), []byte("old"), time.Minute))
 	clock.Advance(time.Minute)
-	if err := s.Put(bg, []byte("k"), []byte("new"), time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(bg, []byte("k"), []byte("new"), time.Minute))
 	if _, err := s.do(bg, &request{verb: doExpire, keys: [][]byte{[]byte("kk")}}); err != nil {
 		t.Fatal(err)
 	}
@@ -142,9 +134,7 @@ func TestFeedTrimsAndGoesOnAfterReopening(t *testing.T) {
 	if err != nil || ends.last != 1000 || ends.last-ends.first+1 < 256 || ends.last-ends.first+1 > 288 {
 		t.Fatalf("ends after 1000: %+v, %v", ends, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	s = mustOpen(t, dir, nil)
 	add(1)
 	if pos, err := s.Position(bg, "t"); err != nil || pos != "@1001" {
@@ -185,9 +175,7 @@ func TestForeignDirectoryIsNotTouched(t *testing.T) {
 	write := func(path, text string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			p := filepath.Join(dir, path)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, []byte(text), 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, []byte(text), 0o600)))
 		}
 	}
 	for _, tt := range []struct {
@@ -200,16 +188,12 @@ func TestForeignDirectoryIsNotTouched(t *testing.T) {
 		{"a later format", write("state/FORMAT", "antirobot store 7\n"), "run the version that wrote it"},
 		{"another format", write("state/FORMAT", "hello\n"), "not ours"},
 		{"a file", func(t *testing.T, dir string) {
-			if err := errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(os.Remove(dir), os.WriteFile(dir, nil, 0o600)))
 		}, "not a directory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.Mkdir(dir, 0o700))
 			tt.make(t, dir)
 			before := snapshot(t, dir)
 			s, err := New(Deps{Dir: dir, Log: zerolog.Nop(), limit: few})
@@ -231,14 +215,10 @@ func TestInterruptedFirstStart(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"state.new/FORMAT", "state.new/000002.log", "LOCK", "lost+found/x"} {
 		p := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(p), 0o700), os.WriteFile(p, nil, 0o600)))
 	}
 	s := mustOpen(t, dir, nil)
-	if err := s.Put(bg, []byte("k"), nil, 0); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Put(bg, []byte("k"), nil, 0))
 }
 
 func TestDamagedDirectoryIsNotTouched(t *testing.T) {
@@ -259,13 +239,9 @@ func TestDamagedDirectoryIsNotTouched(t *testing.T) {
 			dir := t.TempDir()
 			s := mustOpen(t, dir, nil)
 			for i := range 200 {
-				if err := s.Put(bg, fmt.Append(nil, i), make([]byte, 4096), 0); err != nil {
-					t.Fatal(err)
-				}
+				must(t, s.Put(bg, fmt.Append(nil, i), make([]byte, 4096), 0))
 			}
-			if err := errors.Join(s.eng.db.Flush(), s.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(s.eng.db.Flush(), s.Close()))
 			hit := 0
 			files, err := filepath.Glob(filepath.Join(dir, "state", "*"))
 			if err != nil {
@@ -335,8 +311,6 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	if err := s.Put(bg, []byte("k"), nil, 0); err != nil {
 		t.Error(err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	mustOpen(t, dir, nil)
 }

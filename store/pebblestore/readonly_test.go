@@ -14,17 +14,13 @@ import (
 func TestReadOnlyDirectory(t *testing.T) {
 	if os.Getuid() == 0 {
 		dir := filepath.Join(t.TempDir(), "ro")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Mkdir(dir, 0o700))
 		mountReadOnly(t, dir)
 		refusesReadOnly(t, dir)
 		return
 	}
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chmod(dir, 0o500))
 	refusesReadOnly(t, dir)
 }
 

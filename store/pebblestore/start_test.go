@@ -39,9 +39,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx := context.Background()
-			if err := errors.Join(s.Put(ctx, []byte("k"), []byte("v"), 0), s.Close()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(s.Put(ctx, []byte("k"), []byte("v"), 0), s.Close()))
 			fs.full.Store(true)
 			log := new(servertest.Log)
 			type end struct {
