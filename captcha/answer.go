@@ -360,9 +360,7 @@ func (co *core) passCookie(q *Request, p *spravka.Pass, at time.Time) HeaderFiel
 		domain = string(q.View.Host)
 	}
 	token := co.keys.Ring().SealPass(nil, p)
-	same := q.Service.sameSite
-	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, q.Service.cookie, token, domain, "/",
-		time.Duration(p.Expires-at.Unix())*time.Second, q.secure() || same != "Lax", true, same))}
+	return q.cookieField(q.Service.cookie, token, domain, time.Duration(p.Expires-at.Unix())*time.Second)
 }
 
 // addPass hands out the pass of a right answer; over https and for a single host also under a second name, which no

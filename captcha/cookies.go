@@ -64,7 +64,7 @@ func (pb *probes) probe(q *Request, a *Response, p probeState) {
 
 func (pb *probes) setProbe(q *Request, a *Response, p probeState) {
 	value := append([]byte(p.mark), '.', byte('0'+min(p.unkept, 9)))
-	a.add("Set-Cookie", string(q.appendCookie(probeCookie, value, probeLife)))
+	a.Header = append(a.Header, q.cookieField(probeCookie, value, "", probeLife))
 }
 
 // After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that
@@ -105,11 +105,13 @@ func (pb *probes) noteSolved(q *Request, a *Response, at time.Time) {
 	pb.setProbe(q, a, p)
 }
 
-// appendCookie makes a Set-Cookie of the captcha page, which reaches as far as the pass: into frames of other sites
-// if the service is for them.
-func (q *Request) appendCookie(name string, value []byte, life time.Duration) []byte {
+// cookieField sets a cookie that reaches as far as the pass: into frames of other sites if the service is for them.
+func (q *Request) cookieField(name string, value []byte, domain string, life time.Duration) HeaderField {
 	same := q.Service.sameSite
-	return spravka.AppendSetCookie(nil, name, value, "", "/", life, q.secure() || same != "Lax", true, same)
+	c := spravka.Cookie{
+		Name: name, Value: value, Domain: domain, MaxAge: life, Secure: q.secure() || same != "Lax", SameSite: same,
+	}
+	return HeaderField{"Set-Cookie", string(c.Append(nil))}
 }
 
 func (q *Request) secure() bool { return strings.HasPrefix(q.Base, "https://") }

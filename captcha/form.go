@@ -492,8 +492,10 @@ func (fs *forms) comeBack(q *Request, s *saved, page answeringPage, pr probeStat
 	token := fs.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(formTTL))
 	a = fs.pages.own(q, 307, "", verdictCaptcha)
 	a.add("Location", q.Base+s.request.Target)
-	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, formCookie, token, "", path, formTTL, q.secure(), true,
-		"Lax")))
+	cookie := spravka.Cookie{
+		Name: formCookie, Value: token, Path: path, MaxAge: formTTL, Secure: q.secure(), SameSite: "Lax",
+	}
+	a.add("Set-Cookie", string(cookie.Append(nil)))
 	return a, true
 }
 

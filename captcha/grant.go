@@ -57,17 +57,7 @@ func (gr *grants) offerGrant(q *Request, a *Response, m *Message, decision strin
 	b = binary.BigEndian.AppendUint64(b, uint64(at.Unix()))
 	b = append(b, decision...)
 	token := gr.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(gr.cfg.KeyTTL))
-	a.Header = append(a.Header, gr.grantField(q, m, token, gr.cfg.KeyTTL))
-}
-
-func (gr *grants) grantField(q *Request, m *Message, token []byte, ttl time.Duration) HeaderField {
-	same := q.Service.sameSite
-	return HeaderField{
-		"Set-Cookie",
-		string(
-			spravka.AppendSetCookie(nil, grantName(m), token, "", "/", ttl, q.secure() || same != "Lax", true, same),
-		),
-	}
+	a.Header = append(a.Header, q.cookieField(grantName(m), token, "", gr.cfg.KeyTTL))
 }
 
 // TakeGrant spends the grant for a message, if q brings one with a pass that validates it. It returns the decision
@@ -86,7 +76,7 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 	for i := range q.ID.NPasses {
 		p := &q.ID.Passes[i]
 		if p.Earned && p.Born >= asked && c.grants.spendGrant(q, p, at) {
-			return string(b[grantFixed:]), c.grants.grantField(q, m, nil, -time.Second), true
+			return string(b[grantFixed:]), q.cookieField(grantName(m), nil, "", -time.Second), true
 		}
 	}
 	return "", HeaderField{}, false

@@ -164,7 +164,7 @@ func (pg *pages) rememberLang(q *Request, a *Response, p *params) {
 	if l == nil || cookieValue(q.View, langCookie) == l.Tag {
 		return
 	}
-	a.add("Set-Cookie", string(q.appendCookie(langCookie, []byte(l.Tag), 0)))
+	a.Header = append(a.Header, q.cookieField(langCookie, []byte(l.Tag), "", 0))
 }
 
 // seeOther redirects: with 303 after a POST, so that a reload repeats nothing, otherwise with 302.

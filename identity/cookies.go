@@ -363,8 +363,11 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 	c.scope = s.Scope(v.Host)
 	var buf [iSize]byte
 	token := r.keys.Ring().Seal(make([]byte, 0, 256), spravka.PurposeICookie, nil, c.append(buf[:0]), at.Add(life))
-	return spravka.AppendSetCookie(dst, s.names[KindI], token, s.CookieDomain(v.Host), "/", life,
-		id.Proto == "https", true, "Lax")
+	cookie := spravka.Cookie{
+		Name: s.names[KindI], Value: token, Domain: s.CookieDomain(v.Host), MaxAge: life, Secure: id.Proto == "https",
+		SameSite: "Lax",
+	}
+	return cookie.Append(dst)
 }
 
 func (r *Resolver) trustedAt(id *Identity) int64 {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,36 +152,24 @@ func (f *fuids) size() int {
 	return n
 }
 
-// exportFuids calls f for each fuid that was seen since a time, until f returns false. It copies one shard at a time:
-// f may be slow, requests do not wait.
-func (r *Resolver) exportFuids(since time.Time, f func(id [16]byte, first, last time.Time) bool) {
-	from := since.Unix()
-	var ids [][16]byte
-	var seen []sighting
-	for i := range r.fuids.shards {
-		s := &r.fuids.shards[i]
-		ids, seen = ids[:0], seen[:0]
+// since calls f for each value that was seen since a time. It copies one shard at a time: f may be slow, requests do
+// not wait.
+func (f *fuids) since(from int64, call func(id [16]byte, e sighting) error) error {
+	for i := range f.shards {
+		s := &f.shards[i]
 		s.mu.Lock()
-		for id, e := range s.m {
-			if int64(e.last) >= from {
-				ids, seen = append(ids, id), append(seen, e)
-			}
-		}
+		seen := maps.Clone(s.m)
 		s.mu.Unlock()
-		for j, id := range ids {
-			if !f(id, time.Unix(int64(seen[j].first), 0), time.Unix(int64(seen[j].last), 0)) {
-				return
+		for id, e := range seen {
+			if int64(e.last) < from {
+				continue
+			}
+			if err := call(id, e); err != nil {
+				return err
 			}
 		}
 	}
-}
-
-// importFuid restores one exported fuid, or merges it with the present entry; times in the future are rejected.
-func (r *Resolver) importFuid(id [16]byte, first, last, at time.Time) bool {
-	if first.Unix() < 0 || last.Before(first) || last.After(at) {
-		return false
-	}
-	return r.fuids.put(id, sighting{first: uint32(first.Unix()), last: uint32(last.Unix())}, uint32(at.Unix()))
+	return nil
 }
 
 // A crash loses the sightings of one interval: their owners wait that much longer.
@@ -193,7 +181,7 @@ const (
 
 // fuidKeeper keeps the known fuids in the store, so that a restart does not make all visitors strangers.
 type fuidKeeper struct {
-	r      *Resolver
+	fuids  *fuids
 	store  store.Store
 	now    func() time.Time
 	log    zerolog.Logger
@@ -202,8 +190,8 @@ type fuidKeeper struct {
 	wg     sync.WaitGroup
 }
 
-func newFuidKeeper(r *Resolver, d Deps) *fuidKeeper {
-	k := &fuidKeeper{r: r, store: d.Store, now: d.Now, log: d.Log}
+func newFuidKeeper(f *fuids, d Deps) *fuidKeeper {
+	k := &fuidKeeper{fuids: f, store: d.Store, now: d.Now, log: d.Log}
 	if k.now == nil {
 		k.now = time.Now
 	}
@@ -218,7 +206,9 @@ func (k *fuidKeeper) start(ctx context.Context) error {
 			return nil // written by another version
 		}
 		first, last := binary.BigEndian.Uint64(val), binary.BigEndian.Uint64(val[8:])
-		k.r.importFuid([16]byte(id), time.Unix(int64(first), 0), time.Unix(int64(last), 0), now) //nolint:gosec // times
+		if first <= last && last <= uint64(now.Unix()) { //nolint:gosec // after 1970
+			k.fuids.put([16]byte(id), sighting{uint32(first), uint32(last)}, uint32(now.Unix())) //nolint:gosec // times
+		}
 		return nil
 	})
 	if err != nil {
@@ -242,20 +232,15 @@ func (k *fuidKeeper) start(ctx context.Context) error {
 
 func (k *fuidKeeper) save(ctx context.Context) error {
 	now := k.now()
-	var errs []error
-	k.r.exportFuids(k.saved, func(id [16]byte, first, last time.Time) bool {
-		val := binary.BigEndian.AppendUint64(nil, uint64(first.Unix())) //nolint:gosec // times
-		val = binary.BigEndian.AppendUint64(val, uint64(last.Unix()))   //nolint:gosec // times
-		if err := k.store.Put(ctx, append([]byte(fuidPrefix), id[:]...), val, fuidKeep); err != nil {
-			errs = append(errs, err)
-			return false
-		}
-		return true
+	err := k.fuids.since(k.saved.Unix(), func(id [16]byte, e sighting) error {
+		val := binary.BigEndian.AppendUint64(nil, uint64(e.first))
+		val = binary.BigEndian.AppendUint64(val, uint64(e.last))
+		return k.store.Put(ctx, append([]byte(fuidPrefix), id[:]...), val, fuidKeep)
 	})
-	if len(errs) == 0 {
+	if err == nil {
 		k.saved = now
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 func (k *fuidKeeper) close() error {

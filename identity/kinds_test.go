@@ -349,7 +349,7 @@ func TestResolveInParallel(t *testing.T) {
 					if err := reload(b.Resolver, DefaultConfig()); err != nil {
 						t.Error(err)
 					}
-					b.exportFuids(start, func([16]byte, time.Time, time.Time) bool { return true })
+					_ = b.fuids.since(start.Unix(), func([16]byte, sighting) error { return nil })
 				}
 			}
 		})

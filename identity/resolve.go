@@ -97,7 +97,7 @@ func New(c Config, d Deps) (*Resolver, error) {
 	r.cache = freecache.NewCacheCustomTimer(cmp.Or(d.TokenCache, tokenCache), r.clock)
 	r.fuids = newFuids(cmp.Or(d.fuids, fuidTable), cmp.Or(d.fuidsPerDay, fuidPerDay))
 	if d.Store != nil {
-		r.keeper = newFuidKeeper(r, d)
+		r.keeper = newFuidKeeper(r.fuids, d)
 	}
 	if d.Metrics != nil {
 		r.register(d.Metrics)

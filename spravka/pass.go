@@ -1,6 +1,7 @@
 package spravka
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
@@ -205,39 +206,33 @@ func PartnerOf(name string) uint64 {
 	return max(1, binary.BigEndian.Uint64(sum[:]))
 }
 
-// AppendSetCookie appends the value of a Set-Cookie field. An empty domain makes a host-only cookie; an empty path
-// means "/"; maxAge 0 makes a session cookie and a negative one deletes it; sameSite is "Lax", "Strict", "None" or
-// empty. It escapes nothing: name, value, domain and path must be clean (ValidCookieName, ValidCookieValue).
-func AppendSetCookie(dst []byte, name string, value []byte, domain, path string, maxAge time.Duration,
-	secure, httpOnly bool, sameSite string,
-) []byte {
-	dst = append(dst, name...)
-	dst = append(dst, '=')
-	dst = append(dst, value...)
-	if path == "" {
-		path = "/"
+// Cookie is a cookie to set, which no script of a page can read. Nothing is escaped: name, value, domain and path must
+// be clean (ValidCookieName, ValidCookieValue).
+type Cookie struct {
+	Name     string
+	Value    []byte
+	Domain   string        // empty: this host alone
+	Path     string        // empty: "/"
+	MaxAge   time.Duration // 0: until the browser ends; negative: the cookie is deleted
+	Secure   bool
+	SameSite string
+}
+
+// Append appends the value of a Set-Cookie field.
+func (c *Cookie) Append(dst []byte) []byte {
+	dst = append(append(append(dst, c.Name...), '='), c.Value...)
+	dst = append(append(dst, "; Path="...), cmp.Or(c.Path, "/")...)
+	if c.Domain != "" {
+		dst = append(append(dst, "; Domain="...), c.Domain...)
 	}
-	dst = append(dst, "; Path="...)
-	dst = append(dst, path...)
-	if domain != "" {
-		dst = append(dst, "; Domain="...)
-		dst = append(dst, domain...)
-	}
-	if maxAge != 0 {
+	if c.MaxAge != 0 {
 		dst = append(dst, "; Max-Age="...)
-		dst = strconv.AppendInt(dst, max(0, int64(maxAge/time.Second)), 10)
+		dst = strconv.AppendInt(dst, max(0, int64(c.MaxAge/time.Second)), 10)
 	}
-	if secure {
+	if c.Secure {
 		dst = append(dst, "; Secure"...)
 	}
-	if httpOnly {
-		dst = append(dst, "; HttpOnly"...)
-	}
-	if sameSite != "" {
-		dst = append(dst, "; SameSite="...)
-		dst = append(dst, sameSite...)
-	}
-	return dst
+	return append(append(dst, "; HttpOnly; SameSite="...), c.SameSite...)
 }
 
 // ValidCookieName reports whether s is a token of RFC 9110.

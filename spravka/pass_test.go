@@ -146,17 +146,16 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-func TestAppendSetCookie(t *testing.T) {
-	f := func(got []byte, want string) {
+func TestSetCookie(t *testing.T) {
+	f := func(c Cookie, want string) {
 		t.Helper()
-		if string(got) != want {
+		if got := string(c.Append([]byte("x:"))); got != "x:"+want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	f(AppendSetCookie([]byte("x:"), "spravka", []byte("v"), "example.com", "/", 30*24*time.Hour, true, true, "Lax"),
-		"x:spravka=v; Path=/; Domain=example.com; Max-Age=2592000; Secure; HttpOnly; SameSite=Lax")
-	f(AppendSetCookie(nil, "i", []byte("v"), "", "", 0, false, false, ""), "i=v; Path=/")
-	f(AppendSetCookie(nil, "i", nil, "", "/a", -1, false, true, "Strict"),
+	f(Cookie{"spravka", []byte("v"), "example.com", "/", 30 * 24 * time.Hour, true, "Lax"},
+		"spravka=v; Path=/; Domain=example.com; Max-Age=2592000; Secure; HttpOnly; SameSite=Lax")
+	f(Cookie{Name: "i", Path: "/a", MaxAge: -1, SameSite: "Strict"},
 		"i=; Path=/a; Max-Age=0; HttpOnly; SameSite=Strict")
 }
 

@@ -237,7 +237,7 @@ func LoadRing(path string) (*Ring, error) {
 
 // SaveRing writes the ring to a file of mode 0600, synced and atomically.
 func SaveRing(path string, r *Ring) error {
-	if err := writeRing(path, r, os.Rename); err != nil {
+	if err := writeFile(path, marshalRing(r), os.Rename); err != nil {
 		return fmt.Errorf("save key ring: %w", err)
 	}
 	return nil
@@ -255,7 +255,7 @@ func LoadOrMakeRing(path string, at time.Time) (r *Ring, made bool, err error) {
 		return nil, false, err
 	}
 	// A link fails where the name exists already; a rename would replace the other process's keys.
-	err = writeRing(path, r, os.Link)
+	err = writeFile(path, marshalRing(r), os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		r, err = LoadRing(path)
 		return r, false, err
@@ -266,14 +266,15 @@ func LoadOrMakeRing(path string, at time.Time) (r *Ring, made bool, err error) {
 	return r, true, nil
 }
 
-func writeRing(path string, r *Ring, place func(from, to string) error) (err error) {
+// writeFile writes a file of mode 0600, synced; place gives it its name.
+func writeFile(path string, data []byte, place func(from, to string) error) error {
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // made with mode 0600
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // after a rename there is nothing left to remove
-	_, err = f.Write(marshalRing(r))
+	_, err = f.Write(data)
 	err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
 	if err != nil {
 		return err

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -66,7 +65,7 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := keepCopy(k.Copy, blob); err != nil {
+	if err := writeFile(k.Copy, blob, os.Rename); err != nil {
 		k.Log.Warn().Err(err).Msg("the next start needs the shared store: its key ring could not be copied")
 	}
 	return ring, nil
@@ -191,20 +190,6 @@ func (k *SharedRing) putFirst(ctx context.Context, blob []byte) (bool, error) {
 	return k.KV.Swap(ctx, []byte(SharedRingKey), nil, blob, 0)
 }
 
-// keepCopy writes a file of mode 0600 atomically.
-func keepCopy(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".keys.*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
-
 // MinWrapSecret is the least length of an operator's secret.
 const MinWrapSecret = 16
 
@@ -225,10 +210,8 @@ var errWrapSecret = errors.New("unwrap key ring: the operator's secret does not 
 // Wrap encrypts the ring under an operator's secret, for a shared store: Argon2id and AES-256-GCM. It takes about a
 // tenth of a second and 64 MB.
 func Wrap(r *Ring, secret []byte) ([]byte, error) {
-	if len(secret) < MinWrapSecret {
-		return nil, fmt.Errorf(
-			"wrap key ring: the operator's secret has %d bytes, must have %d or more", len(secret), MinWrapSecret,
-		)
+	if err := checkSecret(secret); err != nil {
+		return nil, fmt.Errorf("wrap key ring: %w", err)
 	}
 	box := make([]byte, wrapSaltLen)
 	_, _ = rand.Read(box) // never fails: crypto/rand ends the process instead
@@ -236,19 +219,21 @@ func Wrap(r *Ring, secret []byte) ([]byte, error) {
 	return append([]byte(wrapPrefix), base64.RawURLEncoding.EncodeToString(box)...), nil
 }
 
+func checkSecret(secret []byte) error {
+	if len(secret) < MinWrapSecret {
+		return fmt.Errorf("the operator's secret has %d bytes, must have %d or more", len(secret), MinWrapSecret)
+	}
+	return nil
+}
+
 // Unwrap reads what Wrap made.
 func Unwrap(blob, secret []byte) (*Ring, error) {
-	if len(secret) < MinWrapSecret {
-		return nil, fmt.Errorf(
-			"unwrap key ring: the operator's secret has %d bytes, must have %d or more", len(secret), MinWrapSecret,
-		)
+	if err := checkSecret(secret); err != nil {
+		return nil, fmt.Errorf("unwrap key ring: %w", err)
 	}
 	text, ok := strings.CutPrefix(string(blob), wrapPrefix)
-	if !ok || len(blob) > maxWrapped {
-		return nil, errors.New("unwrap key ring: not a wrapped key ring of this version")
-	}
 	box, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil || len(box) < wrapSaltLen {
+	if !ok || len(blob) > maxWrapped || err != nil || len(box) < wrapSaltLen {
 		return nil, errors.New("unwrap key ring: not a wrapped key ring of this version")
 	}
 	plain, err := wrapAEAD(secret, box[:wrapSaltLen]).Open(nil, nil, box[wrapSaltLen:], []byte(wrapPrefix))
