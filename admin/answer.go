@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/duration"
+	"antirobot/message/rpc"
 	"antirobot/terminal"
 )
 
@@ -117,4 +121,84 @@ func flatten(err error) []string {
 		}
 	}
 	return []string{err.Error()}
+}
+
+// unknownBody is how long the body of a request may be whose sender is not known: that of the console's form to sign in.
+const unknownBody = 16 << 10
+
+// received bounds the body of a request by its head: room for a body is made before any of it has come.
+func (s *Server) received(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
+	most := int64(unknownBody)
+	switch path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); {
+	case s.forPartners(string(path)):
+		most = s.deps.MaxMessage
+	case s.known(h, string(path)):
+		most = maxBody
+	}
+	return fasthttp.RequestConfig{MaxRequestBodySize: int(most)}
+}
+
+// forPartners reports whether a path is one of the message firewall that needs no token: partners show a key, which may be in the body.
+func (s *Server) forPartners(path string) bool {
+	_, ok := messageCodec(path)
+	return (ok || strings.HasPrefix(path, rpc.AkismetPrefix)) && s.deps.Messages != nil && s.deps.MessagesOpen
+}
+
+// known reports whether who asks has a token, or has signed in to the console.
+func (s *Server) known(h *fasthttp.RequestHeader, path string) bool {
+	if inConsole(path) {
+		return s.console != nil && s.console.SignedIn(h)
+	}
+	_, ok := s.tokens.ofField(h.Peek("Authorization"), s.now())
+	return ok
+}
+
+// tooLong is what a body gets that is longer than received allows.
+func (s *Server) tooLong(ctx *fasthttp.RequestCtx) *problem {
+	path, _, _ := strings.Cut(string(ctx.Request.Header.RequestURI()), "?")
+	if s.forPartners(path) || s.known(&ctx.Request.Header, path) {
+		return bodyTooLarge()
+	}
+	return s.unauthorized(ctx)
+}
+
+// minTTL is the shortest life that a ban or an entry may be given.
+const minTTL = time.Second
+
+// parseTTL parses a duration such as 90s, 7d or 1d12h. It must be positive.
+func parseTTL(s string) (time.Duration, error) {
+	d, err := duration.Parse(s)
+	if err == nil && (d <= 0 || s[0] == '+') {
+		err = fmt.Errorf("%.60q is not a positive duration", s)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return d, nil
+}
+
+// ttlWithin reads a duration and holds it to the bounds of the API.
+func ttlWithin(s string, longest time.Duration) (time.Duration, error) {
+	d, err := parseTTL(s)
+	if err != nil {
+		return 0, err
+	}
+	if d < minTTL || d > longest {
+		return 0, fmt.Errorf("%s is outside of %v..%s", s, minTTL, formatTTL(longest))
+	}
+	return d, nil
+}
+
+// formatTTL prints a duration in the form that parseTTL reads, whole days in front, in whole seconds.
+func formatTTL(d time.Duration) string {
+	d = d.Round(time.Second)
+	days := d / (24 * time.Hour)
+	rest := d % (24 * time.Hour)
+	if days == 0 {
+		return rest.String()
+	}
+	if rest == 0 {
+		return strconv.FormatInt(int64(days), 10) + "d"
+	}
+	return strconv.FormatInt(int64(days), 10) + "d" + rest.String()
 }

@@ -1,9 +1,16 @@
 package admin
 
 import (
+	"bufio"
 	"bytes"
+	_ "embed"
 	"fmt"
+	"io"
+	"runtime/pprof"
+	"runtime/trace"
+	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -122,4 +129,156 @@ func (s *api) uptime() time.Duration {
 		return 0
 	}
 	return s.now().Sub(s.deps.Started)
+}
+
+// metricTable has the name, the type and a description of each metric, one a line.
+//
+//go:embed metrics.txt
+var metricTable string
+
+type metric struct{ kind, help string }
+
+func metricNames() map[string]metric {
+	all := map[string]metric{}
+	for line := range strings.Lines(metricTable) {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		kind, help, _ := strings.Cut(rest, " ")
+		all[name] = metric{kind, help}
+	}
+	return all
+}
+
+// family returns to which metric a sample belongs: a histogram and a summary have several.
+func family(all map[string]metric, sample string) string {
+	for _, suffix := range [...]string{"_bucket", "_sum", "_count"} {
+		if name, ok := strings.CutSuffix(sample, suffix); ok &&
+			(all[name].kind == "histogram" || all[name].kind == "summary" || all[name].kind == "untyped") {
+			return name
+		}
+	}
+	return sample
+}
+
+// describe copies samples in the Prometheus text format, those of a metric together and below what they are. Metrics of
+// the runtime and the process that the table does not have are described by the form of their names.
+func describe(w io.Writer, all map[string]metric, samples []byte) {
+	var order []string
+	lines := map[string][]byte{}
+	for s := bufio.NewScanner(bytes.NewReader(samples)); s.Scan(); {
+		line := s.Bytes()
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		name := string(line[:max(bytes.IndexAny(line, "{ "), 0)])
+		name = family(all, name)
+		if lines[name] == nil {
+			order = append(order, name)
+		}
+		lines[name] = append(append(lines[name], line...), '\n')
+	}
+	for _, name := range order {
+		m, ok := all[name]
+		switch {
+		case ok:
+		case strings.HasPrefix(name, "go_"):
+			m = metric{kindOf(name), "Of the Go runtime."}
+		case strings.HasPrefix(name, "process_"):
+			m = metric{kindOf(name), "Of the process."}
+		default:
+			m = metric{"untyped", "Not described."}
+		}
+		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s", name, m.help, name, m.kind, lines[name])
+	}
+}
+
+// kindOf tells a counter from a gauge by its name.
+func kindOf(name string) string {
+	if strings.HasSuffix(name, "_total") {
+		return "counter"
+	}
+	return "gauge"
+}
+
+// maxProfile bounds how long a profile or trace may run.
+const maxProfile = 2 * time.Minute
+
+// profile serves /debug/pprof/NAME in the form that `go tool pprof` reads. It is built on runtime/pprof: net/http/pprof
+// would put the same handlers on a global mux that any import could expose.
+func (s *Server) profile(ctx *fasthttp.RequestCtx, name string) error {
+	if _, err := s.requireToken(ctx, Admin); err != nil {
+		return err
+	}
+	switch name {
+	case "":
+		ctx.SetContentType("text/plain; charset=utf-8")
+		ctx.SetBodyString(profileIndex())
+		return nil
+	case "profile":
+		return s.record(ctx, 30*time.Second, func(w *bytes.Buffer) error { return pprof.StartCPUProfile(w) },
+			pprof.StopCPUProfile)
+	case "trace":
+		return s.record(ctx, time.Second, func(w *bytes.Buffer) error { return trace.Start(w) }, trace.Stop)
+	}
+	p := pprof.Lookup(name)
+	if p == nil {
+		return notFound("there is no profile %q; /debug/pprof/ lists them", name)
+	}
+	level, _ := ctx.QueryArgs().GetUint("debug")
+	level = max(level, 0)
+	var buf bytes.Buffer
+	if err := p.WriteTo(&buf, level); err != nil {
+		return fmt.Errorf("profile %s: %w", name, err)
+	}
+	ctx.SetContentType("application/octet-stream")
+	if level > 0 {
+		ctx.SetContentType("text/plain; charset=utf-8")
+	}
+	ctx.SetBody(buf.Bytes())
+	return nil
+}
+
+// record runs what start begins for ?seconds=N, or until the server shuts down.
+func (s *Server) record(ctx *fasthttp.RequestCtx, usual time.Duration, start func(*bytes.Buffer) error, stop func(),
+) error {
+	d := usual
+	if q := ctx.QueryArgs().Peek("seconds"); q != nil {
+		sec, err := strconv.ParseFloat(string(q), 64)
+		if err != nil || !(sec > 0 && sec <= maxProfile.Seconds()) {
+			return badField("seconds", "%q is not a number in the range 0..%v", q, maxProfile.Seconds())
+		}
+		d = time.Duration(sec * float64(time.Second))
+	}
+	busy := &problem{
+		status: fasthttp.StatusConflict, Code: "busy",
+		Message: "another profile is being taken; try again when it is done",
+	}
+	select {
+	case s.profiles <- struct{}{}:
+		defer func() { <-s.profiles }()
+	default:
+		return busy
+	}
+	var buf bytes.Buffer
+	if err := start(&buf); err != nil {
+		return busy
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-s.stopping:
+	}
+	stop()
+	ctx.SetContentType("application/octet-stream")
+	ctx.SetBody(buf.Bytes())
+	return nil
+}
+
+func profileIndex() string {
+	names := []string{"profile?seconds=30", "trace?seconds=1"}
+	for _, p := range pprof.Profiles() {
+		names = append(names, p.Name())
+	}
+	sort.Strings(names)
+	return strings.Join(names, "\n") + "\n"
 }

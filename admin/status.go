@@ -1,18 +1,30 @@
 package admin
 
 import (
+	"bufio"
+	_ "embed"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
+	"go.yaml.in/yaml/v3"
 
+	"antirobot/alarm"
 	"antirobot/identity"
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/learn"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/training"
 )
 
 // longestPass is the longest lifetime that can be configured for a pass: a revocation is kept for that long, whatever
@@ -197,4 +209,196 @@ func (s *subjectCalls) subject(c *call) (any, error) {
 
 func (s *gatewayCalls) challenges(*call) (any, error) {
 	return s.deps.Challenges(), nil
+}
+
+func (s *gatewayCalls) alarms(*call) (any, error) {
+	all := alarmsBody{Items: []Alarm{}, Webhooks: s.deps.Alarms.Hooks()}
+	for _, a := range s.deps.Alarms.Active() {
+		all.Items = append(all.Items, Alarm{Alarm: a})
+	}
+	return all, nil
+}
+
+// testAlarms tells every webhook once, and answers what each said.
+func (s *gatewayCalls) testAlarms(c *call) (any, error) {
+	return struct {
+		Webhooks []alarm.HookState `json:"webhooks"`
+	}{s.deps.Alarms.Test(c.work, s.now())}, nil
+}
+
+// AttackState is the switch "under attack" as the API shows it.
+type AttackState struct {
+	On    bool      `json:"under-attack"`
+	Until time.Time `json:"until,omitzero"`
+	// Share of the visitors whom the site does not know that is asked at present, 0 to 1: it grows and falls smoothly.
+	Share  float64 `json:"share"`
+	Easing bool    `json:"easing,omitempty"` // it falls until then
+}
+
+func (s *gatewayCalls) attackState(*call) (any, error) {
+	a := s.deps.Attack.UnderAttack()
+	return AttackState{On: !a.Until.IsZero(), Until: a.Until.Truncate(time.Second), Share: share(a.Share), Easing: a.Easing}, nil
+}
+
+func share(x float64) float64 { return math.Round(x*100) / 100 }
+
+// attack switches on, for the time that is given or as long as the configuration says.
+func (s *gatewayCalls) attack(c *call) (any, error) {
+	var in struct {
+		For string `json:"for"`
+	}
+	if err := decode(c.RequestCtx, &in); err != nil {
+		return nil, err
+	}
+	var until time.Time
+	if in.For != "" {
+		d, err := ttlWithin(in.For, min(maxTTL, verdict.MaxAttack))
+		if err != nil {
+			return nil, badField("for", "%v", err)
+		}
+		until = s.now().Add(d)
+	}
+	return s.turn(c, until, true)
+}
+
+func (s *gatewayCalls) attackOver(c *call) (any, error) { return s.turn(c, s.now(), false) }
+
+func (s *gatewayCalls) turn(c *call, until time.Time, on bool) (any, error) {
+	over, err := s.deps.Attack.Attack(c.work, until)
+	if err != nil {
+		return nil, changed(err, "the switch")
+	}
+	s.log.Warn().Bool("on", on).Time("until", over).Msg("under attack, over the api")
+	return s.attackState(c)
+}
+
+// backup writes a copy of the data directory into a new directory of the gateway's machine.
+func (s *gatewayCalls) backup(c *call) (any, error) {
+	var q struct {
+		Dir string `json:"dir"`
+	}
+	if err := decode(c.RequestCtx, &q); err != nil {
+		return nil, err
+	}
+	if !filepath.IsAbs(q.Dir) {
+		return nil, badField("dir", "%q is no absolute path of a directory to be made", q.Dir)
+	}
+	if err := s.deps.Gateway.Backup(q.Dir); err != nil {
+		return nil, badField("dir", "%.60s: no backup was made: %v", q.Dir, err)
+	}
+	return map[string]string{"dir": q.Dir}, nil
+}
+
+// LearntStory is the card of a service, as JSON shows it.
+type LearntStory struct {
+	Service  string        `json:"service"`
+	Sample   learn.Counts  `json:"sample"`
+	Opinion  bool          `json:"opinion"`          // visitors are graded
+	Learnt   *learn.Learnt `json:"learnt,omitempty"` // absent: nothing was learnt yet
+	Card     string        `json:"card,omitempty"`   // as a file
+	Previous bool          `json:"previous"`         // there is a card to roll back to
+}
+
+func learntStory(s *learn.State) LearntStory {
+	story := LearntStory{Service: s.Service, Sample: s.Sample, Previous: s.Previous}
+	if s.Card != nil {
+		story.Opinion, story.Learnt, story.Card = s.Card.Opinion(), &s.Card.Learnt, string(s.Card.Text())
+	}
+	return story
+}
+
+func (s *gatewayCalls) learnt(c *call) (any, error) {
+	list, err := s.deps.Learning.States(c.work)
+	if err != nil {
+		return nil, err
+	}
+	items := make([]LearntStory, 0, len(list))
+	for i := range list {
+		items = append(items, learntStory(&list[i]))
+	}
+	return struct {
+		Items []LearntStory `json:"items"`
+	}{items}, nil
+}
+
+// rollBackLearnt puts the previous card of a service back into use.
+func (s *gatewayCalls) rollBackLearnt(c *call) (any, error) {
+	var in struct {
+		Service string `json:"service"`
+	}
+	if err := decode(c.RequestCtx, &in); err != nil {
+		return nil, err
+	}
+	card, err := s.deps.Learning.RollBack(c.work, in.Service)
+	if errors.Is(err, learn.ErrNoCard) {
+		return nil, notFound("%.60q has no previous card", in.Service)
+	}
+	if err != nil {
+		return nil, changed(err, "the card")
+	}
+	s.act(c, journal.Act{What: "learn rollback", Reason: in.Service})
+	return learntStory(&learn.State{Service: in.Service, Card: card, Previous: true}), nil
+}
+
+// openAPIText describes the API for programs: OpenAPI, as people edit it.
+//
+//go:embed openapi.yaml
+var openAPIText []byte
+
+// openAPI answers with the description of the API. It is read for each call: few ever ask.
+func (s *gatewayCalls) openAPI(*call) (any, error) {
+	var doc map[string]any
+	if err := yaml.Unmarshal(openAPIText, &doc); err != nil {
+		panic("BUG: openapi.yaml: " + err.Error())
+	}
+	return doc, nil
+}
+
+// events answers with the training log. It is written to a file first, so that an error can still be reported.
+func (s *gatewayCalls) events(ctx *call) (_ any, err error) {
+	var since time.Time
+	if q := string(ctx.QueryArgs().Peek("since")); q != "" {
+		if since, err = time.Parse(time.RFC3339, q); err != nil {
+			return nil, badField("since", "%q is no time such as 2026-01-02T15:04:05Z", q)
+		}
+	}
+	var unlabelled bool
+	switch q := string(ctx.QueryArgs().Peek("unlabelled")); q {
+	case "", "false":
+	case "true":
+		unlabelled = true
+	default:
+		return nil, badField("unlabelled", "%q is neither true nor false", q)
+	}
+	f, err := os.CreateTemp("", "antirobot-events-*.csv")
+	if err != nil {
+		return nil, fmt.Errorf("export events: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if err := os.Remove(f.Name()); err != nil { // it lives as long as it is open
+		return nil, fmt.Errorf("export events: %w", err)
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	if _, err := s.deps.Training.ExportTraining(w, training.ExportOptions{Unlabelled: unlabelled, Since: since},
+		s.now()); err != nil {
+		return nil, fmt.Errorf("export events: %w", err)
+	}
+	if err := w.Flush(); err != nil {
+		return nil, fmt.Errorf("export events: %w", err)
+	}
+	size, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return nil, fmt.Errorf("export events: %w", err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("export events: %w", err)
+	}
+	ctx.SetContentType("text/csv; charset=utf-8")
+	ctx.SetBodyStream(f, int(size)) // closes it
+	ctx.acted = true                // it only reads
+	return streamed{}, nil
 }

@@ -7,8 +7,12 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -153,4 +157,107 @@ func (b bearers) ofField(field []byte, at time.Time) (Caller, bool) {
 		return Caller{}, false
 	}
 	return b.find(strings.TrimSpace(string(field[len(scheme):])), at)
+}
+
+// minTokenLen is the shortest token that an operator may put into the file: 128 bits in hex.
+const minTokenLen = 32
+
+// maxTokenFile bounds the size of a token file.
+const maxTokenFile = 4 << 10
+
+// LoadOrMakeToken returns the bearer token in the file path. An absent file is made with a fresh token of 256 bits and
+// mode 0600, its directory must exist; of several processes that start at once all get the same token. A file that
+// other users may read, or a token shorter than 32 characters, is refused.
+func LoadOrMakeToken(path string) (string, error) {
+	tok, err := loadToken(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return tok, err
+	}
+	if err := makeToken(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", fmt.Errorf("make admin token: %w", err)
+	}
+	return loadToken(path)
+}
+
+func loadToken(path string) (string, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return "", fmt.Errorf("admin token: %w", err)
+	}
+	if st.Mode().Perm()&0o007 != 0 {
+		return "", fmt.Errorf("admin token: %s has mode %04o, everybody on this machine may use it: chmod 600 it", path,
+			st.Mode().Perm())
+	}
+	if st.Size() > maxTokenFile {
+		return "", fmt.Errorf("admin token: %s has %d bytes, that is not a token", path, st.Size())
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("admin token: %w", err)
+	}
+	tok := strings.TrimSpace(string(b))
+	if len(tok) < minTokenLen || strings.ContainsFunc(tok, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return "", fmt.Errorf("admin token: %s holds no token of at least %d printable characters; delete it to get "+
+			"a new one", path, minTokenLen)
+	}
+	return tok, nil
+}
+
+// makeToken writes a fresh token next to path and links it into place, so that no process reads half a token.
+func makeToken(path string) error {
+	var raw [32]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".admin.token-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // its name only: the link stays
+	_, err = f.WriteString(hex.EncodeToString(raw[:]) + "\n")
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path)
+}
+
+const (
+	triesEach = 10 // wrong tokens of one address within triesFor
+	triesAll  = 100
+	triesFor  = time.Minute
+	// triesWait is how long an address that has sent too many waits for each further answer.
+	triesWait = time.Second
+)
+
+// Tries counts wrong tokens by address. A right one is never refused, so this slows guesses down and keeps the log
+// short. The zero value is ready for use. It is safe for concurrent use, and bounded by triesAll.
+type Tries struct {
+	mu    sync.Mutex
+	wrong map[string]int
+	sum   int
+	since time.Time
+}
+
+// Allowed reports whether an address may send a further wrong token.
+func (t *Tries) Allowed(from string, at time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.wrong == nil || at.Sub(t.since) > triesFor || at.Before(t.since) {
+		t.since, t.sum, t.wrong = at, 0, map[string]int{}
+	}
+	return t.wrong[from] < triesEach && t.sum < triesAll
+}
+
+// Note counts a wrong token of an address, which was allowed.
+func (t *Tries) Note(from string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.wrong[from]++
+	t.sum++
 }
