@@ -44,7 +44,7 @@ type ServiceConfig struct {
 	Require bool `mapstructure:"require"`
 	// Bind binds passes to a key pair of the browser, if it has one (docs/adr/0031-browser-keys.md).
 	Bind bool `mapstructure:"bind"`
-	// Evidence serves a script that reports page telemetry (docs/evidence.md).
+	// Evidence serves a script that reports page telemetry (docs/detection.md).
 	Evidence bool `mapstructure:"evidence"`
 	// EvidenceInsert inserts its tag into the service's pages.
 	EvidenceInsert bool `mapstructure:"evidence_insert"`

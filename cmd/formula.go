@@ -24,7 +24,7 @@ func formulaCommand() *cobra.Command {
 		Use:   "formula",
 		Short: "Inspect a model, and measure it on labelled factors",
 		Long: `A formula turns the factors of a subject into the probability that it is a robot. It is a score card
-in YAML, XGBoost trees in JSON, or oblivious CatBoost trees in JSON; docs/formula.md explains how to
+in YAML, XGBoost trees in JSON, or oblivious CatBoost trees in JSON; docs/detection.md explains how to
 write or train one. None is built in: without one, the rules of "antirobot formula rules" ban alone.`,
 	}
 	cmd.AddCommand(formulaShowCommand(), formulaEvalCommand(), &cobra.Command{
@@ -34,6 +34,16 @@ write or train one. None is built in: without one, the rules of "antirobot formu
 			for i := range proof.Rules {
 				fmt.Fprintf(w, "%s\t%s\n", proof.Rules[i].Name, words.Factor(words.English, proof.Rules[i].Name, 1))
 			}
+			return w.Flush()
+		},
+	}, &cobra.Command{
+		Use: "factors", Short: "Print the factors that a formula may use: group, unit and meaning", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := table(cmd.OutOrStdout())
+			fmt.Fprintln(w, "factor\tgroup\tunit\twhat it is")
+			processor.DescribeFactors(func(name string, of processor.Group, unit, doc string) {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", name, of, unit, doc)
+			})
 			return w.Flush()
 		},
 	})

@@ -30,7 +30,7 @@ func learnCommand() *cobra.Command {
 		Use:   "learn",
 		Short: "Show what was learnt of a site's visitors, take it back, or learn from labels of both kinds",
 		Long: `Each night the gateway learns, for each service, how usual a visitor is for that site, from the site's
-known people; docs/learning.md says how. It sets trust and never bans.
+known people; docs/detection.md says how. It sets trust and never bans.
 
 With --labels it learns instead from rows with labels of both kinds (of events export, or of replay --factors),
 and prints how well the result tells robots from people that it has not seen: the area under the ROC curve, the

@@ -16,16 +16,16 @@ import (
 	"antirobot/servertest"
 )
 
-// tenCommands are the commands of docs/formula.md that lead from nothing to a trained shadow.
+// tenCommands are the commands of docs/detection.md that lead from nothing to a trained shadow.
 func tenCommands(t *testing.T) []string {
 	t.Helper()
-	doc, err := os.ReadFile("../docs/formula.md")
+	doc, err := os.ReadFile("../docs/detection.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := regexp.MustCompile("(?s)### From nothing to a shadow.*?```sh\n(.*?)```").FindSubmatch(doc)
 	if m == nil {
-		t.Fatal("docs/formula.md has no commands")
+		t.Fatal("docs/detection.md has no commands")
 	}
 	lines := strings.Split(strings.TrimSpace(string(m[1])), "\n")
 	if len(lines) != 10 {
@@ -48,7 +48,7 @@ func customersSite(t *testing.T) string {
 	return s.URL
 }
 
-// TestTenCommands: an operator goes from nothing to a shadow as docs/formula.md says, with labels of every origin.
+// TestTenCommands: an operator goes from nothing to a shadow as docs/detection.md says, with labels of every origin.
 func TestTenCommands(t *testing.T) {
 	t.Parallel()
 	bin, err := binary()

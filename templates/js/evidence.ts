@@ -1,4 +1,4 @@
-// evidence.js tells the gateway once, when the page is left or after a minute, which traces of a driver the page sees. docs/evidence.md says
+// evidence.js tells the gateway once, when the page is left or after a minute, which traces of a driver the page sees. docs/detection.md says
 // what is collected.
 
 import { point, probe } from './probes';

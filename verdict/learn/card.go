@@ -72,7 +72,7 @@ func (b CardBin) MarshalYAML() (any, error) {
 }
 
 const cardHead = `# How usual a visitor is for this site, as learnt from its known people. Weights are log-odds; high is unusual.
-# It sets trust and never bans: docs/learning.md.
+# It sets trust and never bans: docs/detection.md.
 `
 
 // Text returns the card as a file that ReadCard and package formula read.

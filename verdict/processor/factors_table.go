@@ -10,7 +10,7 @@ import (
 )
 
 // factors is the one list of them; the order is that of the vector. A model is read by the names, so an entry may move,
-// but a name never changes its meaning. docs/factors.md is made of it.
+// but a name never changes its meaning. `antirobot formula factors` prints it.
 var factors = []factor{
 	// pace
 	{factorInfo{"pages_1s", Pace, "pages", "Pages in the last second. Counts of pages fade: a steady pace of r pages a second counts r times the span.", true}, pages(0)},
@@ -137,7 +137,7 @@ var factors = []factor{
 	{factorInfo{"proxy_fields", Client, "0 or 1", "Fields of proxies (Via, X-Forwarded-For) that no trusted proxy has sent.", true}, fields(func(c *evidence) float32 { return truth(c.e.Direct && c.e.Headers&client.HasForwarded != 0) })},
 	{factorInfo{"agents", Client, "", "Different User-Agents of the subject, in this hour or the one before.", true}, func(c *evidence) float32 { return max(distinct(c.s.agents, 64), float32(c.s.agentsPrev)) }},
 	{factorInfo{"subject_strength", Client, "0 to 3", "By what it is known: 0 an address, 1 a cookie, 2 a pass, 3 a login or the service's own cookie.", true}, strength},
-	{factorInfo{"page_automation", Client, "0 or 1", "Its pages have found traces of automation: navigator.webdriver, or a driver's own names. Unknown, like the other page factors, unless the service has the script (docs/evidence.md) and it has run.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbesAutomation != 0) })},
+	{factorInfo{"page_automation", Client, "0 or 1", "Its pages have found traces of automation: navigator.webdriver, or a driver's own names. Unknown, like the other page factors, unless the service has the script (docs/detection.md) and it has run.", true}, witnessed(func(t *testimony) float32 { return truth(t.probes&request.ProbesAutomation != 0) })},
 	{factorInfo{"page_unpressed", Client, "0 or 1", "A mouse has pressed on its pages without pressure: a driver's events. Unknown, like the next two, where most browsers at the service do so.", true}, probed(request.ProbeUnpressed)},
 	{factorInfo{"page_astray", Client, "0 or 1", "Its pointer was elsewhere on the screen than its window and the page are: a page of another size than its window, as drivers set it.", true}, probed(request.ProbeAstray)},
 	{factorInfo{"page_inspected", Client, "0 or 1", "An inspector is attached to its pages: a driver's, or the tools of a developer.", true}, probed(request.ProbeInspected)},
@@ -173,6 +173,13 @@ func (v *vector) measure(cheap bool) []float32 {
 		}
 	}
 	return v.x[:len(factors)]
+}
+
+// DescribeFactors calls f with each factor in the order of the vector: its name, its group, its unit and what it is.
+func DescribeFactors(f func(name string, of Group, unit, doc string)) {
+	for i := range factors {
+		f(factors[i].Name, factors[i].Group, factors[i].Unit, factors[i].Doc)
+	}
 }
 
 // FactorNames returns the names in the order of the vector: what a formula is loaded with.

@@ -1,9 +1,6 @@
 package processor
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,58 +8,6 @@ import (
 
 	"antirobot/verdict/client"
 )
-
-var update = flag.Bool("update", false, "write docs/factors.md anew")
-
-const factorsPage = "../../docs/factors.md"
-
-// factorsDoc is docs/factors.md.
-func factorsDoc() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, `# The factors
-
-What the slow half knows of a subject when it evaluates it: %d numbers, in the order of the vector that a formula gets.
-A number that is not known is NaN, never 0: a recorded log line has no header fields but User-Agent and Referer, a new
-subject has no gaps. *cheap* are those that are known before the first answer; a service with `+"`verdict.sync`"+` judges by them
-inline. Pages are requests that somebody looks at the answers of; sub-resources (pictures, styles, scripts) are none. A reload is a load
-of the last page's address within half an hour: the page may do so by itself. What is said of moves from page to page is said of the other loads.
-
-This page is made of the table in verdict/processor/factors_table.go by `+"`go test ./verdict/processor -run TestFactorsDoc -update`"+`.
-`, len(factors))
-	titles := map[Group]string{
-		Pace: "when it asks", Course: "what it asks for, and what it gets", Client: "what it says that it is",
-		Company: "who else is there", History: "what is remembered of it",
-	}
-	var last Group
-	for i, f := range factors {
-		if f.Group != last {
-			fmt.Fprintf(&b, "\n## %s: %s\n\n| no. | factor | unit | cheap | what it is |\n|---|---|---|---|---|\n", f.Group, titles[f.Group])
-			last = f.Group
-		}
-		cheap := ""
-		if f.Cheap {
-			cheap = "yes"
-		}
-		fmt.Fprintf(&b, "| %d | `%s` | %s | %s | %s |\n", i, f.Name, f.Unit, cheap, f.Doc)
-	}
-	return b.String()
-}
-
-func TestFactorsDoc(t *testing.T) {
-	want := factorsDoc()
-	if *update {
-		if err := os.WriteFile(factorsPage, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(factorsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(got) != want {
-		t.Error("docs/factors.md is stale: go test ./verdict/processor -run TestFactorsDoc -update")
-	}
-}
 
 func TestFactorTable(t *testing.T) {
 	list := factors
