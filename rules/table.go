@@ -66,10 +66,11 @@ func textParam() param {
 }
 
 func storageParam() param {
-	return param{
-		"storage", `"storage"`, kindStorage,
-		"the storage with the counters; they belong to the domain that owns it",
-	}
+	return param{"storage", `"storage"`, kindStorage, "the storage with the counters"}
+}
+
+func windowParam(seconds string) param {
+	return param{"timeout", seconds, kindSeconds, "the length of the window, which begins with the first use of a counter"}
 }
 
 func table() []*rule {

@@ -12,16 +12,8 @@ func generalRules() []*rule {
 
 func eventRules() []*rule {
 	event := param{"event", required, kindText, "the name of the event"}
-	window := param{
-		"timeout", "60", kindSeconds,
-		"the length of the window, from a second up; it starts with the first event and is never extended. Events " +
-			"of different windows are counted apart",
-	}
-	whose := param{
-		"attribute", `"subject"`, kindAttributes,
-		"the attribute, of any type, whose values are counted apart; several of them, separated by commas, are " +
-			"counted together",
-	}
+	window := windowParam("60")
+	whose := param{"attribute", `"subject"`, kindAttributes, "one attribute, or several that are counted together"}
 	return []*rule{
 		{
 			name: "eventAdd",
@@ -31,9 +23,8 @@ func eventRules() []*rule {
 				storageParam(),
 			},
 			needs: PartStorages,
-			doc: "Counts an event of the value, for eventCheck. Always TRUE. In rules over answers it counts " +
-				"what a status says: failed logins, pages that there are not.",
-			lint: lintWindow,
+			doc:   "Counts an event of the value, for an eventCheck of the same window. Always TRUE.",
+			lint:  lintWindow,
 			build: func(a *arguments) (check, error) {
 				f, n := newEvents(a), a.whole("number")
 				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
@@ -51,9 +42,8 @@ func eventRules() []*rule {
 				storageParam(),
 			},
 			needs: PartStorages,
-			doc: "FALSE if more than count events of the value were counted in the present window. It counts " +
-				"nothing itself.",
-			lint: lintWindow,
+			doc:   "FALSE if more than count events of the value were counted in the window.",
+			lint:  lintWindow,
 			build: func(a *arguments) (check, error) {
 				f, most := newEvents(a), a.whole("count")
 				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
@@ -72,8 +62,8 @@ func eventRules() []*rule {
 				whose, storageParam(),
 			},
 			needs: PartStorages,
-			doc: "Takes a token from the bucket of the value; FALSE if it is empty. The answer throttle tells the " +
-				"client when the next token comes. A storage in the store is shared between gateways.",
+			doc: "Takes a token from the bucket of the value; FALSE if it is empty. The answer throttle names the " +
+				"time of the next token.",
 			build: buildBucketCheck,
 		},
 	}
@@ -139,9 +129,8 @@ func worldRules() []*rule {
 				{"other", required, kindAttribute, "the attribute that it is compared with"},
 				{
 					"is", `"equal"`, kindText,
-					"equal (by type), same (texts, without case), contains, starts or ends (texts: with the other), " +
-						"host (texts: it is an address at the other's host, whatever the ports are), less or more " +
-						"(whole numbers)",
+					"equal (by type), same (texts, without case), contains, starts, ends (texts), host (texts: an " +
+						"address at the other's host), less or more (whole numbers)",
 				},
 			},
 			doc:   "TRUE if the first attribute is to the second what `is` says.",
@@ -165,8 +154,7 @@ func worldRules() []*rule {
 				{"to", `"24:00"`, kindText, "the time of day at which it ends; before from: on the next day"},
 				{
 					"days", `"mon-sun"`, kindText,
-					"the days on which it begins: mon, tue, wed, thu, fri, sat, sun, or runs of them, separated by " +
-						"commas",
+					"the days on which it begins, such as mon-fri, sun",
 				},
 				{"zone", `"UTC"`, kindText, "the time zone, such as Europe/Moscow"},
 			},
@@ -180,7 +168,7 @@ func worldRules() []*rule {
 				{"share", required, kindNumber, "the share that is taken, 0 to 1"},
 				{
 					"attribute", "None", kindAttributes,
-					"whose values are taken or not, always the same ones; none: each time by chance",
+					"whose values are always taken or never; none: by chance",
 				},
 				{"salt", `""`, kindText, "samples of different salts are independent"},
 			},

@@ -20,8 +20,8 @@ func messageRules() []*rule {
 				{"regexp", required, kindRegexp, "the expression"},
 				textParam(),
 			},
-			doc: "TRUE if the regexp matches at the start of the text. It is case-sensitive and matches Unicode. " +
-				"It runs in linear time: look-around and back-references are rejected.",
+			doc: "TRUE if the regexp matches at the start of the text, with case and in linear time: look-around and " +
+				"back-references are rejected.",
 			build: buildRegexpCheck,
 		},
 		{
@@ -31,8 +31,7 @@ func messageRules() []*rule {
 				{"maxLength", "None", kindWhole, "greatest number of code points"},
 				textParam(),
 			},
-			doc: "TRUE if the length of the text is within the limits, both inclusive. Without limits the " +
-				"attribute is not read.",
+			doc:   "TRUE if the length is within the limits. Without limits the attribute is not read.",
 			lint:  lintLengthCheck,
 			build: buildLengthCheck,
 		},
@@ -42,7 +41,7 @@ func messageRules() []*rule {
 				{"attribute", required, kindAttribute, "the attribute"},
 				{"value", required, kindValue, "the value to compare with; a number never equals a text"},
 			},
-			doc:   "TRUE if the attribute equals the value, by type. An address is compared as an address.",
+			doc:   "TRUE if the attribute equals the value, by type.",
 			build: buildAttributeCheck,
 		},
 		{
@@ -65,9 +64,8 @@ func messageRules() []*rule {
 				{"minMean", "1.5", kindNumber, "flood has a higher mean"},
 				{"maxVariance", "2.0", kindNumber, "flood has a lower variance"},
 			},
-			doc: "FALSE if a few trigrams fill the text evenly. White space is removed from the text's skeleton, " +
-				"which is lower-cased; then each distinct trigram is counted. The text is flood if the mean of the " +
-				"counts is greater than minMean and their sample variance is lower than maxVariance.",
+			doc: "FALSE if a few trigrams fill the text evenly: the mean of the counts of distinct trigrams in the " +
+				"lower-cased skeleton without white space is above minMean, their sample variance below maxVariance.",
 			slow:  true,
 			build: buildFloodCheck,
 		},
@@ -77,35 +75,26 @@ func messageRules() []*rule {
 			params: []param{
 				textParam(),
 				storageParam(),
-				{
-					"timeout", "300", kindSeconds,
-					"the length of the window; it starts with the first message and is never extended",
-				},
+				windowParam("300"),
 				{"count", "3", kindWhole, "how many messages per window pass"},
 				{"minLength", "10", kindWhole, "only longer texts are checked"},
 			},
 			needs: PartStorages,
-			doc: "FALSE if the same text came more than count times within timeout seconds. White space and case " +
-				"are ignored, and so is disguise: skeletons are compared.",
+			doc: "FALSE if the same text came more than count times in the window. White space, case and disguise " +
+				"are ignored.",
 			build: buildMessageFrequency,
 		},
 		{
 			name:   "userFrequencyCheck",
 			counts: true,
 			params: []param{
-				{
-					"attribute", `"from"`, kindAttributes,
-					"the attribute, of any type, or several that are counted together",
-				},
+				{"attribute", `"from"`, kindAttributes, "one attribute, or several that are counted together"},
 				storageParam(),
-				{
-					"timeout", "300", kindSeconds,
-					"the length of the window; it starts with the first message and is never extended",
-				},
+				windowParam("300"),
 				{"count", "3", kindWhole, "how many messages per window pass"},
 			},
 			needs: PartStorages,
-			doc:   "FALSE if the same value of the attribute came more than count times within timeout seconds.",
+			doc:   "FALSE if the same value came more than count times in the window.",
 			build: buildUserFrequency,
 		},
 	}

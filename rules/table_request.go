@@ -29,18 +29,14 @@ func checkRules() []*rule {
 			counts: true,
 			params: []param{
 				textParam(), storageParam(),
-				{
-					"timeout", "3600", kindSeconds,
-					"the length of the window; it starts with the first text and is never extended",
-				},
+				windowParam("3600"),
 				{"count", "3", kindWhole, "how many similar texts per window pass"},
 				{"words", "3", kindWhole, "words per shingle, at least one"},
 				{"minWords", "12", kindWhole, "only texts with at least this many words are checked"},
 			},
 			needs: PartStorages,
-			doc: "FALSE if texts very similar to this one came more than count times within timeout seconds. Two " +
-				"texts are similar if most of their shingles, which are runs of words, are the same: changing a " +
-				"name, number or link does not hide a text.",
+			doc: "FALSE if texts very similar to this one came more than count times in the window. Most of the " +
+				"shingles (runs of words) of similar texts are the same.",
 			build: buildNearDuplicate,
 		},
 		{
@@ -57,15 +53,13 @@ func checkRules() []*rule {
 			params: []param{
 				{
 					"list", required, kindList,
-					"the list: its name; api for entries made at run time, inline for those in the configuration; " +
-						"block, ban or white for all lists with that flag",
+					"its name; api or inline: entries of the API or the configuration; block, ban or white: lists of that flag",
 				},
 				{"attribute", `"ip"`, kindAttribute, "the attribute to look up"},
 				{
 					"match", "None", kindText,
-					"in a list of texts: value looks up the whole value, domain the hosts of its links and mail " +
-						"addresses with their parent domains, word each of its words; by default word in a list of " +
-						"words, domain in one of domains, value in one of keys",
+					"in a list of texts: value (default for keys), domain (hosts of links and mail addresses, and their " +
+						"parents; default for domains) or word (default for words)",
 				},
 			},
 			needs: PartLists,
@@ -79,14 +73,11 @@ func checkRules() []*rule {
 func counterParams() (period, kind, prefix, subject param) {
 	period = param{
 		"period", `"1d"`, kindPeriod,
-		`the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`,
+		`"10m" to "23h50m" by ten minutes, or "1d" to "14d", and the slot that has just begun`,
 	}
 	kind = param{"type", required, kindType, "the type number of the counter"}
 	prefix = param{"prefix", `"rules"`, kindText, "the prefix of the counter"}
-	subject = param{
-		"attribute", `"subject"`, kindAttributes,
-		"the attribute whose value is counted, of any type, or several that are counted together",
-	}
+	subject = param{"attribute", `"subject"`, kindAttributes, "one attribute, or several that are counted together"}
 	return period, kind, prefix, subject
 }
 
@@ -118,8 +109,7 @@ func counterRules() []*rule {
 			},
 			needs: PartCounters,
 			lint:  lintShare,
-			doc: "FALSE if at least the given share of the value's judged events was bad: those that counterMark " +
-				"counted as bad or spam, out of all that it counted.",
+			doc:   "FALSE if at least this share of what counterMark counted for the value was bad or spam.",
 			build: func(a *arguments) (check, error) {
 				share, minimum := a.number("share"), uint64(a.whole("minimum"))
 				return overCounter(a, CounterUse{Op: CountShare}, func(r *Run, bad, judged uint64) bool {
@@ -144,15 +134,11 @@ func counterRules() []*rule {
 			name: "counterAddPair",
 			params: []param{
 				kind,
-				{
-					"unique", required, kindAttribute,
-					"the attribute whose counter grows, once for each value of the other",
-				},
+				{"unique", required, kindAttribute, "the attribute whose counter grows"},
 				subject, prefix,
 			},
 			needs: PartCounters,
-			doc: "Counts the pair of two values: the unique counter grows only if the pair has not been seen in " +
-				"this period yet. Always TRUE.",
+			doc:   "Counts a pair of values: the unique counter grows once per period and pair. Always TRUE.",
 			build: func(a *arguments) (check, error) {
 				c, unique := a.counter(), a.text("unique")
 				return overKey(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
@@ -212,11 +198,8 @@ func formulaRules() []*rule {
 				{"limit", "0.5", kindNumber, "the limit; formulas have values from 0 to 1"},
 			},
 			needs: PartFormulas,
-			doc: "FALSE if the formula's value is over the limit. The formula is a model over factors of the run " +
-				"so far: score; tag_NAME for each tag of the rules, 1 if it is set and 0 otherwise; and count_NAME " +
-				"for each tag set by a rule that counts (frequencies, counters, shares, similar texts): the number " +
-				"that the rule found, or unknown if it did not run. Use it to decide where a sum of scores is too " +
-				"simple.",
+			doc: "FALSE if the formula's value is over the limit. It is a model of factors of the run so far: score; " +
+				"tag_NAME, 1 or 0; count_NAME, the number that a counting rule with this tag found, unknown if it did not run.",
 			build: buildFormulaCheck,
 		},
 	}

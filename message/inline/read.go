@@ -17,11 +17,10 @@ type reader struct {
 	in     Input
 	limits Config
 
-	content   content
-	form      fields
-	multipart fields
-	json      []any
-	parsed    map[string]bool
+	content content
+	fields  map[string]fields // of form and multipart
+	json    []any
+	parsed  map[string]bool
 }
 
 func (r *reader) read(s Source) (f found, err error) {
@@ -53,11 +52,8 @@ func (r *reader) read(s Source) (f found, err error) {
 	if err := r.parse(s.From); err != nil {
 		return f, err
 	}
-	switch s.From {
-	case "form":
-		return r.form.of(s.Key), nil
-	case "multipart":
-		return r.multipart.of(s.Key), nil
+	if s.From != "json" {
+		return r.fields[s.From].of(s.Key), nil
 	}
 	f.json, f.twice = true, len(r.json) > 1
 	for _, v := range r.json {
@@ -75,11 +71,8 @@ func (r *reader) query(key string) (f found, err error) {
 		if err := r.parse(from); err != nil {
 			return f, err
 		}
-		switch from {
-		case "form":
-			return r.form.of(key), nil
-		case "multipart":
-			return r.multipart.of(key), nil
+		if from != "json" {
+			return r.fields[from].of(key), nil
 		}
 	}
 	v, err := parseForm(r.in.Query, nil, r.limits.Charset)
@@ -93,7 +86,10 @@ func (r *reader) query(key string) (f found, err error) {
 }
 
 func newReader(in Input, limits Config) *reader {
-	return &reader{in: in, limits: limits, content: readContent(in.ContentType), parsed: make(map[string]bool)}
+	return &reader{
+		in: in, limits: limits, content: readContent(in.ContentType), fields: make(map[string]fields),
+		parsed: make(map[string]bool),
+	}
 }
 
 // parse reads the body once, and a compressed one also as it stands: many services do not decompress.
@@ -120,37 +116,28 @@ func (r *reader) parse(from string) (err error) {
 		}
 	}
 	r.parsed[from] = true
-	switch from {
-	case "form":
-		return r.andQuery(&r.form)
-	case "multipart":
-		return r.andQuery(&r.multipart)
+	if from == "json" {
+		return nil
 	}
-	return nil
-}
-
-func (r *reader) parseBody(from string, body []byte, named charsets) error {
-	var more fields
-	var values []any
-	var err error
-	switch from {
-	case "form":
-		more, err = parseForms(body, named, r.limits.Charset)
-		r.form = append(r.form, more...)
-	case "multipart":
-		more, err = parseMultipart(body, r.content.boundary, named, r.limits.Charset)
-		r.multipart = append(r.multipart, more...)
-	default:
-		values, err = parseReadings(body, named, r.limits.Charset)
-		r.json = append(r.json, values...)
-	}
+	// Many services look the fields of the query up with those of the body.
+	query, err := parseForm(r.in.Query, nil, r.limits.Charset)
+	r.fields[from] = append(r.fields[from], query...)
 	return err
 }
 
-// andQuery adds the fields of the query, which many services look up with those of the body.
-func (r *reader) andQuery(f *fields) error {
-	query, err := parseForm(r.in.Query, nil, r.limits.Charset)
-	*f = append(*f, query...)
+func (r *reader) parseBody(from string, body []byte, named charsets) (err error) {
+	var more fields
+	switch from {
+	case "form":
+		more, err = parseForms(body, named, r.limits.Charset)
+	case "multipart":
+		more, err = parseMultipart(body, r.content.boundary, named, r.limits.Charset)
+	default:
+		values, err := parseReadings(body, named, r.limits.Charset)
+		r.json = append(r.json, values...)
+		return err
+	}
+	r.fields[from] = append(r.fields[from], more...)
 	return err
 }
 

@@ -130,17 +130,34 @@ func (q *Queue) open(key string, sealed []byte, v any) error {
 	return nil
 }
 
-func (q *Queue) head(ctx context.Context, id string) (it *Item, raw []byte, err error) {
-	key := headPrefix + id
+// get opens a value of the store. Error: ErrNotFound.
+func (q *Queue) get(ctx context.Context, key string, v any) (raw []byte, err error) {
 	raw, err = q.deps.Store.Get(ctx, nil, []byte(key))
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, nil, ErrNotFound
+		return nil, ErrNotFound
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("queue: %w", err)
+		return nil, fmt.Errorf("queue: %w", err)
 	}
+	return raw, q.open(key, raw, v)
+}
+
+// put seals a value and stores it.
+func (q *Queue) put(ctx context.Context, key string, v any, until time.Time, keep time.Duration) error {
+	sealed, err := q.seal(key, v, until)
+	if err != nil {
+		return err
+	}
+	if err := q.deps.Store.Put(ctx, []byte(key), sealed, keep); err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	return nil
+}
+
+func (q *Queue) head(ctx context.Context, id string) (it *Item, raw []byte, err error) {
 	it = new(Item)
-	return it, raw, q.open(key, raw, it)
+	raw, err = q.get(ctx, headPrefix+id, it)
+	return it, raw, err
 }
 
 func (q *Queue) swap(ctx context.Context, it *Item, raw []byte) (bool, error) {
@@ -159,31 +176,23 @@ func (q *Queue) swap(ctx context.Context, it *Item, raw []byte) (bool, error) {
 // Get returns a message or the record of one.
 func (q *Queue) Get(ctx context.Context, id string) (*Item, error) {
 	it, _, err := q.head(ctx, id)
-	if !errors.Is(err, ErrNotFound) {
-		return it, err
-	}
-	raw, err := q.deps.Store.Get(ctx, nil, []byte(donePrefix+id))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, ErrNotFound
+	if errors.Is(err, ErrNotFound) {
+		_, err = q.get(ctx, donePrefix+id, it)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("queue: %w", err)
+		return nil, err
 	}
-	it = new(Item)
-	return it, q.open(donePrefix+id, raw, it)
+	return it, nil
 }
 
 // Request returns the request of a message.
 func (q *Queue) Request(ctx context.Context, id string) (*Request, error) {
-	raw, err := q.deps.Store.Get(ctx, nil, []byte(bodyPrefix+id))
-	if errors.Is(err, store.ErrNotFound) {
-		return nil, ErrNotFound
-	}
-	if err != nil {
-		return nil, fmt.Errorf("queue: %w", err)
-	}
 	r := new(Request)
-	return r, q.open(bodyPrefix+id, raw, r)
+	_, err := q.get(ctx, bodyPrefix+id, r)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 // Filter selects messages. Empty fields match everything.

@@ -145,21 +145,10 @@ func network(client string) string {
 
 // write puts the request before the head: a head is complete.
 func (q *Queue) write(ctx context.Context, it *Item, r *Request) error {
-	body, err := q.seal(bodyPrefix+it.ID, r, it.Until)
-	if err != nil {
+	if err := q.put(ctx, bodyPrefix+it.ID, r, it.Until, q.cfg.MaxAge); err != nil {
 		return err
 	}
-	if err := q.deps.Store.Put(ctx, []byte(bodyPrefix+it.ID), body, q.cfg.MaxAge); err != nil {
-		return fmt.Errorf("queue: %w", err)
-	}
-	head, err := q.seal(headPrefix+it.ID, it, it.Until)
-	if err != nil {
-		return err
-	}
-	if err := q.deps.Store.Put(ctx, []byte(headPrefix+it.ID), head, q.cfg.MaxAge); err != nil {
-		return fmt.Errorf("queue: %w", err)
-	}
-	return nil
+	return q.put(ctx, headPrefix+it.ID, it, it.Until, q.cfg.MaxAge)
 }
 
 // Approve lets a message be delivered and tries at once. The item is then delivered, approved (to be retried) or
@@ -214,12 +203,8 @@ func (q *Queue) finish(ctx context.Context, it *Item) error {
 	it.Message, it.Next = nil, time.Time{}
 	it.Client, it.Subject, it.Target, it.Location = "", "", pathOf(it.Target), pathOf(it.Location)
 	it.Until = q.now().Add(keepRecords).UTC()
-	record, err := q.seal(donePrefix+it.ID, it, it.Until)
-	if err != nil {
+	if err := q.put(ctx, donePrefix+it.ID, it, it.Until, keepRecords); err != nil {
 		return err
-	}
-	if err := q.deps.Store.Put(ctx, []byte(donePrefix+it.ID), record, keepRecords); err != nil {
-		return fmt.Errorf("queue: %w", err)
 	}
 	return q.erase(ctx, it.ID)
 }

@@ -3,7 +3,6 @@ package requestrules
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"time"
@@ -135,8 +134,6 @@ func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Option
 	return o
 }
 
-const maxFile = 4 << 20
-
 func (c *ServiceConfig) compile(names *Names, now func() time.Time) (*rules.Program, error) {
 	o := c.options(names, now)
 	o.Elsewhere = c.scripts(c.After)
@@ -150,12 +147,7 @@ func (c *ServiceConfig) compile(names *Names, now func() time.Time) (*rules.Prog
 	if c.File == "" {
 		return nil, nil //nolint:nilnil // no rules are no error
 	}
-	f, err := os.Open(c.File)
-	if err != nil {
-		return nil, fmt.Errorf("file: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	text, err := os.ReadFile(c.File)
 	if err != nil {
 		return nil, fmt.Errorf("file: %w", err)
 	}

@@ -3,7 +3,6 @@ package sources
 import (
 	"context"
 	"fmt"
-	"io"
 	"net/netip"
 	"os"
 	"slices"
@@ -91,12 +90,7 @@ func LoadFormulas(named []formula.NamedConfig) (*Formulas, error) {
 }
 
 func readModel(name string) ([]byte, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	data, err := io.ReadAll(io.LimitReader(file, formula.MaxFile+1))
+	data, err := os.ReadFile(name)
 	if err == nil && len(data) > formula.MaxFile {
 		err = fmt.Errorf("%s has more than %d MiB", name, formula.MaxFile>>20)
 	}
