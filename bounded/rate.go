@@ -64,12 +64,17 @@ func (p *Rate) Key(b []byte) uint64 { return maphash.Bytes(p.seed, b) }
 
 // Take counts one event, or says how long to wait; a refused event does not count.
 func (p *Rate) Take(key uint64, at time.Time) (wait time.Duration) {
-	return p.move(key, at, true)
+	return p.move(key, at, 1)
+}
+
+// TakeMany is Take for an event that counts as n.
+func (p *Rate) TakeMany(key uint64, at time.Time, n int) (wait time.Duration) {
+	return p.move(key, at, n)
 }
 
 // Peek returns how long the next Take would have to wait.
 func (p *Rate) Peek(key uint64, at time.Time) (wait time.Duration) {
-	return p.move(key, at, false)
+	return p.move(key, at, 0)
 }
 
 // Ahead returns how far the key's events are ahead of its steady rate: the interval for each, less what has passed since.
@@ -85,7 +90,7 @@ func (p *Rate) Ahead(key uint64, at time.Time) time.Duration {
 	return 0
 }
 
-func (p *Rate) move(key uint64, at time.Time, take bool) time.Duration {
+func (p *Rate) move(key uint64, at time.Time, n int) time.Duration {
 	now := at.UnixNano()
 	s := &p.sets[key&uint64(len(p.sets)-1)]
 	s.mu.Lock()
@@ -107,8 +112,8 @@ func (p *Rate) move(key uint64, at time.Time, take bool) time.Duration {
 	if ahead := tat - now - p.slack; ahead > 0 {
 		return time.Duration(ahead)
 	}
-	if take {
-		s.keys[slot], s.tat[slot] = key, tat+p.step
+	if n > 0 {
+		s.keys[slot], s.tat[slot] = key, tat+p.step*int64(n)
 	}
 	return 0
 }

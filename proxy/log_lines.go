@@ -1,15 +1,16 @@
 package proxy
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/bounded"
 )
 
 // LineLimits bounds the log lines of one kind, by network (/24, /48) and in total, so that a flood fills no disk.
-// Omitted lines are counted, and the network's next line has their number.
+// Omitted lines are counted, and the next line of the kind has their number.
 type LineLimits struct {
 	PerSecond        int // of all networks; 0: every line is written
 	NetworkPerMinute int // on average
@@ -27,83 +28,50 @@ func AccessLines(perSecond int) LineLimits {
 }
 
 // lines decides which lines are written. Half of the total is reserved for networks that wrote few lines lately
-// (1/fewLines of their limit), so that hundreds of networks within their limits leave room for others. A table of fixed
-// size evicts the network closest to rest, which allows more lines, never fewer. Safe for concurrent use; nil writes
-// everything.
+// (1/fewLines of their limit), so that hundreds of networks within their limits leave room for others. Safe for
+// concurrent use; nil writes everything.
 type lines struct {
-	step, slack int64 // nanoseconds between two lines of a network; burst tolerance
-	most        uint64
-	now         atomic.Uint64 // second << 32 | lines written in it
-	forgotten   atomic.Uint64 // omitted lines of evicted networks
-	sets        [lineSets]lineSet
-	out         *metrics.Counter
+	networks, few *bounded.Rate
+	most          uint64
+	now           atomic.Uint64 // second << 32 | lines written in it
+	left          atomic.Uint64 // omitted since the last line
+	out           *metrics.Counter
 }
 
-const lineSets, lineWays = 1024, 4
-
-const fewLines = 256
-
-type lineSet struct {
-	mu   sync.Mutex
-	keys [lineWays]uint64
-	tat  [lineWays]int64 // theoretical arrival time, unix nanoseconds
-	few  [lineWays]int64 // the same at 1/fewLines of the rate
-	left [lineWays]uint64
-}
+const (
+	lineNetworks = 4096
+	fewLines     = 512
+)
 
 func newLines(c LineLimits, out *metrics.Counter) *lines {
 	if c.PerSecond == 0 {
 		return nil
 	}
-	step := int64(time.Minute) / int64(c.NetworkPerMinute)
-	return &lines{step: step, slack: step * int64(c.NetworkBurst-1), most: uint64(c.PerSecond), out: out}
+	step := time.Minute / time.Duration(c.NetworkPerMinute)
+	return &lines{
+		networks: bounded.NewRate(step, c.NetworkBurst, lineNetworks),
+		few:      bounded.NewRate(fewLines*step, c.NetworkBurst/fewLines+1, lineNetworks),
+		most:     uint64(c.PerSecond), out: out,
+	}
 }
 
-// take reports whether a line that counts as several is written, and how many were omitted before it: of its key, and
-// of evicted keys.
-func (l *lines) take(key uint64, at time.Time, as int) (left, others uint64, ok bool) {
+// take reports whether a line that counts as several is written, and how many were omitted before it.
+func (l *lines) take(key uint64, at time.Time, as int) (left uint64, ok bool) {
 	if l == nil {
-		return 0, 0, true
+		return 0, true
 	}
-	now := at.UnixNano()
-	s := &l.sets[key%lineSets]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := s.find(key)
-	if s.keys[i] != key {
-		if s.left[i] > 0 {
-			l.forgotten.Add(s.left[i])
-		}
-		s.keys[i], s.tat[i], s.few[i], s.left[i] = key, 0, 0, 0
+	most := l.most
+	if l.few.Peek(key, at) > 0 {
+		most = (most + 1) / 2
 	}
-	tat, few, most := max(s.tat[i], now), max(s.few[i], now), (l.most+1)/2
-	if few-now <= l.slack { // of the burst at least one
-		most = l.most
-	}
-	if tat-now > l.slack || !l.inSum(at, uint64(as), most) {
-		s.left[i]++
+	if l.networks.Peek(key, at) > 0 || !l.inSum(at, uint64(as), most) {
+		l.left.Add(1)
 		l.out.Inc()
-		return 0, 0, false
+		return 0, false
 	}
-	s.tat[i], s.few[i] = tat+l.step*int64(as), few+fewLines*l.step*int64(as)
-	left, s.left[i] = s.left[i], 0
-	if l.forgotten.Load() > 0 {
-		others = l.forgotten.Swap(0)
-	}
-	return left, others, true
-}
-
-func (s *lineSet) find(key uint64) int {
-	rest := 0
-	for i := range s.keys {
-		if s.keys[i] == key {
-			return i
-		}
-		if s.tat[i] < s.tat[rest] {
-			rest = i
-		}
-	}
-	return rest
+	l.networks.TakeMany(key, at, as)
+	l.few.TakeMany(key, at, as)
+	return l.left.Swap(0), true
 }
 
 func (l *lines) inSum(at time.Time, as, most uint64) bool {

@@ -123,12 +123,12 @@ func (j *reporter) remember() {
 	if j.core.deps.Log.GetLevel() > zerolog.InfoLevel {
 		return
 	}
-	left, others, ok := j.core.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At,
+	left, ok := j.core.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At,
 		j.lineCounts())
 	if !ok {
 		return
 	}
-	e := leftOut(j.core.deps.Log.Info(), left, others)
+	e := leftOut(j.core.deps.Log.Info(), left)
 	j.scratch = d.Subject.Append(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
 		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", j.reason())
@@ -188,12 +188,9 @@ func (j *reporter) lineKey(about uint64) uint64 {
 	return identity.NetKey(identity.NetOf(j.id.Addr)) ^ about*odd
 }
 
-func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
+func leftOut(e *zerolog.Event, left uint64) *zerolog.Event {
 	if left > 0 {
 		e = e.Uint64("left_out", left)
-	}
-	if others > 0 {
-		e = e.Uint64("left_out_elsewhere", others)
 	}
 	return e
 }
@@ -221,11 +218,11 @@ func (j *reporter) logAccess(took time.Duration) {
 	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
 	}
-	left, others, ok := j.core.accesses.take(j.lineKey(0), j.view.At, j.lineCounts())
+	left, ok := j.core.accesses.take(j.lineKey(0), j.view.At, j.lineCounts())
 	if !ok {
 		return
 	}
-	e := leftOut(j.core.deps.Access.Info(), left, others)
+	e := leftOut(j.core.deps.Access.Info(), left)
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
 		Bytes("host", j.view.Host).Bytes("path", loggedPath(j.view)).Stringer("asks", j.wants()).

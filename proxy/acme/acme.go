@@ -5,7 +5,8 @@
 // certificates.
 // 2. Nothing is obtained before Start, when the listeners are open.
 // 3. A failure is logged, counted and shown in Problems; the last good certificate stays in use.
-// 4. A handshake never waits for the authority, its OCSP responder or the store.
+// 4. A handshake never waits for the authority or the store. OCSP responses are not stapled: authorities and browsers
+// have left OCSP.
 package acme
 
 import (
@@ -15,6 +16,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -42,7 +44,6 @@ type Config struct {
 	Directory  string   `mapstructure:"directory"`
 	Challenges []string `mapstructure:"challenges"`  // http-01 needs port 80, tls-alpn-01 port 443
 	RootCA     string   `mapstructure:"root_ca"`     // PEM file of the authority's own roots; empty: the system's
-	MustStaple bool     `mapstructure:"must_staple"` // certificates that are invalid without an OCSP response
 }
 
 // DefaultConfig is Let's Encrypt, without hosts.
@@ -98,8 +99,7 @@ type Deps struct {
 
 // Keeper keeps certificates. Safe for concurrent use; made by New.
 type Keeper struct {
-	sites   []*site
-	byHost  map[string]*site
+	hosts   []string
 	config  *certmagic.Config
 	cache   *certmagic.Cache
 	issuer  *certmagic.ACMEIssuer
@@ -123,7 +123,7 @@ type problem struct {
 // New makes a Keeper, which does nothing before Start.
 func New(cfg Config, d Deps) (*Keeper, error) {
 	k := &Keeper{
-		log: d.Log, problems: map[string]problem{}, byHost: map[string]*site{},
+		log: d.Log, problems: map[string]problem{},
 		storage:  &storage{kv: d.Store, seal: d.Seal, now: time.Now, locks: map[string]*lock{}},
 		obtained: d.Metrics.GetOrCreateCounter("antirobot_acme_obtained_total"),
 		failures: d.Metrics.GetOrCreateCounter("antirobot_acme_failures_total"),
@@ -133,9 +133,8 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hosts: %s: %w", h, err)
 		}
-		if k.byHost[ascii] == nil {
-			k.byHost[ascii] = &site{host: ascii}
-			k.sites = append(k.sites, k.byHost[ascii])
+		if !slices.Contains(k.hosts, ascii) {
+			k.hosts = append(k.hosts, ascii)
 		}
 	}
 	roots, err := rootsOf(cfg.RootCA)
@@ -148,11 +147,8 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 		Logger:           quiet,
 	})
 	k.config = certmagic.New(k.cache, certmagic.Config{
-		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.sites[0].host,
-		FallbackServerName: k.sites[0].host,
-		MustStaple:         cfg.MustStaple,
-		// Without a proxy function certmagic sets no timeout for responders.
-		OCSP: certmagic.OCSPConfig{HTTPProxy: http.ProxyFromEnvironment},
+		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.hosts[0],
+		FallbackServerName: k.hosts[0], OCSP: certmagic.OCSPConfig{DisableStapling: true},
 	})
 	k.issuer = certmagic.NewACMEIssuer(k.config, certmagic.ACMEIssuer{
 		CA: cfg.Directory, Email: cfg.Email, Agreed: true, TrustedRoots: roots, Logger: quiet,
@@ -164,8 +160,6 @@ func New(cfg Config, d Deps) (*Keeper, error) {
 	k.issuer.TestCA = "" // only the configured authority
 	k.config.Issuers = []certmagic.Issuer{k.issuer}
 	d.Metrics.NewGauge("antirobot_acme_hosts_without_certificate", func() float64 { return float64(len(k.missing())) })
-	d.Metrics.NewGauge("antirobot_acme_hosts_without_staple",
-		func() float64 { return float64(k.unstapled(time.Now())) })
 	return k, nil
 }
 
@@ -184,32 +178,26 @@ func rootsOf(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// stapleTurn is the interval of checks for missing OCSP responses.
-const stapleTurn = time.Minute
-
 // Start obtains and renews in the background.
 func (k *Keeper) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
-	for _, s := range k.sites {
-		k.running.Go(func() { k.manage(ctx, s) })
+	for _, host := range k.hosts {
+		k.running.Go(func() { k.manage(ctx, host) })
 	}
-	bare := map[*site]bool{}
-	k.running.Go(func() { store.Every(ctx, stapleTurn, func() { k.watch(bare, time.Now()) }) })
 }
 
 const storeAgain = time.Second
 
-// manage serves stored certificates, and hands the site to certmagic, which would give up forever if the store failed
-// now.
-func (k *Keeper) manage(ctx context.Context, s *site) {
+// manage hands a host to certmagic once the store can be read: certmagic would give up forever if it failed.
+func (k *Keeper) manage(ctx context.Context, host string) {
 	for waiting := false; ; waiting = true {
-		err := k.remember(ctx, s)
-		if err == nil {
+		_, err := k.storage.Load(ctx, certmagic.StorageKeys.SiteCert(k.issuer.IssuerKey(), host))
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			break
 		}
 		if !waiting {
-			k.log.Error().Err(err).Str("host", s.host).
+			k.log.Error().Err(err).Str("host", host).
 				Msg("the store has no certificate to give yet; it is asked again every second")
 		}
 		select {
@@ -218,8 +206,8 @@ func (k *Keeper) manage(ctx context.Context, s *site) {
 		case <-time.After(storeAgain):
 		}
 	}
-	if err := k.config.ManageAsync(ctx, []string{s.host}); err != nil {
-		k.log.Error().Err(err).Str("host", s.host).Msg("a certificate can't be managed")
+	if err := k.config.ManageAsync(ctx, []string{host}); err != nil {
+		k.log.Error().Err(err).Str("host", host).Msg("a certificate can't be managed")
 	}
 }
 
@@ -235,27 +223,16 @@ func (k *Keeper) Close() error {
 
 // GetCertificate is a tls.Config's; it also answers TLS-ALPN-01 challenges.
 func (k *Keeper) GetCertificate(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	cert, err := k.config.GetCertificate(h)
-	if len(h.SupportedProtos) == 1 && h.SupportedProtos[0] == Protocol {
-		return cert, err // crypto/tls expects it bare
-	}
-	s := k.byHost[strings.ToLower(h.ServerName)]
-	if s == nil {
-		s = k.sites[0]
-	}
-	return s.serve(cert, err, time.Now())
+	return k.config.GetCertificate(h)
 }
 
 // Protocol is the ALPN protocol of a TLS-ALPN-01 challenge; listeners offer it last.
 const Protocol = acmez.ACMETLS1Protocol
 
-func (k *Keeper) event(ctx context.Context, name string, data map[string]any) error {
+func (k *Keeper) event(_ context.Context, name string, data map[string]any) error {
 	host, _ := data["identifier"].(string)
 	switch name {
 	case "cert_obtained":
-		if s := k.byHost[host]; s != nil {
-			_ = k.remember(ctx, s) // certmagic has it, too
-		}
 		k.obtained.Inc()
 		k.log.Info().Str("host", host).Msg("certificate obtained")
 		k.mu.Lock()
@@ -269,17 +246,14 @@ func (k *Keeper) event(ctx context.Context, name string, data map[string]any) er
 		k.mu.Lock()
 		k.problems[host] = p
 		k.mu.Unlock()
-	case "cert_ocsp_revoked":
-		hosts, _ := data["subjects"].([]string)
-		k.log.Error().Strs("hosts", hosts).Msg("the authority has revoked a certificate; another one is obtained")
 	}
 	return nil
 }
 
 func (k *Keeper) missing() (hosts []string) {
-	for _, s := range k.sites {
-		if len(k.cache.AllMatchingCertificates(s.host)) == 0 && s.kept.Load() == nil {
-			hosts = append(hosts, s.host)
+	for _, host := range k.hosts {
+		if len(k.cache.AllMatchingCertificates(host)) == 0 {
+			hosts = append(hosts, host)
 		}
 	}
 	return hosts
@@ -294,16 +268,16 @@ func (k *Keeper) end(host string) (last time.Time) {
 	return last
 }
 
-// Problems returns failed tries without a later certificate, and certificates that lack a required OCSP response.
+// Problems returns failed tries without a later certificate.
 func (k *Keeper) Problems() (all []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, s := range k.sites {
-		if p, ok := k.problems[s.host]; ok && !k.end(s.host).After(p.end) {
-			all = append(all, s.host+": "+p.text)
+	for _, host := range k.hosts {
+		if p, ok := k.problems[host]; ok && !k.end(host).After(p.end) {
+			all = append(all, host+": "+p.text)
 		}
 	}
-	return append(all, k.problemsOfStaples(time.Now())...)
+	return all
 }
 
 // Challenges answers HTTP-01 challenges on listeners without TLS, and passes on other requests.

@@ -40,17 +40,12 @@ const (
 	filePrefix = "acme/file/"
 	lockPrefix = "acme/lock/"
 	stampBytes = 8
-	ocspTTL    = 30 * 24 * time.Hour // exceeds the life of responses
 )
 
 // Store implements certmagic.Storage, as do the methods below.
 func (s *storage) Store(ctx context.Context, key string, value []byte) error {
-	var ttl time.Duration
-	if strings.HasPrefix(key, ocspFolder+"/") {
-		ttl = ocspTTL // each certificate has a name of its own
-	}
 	stamped := binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixNano()))
-	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), ttl); err != nil {
+	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), 0); err != nil {
 		return fmt.Errorf("store %s: %w", key, err)
 	}
 	return nil

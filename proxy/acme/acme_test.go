@@ -3,18 +3,154 @@ package acme
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io/fs"
+	"math/big"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/caddyserver/certmagic"
+	"github.com/rs/zerolog"
 
+	"antirobot/servertest"
 	"antirobot/store"
 )
+
+// TestProblems: what failed here is no problem any more once there is a later certificate, which another gateway
+// obtained.
+func TestProblems(t *testing.T) {
+	const host = "www.shop.example"
+	cfg := DefaultConfig()
+	cfg.Hosts = []string{host}
+	k, err := New(cfg, Deps{
+		Store: store.NewMemory(time.Now), Seal: turned{}, Log: zerolog.Nop(),
+		Metrics: metrics.NewSet(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	arrives := func(serial int64, end time.Time) {
+		t.Helper()
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(serial), DNSNames: []string{host}, NotBefore: time.Now(),
+			NotAfter: end,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.config.CacheUnmanagedTLSCertificate(ctx,
+			tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 { // without a certificate, and with one that is to be renewed
+		_ = k.event(ctx, "cert_failed", map[string]any{"identifier": host, "error": errors.New("away")})
+		if p := k.Problems(); len(p) != 1 || p[0] != host+": away" {
+			t.Errorf("after a failure: %q", p)
+		}
+		arrives(int64(i), time.Now().Add(time.Duration(i+1)*time.Hour))
+		if p := k.Problems(); len(p) != 0 {
+			t.Errorf("with a later certificate: %q", p)
+		}
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// awayStore can't be read while it is away.
+type awayStore struct {
+	store.KV
+	away  atomic.Bool
+	asked atomic.Int32
+}
+
+func (s *awayStore) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
+	s.asked.Add(1)
+	if s.away.Load() {
+		return nil, errors.New("away")
+	}
+	return s.KV.Get(ctx, dst, key)
+}
+
+// TestStoreAwayAtStart: a store that can't be read at start is asked again, and then its certificates are served and
+// managed.
+func TestStoreAwayAtStart(t *testing.T) {
+	const host = "www.shop.example"
+	kv := &awayStore{KV: store.NewMemory(time.Now)}
+	cfg := DefaultConfig()
+	cfg.Hosts, cfg.Directory = []string{host}, "https://127.0.0.1:1/dir"
+	k, err := New(cfg, Deps{Store: kv, Seal: turned{}, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{host}, NotBefore: time.Now(),
+		NotAfter: time.Now().Add(90 * 24 * time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := k.issuer.IssuerKey()
+	for name, value := range map[string][]byte{
+		certmagic.StorageKeys.SiteCert(by, host): pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		certmagic.StorageKeys.SitePrivateKey(by, host): pem.EncodeToMemory(&pem.Block{
+			Type:  "PRIVATE KEY",
+			Bytes: private,
+		}),
+		certmagic.StorageKeys.SiteMeta(by, host): []byte(`{"sans":["` + host + `"]}`),
+	} {
+		if err := k.storage.Store(context.Background(), name, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kv.away.Store(true)
+	k.Start()
+	servertest.Eventually(t, "the store is asked", func() bool { return kv.asked.Load() > 0 })
+	if m := k.missing(); len(m) != 1 {
+		t.Errorf("missing: %q", m)
+	}
+	kv.away.Store(false)
+	servertest.Eventually(t, "the stored certificate is served", func() bool {
+		return len(k.cache.AllMatchingCertificates(host)) == 1
+	})
+	got, err := k.GetCertificate(&tls.ClientHelloInfo{
+		ServerName:        "WWW.Shop.example",
+		SupportedVersions: []uint16{tls.VersionTLS13},
+	})
+	if err != nil || got.Leaf.SerialNumber.Int64() != 1 {
+		t.Errorf("%v", err)
+	}
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
 
 // turned is a sealer that everybody can open, but only under the same name.
 type turned struct{}
