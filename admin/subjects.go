@@ -317,7 +317,7 @@ func (s *subjectCalls) labelledSubject(subject, rid string) (identity.Subject, e
 	}
 	story, known := s.deps.Decisions.Get(id)
 	if !known || story.Subject == "" {
-		return identity.Subject{}, notFound("the request %s is not remembered (verdict.decisions): name the subject",
+		return identity.Subject{}, notFound("the request %s is not remembered: name the subject",
 			id)
 	}
 	return subjectIn("request", story.Subject)
@@ -326,7 +326,7 @@ func (s *subjectCalls) labelledSubject(subject, rid string) (identity.Subject, e
 // labelKept turns the error of a label that could not be kept into a response.
 func labelKept(err error) error {
 	if errors.Is(err, label.ErrFull) {
-		return &problem{status: statusFull, Code: "full", Message: err.Error() + "; raise labels.max or remove some"}
+		return &problem{status: statusFull, Code: "full", Message: err.Error() + "; remove some"}
 	}
 	return changed(err, "the label")
 }

@@ -57,7 +57,7 @@ var (
 // Visitors counts the established visitors of a network: an address, a /24, or an IPv6 /64, /56, /48 or /32.
 // *verdict.Cacher implements it.
 type Visitors interface {
-	EstablishedIn(net netip.Prefix) int
+	KnownIn(net netip.Prefix) int
 }
 
 const day = 24 * time.Hour
@@ -78,7 +78,7 @@ func (e *earned) levelsOf(a netip.Addr, v Visitors) {
 		net, _ := a.Prefix(l.bits) // the zero Addr belongs to the zero Prefix
 		e.levels[i] = level{net: net, places: float64(l.places)}
 		if v != nil {
-			e.levels[i].places += float64(v.EstablishedIn(net)) / household
+			e.levels[i].places += float64(v.KnownIn(net)) / household
 		}
 	}
 	e.n = len(list)

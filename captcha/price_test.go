@@ -153,7 +153,7 @@ func TestTheNextPassIsDearer(t *testing.T) {
 // company is how many established visitors the addresses and the networks have.
 type company struct{ address, network int }
 
-func (c company) EstablishedIn(n netip.Prefix) int {
+func (c company) KnownIn(n netip.Prefix) int {
 	if n.IsSingleIP() || n.Bits() == 64 {
 		return c.address
 	}

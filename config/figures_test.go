@@ -31,7 +31,7 @@ func TestFiguresOfTheDocsAreTheDefaults(t *testing.T) {
 	f(privacy, "until `processor.forget` (24 hours) after the ban", map[string]string{"processor.forget": "24h0m0s"})
 	f(privacy, "24 hours, at most 128 MiB", map[string]string{"restart_log": "24h0m0s"})
 	f(privacy, "14 days; the figures for plots 400 days", map[string]string{"journal.max_age": "336h0m0s"})
-	f(privacy, "30 days after it was seen last", map[string]string{"verdict.standing.keep": "720h0m0s"})
+	f(privacy, "30 days after it was seen last", map[string]string{"verdict.keep": "720h0m0s"})
 	f(privacy, "180 days, unless it is repeated", map[string]string{"labels.keep": "4320h0m0s"})
 	f(privacy, "until it is decided on, at most 7 days; then a day without request, text and sender", map[string]string{"message.queue.max_age": "168h0m0s"})
 	f(privacy, "With the defaults entries are forgotten at that age anyway", map[string]string{"journal.addresses_after": "336h0m0s"})

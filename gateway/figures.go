@@ -50,8 +50,7 @@ func (a *Server) openJournal() error {
 		Metrics: a.set,
 	})
 	if err != nil {
-		a.log.Error().Err(err).Msg("there is no journal: what is decided is forgotten with the memory of " +
-			"verdict.decisions")
+		a.log.Error().Err(err).Msg("there is no journal: decisions are remembered in memory alone")
 		return nil
 	}
 	a.figures.journal = j

@@ -216,7 +216,7 @@ func (j *Judge) openRules() error {
 func (j *Judge) openVerdict() (err error) {
 	d := verdict.Deps{Store: j.d.Store, Lists: j.Lists, Now: j.d.Now, Log: j.d.Log("verdict"), Metrics: j.d.Metrics}
 	if j.live != nil {
-		d.Hash, d.Secret = j.d.Keys.Ring().HashKey(), rand.Uint64()
+		d.Hash = j.d.Keys.Ring().HashKey()
 		d.LocalLog, d.Losses, d.Banned, d.Part = j.live.localLog("bans"), j.live.losses, j.live.banned, j.live.part
 		d.Place = func(addr netip.Addr) verdict.StoryPlace { return verdict.StoryPlace(j.places.Find(addr)) }
 	}

@@ -53,7 +53,7 @@ func (l *link) open(backend *Backend, j *Judge) {
 	if l.Config().Role == config.RoleGateway {
 		l.publisher = stream.NewPublisher(cfg, l.stream, stream.PublisherDeps{
 			Eyes: proc, Heard: cacher.Heard, Log: l.Logger("stream"), Metrics: l.set,
-			Learn: func(e *verdict.Event, group uint32) { cacher.Paths().Learn(e, group, cacher.Stands(e)) },
+			Learn: func(e *verdict.Event, group uint32) { cacher.Paths().Learn(e, group, cacher.IsKnown(e)) },
 		})
 		l.publisher.Start()
 		return

@@ -374,7 +374,7 @@ func (r *Resolver) trustedAt(id *Identity) int64 {
 	if r.visitors == nil || id.N == 0 || id.Subjects[id.N-1].Kind != KindIP {
 		return 0
 	}
-	return int64(r.visitors.TrustedAt(id.Subjects[id.N-1].ID))
+	return int64(r.visitors.KnownAt(id.Subjects[id.N-1].ID))
 }
 
 // wantsPage reports whether a browser loads a page: only such requests receive a cookie.

@@ -130,7 +130,7 @@ func TestCookieFarmer(t *testing.T) {
 // knownOffice has people known at each address.
 type knownOffice int
 
-func (k knownOffice) TrustedAt([16]byte) int { return int(k) }
+func (k knownOffice) KnownAt([16]byte) int { return int(k) }
 
 // TestKnownOfficeGetsCookies: an address gets cookies beyond the rate for the people whom it is known to have.
 func TestKnownOfficeGetsCookies(t *testing.T) {

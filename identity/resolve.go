@@ -37,7 +37,7 @@ type Revocations interface {
 
 // Visitors counts the well known visitors of an address (the ID of its Subject). *verdict.Cacher implements it.
 type Visitors interface {
-	TrustedAt(addr [16]byte) int
+	KnownAt(addr [16]byte) int
 }
 
 // Deps is what a Resolver works with. Keys is required.

@@ -109,7 +109,7 @@ func bare(cfg *config.Config) *config.Config {
 	}
 	c := *cfg
 	c.Counters.CacheBytes = min(c.Counters.CacheBytes, leastCache)
-	c.Verdict.Decisions = verdict.RecentConfig{Stopped: 1}
+	c.Verdict.Stopped, c.Verdict.Human = 1, 0
 	c.Resolved = slices.Clone(cfg.Resolved)
 	for i := range c.Resolved {
 		s := &c.Resolved[i]

@@ -22,7 +22,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	atTimes := service(t, func(c *ServiceConfig) { c.When.Networks = []string{"198.51.100.0/24", "hosting"} })
 	known := sub(identity.KindI, 1)
 	for day := range 2 {
-		w.standing.Observe(known, ip("192.0.2.1").ID, day0.AddDate(0, 0, day))
+		w.grades.Observe(known, ip("192.0.2.1").ID, day0.AddDate(0, 0, day), false)
 	}
 	w.ban(ip("192.0.2.1"))
 	w.ban(sub(identity.KindI, 2))

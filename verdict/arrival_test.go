@@ -74,20 +74,8 @@ func TestNewcomersOfACampaignAreAsked(t *testing.T) {
 	x.Until = time.Time{}
 	w.AskArrivals(&x)
 	f("taken back", agentFirefox, Human, nil, s)
-	if n := w.campaigns.count(w.now()); n != 0 {
+	if n := w.campaigns.Len(); n != 0 {
 		t.Errorf("%d campaigns are left", n)
-	}
-}
-
-// TestCampaignsAreBounded: a full table takes no more, and replaces those that it has.
-func TestCampaignsAreBounded(t *testing.T) {
-	var c campaigns
-	for i := range maxCampaigns + 5 {
-		c.put(&Campaign{Mark: uint64(i), Until: day0.Add(time.Hour)}, day0)
-	}
-	c.put(&Campaign{Mark: 1, Until: day0.Add(2 * time.Hour)}, day0)
-	if n := c.count(day0); n != maxCampaigns || c.count(day0.Add(90*time.Minute)) != 1 {
-		t.Errorf("%d campaigns", n)
 	}
 }
 
@@ -103,8 +91,8 @@ func TestCampaignsReachGateways(t *testing.T) {
 		p.AskArrivals(&Campaign{Mark: 10})
 		time.Sleep(time.Second)
 		synctest.Wait()
-		heard := (*g.campaigns.by.Load())[9]
-		if x.Until = x.Until.Truncate(time.Millisecond); !heard.Until.Truncate(time.Millisecond).Equal(x.Until) || g.campaigns.count(time.Now()) != 1 {
+		heard, _, _ := g.campaigns.Find(9, time.Now().UnixNano())
+		if !heard.Until.Equal(x.Until) || g.campaigns.Len() != 1 {
 			t.Errorf("the gateway has %+v", heard)
 		}
 		if heard.Until = x.Until; heard != x {

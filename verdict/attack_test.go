@@ -77,9 +77,9 @@ func TestAttackIsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := w.UnderAttack()
-	w.attack.from.Store(0)
-	w.attack.until.Store(0)
-	if err := w.readAttack(context.Background()); err != nil || w.UnderAttack() != want || want.Until.IsZero() {
+	w.Attacks.from.Store(0)
+	w.Attacks.until.Store(0)
+	if err := w.Attacks.load(context.Background()); err != nil || w.UnderAttack() != want || want.Until.IsZero() {
 		t.Errorf("%+v, wanted %+v; %v", w.UnderAttack(), want, err)
 	}
 }

@@ -89,7 +89,7 @@ func TestScanAndWritesThatOverlap(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	w.st.down.Store(false)
-	if err := w.scanBans(ctx); err != nil {
+	if err := w.LiveBans.scan(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.Bans(BanFilter{})) != 0 {
@@ -97,19 +97,19 @@ func TestScanAndWritesThatOverlap(t *testing.T) {
 	}
 
 	b := bans.Ban{Subject: ip("192.0.2.2"), Until: w.now().Add(time.Hour), Made: w.now()}
-	if err := w.bans.Put(&b, w.now().UnixNano()); err != nil {
+	if err := w.LiveBans.table.Put(&b, w.now().UnixNano()); err != nil {
 		t.Fatal(err)
 	}
-	w.bans.BeginScan()
-	w.bans.MarkStored(b.Key(), b.Made.UnixNano())
-	if lost := w.bans.Missing(w.now().UnixNano()); len(lost) != 0 {
+	w.LiveBans.table.BeginScan()
+	w.LiveBans.table.MarkStored(b.Key(), b.Made.UnixNano())
+	if lost := w.LiveBans.table.Missing(w.now().UnixNano()); len(lost) != 0 {
 		t.Error("a ban that was just written is taken for lost")
 	}
-	w.bans.BeginScan()
-	if lost := w.bans.Missing(w.now().UnixNano()); len(lost) != 1 || lost[0] != b.Key() {
+	w.LiveBans.table.BeginScan()
+	if lost := w.LiveBans.table.Missing(w.now().UnixNano()); len(lost) != 1 || lost[0] != b.Key() {
 		t.Errorf("the store has the ban no more: %v are taken for lost", lost)
 	}
-	if lost := w.bans.Missing(b.Until.UnixNano()); len(lost) != 0 {
+	if lost := w.LiveBans.table.Missing(b.Until.UnixNano()); len(lost) != 0 {
 		t.Error("a ban that has ended is taken for lost")
 	}
 }
@@ -141,7 +141,7 @@ func TestBanOnAnotherNode(t *testing.T) {
 		robot("before the gap", b, "192.0.2.2", true)
 		st.down.Store(true)
 		lifted := bans.Ban{Made: time.Now(), Until: time.Now().Add(time.Hour), Lifted: true} // and the message lost
-		if err := st.Memory.Put(ctx, bans.Key{Subject: ip("192.0.2.2")}.AppendTo(nil), lifted.AppendValue(nil), time.Hour); err != nil {
+		if err := st.Memory.Put(ctx, bans.Key{Subject: ip("192.0.2.2")}.AppendTo(nil), lifted.AppendValue(nil, 0), time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		st.down.Store(false)

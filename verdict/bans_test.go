@@ -13,6 +13,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/replicate"
 )
 
 func TestMain(m *testing.M) {
@@ -101,11 +102,13 @@ func TestBansUnderConcurrency(t *testing.T) {
 
 func FuzzHeardBan(f *testing.F) {
 	b := bans.Ban{Subject: ip("192.0.2.1"), Until: day0.Add(time.Hour), Made: day0}
-	f.Add([]byte{saidBan, 2, 'b', 'a', 0})
-	f.Add(append([]byte{saidUnban, 0, 0, 0, 0, 0, 0, 0, 1}, b.Key().AppendTo(nil)...))
+	c := replicate.Writer(nil, 0)
+	b.Code(c)
+	f.Add(replicate.Append(nil, recordBan, c.Bytes()))
+	f.Add(replicate.Append(nil, recordScan, nil))
 	w := newWorld(f)
 	f.Fuzz(func(_ *testing.T, msg []byte) {
-		_ = w.heardBan(msg)
-		_ = w.revoked.Heard(msg)
+		_ = w.LiveBans.heard(msg)
+		_ = w.Revocations.heard(msg)
 	})
 }

@@ -35,8 +35,8 @@ func TestConclusionsReachGateways(t *testing.T) {
 		p.Doubt(&Doubt{Subject: sub(identity.KindI, 2), Group: 7, Until: at.Add(time.Hour), Score: 0.3})
 		p.Doubt(&Doubt{Subject: sub(identity.KindI, 2), Group: 7})
 		visitor := sub(identity.KindI, 3)
-		p.standing.Observe(visitor, home.ID, at.Add(-24*time.Hour))
-		p.standing.Observe(visitor, home.ID, at)
+		p.grades.Observe(visitor, home.ID, at.Add(-24*time.Hour), false)
+		p.grades.Observe(visitor, home.ID, at, false)
 		p.Beat(3 * time.Second)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -44,25 +44,25 @@ func TestConclusionsReachGateways(t *testing.T) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for name, w := range map[string]*world{"a gateway": g, "one that starts later": late} {
-			if x, _, ok := w.readers.clients.Find(readerKey{client, group}, at.UnixNano()); !ok || x.Read != 99 || x.Window != "1h" || !x.Bare || x.Scope != quota.ScopeClient {
+			if x, _, ok := w.clients.Find(readerKey{client, group}, at.UnixNano()); !ok || x.Read != 99 || x.Window != "1h" || !x.Bare || x.Scope != quota.ScopeClient {
 				t.Errorf("%s has %+v of the client", name, x)
 			}
-			if x, _, ok := w.readers.networks.Find(of[1], at.UnixNano()); !ok || x.Most != 800 || !x.New || x.Scope != quota.ScopeNetwork {
+			if x, _, ok := w.networks.Find(of[1], at.UnixNano()); !ok || x.Most != 800 || !x.New || x.Scope != quota.ScopeNetwork {
 				t.Errorf("%s has %+v of the network", name, x)
 			}
-			near, _, _ := w.readers.known.Find(readerKey{7, group}, at.UnixNano())
-			recorded, _, _ := w.readers.known.Find(readerKey{8, group}, at.UnixNano())
+			near, _, _ := w.readers.Find(readerKey{7, group}, at.UnixNano())
+			recorded, _, _ := w.readers.Find(readerKey{8, group}, at.UnixNano())
 			if !near.near || near.record || !recorded.record {
 				t.Errorf("%s knows %+v and %+v", name, near, recorded)
 			}
 			var d Doubt
-			if !w.doubts.find(&d, home, 7, at.UnixNano()) || d.Score != doubt.Score || d.Factors != doubt.Factors {
+			if !w.hasDoubt(&d, home, 7, at.UnixNano()) || d.Score != doubt.Score || d.Factors != doubt.Factors {
 				t.Errorf("%s has the doubt %+v", name, d)
 			}
-			if w.doubts.find(&d, sub(identity.KindI, 2), 7, at.UnixNano()) {
+			if w.hasDoubt(&d, sub(identity.KindI, 2), 7, at.UnixNano()) {
 				t.Errorf("%s has a doubt that was taken back", name)
 			}
-			if !w.standing.Established(visitor) || w.EstablishedAt(home.ID) != 1 {
+			if !isKnown(w, visitor) || w.KnownAt(home.ID) != 1 {
 				t.Errorf("%s does not know who is established", name)
 			}
 			if heard, age := w.Heard(); at.Sub(heard).Abs() > time.Second || age != 3*time.Second {
@@ -80,7 +80,7 @@ func TestOneProcessTellsNobody(t *testing.T) {
 	w.KnowReader(1, 1, true, true, w.clock.now().Add(time.Hour))
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: w.clock.now().Add(time.Hour)})
 	w.Beat(0)
-	if pos, err := w.st.Position(ctx, conclusionTopic); err != nil || pos != "@0" {
+	if pos, err := w.st.Position(ctx, decisionTopic); err != nil || pos != "@0" {
 		t.Errorf("the topic is at %s, %v", pos, err)
 	}
 }
@@ -91,14 +91,14 @@ func FuzzConclusions(f *testing.F) {
 	w.Exceeds(&Excess{Excess: quota.Excess{Prefix: identity.Prefix{Bits: 120}, New: true, Until: c.now().Add(time.Hour), Window: "1h"}})
 	w.KnowReader(1, 1, true, true, c.now().Add(time.Hour))
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}})
-	w.standing.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now())
+	w.grades.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now(), false)
 	w.Beat(time.Second)
-	f.Add(w.said.more(nil))
+	f.Add(w.feed.more(nil))
 	f.Add([]byte("x\x01y"))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		g := newWorldOver(t, newStore(true, c.now), c, part(PartGateway))
-		_ = g.heardConclusions(msg)
-		g.readers.networks.Drop(func(p identity.Prefix) bool {
+		_ = g.apply(msg)
+		g.networks.Drop(func(p identity.Prefix) bool {
 			if p.Bits > 128 {
 				t.Errorf("an excess of %+v", p)
 			}

@@ -6,40 +6,33 @@ import (
 	"time"
 
 	"antirobot/verdict/ledger"
-	"antirobot/verdict/standing"
 )
 
-// Config is the verdict section: bounds on what is kept in memory, for all services together.
+// Config is the verdict section, for all services together.
 type Config struct {
-	MaxBans        int             `mapstructure:"max_bans"`        // live bans; when full, the one that ends soonest makes room
-	MaxPasses      int             `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
-	MaxRevocations int             `mapstructure:"max_revocations"` // passes revoked by ID
-	Preflights     int             `mapstructure:"preflights"`      // targets of a day that preflights of an address which is stopped go on to, where a balancer asks
-	Rescan         time.Duration   `mapstructure:"rescan"`          // how often a shared store is scanned in full
-	Standing       standing.Config `mapstructure:"standing"`
-	Pass           ledger.Tariff   `mapstructure:"pass"`
-	Decisions      RecentConfig    `mapstructure:"decisions"`
-	Attack         AttackConfig    `mapstructure:"attack"`
+	Keep   time.Duration `mapstructure:"keep"` // visitors that were not seen for so long are forgotten
+	Pass   ledger.Tariff `mapstructure:"pass"`
+	Attack AttackConfig  `mapstructure:"attack"`
+
+	// Bounds of memory. A full table makes room for a new ban by the one that ends soonest, and for a new visitor by one that
+	// is not Known; further passes can't pay, and further revocations are refused.
+	MaxBans        int           `mapstructure:"-"`
+	MaxPasses      int           `mapstructure:"-"`
+	MaxRevocations int           `mapstructure:"-"` // of single passes
+	MaxVisitors    int           `mapstructure:"-"`
+	Stopped        int           `mapstructure:"-"` // decisions kept: robot, blocked, or paid by a pass
+	Human          int           `mapstructure:"-"` // the others; 0 keeps none
+	Rescan         time.Duration `mapstructure:"-"` // how often a shared store is scanned in full
 }
 
-// RecentConfig is how many decisions are kept for operators who ask why.
-type RecentConfig struct {
-	Stopped int `mapstructure:"stopped"` // robot, blocked, or paid by a pass
-	Human   int `mapstructure:"human"`   // the others; 0 keeps none
-}
-
-// DefaultConfig returns the default limits.
+// DefaultConfig keeps visitors for thirty days.
 func DefaultConfig() Config {
 	return Config{
-		MaxBans:        1_000_000,
-		MaxPasses:      1_000_000,
-		MaxRevocations: 100_000,
-		Preflights:     20,
-		Rescan:         5 * time.Minute,
-		Standing:       standing.DefaultConfig(),
-		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4},
-		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
-		Attack:         AttackConfig{For: time.Hour, Ease: time.Minute, Then: "check"},
+		Keep:    30 * 24 * time.Hour,
+		Pass:    ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4},
+		Attack:  AttackConfig{For: time.Hour, Ease: time.Minute, Then: "check"},
+		MaxBans: 1_000_000, MaxPasses: 1_000_000, MaxRevocations: 100_000, MaxVisitors: 1_000_000,
+		Stopped: 32_768, Human: 16_384, Rescan: 5 * time.Minute,
 	}
 }
 
@@ -51,20 +44,12 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", path, v, least, most))
 		}
 	}
-	within("max_bans", c.MaxBans, 1, 100_000_000)
-	within("max_passes", c.MaxPasses, 1, 100_000_000)
-	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
-	within("preflights", c.Preflights, 0, 10_000)
+	if c.Keep < 48*time.Hour || c.Keep > 365*24*time.Hour {
+		errs = append(errs, fmt.Errorf("keep: %v is not between 48h and 8760h", c.Keep))
+	}
 	within("pass.parts", c.Pass.Parts, 0, 100_000)
 	within("pass.calls", c.Pass.Calls, 0, 100_000)
 	within("pass.browser", c.Pass.Browser, 1, 1000)
 	within("pass.move", c.Pass.Move, 0, 1000)
-	within("decisions.stopped", c.Decisions.Stopped, 1, 10_000_000)
-	within("decisions.human", c.Decisions.Human, 0, 10_000_000)
-	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
-		errs = append(errs, fmt.Errorf("rescan: %v is not between 1s and 24h", c.Rescan))
-	}
-	errs = append(errs, c.Standing.Validate())
-	errs = append(errs, c.Attack.validate())
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Attack.validate())...)
 }

@@ -168,36 +168,6 @@ func (e *Event) isNoPage() bool {
 	return (e.Type == TypeData || e.Type == TypeOther) && e.PathKind != client.PathFeed
 }
 
-// Answered is called when a balancer reports what the service answered to a request: like answers that pass through the
-// gateway, that shows what the path is.
-func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType []byte) {
-	if string(v.Method) != "GET" || status < 200 || status >= 300 || status == 204 {
-		return
-	}
-	is := readingDocument
-	switch typeOf(contentType) {
-	case TypePart, TypeScript:
-		is = readingPart
-	case TypeData, TypeFeed:
-		is = readingData
-	case TypeRanges:
-		return
-	}
-	c.paths.answered(c.pathKey(s, v), is)
-}
-
-// NoDocument reports whether answers have shown that what is asked for is no document: a part of pages, or data for a script or a program.
-func (c *Cacher) NoDocument(v *request.View, s *Settings) bool {
-	switch c.paths.proved(c.pathKey(s, v)) {
-	case readingPart:
-		return true
-	case readingData:
-		k := v.Kind()
-		return k == request.KindScript || k == request.KindAPI
-	}
-	return false
-}
-
 // key is the key of the event's path.
 func (e *Event) key(group uint32) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15

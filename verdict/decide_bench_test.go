@@ -115,9 +115,9 @@ func bigWorldFor(b *testing.B) *bigWorld {
 	}
 	w.world = newWorldOver(b, st, c, func(o *options) {
 		o.Lists = real
-		o.Config.Decisions = DefaultConfig().Decisions
+		o.Config.Stopped, o.Config.Human = DefaultConfig().Stopped, DefaultConfig().Human
 	})
-	fillBans(b, w.bans, million, day0)
+	fillBans(b, w.LiveBans.table, million, day0)
 	w.identities(b, million/10)
 	big = w
 	return w
@@ -285,7 +285,7 @@ func BenchmarkDecide(b *testing.B) {
 		at := day0.UnixNano()
 		w.measure(b, func(_ *request.View, known *identity.Identity) {
 			for i := range known.N {
-				w.bans.Lookup(&ban, known.Subjects[i], w.s.Name, w.s.Threshold, at, nil)
+				w.LiveBans.table.Lookup(&ban, known.Subjects[i], w.s.Name, w.s.Threshold, at, nil)
 			}
 		})
 	})
@@ -311,7 +311,7 @@ func BenchmarkDecide(b *testing.B) {
 
 // BenchmarkRecord measures the cost of recording a decision.
 func BenchmarkRecord(b *testing.B) {
-	w := newWorld(b, func(o *options) { o.Config.Decisions = DefaultConfig().Decisions })
+	w := newWorld(b, func(o *options) { o.Config.Stopped, o.Config.Human = DefaultConfig().Stopped, DefaultConfig().Human })
 	s := service(b)
 	for _, verdict := range []Verdict{Human, Robot} {
 		b.Run(verdict.String(), func(b *testing.B) {
@@ -338,7 +338,7 @@ func BenchmarkRevoked(b *testing.B) {
 	for n := range 10_000 {
 		p := pass(day0, n, 1, "192.0.2.1")
 		p.ID[14] = byte(n >> 8)
-		if err := w.revoked.put(p.ID, day0.Add(time.Hour).UnixNano()); err != nil {
+		if err := w.Revocations.put(p.ID, day0.Add(time.Hour).UnixNano()); err != nil {
 			b.Fatal(err)
 		}
 	}

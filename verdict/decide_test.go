@@ -168,10 +168,10 @@ func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 	known, candidate := sub(identity.KindI, 1), sub(identity.KindI, 2)
 	for day := range 2 {
 		at := day0.Add(time.Duration(day) * 24 * time.Hour)
-		w.standing.Observe(known, ip("192.0.2.77").ID, at)
+		w.grades.Observe(known, ip("192.0.2.77").ID, at, false)
 	}
-	w.standing.Observe(candidate, ip("192.0.2.77").ID, day0)
-	w.standing.Observe(candidate, ip("192.0.2.77").ID, day0.Add(time.Hour))
+	w.grades.Observe(candidate, ip("192.0.2.77").ID, day0, false)
+	w.grades.Observe(candidate, ip("192.0.2.77").ID, day0.Add(time.Hour), false)
 	w.ban(ip("192.0.2.1"))
 	spent := pass(w.now(), 9, 1, "192.0.2.1")
 	w.spend(&spent, ledger.Open)

@@ -46,22 +46,6 @@ func TestDoubtIsTheThirdAnswer(t *testing.T) {
 	}
 }
 
-// TestDoubtsAreBounded: a full table refuses new doubts, counts that, and replaces those that it has.
-func TestDoubtsAreBounded(t *testing.T) {
-	d := newDoubts(2)
-	for i := range 5 {
-		d.put(&Doubt{Subject: sub(identity.KindI, i), Until: day0})
-		d.put(&Doubt{Subject: sub(identity.KindI, 0), Until: day0.Add(time.Hour)})
-	}
-	if d.Len() != 2 || d.Refused() != 3 {
-		t.Errorf("%d kept, %d refused", d.Len(), d.Refused())
-	}
-	var x Doubt
-	if !d.find(&x, sub(identity.KindI, 0), 0, day0.UnixNano()) {
-		t.Error("the first one was not replaced")
-	}
-}
-
 // TestDoubtIsExplained: an operator who asks why reads what counted.
 func TestDoubtIsExplained(t *testing.T) {
 	d := Doubt{Subject: sub(identity.KindI, 1), Until: day0, Score: 0.4, Factors: [bans.MaxFactors]bans.Factor{{Name: "awake", Value: 20, Amount: 2}}}

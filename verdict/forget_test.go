@@ -40,7 +40,7 @@ func TestForgottenIsNowhere(t *testing.T) {
 	doubted := func(who identity.Subject, want bool) {
 		t.Helper()
 		var d Doubt
-		if w.doubts.find(&d, who, s.Group, w.now().UnixNano()) != want {
+		if w.hasDoubt(&d, who, s.Group, w.now().UnixNano()) != want {
 			t.Errorf("%s is doubted: %t", who, !want)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/bounded"
 	"antirobot/cbb"
 	"antirobot/request"
 )
@@ -16,10 +15,10 @@ func TestAskedPagesLookRight(t *testing.T) {
 	w := newWorld(t, func(o *options) { o.Config.Pass.Parts = 4 })
 	s := service(t)
 	for _, path := range []string{"/app.js", "/site.css", "/text.woff2", "/1.webp"} {
-		w.paths.answered(w.pathKey(s, &request.View{Path: []byte(path)}), readingPart)
+		w.paths.answered(w.paths.keyOf(s, &request.View{Path: []byte(path)}), readingPart)
 	}
 	for _, path := range []string{"/catalogue", "/prices.js", "/apple-touch-icon.png"} {
-		w.paths.answered(w.pathKey(s, &request.View{Path: []byte(path)}), readingDocument)
+		w.paths.answered(w.paths.keyOf(s, &request.View{Path: []byte(path)}), readingDocument)
 	}
 	w.ban(ip("192.0.2.1"))
 	f := func(target string, want Verdict) {
@@ -52,19 +51,4 @@ func TestAskedPagesLookRight(t *testing.T) {
 	f("GET /app.js", Human)
 	w.lists.Block = &cbb.Entry{List: "drop"}
 	f("GET /app.js", Blocked)
-}
-
-// TestPitfall12SparedPartsAreBounded: addresses that share a place forget each other, and no count runs over.
-func TestPitfall12SparedPartsAreBounded(t *testing.T) {
-	s := bounded.NewCounts[sparedOf](time.Minute, 1<<12)
-	at := day0
-	for range 1 << 17 {
-		s.Take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30)
-	}
-	if s.Take(sparedOf{addr: ip("192.0.2.1")}, at, 1<<30) || !s.Take(sparedOf{addr: ip("192.0.2.1")}, at.Add(time.Minute), 1<<30) {
-		t.Error("a count ran over, or was not forgotten with its minute")
-	}
-	if n := testing.AllocsPerRun(100, func() { s.Take(sparedOf{addr: ip("192.0.2.2")}, at, 1) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
 }

@@ -133,7 +133,7 @@ func TestOlderBanInTheStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if b, err := bans.Parse(key, val); err != nil || !b.Lifted {
+		if b, err := bans.Parse(key, val, 0); err != nil || !b.Lifted {
 			t.Errorf("the store has %q, %v; want the lifted ban", val, err)
 		}
 	})

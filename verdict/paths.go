@@ -16,6 +16,7 @@ import (
 // It is a table of fixed size without locks: each slot is one word, and paths that share a slot evict each other. The
 // zero value is ready to use. Safe for concurrent use.
 type Paths struct {
+	hash    *request.HashKey
 	answers [pathPlaces]atomic.Uint64 // tag 34, documents 10, parts 10, data 10
 	claims  [pathPlaces]atomic.Uint64 // tag 32, networks that opened it as a page 16, that requested it otherwise 16
 	ours    [pathPlaces]atomic.Uint64 // the same for established visitors, who have the last word
@@ -54,13 +55,13 @@ func apart(exact, shape uint64) pathKey {
 	return pathKey{exact: exact, shape: shape | quarter}
 }
 
-// pathKey is the key of a path at a service.
-func (c *Cacher) pathKey(s *Settings, v *request.View) pathKey {
+// keyOf is the key of a path at a service.
+func (p *Paths) keyOf(s *Settings, v *request.View) pathKey {
 	if len(v.Named) == 0 {
-		return pathKeyOf(c.claims.Key(), s.Group, v.Path)
+		return pathKeyOf(p.hash, s.Group, v.Path)
 	}
 	var e Event
-	e.Path, e.PathShape = pathsOf(c.claims.Key(), v)
+	e.Path, e.PathShape = pathsOf(p.hash, v)
 	return e.key(s.Group)
 }
 

@@ -17,8 +17,8 @@ func TestStrongestIdentityDecides(t *testing.T) {
 		t.Helper()
 		w := newWorld(t)
 		for day := range 2 { // both are known
-			w.standing.Observe(i, ip(addr).ID, day0.Add(time.Duration(day-2)*oneDay))
-			w.standing.Observe(fuid, ip(addr).ID, day0.Add(time.Duration(day-2)*oneDay))
+			w.grades.Observe(i, ip(addr).ID, day0.Add(time.Duration(day-2)*oneDay), false)
+			w.grades.Observe(fuid, ip(addr).ID, day0.Add(time.Duration(day-2)*oneDay), false)
 		}
 		for _, b := range banned {
 			w.ban(b)
@@ -90,8 +90,8 @@ func TestYesterdayIsEnoughForANetwork(t *testing.T) {
 	e := page(day0, addr)
 	e.Young = back
 	w.Observe(e)
-	if n := w.ReturnedAt(ip(addr).ID, w.now()); n != 0 {
-		t.Errorf("on the first day %d have come back", n)
+	if e.Subjects[0], e.N, e.Subjects[1] = back, 2, e.Subjects[0]; w.Returns(e) {
+		t.Error("on the first day it has come back")
 	}
 	w.clock.advance(oneDay + time.Hour)
 	w.Observe(page(w.now(), addr, fresh))
@@ -105,14 +105,11 @@ func TestYesterdayIsEnoughForANetwork(t *testing.T) {
 			t.Errorf("%v has come back: %v", who, got)
 		}
 	}
-	if n := w.ReturnedAt(ip(addr).ID, w.now()); n != 1 {
-		t.Errorf("%d have come back", n)
-	}
 	for n := range 32 + 1 {
 		w.Observe(page(w.now(), addr, sub(identity.KindI, 10+n)))
 	}
-	if n := w.ReturnedAt(ip(addr).ID, w.now().Add(oneDay)); n != 0 {
-		t.Errorf("%d of a crowd count", n)
+	if w.Returns(page(w.now().Add(oneDay), addr, back)) {
+		t.Error("one of a crowd counts")
 	}
 }
 
@@ -135,10 +132,10 @@ func TestYesterdayIsNoCrowd(t *testing.T) {
 		}
 		w.Observe(page(w.now(), addr, made(n)))
 	}
-	if n := w.EstablishedAt(ip(addr).ID); n != 0 {
+	if n := w.KnownAt(ip(addr).ID); n != 0 {
 		t.Errorf("%d are established by one day of their own", n)
 	}
-	if n := w.standing.Len(); n > 32*8 {
+	if n := w.grades.Len(); n > 32*8 {
 		t.Errorf("%d candidates of one address", n)
 	}
 }

@@ -94,12 +94,20 @@ type stoppedRecord struct {
 	rules, message Ruling
 }
 
-func newRecent(c *RecentConfig, describe func(e *cbb.Entry, addr netip.Addr) string) *Recent {
-	return &Recent{
-		humans:   (c.Human + recentShards - 1) / recentShards,
-		stopped:  (c.Stopped + recentShards - 1) / recentShards,
-		describe: describe,
+func newRecent(c *Config, lists ListMatcher, place func(addr netip.Addr) StoryPlace) *Recent {
+	perShard := func(n int) int { return (n + recentShards - 1) / recentShards }
+	r := &Recent{humans: perShard(c.Human), stopped: perShard(c.Stopped), place: place}
+	if d, ok := lists.(interface {
+		Describe(e *cbb.Entry, addr netip.Addr) string
+	}); ok {
+		r.describe = d.Describe
 	}
+	if d, ok := lists.(interface {
+		Decided(e *cbb.Entry, addr netip.Addr)
+	}); ok {
+		r.decided = d.Decided
+	}
+	return r
 }
 
 func (r *Recent) shard(id request.ID) *recentShard { return &r.shards[id[15]%recentShards] }
@@ -149,11 +157,6 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 
 // keptAt is where a decision is kept: from 1 in the ring of humans, from -1 downwards in the other; 0: it is not kept.
 type keptAt int32
-
-// counted records what a kept request was counted as.
-func (r *Recent) counted(rid request.ID, d *Decision, is Count, why CountWhy) {
-	r.amend(rid, d, func(p *record) { p.count, p.why = is, why })
-}
 
 // Answered records with which status a stopped client was refused that can't be asked.
 func (r *Recent) Answered(rid request.ID, d *Decision, status int) {
@@ -388,4 +391,75 @@ func (p *stoppedRecord) story() Story {
 		s.Pass = &StoryPass{ID: pass.String(), Cost: int(p.cost), Left: p.left}
 	}
 	return s
+}
+
+// StoryPlace is where an address is.
+type StoryPlace struct {
+	Country string `json:"country,omitempty"` // two letters
+	ASN     uint32 `json:"asn,omitempty"`     // the autonomous system's number
+	Org     string `json:"org,omitempty"`     // and its name
+}
+
+// explain adds where the address is, and which line of a list decided, where the list does not keep that with each entry.
+func (r *Recent) explain(s Story, e *cbb.Entry) Story {
+	if r.place != nil && len(s.Considered) > 0 {
+		if sub, err := identity.ParseSubject(s.Considered[len(s.Considered)-1]); err == nil {
+			addr, _ := sub.Addr()
+			if at := r.place(addr); at != (StoryPlace{}) {
+				s.Place = &at
+			}
+		}
+	}
+	if e != nil && e.Text == "" && len(s.Considered) > 0 {
+		s.Entry.Text = r.Describe(e, s.Considered[len(s.Considered)-1])
+	}
+	return s
+}
+
+// Describe returns the list line that an entry stems from, for the client with that address subject ("ip:203.0.113.7");
+// empty when it is not known. Not for the hot path.
+func (r *Recent) Describe(e *cbb.Entry, subject string) string {
+	if e.Text != "" || r.describe == nil {
+		return e.Text
+	}
+	s, err := identity.ParseSubject(subject)
+	if err != nil {
+		return ""
+	}
+	addr, _ := s.Addr()
+	return r.describe(e, addr)
+}
+
+// ring is the last records of a shard. It grows by chunks until it has as many as it may: what a site never fills takes no memory,
+// and the garbage collector does not look through it.
+type ring[T any] struct {
+	chunks [][]T
+	next   int
+}
+
+const ringChunk = 32
+
+func (r *ring[T]) at(i int) *T { return &r.chunks[i/ringChunk][i%ringChunk] }
+
+// turn returns the place of the record that comes next in a ring of so many, which is the oldest's once the ring is full, and its number.
+func (r *ring[T]) turn(most int) (p *T, i int) {
+	i = r.next
+	if i/ringChunk == len(r.chunks) {
+		r.chunks = append(r.chunks, make([]T, min(ringChunk, most-i)))
+	}
+	if r.next++; r.next == most {
+		r.next = 0
+	}
+	return r.at(i), i
+}
+
+// all are the places that were made, those of no record among them.
+func (r *ring[T]) all(yield func(*T) bool) {
+	for _, c := range r.chunks {
+		for i := range c {
+			if !yield(&c[i]) {
+				return
+			}
+		}
+	}
 }

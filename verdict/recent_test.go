@@ -12,7 +12,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict/bans"
-	"antirobot/verdict/standing"
+	"antirobot/verdict/ledger"
 )
 
 // TestPitfall26WhyWasIStopped: a decision can be read by its request ID, and holds no secret.
@@ -120,9 +120,9 @@ func FuzzParseRequestID(f *testing.F) {
 }
 
 func TestConfigSaysAllErrors(t *testing.T) {
-	c := Config{Decisions: RecentConfig{Human: -1}, Standing: standing.Config{PerAddress: -1, Max: -1}}
+	c := Config{Pass: ledger.Tariff{Parts: -1}}
 	err := c.Validate()
-	for _, path := range []string{"max_bans", "max_passes", "max_revocations", "rescan", "standing.per_address", "standing.max", "standing.keep", "decisions.stopped", "decisions.human"} {
+	for _, path := range []string{"keep", "pass.parts", "pass.browser", "attack.for", "attack.then"} {
 		if err == nil || !strings.Contains(err.Error(), path+": ") {
 			t.Errorf("%s is not in %v", path, err)
 		}

@@ -6,75 +6,140 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/bits"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/store"
 	"antirobot/store/behind"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/replicate"
 )
 
 const (
 	revocationShards = 64
 	revokedPrefix    = "revoked/"
 	revocationTopic  = "revocations"
+	// campaignMark begins the keys of campaigns. The IDs of passes are random: one in 2^64 begins like this.
+	campaignMark = "campaign"
+	// campaignLife is longer than any pass lives.
+	campaignLife = 401 * 24 * time.Hour
 )
 
 var errRevocation = errors.New("malformed revocation")
 
-// revokedKey names one revocation; the zero value means "all that were created before a time".
+// revokedKey names one revocation: the ID of a pass, or a campaign; the zero value means all passes that were created
+// before a time.
 type revokedKey [16]byte
 
-// revocations knows which passes are no longer valid, by ID and by creation time. Revoked takes no lock: the maps are
-// replaced, never changed. Safe for concurrent use.
-type revocations struct {
-	st     store.Store
-	max    int
-	now    func() time.Time
-	losses *store.Losses
-	mu     sync.Mutex // of writers
-	n      int
-	// campaigns says that there are campaigns among the IDs.
-	campaigns atomic.Bool
-	before    atomic.Int64 // unix seconds: whatever was created earlier is revoked
+// Revocations knows which passes are no longer valid, by ID, by creation time, and by campaign. Looking one up takes no
+// lock: the maps are replaced, never changed. Safe for concurrent use.
+//
+// A campaign is the passes of a kind of browser in a network, or of a shape of clients that answer as machines do. Its
+// revocation stands among those of single passes until campaignLife after the moment up to which it holds.
+type Revocations struct {
+	*clock
+	max       int
+	losses    *store.Losses
+	local     *atomic.Pointer[store.LocalLog]
+	writes    *behind.Writer[revokedKey]
+	mu        sync.Mutex // of writers
+	n         int
+	campaigns atomic.Bool  // there are campaigns among the IDs
+	before    atomic.Int64 // unix seconds: passes that were created earlier are revoked
 	ids       [revocationShards]atomic.Pointer[map[revokedKey]int64]
-	behind    *behind.Writer[revokedKey]
-	log       func(id revokedKey, val int64) // is told of every change
 }
 
-func newRevocations(st store.Store, most int, now func() time.Time, losses *store.Losses, log func(revokedKey, int64)) *revocations {
-	r := &revocations{st: st, max: most, now: now, losses: losses, log: log}
-	r.behind = behind.New(r.write)
-	return r
+// campaignKey is the key of a campaign; agent 0 is every kind of browser in the network.
+func campaignKey(net, agent uint64) (k revokedKey) {
+	const odd = 0x9e3779b97f4a7c15 // the golden ratio: spreads what is no hash of its own
+	copy(k[:], campaignMark)
+	binary.BigEndian.PutUint64(k[len(campaignMark):], net^bits.RotateLeft64(agent*odd, 32))
+	return k
 }
 
-// Revoked reports whether the pass is no longer valid.
-func (r *revocations) Revoked(id [16]byte, born int64) bool {
-	if born < r.before.Load() {
-		return true
+// RevokePass makes the pass invalid from now on and for ttl, which should be at least the rest of its life. The revocation
+// is in force when RevokePass returns, even if the store fails; the error then says so, and the write is retried.
+func (r *Revocations) RevokePass(ctx context.Context, id [16]byte, ttl time.Duration) error {
+	if id == (revokedKey{}) || ttl <= 0 {
+		return errors.New("revoke a pass: no ID, or no time to live")
 	}
-	// The IDs are random, so any of their bits spread them evenly.
-	m := r.ids[id[15]%revocationShards].Load()
-	if m == nil {
+	return r.revoke(ctx, "revoke a pass", id, r.now().Add(ttl))
+}
+
+// RevokePassesBornBefore makes all passes created before a time invalid. It can't be undone. As for RevokePass, an
+// error concerns the store only.
+func (r *Revocations) RevokePassesBornBefore(ctx context.Context, at time.Time) error {
+	if at.After(r.now()) {
+		return errors.New("revoke passes: the time is in the future")
+	}
+	r.raise(at.Unix())
+	return r.writes.Now(ctx, revokedKey{})
+}
+
+// RevokeCampaign makes all passes invalid that a kind of browser (the hash of its User-Agent's family, 0: any) has earned
+// in a network, a /24 or /48, until at; with the zero Prefix, all that clients of a shape (agent is its hash) have earned by
+// answering as machines do. As for RevokePass, an error concerns the store only.
+func (r *Revocations) RevokeCampaign(ctx context.Context, n netip.Prefix, agent uint64, at time.Time) error {
+	net := uint64(0)
+	switch {
+	case n == netip.Prefix{} && agent == 0:
+		return errors.New("revoke a campaign: it has neither a network nor a shape")
+	case n == netip.Prefix{}:
+	case n != identity.NetOf(n.Addr()):
+		return errors.New("revoke a campaign: its network is neither a /24 nor a /48")
+	default:
+		net = identity.NetKey(n)
+	}
+	return r.revoke(ctx, "revoke a campaign", campaignKey(net, agent), at.Add(campaignLife))
+}
+
+func (r *Revocations) revoke(ctx context.Context, what string, key revokedKey, until time.Time) error {
+	if err := r.put(key, until.UnixNano()); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return r.writes.Now(ctx, key)
+}
+
+// Revoked reports whether a pass with this ID and creation time (unix seconds) is no longer valid. It takes no lock and
+// allocates nothing.
+func (r *Revocations) Revoked(id [16]byte, born int64) bool {
+	return born < r.before.Load() || r.now().UnixNano() < r.until(id)
+}
+
+// RevokedCampaign reports whether the passes that a kind of browser in a network (its NetKey) had earned by then (unix
+// seconds) were revoked. It takes no lock and allocates nothing.
+func (r *Revocations) RevokedCampaign(net, agent uint64, born int64) bool {
+	if !r.campaigns.Load() {
 		return false
 	}
-	until, ok := (*m)[id]
-	return ok && r.now().UnixNano() < until
+	ends := time.Unix(born, 0).Add(campaignLife).UnixNano()
+	return ends <= r.until(campaignKey(net, agent)) || ends <= r.until(campaignKey(net, 0))
 }
 
-// put revokes an ID in memory until a time (unix nanoseconds).
-func (r *revocations) put(id revokedKey, until int64) error {
+// until returns until when a key is revoked (unix nanoseconds); 0: it is not.
+func (r *Revocations) until(id revokedKey) int64 {
+	// The IDs are random, so any of their bits spread them evenly.
+	if m := r.ids[id[15]%revocationShards].Load(); m != nil {
+		return (*m)[id]
+	}
+	return 0
+}
+
+// put revokes a key in memory until a time (unix nanoseconds).
+func (r *Revocations) put(id revokedKey, until int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := store.Horizon(r.st, r.now()).UnixNano()
 	p := &r.ids[id[15]%revocationShards]
 	next := make(map[revokedKey]int64)
-	old := p.Load()
-	if old != nil {
+	if old := p.Load(); old != nil {
 		if was, known := (*old)[id]; known && was >= until {
 			return nil
 		}
+		at := r.horizon().UnixNano()
 		next = maps.Clone(*old)
 		maps.DeleteFunc(next, func(_ revokedKey, until int64) bool { return until <= at })
 		r.n -= len(*old) - len(next)
@@ -87,12 +152,15 @@ func (r *revocations) put(id revokedKey, until int64) error {
 	}
 	next[id] = until
 	p.Store(&next)
+	if string(id[:len(campaignMark)]) == campaignMark {
+		r.campaigns.Store(true)
+	}
 	r.log(id, until)
 	return nil
 }
 
-// raise revokes whatever was created before a time.
-func (r *revocations) raise(before int64) {
+// raise revokes all passes that were created before a time.
+func (r *Revocations) raise(before int64) {
 	for {
 		old := r.before.Load()
 		if before <= old {
@@ -105,64 +173,85 @@ func (r *revocations) raise(before int64) {
 	}
 }
 
-// value returns what the store keeps for an ID, and for how long; false: nothing that still matters.
-func (r *revocations) value(id revokedKey) (val []byte, ttl time.Duration, ok bool) {
-	if id == (revokedKey{}) {
-		before := r.before.Load()
-		return binary.BigEndian.AppendUint64(nil, uint64(before)), 0, before > 0
+// revocation is a record of the store and of the feed.
+type revocation struct {
+	id  revokedKey
+	val uint64 // its end in unix nanoseconds; with the zero key the creation time in unix seconds
+}
+
+func (x *revocation) code(c *replicate.Codec) {
+	c.Fixed(x.id[:])
+	replicate.Uint(c, &x.val)
+}
+
+func (x *revocation) record() []byte {
+	c := replicate.Writer(nil, 0)
+	x.code(c)
+	return c.Bytes()
+}
+
+func (r *Revocations) log(id revokedKey, val int64) {
+	if l := r.local.Load(); l != nil {
+		l.Append(revocationRecord(id, val))
 	}
-	m := r.ids[id[15]%revocationShards].Load()
-	if m == nil {
-		return nil, 0, false
-	}
-	until := (*m)[id]
-	ttl = time.Unix(0, until).Sub(r.now())
-	return binary.BigEndian.AppendUint64(nil, uint64(until)), ttl, ttl > 0
+}
+
+func revocationRecord(id revokedKey, val int64) store.Logged {
+	x := revocation{id, uint64(val)} //nolint:gosec // read back as it is
+	return store.Logged{Key: append([]byte(revokedPrefix), id[:]...), Val: x.record()}
 }
 
 // write writes one revocation to the store as memory has it, and tells the other nodes.
-func (r *revocations) write(ctx context.Context, id revokedKey) error {
-	val, ttl, ok := r.value(id)
-	if !ok {
+func (r *Revocations) write(ctx context.Context, id revokedKey) error {
+	val, ttl := r.before.Load(), time.Duration(0)
+	if id != (revokedKey{}) {
+		val = r.until(id)
+		if ttl = time.Unix(0, val).Sub(r.now()); ttl <= 0 {
+			return nil
+		}
+	}
+	if val == 0 {
 		return nil
 	}
-	if err := r.st.Put(ctx, append([]byte(revokedPrefix), id[:]...), val, ttl); err != nil {
+	rec := revocationRecord(id, val)
+	if err := r.st.Put(ctx, rec.Key, rec.Val, ttl); err != nil {
 		return fmt.Errorf("write revocation: %w", err)
 	}
 	if !r.st.Shared() {
 		return nil
 	}
-	if err := r.st.Append(ctx, revocationTopic, append(id[:], val...)); err != nil {
+	if err := r.st.Append(ctx, revocationTopic, rec.Val); err != nil {
 		return fmt.Errorf("announce revocation: %w", err)
 	}
 	return nil
 }
 
-// apply takes a revocation from the store or the feed: 16 bytes of ID, 8 of time.
-func (r *revocations) apply(id, val []byte) error {
-	if len(id) != 16 || len(val) != 8 {
-		return errRevocation
-	}
-	k, n := revokedKey(id), int64(binary.BigEndian.Uint64(val))
-	if k == (revokedKey{}) {
-		r.raise(n)
-		return nil
-	}
-	if string(k[:len(campaignMark)]) == campaignMark {
-		r.campaigns.Store(true)
-	}
-	return r.put(k, n)
+// heard takes a revocation from the feed.
+func (r *Revocations) heard(msg []byte) error {
+	_, err := r.apply(msg)
+	return err
 }
 
-// Scan reads all revocations from the store, and writes back those that it has lost: a revocation is never undone.
-func (r *revocations) Scan(ctx context.Context) error {
-	met := map[revokedKey]int64{}
-	err := store.ScanKept(ctx, r.st, []byte(revokedPrefix), func(k, v []byte, _ time.Duration) error {
-		if err := r.apply(k[len(revokedPrefix):], v); err != nil {
-			return err
-		}
-		met[revokedKey(k[len(revokedPrefix):])] = int64(binary.BigEndian.Uint64(v))
-		return nil
+func (r *Revocations) apply(record []byte) (x revocation, err error) {
+	c := replicate.Reader(record, 0)
+	x.code(c)
+	switch {
+	case !c.OK():
+		return x, errRevocation
+	case x.id == (revokedKey{}):
+		r.raise(int64(x.val)) //nolint:gosec // as it was written
+		return x, nil
+	}
+	return x, r.put(x.id, int64(x.val)) //nolint:gosec // as it was written
+}
+
+// scan reads all revocations from the store, and writes back those that it has lost: a revocation is never undone.
+func (r *Revocations) scan(ctx context.Context) error {
+	found := map[revokedKey]uint64{}
+	err := store.ScanKept(ctx, r.st, []byte(revokedPrefix), func(_, v []byte, _ time.Duration) error {
+		x, err := r.apply(v)
+		found[x.id] = x.val
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read revocations: %w", err)
@@ -170,17 +259,12 @@ func (r *revocations) Scan(ctx context.Context) error {
 	if !r.st.Shared() {
 		return nil
 	}
-	return r.restore(ctx, met)
-}
-
-// restore writes back what a scan has not found.
-func (r *revocations) restore(ctx context.Context, met map[revokedKey]int64) error {
 	var lost []revokedKey
 	soon := r.now().Add(endsSoon).UnixNano()
 	_ = r.each(func(id revokedKey, val int64) error { // this func returns no error
-		got, ok := met[id]
+		got, ok := found[id]
 		all := id == revokedKey{}
-		if (all && got < val || !all && !ok && val > soon) && !r.behind.Pending(id) {
+		if (all && int64(got) < val || !all && !ok && val > soon) && !r.writes.Pending(id) { //nolint:gosec // as it was written
 			lost = append(lost, id)
 		}
 		return nil
@@ -192,9 +276,8 @@ func (r *revocations) restore(ctx context.Context, met map[revokedKey]int64) err
 	return err
 }
 
-// each calls f with each revocation: its end in unix nanoseconds, or for the zero key the creation time in unix
-// seconds.
-func (r *revocations) each(f func(id revokedKey, val int64) error) error {
+// each calls f with each revocation: its end in unix nanoseconds, or for the zero key the creation time in unix seconds.
+func (r *Revocations) each(f func(id revokedKey, val int64) error) error {
 	if before := r.before.Load(); before > 0 {
 		if err := f(revokedKey{}, before); err != nil {
 			return err
@@ -216,38 +299,3 @@ func (r *revocations) each(f func(id revokedKey, val int64) error) error {
 	}
 	return nil
 }
-
-// Heard handles one message of the feed.
-func (r *revocations) Heard(msg []byte) error {
-	if len(msg) != 24 {
-		return errRevocation
-	}
-	return r.apply(msg[:16], msg[16:])
-}
-
-// RevokePass makes the pass invalid from now on and for ttl, which should be at least what is left of its life. The
-// revocation is in force when RevokePass returns, even if the store fails; the error then says so, and the write is
-// retried.
-func (c *Cacher) RevokePass(ctx context.Context, id [16]byte, ttl time.Duration) error {
-	if id == (revokedKey{}) || ttl <= 0 {
-		return errors.New("revoke a pass: no ID, or no time to live")
-	}
-	if err := c.revoked.put(id, c.now().Add(ttl).UnixNano()); err != nil {
-		return fmt.Errorf("revoke a pass: %w", err)
-	}
-	return c.revoked.behind.Now(ctx, id)
-}
-
-// RevokePassesBornBefore makes all passes created before a time invalid. It can't be undone. As for RevokePass, an
-// error concerns the store only.
-func (c *Cacher) RevokePassesBornBefore(ctx context.Context, at time.Time) error {
-	if at.After(c.now()) {
-		return errors.New("revoke passes: the time is in the future")
-	}
-	c.revoked.raise(at.Unix())
-	return c.revoked.behind.Now(ctx, revokedKey{})
-}
-
-// Revoked reports whether a pass with this ID and creation time (unix seconds) is no longer valid. It is the func that
-// identity calls; it takes no lock and allocates nothing.
-func (c *Cacher) Revoked(id [16]byte, born int64) bool { return c.revoked.Revoked(id, born) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,47 @@ type Limit struct {
 
 // MaxLimits is how many windows a service may have: a session keeps two counters for each.
 const MaxLimits = 4
+
+// Step is how a visitor is challenged (Decision.Step). A pass pays for any of them.
+type Step uint8
+
+// The steps, the mildest first.
+const (
+	StepNothing Step = iota // the request passes as human; Decision.Doubt says that there is a doubt
+	StepCheck               // a check without any interaction; where there is none, the captcha
+	StepPress               // a button
+	StepCaptcha
+)
+
+var stepNames = [...]string{"nothing", "check", "press", "captcha"}
+
+// String returns the name that the configuration uses.
+func (s Step) String() string { return stepNames[s] }
+
+// UnsureConfig says which scores a service is unsure about, and what follows from them.
+type UnsureConfig struct {
+	Above float64 `mapstructure:"above"` // a score above it and up to the threshold is a doubt; 0 to 1
+	Then  string  `mapstructure:"then"`  // nothing, check or captcha
+}
+
+func (c *UnsureConfig) validate() error {
+	if math.IsNaN(c.Above) || c.Above < 0 || c.Above > 1 {
+		return fmt.Errorf("unsure.above: %v is not between 0 and 1", c.Above)
+	}
+	if _, ok := parseStep(c.Then); !ok {
+		return fmt.Errorf("unsure.then: %.40q is none of %s", c.Then, strings.Join(stepNames[:], ", "))
+	}
+	return nil
+}
+
+func parseStep(name string) (Step, bool) {
+	for i, n := range stepNames {
+		if n == name {
+			return Step(i), true
+		}
+	}
+	return 0, false
+}
 
 // ServiceConfig is the part of a service's section that the verdict and the slow half read. It is inherited default →
 // service → path; the code that resolves that calls Service on the result.
@@ -130,8 +172,9 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	campaign, _ := parseStep(c.Campaign)
 	quota, _ := parseStep(c.Quota)
 	return &Settings{
-		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
-		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Campaign: campaign, Quota: quota, Honeypot: c.Honeypot, when: c.When.prepare(),
+		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync,
+		OnStoreFailure: p, Limits: slices.Clone(c.Limits), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above),
+		Step: step, Campaign: campaign, Quota: quota, Honeypot: c.Honeypot, when: c.When.prepare(),
 	}, nil
 }
 

@@ -27,7 +27,7 @@ func TestStandingIsEarned(t *testing.T) {
 		for _, e := range events {
 			w.Observe(e)
 		}
-		if got := w.standing.Established(i); got != want {
+		if got := isKnown(w, i); got != want {
 			t.Errorf("%s: established %v", name, got)
 		}
 	}
@@ -72,19 +72,19 @@ func TestStandingSurvivesARestart(t *testing.T) {
 	}
 	w = newWorldOver(t, st, c).start()
 	defer w.Close()
-	if !w.standing.Established(known) || w.standing.Established(candidate) || w.standing.Established(gone) {
+	if !isKnown(w, known) || isKnown(w, candidate) || isKnown(w, gone) {
 		t.Error("not as before")
 	}
-	if n := w.EstablishedAt(ip("192.0.2.1").ID); n != 1 {
+	if n := w.KnownAt(ip("192.0.2.1").ID); n != 1 {
 		t.Errorf("%d counted at the address", n)
 	}
 	w.Observe(page(c.now(), "192.0.2.1", candidate))
-	if !w.standing.Established(candidate) {
+	if !isKnown(w, candidate) {
 		t.Error("the first day was forgotten")
 	}
 	c.advance(31 * oneDay)
-	w.standing.Sweep(c.now())
-	if w.standing.Established(known) || w.EstablishedAt(ip("192.0.2.1").ID) != 0 {
+	w.grades.Sweep(c.now())
+	if isKnown(w, known) || w.KnownAt(ip("192.0.2.1").ID) != 0 {
 		t.Error("not forgotten after 31 days")
 	}
 }

@@ -3,26 +3,27 @@ package verdict
 import (
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/request"
-	"antirobot/verdict/bans"
 )
 
-// WhenConfig says when a service asks whom the gateway itself takes for a robot, or is not sure about. All conditions that are
-// given must hold. What operators ask for, by lists, rules or bans of their own, is asked always.
+// WhenConfig says when a service challenges the visitors that the gateway itself takes for robots, or is unsure about. All
+// conditions that are given must hold. Lists, rules and bans of the operator are not concerned.
 type WhenConfig struct {
 	Load     LoadConfig    `mapstructure:"load"`     // only while the service is busy
-	Path     time.Duration `mapstructure:"path"`     // only where an answer takes at least so long on average; 0: everywhere
-	Networks []string      `mapstructure:"networks"` // only who comes from these, or from those on lists of these names; none: everybody
+	Path     time.Duration `mapstructure:"path"`     // only where an answer takes at least this long on average; 0: everywhere
+	Networks []string      `mapstructure:"networks"` // only from these, or from those on lists of these names; none: from everywhere
 }
 
-// LoadConfig says when a service is busy. From half of a limit on a growing share of visitors is asked, beyond it everybody.
+// LoadConfig says when a service is busy. From half of a limit on a growing share of visitors is challenged, beyond it all.
 type LoadConfig struct {
 	Slow  time.Duration `mapstructure:"slow"`  // the average time to an answer; 0: it does not matter
 	Queue int           `mapstructure:"queue"` // the average number of requests that wait for a connection; 0: it does not matter
@@ -82,14 +83,15 @@ type when struct {
 	anywhere bool // the network does not matter
 	networks []netip.Prefix
 	lists    []string // of networks, by their names
+	key      any      // LoadConfig, boxed once
 }
 
-// busy reports whether it matters how busy the service is.
-func (w *when) busy() bool { return w.Slow != 0 || w.Queue != 0 }
+// byLoad reports whether it matters how busy the service is.
+func (w *when) byLoad() bool { return w != nil && (w.Slow != 0 || w.Queue != 0) }
 
 // prepare returns nil where there is no condition. The configuration is valid.
 func (c *WhenConfig) prepare() *when {
-	w := &when{LoadConfig: c.Load, path: c.Path, anywhere: len(c.Networks) == 0}
+	w := &when{LoadConfig: c.Load, key: c.Load, path: c.Path, anywhere: len(c.Networks) == 0}
 	for _, n := range c.Networks {
 		if p, err := request.ParseNetwork(n); err == nil {
 			w.networks = append(w.networks, p)
@@ -97,13 +99,13 @@ func (c *WhenConfig) prepare() *when {
 			w.lists = append(w.lists, n)
 		}
 	}
-	if !w.busy() && w.path == 0 && w.anywhere {
+	if !w.byLoad() && w.path == 0 && w.anywhere {
 		return nil
 	}
 	return w
 }
 
-// Waiver is why somebody is not asked who would be.
+// Waiver is why a visitor is not challenged that otherwise would be.
 type Waiver uint8
 
 // The waivers.
@@ -112,7 +114,7 @@ const (
 	WaivedNetwork          // the network is not among those of when.networks
 	WaivedPath             // the path costs too little
 	WaivedLoad             // the service is not busy, or not busy enough for this address
-	WaivedLooks            // it is what a page needs to look and work like one, see looks.go
+	WaivedLooks            // a page needs it to look and work like one, see exemptions
 	WaivedWellKnown        // it is a file that programs look for at a fixed place
 	WaivedServed           // it is a subresource of the page that the client has just been served
 )
@@ -120,57 +122,12 @@ const (
 var waiverWords = [...]string{
 	"", "its network is not one of those that are asked (verdict.when)", "the path costs too little (verdict.when)",
 	"the service is not busy (verdict.when)", "a page needs this part, and nobody is asked for it",
-	"programs look for this file at a fixed place, and it always passes", "it is a part of the page that its client has just been served",
+	"programs look for this file at a fixed place, and it always passes",
+	"it is a part of the page that its client has just been served",
 }
 
-// String says in words why.
+// String returns the reason in words.
 func (w Waiver) String() string { return waiverWords[w] }
-
-// waived says why the verdict of d, which would stop the request, has no consequence.
-func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *Settings) Waiver {
-	w := s.when
-	switch {
-	case w == nil:
-		return NotWaived
-	case d.Cause == CauseBan && d.Ban.Source == bans.SourceProcessor, d.Cause == CauseJudge, d.Cause == CauseQuota, d.Cause == CauseDoubt, d.Cause == CauseCampaign:
-	default:
-		return NotWaived
-	}
-	if !w.anywhere && !within(w.networks, id.Addr) && !c.listed(w.lists, v, id, s) {
-		return WaivedNetwork
-	}
-	if w.path > 0 && c.costs.of(c.pathKey(s, v)) < w.path {
-		return WaivedPath
-	}
-	if !w.busy() {
-		return NotWaived
-	}
-	busy := c.loads.of(s.Group).asks(&w.LoadConfig, v.At.UnixNano())
-	if busy == 0 || id.N == 0 || !c.attack.chosen(id, busy) {
-		return WaivedLoad
-	}
-	d.Busy = true
-	return NotWaived
-}
-
-func within(networks []netip.Prefix, a netip.Addr) bool {
-	for _, n := range networks {
-		if n.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// listed reports whether one of the lists, as it is now, has a network around the visitor's address.
-func (c *Cacher) listed(names []string, v *request.View, id *identity.Identity, s *Settings) bool {
-	for _, name := range names {
-		if c.lists.Listed(name, id.Addr, identity.Subject{}, s.Name, v.At) {
-			return true
-		}
-	}
-	return false
-}
 
 // costs remembers how long an answer takes on average at each path, and at each shape of paths. It is a table of fixed size
 // without locks, see Paths: a slot is a tag of 32 bits, the time in tenths of milliseconds, and how many answers count. The
@@ -187,14 +144,14 @@ const (
 
 func (t *costs) slot(key uint64) (n, units uint64) {
 	w := t[key%pathPlaces].Load()
-	if w>>tagBits<<tagBits != tag(key) {
+	if tag(w) != tag(key) {
 		return 0, 0
 	}
 	return w & (1<<costNBits - 1), w >> costNBits & (1<<costBits - 1)
 }
 
 func (t *costs) note(k pathKey, took time.Duration) {
-	x := float64(min(uint64(max(took, 0)/costUnit), 1<<costBits-1))
+	x := float64(min(uint64(max(took, 0)/costUnit), 1<<costBits-1)) //nolint:gosec // not negative
 	for _, key := range [...]uint64{k.exact, k.shape} {
 		n, units := t.slot(key)
 		n = min(n+1, costMemory)
@@ -213,12 +170,133 @@ func (t *costs) of(k pathKey) time.Duration {
 	return 0
 }
 
+const (
+	// loadMemory is the time over which a load is averaged, and forgotten when nothing is answered.
+	loadMemory = 10 * time.Second
+	// slewTime is the least time until all visitors are challenged, and until none is again.
+	slewTime = 10 * time.Second
+	// slewStep is for how long one observation counts at most: after silence, a slow answer says little.
+	slewStep = time.Second
+)
+
+// Loads knows how busy each service is. Reading one takes no lock. Safe for concurrent use.
+type Loads struct {
+	byService sync.Map // service group (uint32) to *serviceLoad
+	costs     costs
+	paths     *Paths
+}
+
+// serviceLoad is averages over some seconds, in which each answer counts by the time since the last. Of two answers that are
+// noted at once, one may be lost.
+type serviceLoad struct {
+	name  string
+	at    atomic.Int64  // unix nanoseconds of the last answer; never goes back
+	took  atomic.Uint64 // seconds to an answer, as the bits of a float64
+	queue atomic.Uint64 // requests that wait, as the bits of a float64
+	// shares says for each LoadConfig how many visitors are challenged (*slew); reloads keep them.
+	shares sync.Map
+}
+
 // Took records how long a service took for an answer, and how many requests were waiting for it then.
-func (c *Cacher) Took(v *request.View, s *Settings, took time.Duration, waiting int64) {
-	l := c.loads.add(s)
-	if w := s.when; w != nil && w.busy() {
-		l.ramp(&w.LoadConfig)
+func (l *Loads) Took(v *request.View, s *Settings, took time.Duration, waiting int64) {
+	x, ok := l.byService.Load(s.Group)
+	if !ok {
+		x, _ = l.byService.LoadOrStore(s.Group, &serviceLoad{name: s.Name})
 	}
-	l.note(v.At.Add(took).UnixNano(), took, waiting)
-	c.costs.note(c.pathKey(s, v), took)
+	load, at := x.(*serviceLoad), v.At.Add(took).UnixNano()
+	load.note(at, took, waiting)
+	if s.when.byLoad() {
+		load.share(s.when, at)
+	}
+	load.shares.Range(func(c, share any) bool {
+		limits := c.(LoadConfig)
+		share.(*slew).toward(load.level(&limits, at), at)
+		return true
+	})
+	l.costs.note(l.paths.keyOf(s, v), took)
+}
+
+// ForgetLoad forgets how busy a service was that is gone.
+func (l *Loads) ForgetLoad(service string) { l.byService.Delete(groupOf(service)) }
+
+// share returns the share of the visitors of a service that is challenged, 0 to 1.
+func (l *Loads) share(s *Settings, at int64) float64 {
+	x, ok := l.byService.Load(s.Group)
+	if !ok {
+		return 0
+	}
+	return x.(*serviceLoad).share(s.when, at)
+}
+
+func (l *serviceLoad) share(w *when, at int64) float64 {
+	x, ok := l.shares.Load(w.key)
+	if !ok {
+		x, _ = l.shares.LoadOrStore(w.key, new(slew))
+	}
+	return x.(*slew).toward(l.level(&w.LoadConfig, at), at)
+}
+
+// write prints the loads as metrics.
+func (l *Loads) write(w io.Writer, at int64) {
+	l.byService.Range(func(_, x any) bool {
+		load := x.(*serviceLoad)
+		seconds, queue := load.now(at)
+		fmt.Fprintf(w, "antirobot_service_answer_seconds{service=%q} %g\n", load.name, seconds)
+		fmt.Fprintf(w, "antirobot_service_queue{service=%q} %g\n", load.name, queue)
+		return true
+	})
+}
+
+// note adds an answer. It may be reported long after it began, and after others: then it counts for no time.
+func (l *serviceLoad) note(at int64, took time.Duration, queue int64) {
+	was := l.at.Load()
+	if at <= was || !l.at.CompareAndSwap(was, at) {
+		return
+	}
+	weight := 1 - math.Exp(-float64(at-was)/float64(loadMemory))
+	average := func(of *atomic.Uint64, x float64) {
+		was := math.Float64frombits(of.Load())
+		of.Store(math.Float64bits(was + (x-was)*weight))
+	}
+	average(&l.took, took.Seconds())
+	average(&l.queue, float64(queue))
+}
+
+// now returns the averages at a time.
+func (l *serviceLoad) now(at int64) (seconds, queue float64) {
+	left := math.Exp(-float64(max(at-l.at.Load(), 0)) / float64(loadMemory))
+	return math.Float64frombits(l.took.Load()) * left, math.Float64frombits(l.queue.Load()) * left
+}
+
+// level says how busy the service is, 0 to 1.
+func (l *serviceLoad) level(c *LoadConfig, at int64) (busy float64) {
+	seconds, queue := l.now(at)
+	if c.Slow > 0 {
+		busy = 2*seconds/c.Slow.Seconds() - 1
+	}
+	if c.Queue > 0 {
+		busy = max(busy, 2*queue/float64(c.Queue)-1)
+	}
+	return min(max(busy, 0), 1)
+}
+
+// slew is a share that follows a level, by the whole range in slewTime at most. The zero value is 0. Safe for concurrent
+// use.
+type slew struct {
+	at    atomic.Int64
+	share atomic.Uint64 // the bits of a float64
+}
+
+func (s *slew) toward(level float64, at int64) float64 {
+	share, was := math.Float64frombits(s.share.Load()), s.at.Load()
+	if at <= was || !s.at.CompareAndSwap(was, at) {
+		return share
+	}
+	if level > share {
+		share = min(level, share+float64(min(at-was, int64(slewStep)))/float64(slewTime))
+	} else {
+		share = max(level, share-float64(at-was)/float64(slewTime))
+	}
+	s.share.Store(math.Float64bits(share))
+	return share
 }

@@ -20,6 +20,7 @@ import (
 	"antirobot/verdict/bans"
 	"antirobot/verdict/ledger"
 	"antirobot/verdict/quota"
+	"antirobot/verdict/reputation"
 )
 
 // day0 is noon of a day, UTC.
@@ -105,20 +106,20 @@ type world struct {
 	t     testing.TB
 	lists *lists
 	st    *sharedStore
-	clock *clock
+	clock *testClock
 }
 
-type clock struct{ ns atomic.Int64 }
+type testClock struct{ ns atomic.Int64 }
 
-func newClock() *clock {
-	c := &clock{}
+func newClock() *testClock {
+	c := &testClock{}
 	c.ns.Store(day0.UnixNano())
 	return c
 }
 
-func (c *clock) now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
+func (c *testClock) now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
 
-func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+func (c *testClock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
 // options are what a test may override.
 type options struct {
@@ -132,14 +133,14 @@ func newWorld(t testing.TB, edit ...func(*options)) *world {
 	return newWorldOver(t, newStore(false, c.now), c, edit...)
 }
 
-func newWorldOver(t testing.TB, st *sharedStore, c *clock, edit ...func(*options)) *world {
+func newWorldOver(t testing.TB, st *sharedStore, c *testClock, edit ...func(*options)) *world {
 	t.Helper()
 	w := &world{t: t, lists: &lists{}, st: st, clock: c}
 	o := options{
 		Config: DefaultConfig(),
 		Deps:   Deps{Store: st, Lists: w.lists, Now: time.Now, Log: zerolog.Nop(), Metrics: metrics.NewSet()},
 	}
-	o.Config.Decisions = RecentConfig{Stopped: 64, Human: 64}
+	o.Config.Stopped, o.Config.Human = 64, 64
 	if c != nil {
 		o.Now = c.now
 	}
@@ -266,4 +267,15 @@ func (w *world) excess(s *Settings, addr string) {
 	w.Exceeds(&Excess{Excess: quota.Excess{
 		Scope: quota.ScopeAddress, Prefix: identity.HouseholdOf(ip(addr).ID, s.Group), New: true, Until: w.now().Add(time.Hour), Read: 120, Most: 100, Window: "24h",
 	}})
+}
+
+// isKnown reports whether a subject is known from two days.
+func isKnown(w *world, s identity.Subject) bool {
+	return w.grades.Grade(s, w.now()) == reputation.Known
+}
+
+// hasDoubt sets d to the doubt about a subject.
+func (w *world) hasDoubt(d *Doubt, s identity.Subject, group uint32, at int64) (ok bool) {
+	*d, _, ok = w.doubts.Find(doubtKey{s, group}, at)
+	return ok
 }

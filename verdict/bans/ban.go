@@ -1,15 +1,16 @@
-// Package bans is what is known of bans: how one looks, how the store keeps it, and the table of those that are live, which
-// is asked on the path of requests. Making and lifting them is the business of package verdict.
+// Package bans holds live bans: their form, their records in the store, and the table that requests are looked up in.
+// Package verdict makes and lifts them.
 package bans
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/replicate"
 )
 
 // Source says who made a ban.
@@ -41,7 +42,7 @@ const (
 type Factor struct {
 	Name   string
 	Value  float32
-	Amount float32 // what it added to the score, in log-odds; 0 if the ban does not come from a formula
+	Amount float32 // added to the score, in log-odds; 0 if the ban does not come from a formula
 }
 
 // Ban is a conclusion about one subject that holds until a given time. It is a plain value; the strings are immutable.
@@ -56,18 +57,9 @@ type Ban struct {
 	Reason    string
 	Factors   [MaxFactors]Factor // the strongest first; an empty name ends them
 	Model     string             // version of the formula; empty for limits and for the operator
+	Only      uint32             // the one client of an address that the ban stops (Event.Client); 0: all of its clients
 
-	// Only is the one client of an address that the ban stops (Event.Client), since it alone has read there as a robot does;
-	// 0: everybody who has nothing better to show.
-	Only uint32
-
-	Lifted bool // the ban was lifted: only that fact is kept, and when the ban would have ended
-}
-
-// Moved returns the ban with its times converted to a clock that is d ahead.
-func (b Ban) Moved(d time.Duration) *Ban {
-	b.Until, b.Made = b.Until.Add(d), b.Made.Add(d)
-	return &b
+	Lifted bool // the ban was lifted: only its times are kept, until it would have ended
 }
 
 // Holds reports whether the ban, while it lasts, stops requests to a service with this threshold.
@@ -96,14 +88,13 @@ func (b *Ban) Validate(at time.Time) error {
 	if !(b.Threshold >= 0 && b.Threshold <= 1) {
 		errs = append(errs, fmt.Errorf("threshold: %v is not in [0, 1]", b.Threshold))
 	}
-	if len(b.Reason) > maxReason {
-		errs = append(errs, fmt.Errorf("reason: longer than %d bytes", maxReason))
-	}
-	if len(b.Service) > MaxName {
-		errs = append(errs, fmt.Errorf("service: longer than %d bytes", MaxName))
-	}
-	if len(b.Model) > MaxName {
-		errs = append(errs, fmt.Errorf("model: longer than %d bytes", MaxName))
+	for _, text := range [...]struct {
+		of, is string
+		most   int
+	}{{"reason", b.Reason, maxReason}, {"service", b.Service, MaxName}, {"model", b.Model, MaxName}} {
+		if len(text.is) > text.most {
+			errs = append(errs, fmt.Errorf("%s: longer than %d bytes", text.of, text.most))
+		}
 	}
 	for i := range b.Factors {
 		if len(b.Factors[i].Name) > MaxName {
@@ -132,142 +123,120 @@ func (b *Ban) Key() Key { return Key{Subject: b.Subject, Source: b.Source, Servi
 // Prefix begins the keys of all bans in the store.
 const Prefix = "ban/"
 
-// AppendTo appends the store's key: prefix, kind, ID, source, service.
+func (k *Key) code(c *replicate.Codec) {
+	c.Subject(&k.Subject)
+	replicate.Uint(c, &k.Source)
+	c.Text(&k.Service, MaxName)
+	c.Fail(k.Source > SourceProcessor)
+}
+
+// AppendTo appends the key in the store.
 func (k Key) AppendTo(dst []byte) []byte {
-	dst = append(dst, Prefix...)
-	dst = append(dst, byte(k.Subject.Kind))
-	dst = append(dst, k.Subject.ID[:]...)
-	dst = append(dst, byte(k.Source))
-	return append(dst, k.Service...)
+	c := replicate.Writer(append(dst, Prefix...), 0)
+	k.code(c)
+	return c.Bytes()
 }
 
-// ParseKey reads a key as AppendTo writes it.
-func ParseKey(b []byte) (k Key, ok bool) {
-	const fixed = len(Prefix) + 1 + 16 + 1
-	if len(b) < fixed || string(b[:len(Prefix)]) != Prefix || len(b) > fixed+MaxName {
-		return Key{}, false
+func (b *Ban) code(c *replicate.Codec) {
+	c.Time(&b.Until)
+	c.Time(&b.Made)
+	if c.Bool(&b.Lifted); b.Lifted {
+		return
 	}
-	b = b[len(Prefix):]
-	k.Subject.Kind = identity.Kind(b[0])
-	copy(k.Subject.ID[:], b[1:17])
-	k.Source = Source(b[17])
-	k.Service = string(b[18:])
-	return k, k.Subject.Kind != identity.KindNone && k.Subject.Kind <= identity.KindIP && k.Source <= SourceProcessor
+	c.Float(&b.Score)
+	c.Float(&b.Threshold)
+	replicate.Uint(c, &b.Only)
+	c.Text(&b.Reason, maxReason)
+	c.Text(&b.Model, MaxName)
+	CodeFactors(c, &b.Factors)
 }
 
-// plainVersion begins every stored ban. Version 1 had no factor amounts. A lifted ban has a version of its own, and
-// stores nothing after its times. So has a ban on one client of an address: an earlier version of the program must not
-// take it for one on everybody there.
-const (
-	plainVersion  = 2
-	liftedVersion = 3
-	onlyVersion   = 4
-)
+// Code writes or reads a whole ban, as nodes tell it each other. The caller validates what is read.
+func (b *Ban) Code(c *replicate.Codec) {
+	k := b.Key()
+	k.code(c)
+	b.Subject, b.Source, b.Service = k.Subject, k.Source, k.Service
+	b.code(c)
+}
 
-// AppendValue appends what is not in the key: version, until and made in unix nanoseconds, score, threshold, the one
-// client (onlyVersion), reason, model, factors with value and amount.
-func (b *Ban) AppendValue(dst []byte) []byte {
-	version := byte(plainVersion)
-	switch {
-	case b.Lifted:
-		version = liftedVersion
-	case b.Only != 0:
-		version = onlyVersion
-	}
-	dst = append(dst, version)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Until.UnixNano()))
-	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Made.UnixNano()))
-	if b.Lifted {
-		return dst
-	}
-	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Score))
-	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Threshold))
-	if version == onlyVersion {
-		dst = binary.BigEndian.AppendUint32(dst, b.Only)
-	}
-	dst = AppendText(dst, b.Reason)
-	dst = AppendText(dst, b.Model)
-	for i := range b.Factors {
-		if b.Factors[i].Name == "" {
-			break
+// CodeFactors writes or reads the factors of a judgement.
+func CodeFactors(c *replicate.Codec, list *[MaxFactors]Factor) {
+	for i := range list {
+		f := &list[i]
+		if c.Text(&f.Name, MaxName); f.Name == "" {
+			return
 		}
-		dst = AppendText(dst, b.Factors[i].Name)
-		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Factors[i].Value))
-		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Factors[i].Amount))
+		c.Float(&f.Value)
+		c.Float(&f.Amount)
 	}
-	return dst
 }
 
-// ErrMalformed is returned for what is not a ban as AppendValue writes it.
+// AppendValue appends the record in the store, without the key. skew is by how much the store's clock is ahead.
+func (b *Ban) AppendValue(dst []byte, skew time.Duration) []byte {
+	c := replicate.Writer(dst, skew)
+	b.code(c)
+	return c.Bytes()
+}
+
+// ErrMalformed is returned for a record that is not a ban.
 var ErrMalformed = errors.New("malformed ban")
 
-// Parse reads a stored ban. Nothing in the result points into key or val.
-func Parse(key, val []byte) (b Ban, err error) {
-	k, ok := ParseKey(key)
-	if !ok || len(val) < 17 {
-		return Ban{}, ErrMalformed
-	}
+// Parse reads a ban from the store. It does not point into key or val.
+func Parse(key, val []byte, skew time.Duration) (b Ban, err error) {
+	rest, ok := bytes.CutPrefix(key, []byte(Prefix))
+	var k Key
+	c := replicate.Reader(rest, 0)
+	k.code(c)
+	v := replicate.Reader(val, skew)
+	b.code(v)
 	b.Subject, b.Source, b.Service = k.Subject, k.Source, k.Service
-	b.Until = time.Unix(0, int64(binary.BigEndian.Uint64(val[1:])))
-	b.Made = time.Unix(0, int64(binary.BigEndian.Uint64(val[9:])))
-	if val[0] == liftedVersion && len(val) == 17 {
-		b.Lifted = true
-		return b, nil
-	}
-	if len(val) < 25 || val[0] != 1 && val[0] != plainVersion && val[0] != onlyVersion {
-		return Ban{}, ErrMalformed
-	}
-	b.Score = math.Float32frombits(binary.BigEndian.Uint32(val[17:]))
-	b.Threshold = math.Float32frombits(binary.BigEndian.Uint32(val[21:]))
-	amounts, only := val[0] > 1, val[0] == onlyVersion
-	if val = val[25:]; only {
-		if len(val) < 4 || binary.BigEndian.Uint32(val) == 0 {
-			return Ban{}, ErrMalformed
-		}
-		b.Only, val = binary.BigEndian.Uint32(val), val[4:]
-	}
-	if b.Reason, val, ok = CutText(val, maxReason); !ok {
-		return Ban{}, ErrMalformed
-	}
-	if b.Model, val, ok = CutText(val, MaxName); !ok {
-		return Ban{}, ErrMalformed
-	}
-	for i := 0; len(val) > 0; i++ {
-		if i == MaxFactors {
-			return Ban{}, ErrMalformed
-		}
-		f := &b.Factors[i]
-		if f.Name, val, ok = CutText(val, MaxName); !ok || f.Name == "" || len(val) < 4 {
-			return Ban{}, ErrMalformed
-		}
-		f.Value = math.Float32frombits(binary.BigEndian.Uint32(val))
-		val = val[4:]
-		if !amounts {
-			continue
-		}
-		if len(val) < 4 {
-			return Ban{}, ErrMalformed
-		}
-		f.Amount = math.Float32frombits(binary.BigEndian.Uint32(val))
-		val = val[4:]
-	}
-	if err := b.Validate(time.Unix(0, math.MinInt64)); err != nil {
+	if !ok || !c.OK() || !v.OK() || b.Validate(time.Unix(0, math.MinInt64)) != nil {
 		return Ban{}, ErrMalformed
 	}
 	return b, nil
 }
 
-// AppendText appends a text with its length before it.
-func AppendText(dst []byte, s string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(s)))
-	return append(dst, s...)
+// Story is a ban as JSON shows it.
+type Story struct {
+	Subject   string             `json:"subject"`
+	Until     time.Time          `json:"until"`
+	Made      time.Time          `json:"made"`
+	Service   string             `json:"service,omitempty"` // empty: all services
+	Source    string             `json:"source"`
+	Score     float32            `json:"score,omitempty"`
+	Threshold float32            `json:"threshold,omitempty"`
+	Reason    string             `json:"reason,omitempty"`
+	Factors   map[string]float32 `json:"factors,omitempty"`
+	Amounts   map[string]float32 `json:"amounts,omitempty"` // what each factor added to the score, in log-odds
+	Model     string             `json:"model,omitempty"`
+	OneClient bool               `json:"one_client,omitempty"` // it stops one client of the address only
 }
 
-// CutText cuts off a text that AppendText appended, if it has no more than most bytes.
-func CutText(b []byte, most int) (s string, rest []byte, ok bool) {
-	n, w := binary.Uvarint(b)
-	if w <= 0 || n > uint64(most) || n > uint64(len(b)-w) {
-		return "", nil, false
+// Story returns the ban as JSON shows it.
+func (b *Ban) Story() *Story {
+	s := &Story{
+		Subject: b.Subject.String(), Until: b.Until.UTC(), Made: b.Made.UTC(), Service: b.Service, Source: b.Source.String(),
+		Score: b.Score, Threshold: b.Threshold, Reason: b.Reason, Model: b.Model, OneClient: b.Only != 0,
 	}
-	return string(b[w : w+int(n)]), b[w+int(n):], true
+	s.Factors, s.Amounts = FactorMaps(&b.Factors)
+	return s
+}
+
+// FactorMaps returns the values of factors by name, and what each added to the score; nil where there is nothing.
+func FactorMaps(list *[MaxFactors]Factor) (values, amounts map[string]float32) {
+	put := func(m *map[string]float32, name string, x float32) {
+		if *m == nil {
+			*m = make(map[string]float32, MaxFactors)
+		}
+		(*m)[name] = x
+	}
+	for _, f := range list {
+		if f.Name != "" {
+			put(&values, f.Name, f.Value)
+		}
+		if f.Name != "" && f.Amount != 0 {
+			put(&amounts, f.Name, f.Amount)
+		}
+	}
+	return values, amounts
 }

@@ -1,23 +1,23 @@
-// Package label keeps what operators and services say of subjects: a person, or a robot. Models are trained on that;
-// nobody is let through or stopped by it.
+// Package label keeps labels of subjects, human or robot, which operators and services give. Models are trained on them;
+// they decide about no request.
 //
 // Rules:
-//  1. What an operator says holds until an operator says otherwise: no service changes it, and it is not evicted.
-//  2. What a service says gives way when the table is full, the oldest of a few first.
-//  3. A label that nobody has repeated for Config.Keep is forgotten.
+//  1. An operator's label holds until an operator changes it: no service does, and it is not evicted.
+//  2. Services' labels make room when the table is full, the oldest of a few first.
+//  3. A label that is not repeated for Config.Keep is forgotten.
 package label
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/replicate"
 )
 
-// Label is what a subject is said to be.
+// Label is the class of a subject.
 type Label uint8
 
 // The labels.
@@ -47,18 +47,18 @@ func Parse(s string) (Label, bool) {
 	return None, false
 }
 
-// Source is who says so, or on what ground.
+// Source is where a label comes from.
 type Source uint8
 
-// The sources. All but the operator are words of a service.
+// The sources. All but the operator are services.
 const (
 	Nobody Source = iota
 	Operator
 	Customer // the service knows a customer
-	SignedIn // somebody has signed in
+	SignedIn
 	Paid
 	Posted
-	Service // says human or robot, and not why
+	Service // without a reason
 )
 
 // Sources is how many sources there are.
@@ -73,7 +73,7 @@ func (s Source) String() string {
 	return "unknown"
 }
 
-// Field is the field of a service's answer that says what its visitor is. The gateway takes it out.
+// Field is the header field of a service's answer that labels its visitor. The gateway removes it.
 const Field = "X-Antirobot-Label"
 
 // Mark is a label with its source.
@@ -82,8 +82,7 @@ type Mark struct {
 	Source Source
 }
 
-// ReadField reads the value of Field: customer, signed-in, paid, posted or human for a person, or robot. false: it is
-// none of these.
+// ReadField reads the value of Field: customer, signed-in, paid, posted or human for a person, or robot.
 func ReadField(value []byte) (Mark, bool) {
 	value = bytes.TrimSpace(value)
 	if l, ok := Parse(string(value)); ok {
@@ -105,38 +104,41 @@ type Entry struct {
 	Reason string // of an operator, one line
 }
 
-const entryHead = 10 // bytes of an entry before its reason
-
-// maxReason bounds the text that says why, in bytes; the admin API takes no longer one.
+// maxReason bounds the reason of a label, in bytes.
 const maxReason = 500
 
-func (e *Entry) record() []byte {
-	b := append(make([]byte, 0, entryHead+len(e.Reason)), byte(e.Label), byte(e.Source))
-	b = binary.BigEndian.AppendUint64(b, uint64(e.At.Unix())) //nolint:gosec // after 1970
-	return append(b, e.Reason...)
+func (e *Entry) code(c *replicate.Codec) {
+	replicate.Uint(c, &e.Label)
+	replicate.Uint(c, &e.Source)
+	c.Time(&e.At)
+	c.Text(&e.Reason, maxReason)
+	c.Fail(e.Label != Human && e.Label != Robot || e.Source == Nobody || int(e.Source) >= Sources)
+}
+
+func key(s identity.Subject) []byte {
+	c := replicate.Writer([]byte(prefix), 0)
+	c.Subject(&s)
+	return c.Bytes()
 }
 
 var errRecord = errors.New("malformed label")
 
-// readEntry reads what record has written, under the key of a subject.
+// readEntry reads an entry from the store; key is without its prefix.
 func readEntry(key, val []byte) (e Entry, err error) {
-	if len(key) != 1+len(e.Subject.ID) || len(val) < entryHead || len(val) > entryHead+maxReason {
-		return e, errRecord
+	k, v := replicate.Reader(key, 0), replicate.Reader(val, 0)
+	k.Subject(&e.Subject)
+	e.code(v)
+	e.At = e.At.UTC()
+	if !k.OK() || !v.OK() {
+		return Entry{}, errRecord
 	}
-	e.Subject = identity.Subject{Kind: identity.Kind(key[0]), ID: [16]byte(key[1:])}
-	e.Label, e.Source = Label(val[0]), Source(val[1])
-	if e.Label != Human && e.Label != Robot || e.Source == Nobody || int(e.Source) >= Sources {
-		return e, errRecord
-	}
-	e.At = time.Unix(int64(binary.BigEndian.Uint64(val[2:])), 0).UTC() //nolint:gosec // as it was written
-	e.Reason = string(val[entryHead:])
 	return e, nil
 }
 
 // Config is the section labels.
 type Config struct {
-	Max  int           `mapstructure:"max"`  // labels at once
-	Keep time.Duration `mapstructure:"keep"` // one that nobody repeats is forgotten after this
+	Keep time.Duration `mapstructure:"keep"` // a label that is not repeated is forgotten after this
+	Max  int           `mapstructure:"-"`    // labels at once
 }
 
 // DefaultConfig keeps a hundred thousand labels for half a year.
@@ -144,12 +146,8 @@ func DefaultConfig() Config { return Config{Max: 100_000, Keep: 180 * 24 * time.
 
 // Validate returns every problem at once.
 func (c *Config) Validate() error {
-	var errs []error
-	if c.Max < 1 || c.Max > 10_000_000 {
-		errs = append(errs, fmt.Errorf("max: %d is not between 1 and 10000000", c.Max))
-	}
 	if c.Keep < 24*time.Hour || c.Keep > 10*366*24*time.Hour {
-		errs = append(errs, fmt.Errorf("keep: %v is not between 24h and 87840h", c.Keep))
+		return fmt.Errorf("keep: %v is not between 24h and 87840h", c.Keep)
 	}
-	return errors.Join(errs...)
+	return nil
 }

@@ -14,19 +14,20 @@ import (
 
 	"antirobot/identity"
 	"antirobot/store"
+	"antirobot/store/behind"
+	"antirobot/verdict/replicate"
 )
 
 const (
 	prefix      = "label/"
-	repeated    = 24 * time.Hour // how often the same word of a service is recorded anew
+	repeated    = 24 * time.Hour // how often the same label of a service is recorded anew
 	evictAmong  = 32
 	tidyEvery   = time.Minute
-	retryAfter  = time.Second
 	closeWithin = 10 * time.Second
 )
 
-// ErrFull is returned when only labels of operators are left, and as many as there may be.
-var ErrFull = errors.New("as many subjects have labels of operators as labels.max allows")
+// ErrFull is returned when the table holds nothing but labels of operators.
+var ErrFull = errors.New("there is no room for another label of an operator")
 
 // Deps is what a Table works with. Store and Metrics are required.
 type Deps struct {
@@ -36,20 +37,19 @@ type Deps struct {
 	Metrics *metrics.Set
 }
 
-// Table is the labels in force, in memory and in the store. Gateways that share a store see each other's within a
-// minute. Safe for concurrent use; it is not for the path of requests.
+// Table is the labels in force, in memory and in the store. Gateways that share a store see each other's within a minute.
+// Safe for concurrent use; it is not for the path of requests.
 type Table struct {
 	cfg     Config
 	st      store.Store
 	now     func() time.Time
 	log     zerolog.Logger
 	evicted *metrics.Counter
+	writes  *behind.Writer[identity.Subject]
 
-	mu      sync.Mutex
-	m       map[identity.Subject]Entry
-	pending map[identity.Subject]bool // to be written to the store as memory has them
+	mu sync.Mutex
+	m  map[identity.Subject]Entry
 
-	wake   chan struct{}
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 }
@@ -64,8 +64,9 @@ func New(cfg Config, d Deps) (*Table, error) {
 	}
 	t := &Table{
 		cfg: cfg, st: d.Store, now: d.Now, log: d.Log, evicted: d.Metrics.NewCounter("antirobot_labels_evicted_total"),
-		m: map[identity.Subject]Entry{}, pending: map[identity.Subject]bool{}, wake: make(chan struct{}, 1),
+		m: map[identity.Subject]Entry{},
 	}
+	t.writes = behind.New(t.write)
 	d.Metrics.NewGauge("antirobot_labels", func() float64 {
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -81,8 +82,23 @@ func (t *Table) Start(ctx context.Context) error {
 	}
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	t.cancel = cancel
-	t.wg.Go(func() { t.run(run) })
+	t.wg.Go(func() { t.writes.Run(run) })
+	t.wg.Go(func() { store.Every(run, tidyEvery, func() { t.tidy(run) }) })
 	return nil
+}
+
+// tidy forgets what is out of date, which the store does by itself, and reads what other gateways have changed.
+func (t *Table) tidy(ctx context.Context) {
+	oldest := t.now().Add(-t.cfg.Keep)
+	t.mu.Lock()
+	maps.DeleteFunc(t.m, func(_ identity.Subject, e Entry) bool { return e.At.Before(oldest) })
+	t.mu.Unlock()
+	if !t.st.Shared() {
+		return
+	}
+	if err := t.scan(ctx); err != nil && ctx.Err() == nil {
+		t.log.Warn().Err(err).Msg("labels of other gateways are read later")
+	}
 }
 
 // Close writes out what is pending. The store stays open: it belongs to the caller.
@@ -94,10 +110,10 @@ func (t *Table) Close() error {
 	t.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closeWithin)
 	defer cancel()
-	return t.flush(ctx)
+	return t.writes.Flush(ctx)
 }
 
-// Of returns what the subject is said to be.
+// Of returns the label of a subject.
 func (t *Table) Of(s identity.Subject) Mark {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,8 +127,8 @@ func (t *Table) All() []Entry {
 	return slices.Collect(maps.Values(t.m))
 }
 
-// Note takes a word of a service. It waits for nothing, and reports whether the table took it: it does not where an
-// operator has spoken, or everything else is an operator's.
+// Note takes a label of a service. It waits for nothing, and reports whether the table took it: an operator's label stays,
+// and so do all if they are operators'.
 func (t *Table) Note(s identity.Subject, m Mark, at time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,7 +142,7 @@ func (t *Table) Note(s identity.Subject, m Mark, at time.Time) bool {
 		return false
 	}
 	t.m[s] = Entry{Subject: s, Mark: m, At: at.UTC().Truncate(time.Second)}
-	t.later(s)
+	t.writes.Add(s)
 	return true
 }
 
@@ -140,7 +156,7 @@ func (t *Table) Set(ctx context.Context, e Entry) error {
 	}
 	t.m[e.Subject] = e
 	t.mu.Unlock()
-	return t.writeNow(ctx, e.Subject)
+	return t.writes.Now(ctx, e.Subject)
 }
 
 // Remove forgets the label of a subject, and reports whether there was one.
@@ -152,7 +168,7 @@ func (t *Table) Remove(ctx context.Context, s identity.Subject) (bool, error) {
 	if !known {
 		return false, nil
 	}
-	return true, t.writeNow(ctx, s)
+	return true, t.writes.Now(ctx, s)
 }
 
 // room makes room for one more, and reports whether there is any. The caller holds the lock.
@@ -175,40 +191,21 @@ func (t *Table) room() bool {
 	}
 	t.evicted.Inc()
 	delete(t.m, oldest.Subject)
-	t.later(oldest.Subject)
+	t.writes.Add(oldest.Subject)
 	return true
 }
 
-// later asks for a subject to be written. The caller holds the lock.
-func (t *Table) later(s identity.Subject) {
-	t.pending[s] = true
-	select {
-	case t.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (t *Table) writeNow(ctx context.Context, s identity.Subject) error {
-	err := t.write(ctx, s)
-	if err != nil {
-		t.mu.Lock()
-		t.later(s)
-		t.mu.Unlock()
-	}
-	return err
-}
-
-// write writes what memory has of a subject.
-func (t *Table) write(ctx context.Context, s identity.Subject) error {
+// write writes the label of a subject as memory has it.
+func (t *Table) write(ctx context.Context, s identity.Subject) (err error) {
 	t.mu.Lock()
 	e, known := t.m[s]
 	t.mu.Unlock()
-	key := append(append([]byte(prefix), byte(s.Kind)), s.ID[:]...)
-	var err error
 	if known {
-		err = t.st.Put(ctx, key, e.record(), t.cfg.Keep)
+		c := replicate.Writer(nil, 0)
+		e.code(c)
+		err = t.st.Put(ctx, key(s), c.Bytes(), t.cfg.Keep)
 	} else {
-		err = t.st.Delete(ctx, key)
+		err = t.st.Delete(ctx, key(s))
 	}
 	if err != nil {
 		return fmt.Errorf("write label: %w", err)
@@ -216,80 +213,14 @@ func (t *Table) write(ctx context.Context, s identity.Subject) error {
 	return nil
 }
 
-// flush writes what is pending; what fails stays pending.
-func (t *Table) flush(ctx context.Context) error {
-	t.mu.Lock()
-	batch := t.pending
-	t.pending = map[identity.Subject]bool{}
-	t.mu.Unlock()
-	var failed error
-	for s := range batch {
-		if failed == nil {
-			failed = t.write(ctx, s)
-		}
-		if failed != nil {
-			t.mu.Lock()
-			t.pending[s] = true
-			t.mu.Unlock()
-		}
-	}
-	return failed
-}
-
-func (t *Table) run(ctx context.Context) {
-	tick := time.NewTicker(tidyEvery)
-	defer tick.Stop()
-	var again <-chan time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.wake:
-			again = t.flushOrWait(ctx)
-		case <-again:
-			again = t.flushOrWait(ctx)
-		case <-tick.C:
-			t.expire()
-			if !t.st.Shared() {
-				continue
-			}
-			if err := t.scan(ctx); err != nil && ctx.Err() == nil {
-				t.log.Warn().Err(err).Msg("labels of other gateways are read later")
-			}
-		}
-	}
-}
-
-// flushOrWait writes what is pending; if that fails, it returns when to try again.
-func (t *Table) flushOrWait(ctx context.Context) (again <-chan time.Time) {
-	err := t.flush(ctx)
-	if err == nil || ctx.Err() != nil {
-		return nil
-	}
-	t.log.Warn().Err(err).Msg("labels are written again later")
-	return time.After(retryAfter)
-}
-
-// expire forgets what nobody has repeated; the store does so by itself.
-func (t *Table) expire() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	oldest := t.now().Add(-t.cfg.Keep)
-	for s, e := range t.m {
-		if e.At.Before(oldest) {
-			delete(t.m, s)
-		}
-	}
-}
-
-// scan makes memory what the store has, but for what is still to be written.
+// scan makes memory what the store has, except for what is still to be written.
 func (t *Table) scan(ctx context.Context) error {
 	began := t.now().Truncate(time.Second) // as entries are
 	found := map[identity.Subject]Entry{}
 	err := t.st.Scan(ctx, []byte(prefix), func(k, v []byte, _ time.Duration) error {
 		e, err := readEntry(k[len(prefix):], v)
 		if err != nil || len(found) >= t.cfg.Max {
-			return nil //nolint:nilerr // what another version has written is left alone
+			return nil //nolint:nilerr // another version wrote it
 		}
 		found[e.Subject] = e
 		return nil
@@ -299,14 +230,13 @@ func (t *Table) scan(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	maps.DeleteFunc(found, func(s identity.Subject, _ Entry) bool {
+		_, known := t.m[s]
+		return !known && t.writes.Pending(s)
+	})
 	for s, e := range t.m {
-		if t.pending[s] || !e.At.Before(began) && e.At.After(found[s].At) {
+		if t.writes.Pending(s) || !e.At.Before(began) && e.At.After(found[s].At) {
 			found[s] = e
-		}
-	}
-	for s := range t.pending {
-		if _, known := t.m[s]; !known {
-			delete(found, s)
 		}
 	}
 	t.m = found

@@ -111,7 +111,7 @@ func BenchmarkEvaluate(b *testing.B) {
 		e.At = e.At.Add(3 * time.Second)
 		p.Process(e)
 	}
-	s, _, _ := p.turn(e, p.service(e.Service), verdict.CountDocument, false)
+	s, _, _ := p.turn(e, p.service(e.Service), verdict.CountDocument, false, false)
 	r := p.service(0)
 	b.ReportAllocs()
 	b.ResetTimer()

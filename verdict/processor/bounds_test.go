@@ -22,7 +22,6 @@ type bench struct {
 	mu       sync.Mutex
 	bans     []bans.Ban
 	excesses []verdict.Excess // the first thousand
-	trusted  []identity.Subject
 	paths    verdict.Paths
 	met      map[[16]byte]bool
 	known    map[[16]byte]bool // places
@@ -37,15 +36,9 @@ func (b *bench) BanSoon(ban bans.Ban) error {
 
 func (*bench) Observe(*verdict.Event) {}
 
-func (b *bench) Trust(e *verdict.Event, _ time.Time, parts bool) {
-	if parts {
-		b.trusted = append(b.trusted, e.Subjects[0])
-	}
-}
+func (*bench) KnownAt([16]byte) int { return 0 }
 
-func (*bench) EstablishedAt([16]byte) int { return 0 }
-
-func (*bench) Stands(*verdict.Event) bool { return false }
+func (*bench) IsKnown(*verdict.Event) bool { return false }
 
 func (*bench) Returns(*verdict.Event) bool { return false }
 

@@ -31,7 +31,7 @@ func (s *session) plan(e *verdict.Event) {
 func (p *Processor) fill(c *evidence, r *rates) {
 	c.usual = r.people.told()
 	c.t = p.trailOf(c.e.Subjects[0])
-	c.settled = p.keeper.EstablishedAt(c.e.Subjects[c.e.N-1].ID)
+	c.settled = p.keeper.KnownAt(c.e.Subjects[c.e.N-1].ID)
 	c.lost = r.fieldsOf(c.e).Lost(c.e.At.Unix())
 }
 

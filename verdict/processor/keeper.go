@@ -13,9 +13,8 @@ import (
 type BanKeeper interface {
 	BanSoon(b bans.Ban) error
 	Observe(e *verdict.Event)
-	Trust(e *verdict.Event, since time.Time, parts bool)
-	EstablishedAt(addr [16]byte) int
-	Stands(e *verdict.Event) bool
+	KnownAt(addr [16]byte) int
+	IsKnown(e *verdict.Event) bool
 	Returns(e *verdict.Event) bool
 	Exceeds(x *verdict.Excess)
 	KnowReader(client, group uint32, record, near bool, until time.Time)

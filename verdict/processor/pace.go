@@ -254,9 +254,9 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 func (p *Processor) times(k paceKey, agents int, addr [16]byte) float32 {
 	switch {
 	case k.role == roleCrowd:
-		return float32(p.cfg.CrowdFactor + p.keeper.EstablishedAt(addr))
+		return float32(p.cfg.CrowdFactor + p.keeper.KnownAt(addr))
 	case k.kind == identity.KindIP:
-		return float32(min(max(agents, 1), p.cfg.AddressAgents) + p.keeper.EstablishedAt(addr))
+		return float32(min(max(agents, 1), p.cfg.AddressAgents) + p.keeper.KnownAt(addr))
 	}
 	return 1
 }

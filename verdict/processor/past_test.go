@@ -14,15 +14,11 @@ import (
 // kept is a keeper that counts what it is to keep.
 type kept struct {
 	BanKeeper
-	bans, seen, trusted int
+	bans, seen int
 }
 
 func (k *kept) BanSoon(b bans.Ban) error { k.bans++; return k.BanKeeper.BanSoon(b) }
 func (k *kept) Observe(e *verdict.Event) { k.seen++; k.BanKeeper.Observe(e) }
-func (k *kept) Trust(e *verdict.Event, at time.Time, parts bool) {
-	k.trusted++
-	k.BanKeeper.Trust(e, at, parts)
-}
 
 // TestThePastIsKeptElsewhere: what was judged before a start makes no ban, and counts for nobody's standing; but its robot is known, so
 // that its next page is one too many.
@@ -45,8 +41,8 @@ func TestThePastIsKeptElsewhere(t *testing.T) {
 		for range 500 {
 			page()
 		}
-		if k.bans != 0 || k.seen != 0 || k.trusted != 0 {
-			t.Errorf("the past made %d bans, %d standings, trusted %d", k.bans, k.seen, k.trusted)
+		if k.bans != 0 || k.seen != 0 {
+			t.Errorf("the past made %d bans, %d standings", k.bans, k.seen)
 		}
 		e.Past, e.Again = false, false
 		e.At = e.At.Add(time.Hour) // a ban that was made then is over

@@ -283,24 +283,6 @@ func (p *Processor) votes(e *verdict.Event, r *rates, s *session, established bo
 }
 
 const (
-	trustFrom    = 16  // pages that somebody who is trusted has read, at least: as many as robots that load parts read before they are banned
-	trustLoads   = 8   // page loads among them, at least
-	provenFrom   = 32  // documents after which somebody is known for longer who loads fewer parts
-	trustedParts = 0.5 // share of the parts that people's pages usually have which theirs have, at least
+	trustLoads   = 8   // page loads of a visitor that show how it reads, at least
+	trustedParts = 0.5 // share of the subresources of people's pages that theirs have, at least
 )
-
-// trust tells that the subject of a session reads as the site's people do: it has read several pages, they came with their parts, and nothing
-// speaks against it. Where pages have no parts, or that is not known, nobody does.
-func (p *Processor) trust(e *verdict.Event, r *rates, s *session) {
-	if e.Past || s.pages%voteEvery != 0 || s.pages < trustFrom || e.Verdict != verdict.Human || e.Cause != verdict.CauseNone || e.Paid || e.Partner {
-		return
-	}
-	usual, loads := r.people.told(), s.loads()
-	parts := loads >= trustLoads && usual >= fewParts && float32(s.parts) >= trustedParts*usual*loads
-	if !parts && s.documents < provenFrom {
-		return
-	}
-	if s.bans == 0 && s.score <= r.Unsure {
-		p.keeper.Trust(e, time.Unix(int64(s.first), 0), parts)
-	}
-}

@@ -56,7 +56,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	if e.Program() && e.Stopped() { // it can answer no challenge, and is not charged for that
 		return
 	}
-	known := p.keeper.Stands(e)
+	known := p.keeper.IsKnown(e)
 	if e.Writes() && (e.Program() || !e.Contradicts()) {
 		p.chargeWrite(e, r)
 		return
@@ -66,21 +66,28 @@ func (p *Processor) Process(e *verdict.Event) {
 	if calls || script || is.Read() {
 		rep = p.polls.see(e)
 	}
-	p.charge(e, r, pricedAs(is, script), rep.again)
+	if script { // it may be data in a script's clothes (JSONP)
+		p.charge(e, r, verdict.CountCall, rep.again)
+	} else {
+		p.charge(e, r, is, rep.again)
+	}
 	if known && (is.Read() || is.Called()) {
 		r.people.met(tally.Network(e.Subjects[e.N-1].ID), e.At)
 	}
-	if p.takePart(e, r, is, known, script && rep.counts) {
+	asks := is == verdict.CountNothing && p.keeper.Paths().Asks(e, r.Group)
+	if is == verdict.CountPart || is == verdict.CountNothing && e.Static && !asks {
+		p.load(e, r, script && rep.counts)
 		return
 	}
-	p.fields(e, r, known)
-	s, due, now := p.turn(e, r, is, known)
+	if !e.Partner {
+		r.fieldsOf(e).See(e, known)
+	}
+	s, due, now := p.turn(e, r, is, asks, calls && rep.counts)
 	p.arrive(e, r, known)
 	p.follow(e, r, &s, now)
 	if due {
 		p.votes(e, r, &s, known || p.keeper.Returns(e))
 	}
-	p.trust(e, r, &s)
 	if rep.counts || !calls {
 		p.pace(e, r, &s, calls)
 	}
@@ -102,31 +109,6 @@ func (p *Processor) goOn(at time.Time) {
 	if now > was || was-now > late {
 		p.clock.Store(now)
 	}
-}
-
-// takePart takes what is a part of a page, or was to be one and came to nothing, and reports whether it did.
-func (p *Processor) takePart(e *verdict.Event, r *rates, is verdict.Count, known, called bool) (taken bool) {
-	taken = is == verdict.CountPart || is == verdict.CountNothing && e.Static && !p.keeper.Paths().Asks(e, r.Group)
-	if taken {
-		p.load(e, r, known, called)
-	}
-	return taken
-}
-
-// fields takes what a page request sends for what browsers at the service send.
-func (p *Processor) fields(e *verdict.Event, r *rates, known bool) {
-	if e.Partner {
-		return
-	}
-	r.fieldsOf(e).See(e, known)
-}
-
-// pricedAs is what an event costs as: a script that nobody has loaded before may be data, and is a call.
-func pricedAs(is verdict.Count, script bool) verdict.Count {
-	if script {
-		return verdict.CountCall
-	}
-	return is
 }
 
 // note takes what is kept elsewhere: who is established, and labels.
@@ -152,8 +134,9 @@ func judged(e *verdict.Event) bool {
 	return true
 }
 
-// turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
-func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known bool) (c session, due bool, now whereabouts) {
+// turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation. asks
+// says that the event asks about a page, calls that it counts as a call.
+func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, asks, calls bool) (c session, due bool, now whereabouts) {
 	sh, h := p.sessions.Lock(e.Subjects[0])
 	s, fresh := p.sessions.Open(sh, h, e.Subjects[0])
 	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
@@ -164,8 +147,11 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 	now.framed, now.moved = framed, is == verdict.CountCall && s.moves(e)
 	s.count(shareFills, fills)
 	s.count(shareFramed, framed)
-	if load {
+	if load || asks {
 		s.burst.add(e.At)
+	}
+	if calls {
+		s.calls.add(e.At)
 	}
 	s.trap(e, r)
 	if is.Read() {
@@ -184,24 +170,28 @@ func (p *Processor) turn(e *verdict.Event, r *rates, is verdict.Count, known boo
 	return c, due, now
 }
 
-// load counts a part of a page; called says that it counts as a call, too.
-func (p *Processor) load(e *verdict.Event, r *rates, known, called bool) {
-	s, moved := p.part(e, known)
+// load counts a subresource; called says that it counts as a call, too.
+func (p *Processor) load(e *verdict.Event, r *rates, called bool) {
+	s, moved := p.part(e, called)
 	if moved {
 		p.shows(e, r) // it has asked for that page itself
 	}
 	if called {
 		s.pages = max(s.pages, r.from+2) // scripts are no pages: they are counted from the first on
 		p.pace(e, r, &s, true)
+		p.prove(e, r, &s)
 	}
 	p.loads(e, r)
 }
 
 // part counts a sub-resource, and returns a copy of its subject's session, and whether it shows that the subject is on another page.
-func (p *Processor) part(e *verdict.Event, known bool) (c session, moved bool) {
+func (p *Processor) part(e *verdict.Event, called bool) (c session, moved bool) {
 	sh, h := p.sessions.Lock(e.Subjects[0])
 	s, _ := p.sessions.Open(sh, h, e.Subjects[0])
 	moved = s.part(e) && !e.Partner
+	if called {
+		s.calls.add(e.At)
+	}
 	c = *s
 	sh.Unlock()
 	return c, moved
@@ -269,5 +259,5 @@ func (p *Processor) impose(b bans.Ban, e *verdict.Event) bool {
 // isShared reports whether other clients read at the address of an event, with a record of loading subresources.
 func (p *Processor) isShared(e *verdict.Event, r *rates) bool {
 	addr := e.Subjects[e.N-1].ID
-	return p.keeper.EstablishedAt(addr) > 0 || p.quota.Shared(addr, r.Group, p.reader(e, r).Client, e.At)
+	return p.keeper.KnownAt(addr) > 0 || p.quota.Shared(addr, r.Group, p.reader(e, r).Client, e.At)
 }

@@ -61,7 +61,7 @@ func (p *Processor) facts(e *verdict.Event, r *rates, s *session) (f proof.Facts
 	if e.PathKind == client.PathProbe {
 		f.Probes = int(s.shares[shareProbe])
 	}
-	f.Burst = s.burst.read(e.At) / max(1, s.clients())
+	f.Burst, f.Calls = s.burst.read(e.At)/max(1, s.clients()), s.calls.read(e.At)/max(1, s.clients())
 	if t := &s.testimony; t.known && alone {
 		f.Traces = t.probes &^ lost.Probes
 	}
@@ -97,7 +97,7 @@ func (p *Processor) prove(e *verdict.Event, r *rates, s *session) bool {
 	for i, v := range rule.Shows {
 		b.Factors[i] = bans.Factor{Name: v.Name, Value: v.Of(&f)}
 	}
-	if b.Subject.Kind == identity.KindIP && (s.agentCount() > 1 || s.browsers != 0 || p.keeper.EstablishedAt(b.Subject.ID) > 0) {
+	if b.Subject.Kind == identity.KindIP && (s.agentCount() > 1 || s.browsers != 0 || p.keeper.KnownAt(b.Subject.ID) > 0) {
 		b.Only = e.Client // its neighbours have nothing to do with it
 	}
 	p.ban(b, e)

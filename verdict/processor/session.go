@@ -78,7 +78,8 @@ type session struct {
 	score       float32
 	bannedScore float32 // of the last scored ban
 	lastBan     lastBan
-	burst       burst
+	burst       burst // page loads, and questions about pages
+	calls       burst // of scripts and apps
 	recent      [recentPages]uint16
 	loadOf      uint16 // what the last page load was of, see loadOf
 	on          uint16 // the page that it is on: the last one that it has loaded, or that a call has named, see moves

@@ -89,7 +89,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	v.scene = evidence{e: e, s: *s, usual: nan}
 	v.scene.t = p.trailOf(sub)
 	if sub.Kind == identity.KindIP {
-		v.scene.settled = p.keeper.EstablishedAt(sub.ID)
+		v.scene.settled = p.keeper.KnownAt(sub.ID)
 	}
 	x := v.measure(false)
 	v.scene.e = nil

@@ -17,7 +17,7 @@ func (p *Processor) witness(e *verdict.Event, r *rates) {
 	if !judged(e) || !e.Evidence.Known {
 		return
 	}
-	r.fieldsOf(e).Hear(e, p.keeper.Stands(e))
+	r.fieldsOf(e).Hear(e, p.keeper.IsKnown(e))
 	sh, h := p.sessions.Lock(e.Subjects[0])
 	defer sh.Unlock()
 	s, _ := p.sessions.Open(sh, h, e.Subjects[0])

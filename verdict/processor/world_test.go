@@ -62,7 +62,7 @@ func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*
 	t.Helper()
 	g := &gateway{t: t, set: metrics.NewSet()}
 	cfg := verdict.DefaultConfig()
-	cfg.Decisions = verdict.RecentConfig{Stopped: 16, Human: 16}
+	cfg.Stopped, cfg.Human = 16, 16
 	if bounds != nil {
 		bounds(&cfg)
 	}
@@ -196,9 +196,9 @@ func live(_ testing.TB, m *formula.Model, set *metrics.Set) *formula.Live {
 // villager is a keeper for which clients with a cookie are established.
 type villager struct{ bench }
 
-func (*villager) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
+func (*villager) IsKnown(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
 
-func (v *villager) Returns(e *verdict.Event) bool { return v.Stands(e) }
+func (v *villager) Returns(e *verdict.Event) bool { return v.IsKnown(e) }
 
 // What visitors of tests say they are, unless a test says otherwise.
 const (

@@ -30,6 +30,7 @@ type Facts struct {
 	Unclicked float32        // share of pages that the site led to and no user activation opened; 0 if unknown
 
 	Burst  float32 // page loads in ten seconds
+	Calls  float32 // calls of scripts and apps in ten seconds; two count as a page load
 	Loads  float32 // page loads
 	Parts  uint32  // subresources
 	Whole  bool    // people are known to load subresources here
@@ -124,7 +125,7 @@ var Rules = []Rule{
 	{"pace", []Value{burst}, func(f *Facts) bool {
 		return f.Burst >= burstPages && f.Parts == 0 && !f.Remote
 	}},
-	{"pace_whole", []Value{burst}, func(f *Facts) bool { return f.Burst >= burstWhole }},
+	{"pace_whole", []Value{burst, calls}, func(f *Facts) bool { return f.Burst+f.Calls/2 >= burstWhole }},
 
 	// Contradictions of the browser that it claims to be.
 	{"library_fields", []Value{inconsistencies, loads}, func(f *Facts) bool {
@@ -158,6 +159,7 @@ var (
 	probes          = Value{"probes", func(f *Facts) float32 { return float32(f.Probes) }}
 	unclicked       = Value{"unclicked_share", func(f *Facts) float32 { return f.Unclicked }}
 	burst           = Value{"loads_10s", func(f *Facts) float32 { return f.Burst }}
+	calls           = Value{"calls_10s", func(f *Facts) float32 { return f.Calls }}
 	inconsistencies = Value{"inconsistencies", func(f *Facts) float32 { return float32(bits.OnesCount16(uint16(f.Misfits))) }}
 	loads           = Value{"loads", func(f *Facts) float32 { return f.Loads }}
 	parts           = Value{"subresources", func(f *Facts) float32 { return float32(f.Parts) }}

@@ -69,6 +69,10 @@ func TestRules(t *testing.T) {
 	f("pace", pace(60, 0), pace(59, 0))
 	f("pace", pace(60, 0), with(pace(60, 0), func(f *proof.Facts) { f.Remote = true })) // the site has its pictures elsewhere
 	f("pace_whole", pace(200, 500), pace(120, 300))                                     // restores a hundred tabs
+	calls := func(n float32) proof.Facts {
+		return with(chrome(), func(f *proof.Facts) { f.Calls = n })
+	}
+	f("pace_whole", calls(400), calls(300))
 
 	f("library_fields", with(chrome(), misfits(client.AcceptsAny|client.NoLanguage)), with(chrome(), both(client.AcceptsAny|client.NoLanguage, old)))
 	f("library_handshake", with(chrome(), misfits(client.AcceptsAny|client.FalseHello)),
