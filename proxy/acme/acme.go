@@ -42,8 +42,8 @@ type Config struct {
 	Email      string   `mapstructure:"email"` // contact; may be empty
 	Hosts      []string `mapstructure:"hosts"`
 	Directory  string   `mapstructure:"directory"`
-	Challenges []string `mapstructure:"challenges"`  // http-01 needs port 80, tls-alpn-01 port 443
-	RootCA     string   `mapstructure:"root_ca"`     // PEM file of the authority's own roots; empty: the system's
+	Challenges []string `mapstructure:"challenges"` // http-01 needs port 80, tls-alpn-01 port 443
+	RootCA     string   `mapstructure:"root_ca"`    // PEM file of the authority's own roots; empty: the system's
 }
 
 // DefaultConfig is Let's Encrypt, without hosts.
