@@ -24,7 +24,6 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h1/hello"
 	"antirobot/proxy/h2"
-	"antirobot/proxy/h3"
 	"antirobot/proxy/traces"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
@@ -50,7 +49,6 @@ type Config struct {
 	TLS        TLS               `mapstructure:"tls"`
 	HTTP       h1.Config         `mapstructure:"http"`
 	HTTP2      h2.Config         `mapstructure:"http2"`
-	HTTP3      h3.Config         `mapstructure:"http3"`
 	Delay      time.Duration     `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
 	Drain      time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
 	Identity   identity.Config   `mapstructure:"identity"`
@@ -172,7 +170,6 @@ func Default() Config {
 		TLS:        TLS{ACME: acme.DefaultConfig()},
 		HTTP:       h1.DefaultConfig(),
 		HTTP2:      h2.DefaultConfig(),
-		HTTP3:      h3.DefaultConfig(),
 		Drain:      30 * time.Second,
 		Identity:   identity.DefaultConfig(),
 		Lists:      cbb.DefaultConfig(),

@@ -138,7 +138,6 @@ func TestSizesAndTimes(t *testing.T) {
 	equal(t, "1e5", cfg.HTTP.MaxConns, 100_000)
 	equal(t, "days", cfg.Captcha.Pass.Lifetime, 14*24*time.Hour)
 	equal(t, "1_000", cfg.Identity.IPerHour, 1_000)
-	equal(t, "0 needs no unit", cfg.HTTP2.PingAfter, 0)
 }
 
 func TestAliasesAndMerges(t *testing.T) {

@@ -33,7 +33,7 @@ func TestFailuresSayWhatToDo(t *testing.T) {
 	address := freePort(t)
 	startWith(t, "serve", "--config", configFile(t, `
 listen: [{address: %q, tls_cert: %q, tls_key: %q, http3: true}]
-http: {max_header_bytes: 8KiB, max_target_bytes: 2KiB}
+http: {max_header_bytes: 8KiB}
 defaults: {captcha: {branding: {name: The Shop}}}
 services:
   - {name: down, hosts: [down.example], upstream: {urls: ["http://%s"]}, requests: {xml_paths: [/xml], max_body: 100}}

@@ -59,7 +59,7 @@ func (f *fronts) open(gateway *proxy.Gateway, trusted *identity.Resolver, keys *
 		d := h3.Deps{Front: f.server, Log: f.Logger("http3"), Metrics: f.set}
 		node, _ := os.Hostname() // without one it has no name
 		d.ResetKey, d.TokenKey = keys.Ring().QUICKeys(node)
-		f.http3, err = h3.New(f.Config().HTTP3, d)
+		f.http3, err = h3.New(h3.DefaultConfig(), d)
 	}
 	return err
 }
@@ -222,7 +222,7 @@ func (f *fronts) altSvc(l *config.Listener, at net.Addr) []byte {
 		_, text, _ := net.SplitHostPort(at.String())
 		port, _ = strconv.Atoi(text)
 	}
-	return f.Config().HTTP3.AltSvc(port)
+	return h3.AltSvc(port)
 }
 
 // plainHandler serves a listener without TLS; nil: as all others.

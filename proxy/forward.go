@@ -312,7 +312,6 @@ func (j *relay) isUnblocked() bool {
 // OPTIONS like GET would give away all their pages.
 type headOnly struct{}
 
-// Head implements h1.Rewriter.
 func (headOnly) Head(_ int, fields []request.Field) ([]request.Field, bool) {
 	return slices.DeleteFunc(fields, func(f request.Field) bool {
 		return request.EqualFold(f.Name,
@@ -323,7 +322,6 @@ func (headOnly) Head(_ int, fields []request.Field) ([]request.Field, bool) {
 // spareBody is the largest body that is read to keep the service's connection, in bytes.
 const spareBody = 64 << 10
 
-// Body implements h1.Rewriter.
 func (headOnly) Body(_ io.Writer, r io.Reader) error {
 	_, err := io.CopyN(io.Discard, r, spareBody)
 	if err == io.EOF { //nolint:errorlint // bare
@@ -332,7 +330,6 @@ func (headOnly) Body(_ io.Writer, r io.Reader) error {
 	return err
 }
 
-// Flush implements h1.Rewriter.
 func (headOnly) Flush() error { return nil }
 
 // inserting puts the script's tag into a page that a browser opens, and requests an encoding that it can open.

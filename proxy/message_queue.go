@@ -118,7 +118,6 @@ func (g *Gateway) NewDelivery(secret string) *Delivery {
 	}}
 }
 
-// Deliver implements queue.Deliver.
 func (d *Delivery) Deliver(ctx context.Context, it *queue.Item, r *queue.Request) (queue.Answer, error) {
 	if it.Webhook != "" {
 		return d.post(ctx, it, r)

@@ -104,7 +104,6 @@ type robotsReader struct {
 	body []byte
 }
 
-// Head implements h1.Rewriter.
 func (r *robotsReader) Head(status int, fields []request.Field) ([]request.Field, bool) {
 	r.text = status == 200
 	for i := range fields {
@@ -118,10 +117,8 @@ func (r *robotsReader) Head(status int, fields []request.Field) ([]request.Field
 	return fields, false
 }
 
-// Body implements h1.Rewriter.
 func (*robotsReader) Body(io.Writer, io.Reader) error { return nil }
 
-// Flush implements h1.Rewriter.
 func (*robotsReader) Flush() error { return nil }
 
 func (r *robotsReader) copy(piece []byte) {

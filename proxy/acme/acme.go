@@ -288,7 +288,6 @@ type Challenges struct {
 
 var challengePath = []byte("/.well-known/acme-challenge/")
 
-// ServeExchange implements h1.Handler.
 func (c *Challenges) ServeExchange(x *h1.Exchange) {
 	v := &x.View
 	if !bytes.HasPrefix(v.Path, challengePath) || string(v.Method) != "GET" {
@@ -310,11 +309,8 @@ type answer struct {
 	body   bytes.Buffer
 }
 
-// Header implements http.ResponseWriter, as do the methods below.
 func (a *answer) Header() http.Header { return a.header }
 
-// Write implements http.ResponseWriter.
 func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
-// WriteHeader implements http.ResponseWriter.
 func (a *answer) WriteHeader(status int) { a.status = status }

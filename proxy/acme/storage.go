@@ -42,7 +42,6 @@ const (
 	stampBytes = 8
 )
 
-// Store implements certmagic.Storage, as do the methods below.
 func (s *storage) Store(ctx context.Context, key string, value []byte) error {
 	stamped := binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixNano()))
 	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), 0); err != nil {
@@ -86,7 +85,6 @@ func (s *storage) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// Exists implements certmagic.Storage.
 func (s *storage) Exists(ctx context.Context, key string) bool {
 	_, err := s.Stat(ctx, key)
 	return err == nil
@@ -108,7 +106,6 @@ func (s *storage) below(ctx context.Context, folder string) (keys []string, err 
 	return keys, nil
 }
 
-// List implements certmagic.Storage.
 func (s *storage) List(ctx context.Context, folder string, recursive bool) ([]string, error) {
 	files, err := s.below(ctx, folder)
 	if err != nil {
@@ -136,7 +133,6 @@ func (s *storage) List(ctx context.Context, folder string, recursive bool) ([]st
 	return slices.Compact(out), nil
 }
 
-// Stat implements certmagic.Storage.
 func (s *storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
 	value, at, err := s.load(ctx, key)
 	if err == nil {
@@ -168,7 +164,6 @@ const (
 	lockPoll = 200 * time.Millisecond
 )
 
-// Lock implements certmagic.Locker.
 func (s *storage) Lock(ctx context.Context, name string) error {
 	token := make([]byte, 16)
 	_, _ = rand.Read(token)
@@ -217,7 +212,6 @@ func (s *storage) extend(ctx context.Context, key []byte, l *lock) {
 	})
 }
 
-// Unlock implements certmagic.Locker.
 func (s *storage) Unlock(ctx context.Context, name string) error {
 	s.mu.Lock()
 	l := s.locks[name]

@@ -117,7 +117,6 @@ func (k *call) serve(whole bool, from netip.Addr) int {
 	return k.status
 }
 
-// Reply implements h1.Client.
 func (k *call) Reply(status int, fields []request.Field, body []byte) error {
 	k.status = status
 	for _, f := range fields {

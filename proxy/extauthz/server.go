@@ -240,7 +240,6 @@ type held struct {
 	once sync.Once
 }
 
-// Close implements net.Conn.
 func (h *held) Close() error {
 	h.once.Do(func() { <-h.room })
 	return h.Conn.Close()

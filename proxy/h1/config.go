@@ -14,21 +14,18 @@ import (
 // Config limits the cost of one client. The zero value is not usable: start with DefaultConfig. Sizes are bytes; a
 // limit of 0 is none. Fields without a key are constants that tests vary.
 type Config struct {
-	MaxHeaderBytes  int64  `mapstructure:"max_header_bytes"`  // of a head; beyond: 431, of a service: 502
-	MaxHeaderFields int    `mapstructure:"-"`                 // of one head, or trailer section
-	MaxTargetBytes  int64  `mapstructure:"max_target_bytes"`  // beyond: 414
-	HighBytes       string `mapstructure:"target_high_bytes"` // bytes from 0x80: pass, encode or refuse (400)
-	MaxBodyBytes    int64  `mapstructure:"max_body_bytes"`    // of a request; beyond: 413
-	MaxBodiesBytes  int64  `mapstructure:"max_bodies_bytes"`  // memory of all bodies; beyond: 503
+	MaxHeaderBytes  int64 `mapstructure:"max_header_bytes"` // of a head; beyond: 431, of a service: 502
+	MaxHeaderFields int   `mapstructure:"-"`                // of one head, or trailer section
+	MaxBodyBytes    int64 `mapstructure:"max_body_bytes"`   // of a request; beyond: 413
+	MaxBodiesBytes  int64 `mapstructure:"max_bodies_bytes"` // memory of all bodies; beyond: 503
 
 	// first to last byte of a head; of a new connection with its handshake
 	HeaderTimeout   time.Duration `mapstructure:"header_timeout"`
-	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`  // between two requests
-	ReadTimeout     time.Duration `mapstructure:"read_timeout"`  // between two pieces of a request body; rolls
-	WriteTimeout    time.Duration `mapstructure:"write_timeout"` // for a piece of at most 32 KiB; rolls
-	MinBodyRate     int64         `mapstructure:"min_body_rate"` // bytes a second, averaged after ten seconds
-	ContinueTimeout time.Duration `mapstructure:"-"`             // of a service that leaves Expect: 100-continue open
-	HalfCloseGrace  time.Duration `mapstructure:"-"`             // until a half-closed client counts as gone
+	IdleTimeout     time.Duration `mapstructure:"idle_timeout"` // between two requests
+	ReadTimeout     time.Duration `mapstructure:"read_timeout"` // between two pieces of a request body; rolls
+	WriteTimeout    time.Duration `mapstructure:"-"`            // for a piece of at most 32 KiB; rolls
+	ContinueTimeout time.Duration `mapstructure:"-"`            // of a service that leaves Expect: 100-continue open
+	HalfCloseGrace  time.Duration `mapstructure:"-"`            // until a half-closed client counts as gone
 	// discarding input after the last answer, so that the client can read it
 	LingerTimeout time.Duration `mapstructure:"-"`
 	LingerBytes   int64         `mapstructure:"-"`
@@ -41,7 +38,7 @@ type Config struct {
 	// except balancers.
 	MaxHandshakeRate int `mapstructure:"max_handshake_rate"`
 
-	MaxRequests int `mapstructure:"max_requests"` // in flight over HTTP/2 and HTTP/3
+	MaxRequests int `mapstructure:"-"` // in flight over HTTP/2 and HTTP/3
 	// of them, per IPv4 address or IPv6 /64, except balancers
 	MaxRequestsPerAddr int `mapstructure:"max_requests_per_addr"`
 	MaxRequestsPerConn int `mapstructure:"max_requests_per_conn"`
@@ -52,8 +49,6 @@ func DefaultConfig() Config {
 	return Config{
 		MaxHeaderBytes:     64 << 10,
 		MaxHeaderFields:    200,
-		MaxTargetBytes:     16 << 10,
-		HighBytes:          wire.HighPass,
 		MaxBodyBytes:       10 << 30,
 		MaxBodiesBytes:     256 << 20,
 		HeaderTimeout:      15 * time.Second,
@@ -74,6 +69,9 @@ func DefaultConfig() Config {
 	}
 }
 
+// maxTarget bounds a request's target, in bytes; beyond: 414.
+func (c *Config) maxTarget() int { return int(c.MaxHeaderBytes / 4) }
+
 // Validate returns everything that is wrong at once.
 func (c *Config) Validate() error {
 	var errs []error
@@ -83,12 +81,6 @@ func (c *Config) Validate() error {
 	if c.MaxHeaderBytes < 1<<10 || c.MaxHeaderBytes > 1<<20 {
 		bad("max_header_bytes", "%d bytes is not within 1 KiB and 1 MiB", c.MaxHeaderBytes)
 	}
-	if c.MaxTargetBytes < 256 || c.MaxTargetBytes > c.MaxHeaderBytes {
-		bad("max_target_bytes", "%d bytes is not within 256 and max_header_bytes", c.MaxTargetBytes)
-	}
-	if h := c.HighBytes; h != wire.HighPass && h != wire.HighEncode && h != wire.HighRefuse {
-		bad("target_high_bytes", "%q is none of %s, %s and %s", h, wire.HighPass, wire.HighEncode, wire.HighRefuse)
-	}
 	for _, d := range []struct {
 		path string
 		d    time.Duration
@@ -96,7 +88,6 @@ func (c *Config) Validate() error {
 		{"header_timeout", c.HeaderTimeout},
 		{"idle_timeout", c.IdleTimeout},
 		{"read_timeout", c.ReadTimeout},
-		{"write_timeout", c.WriteTimeout},
 	} {
 		if d.d <= 0 {
 			bad(d.path, "%v is not positive", d.d)
@@ -111,11 +102,9 @@ func (c *Config) Validate() error {
 	}{
 		{"max_body_bytes", c.MaxBodyBytes},
 		{"max_bodies_bytes", c.MaxBodiesBytes},
-		{"min_body_rate", c.MinBodyRate},
 		{"max_conns", int64(c.MaxConns)},
 		{"max_conns_per_addr", int64(c.MaxConnsPerAddr)},
 		{"max_handshake_rate", int64(c.MaxHandshakeRate)},
-		{"max_requests", int64(c.MaxRequests)},
 		{"max_requests_per_addr", int64(c.MaxRequestsPerAddr)},
 		{"max_requests_per_conn", int64(c.MaxRequestsPerConn)},
 	} {

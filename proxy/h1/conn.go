@@ -227,10 +227,7 @@ func (c *conn) readRequest() error {
 	if err != nil {
 		return err
 	}
-	if err := c.h.ParseRequest(int(c.cfg.MaxTargetBytes), c.cfg.MaxHeaderFields); err != nil {
-		return err
-	}
-	return c.h.TreatHigh(c.cfg.HighBytes, c.cfg.MaxTargetBytes)
+	return c.h.ParseRequest(c.cfg.maxTarget(), c.cfg.MaxHeaderFields)
 }
 
 func (c *conn) exchange() {

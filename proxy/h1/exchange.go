@@ -253,13 +253,11 @@ type body struct {
 	left    int64 // for Content-Length
 	n       int64
 	max     int64 // 0: no limit
-	since   time.Time
 	err     error // sticky
 }
 
 func (b *body) start(h *wire.Head) {
 	b.chunked, b.left, b.n, b.err, b.max = h.Chunked, max(h.Length, 0), 0, nil, 0
-	b.since = time.Time{}
 	b.done = !h.Chunked && b.left == 0
 }
 
@@ -291,9 +289,6 @@ func (b *body) read(p []byte) (int, error) {
 	case b.max > 0 && b.n > b.max:
 		b.x.m.limitBody.Inc()
 		b.err = ErrBodyTooLarge
-	case b.tooSlow():
-		b.x.m.limitRead.Inc()
-		b.err = errBodyTimeout
 	}
 	return n, b.err
 }
@@ -313,19 +308,6 @@ func (b *body) explain(err error) error {
 	return ErrClientGone
 }
 
-func (b *body) tooSlow() bool {
-	rate := b.x.cfg.MinBodyRate
-	if rate == 0 || b.done {
-		return false
-	}
-	now := clock()
-	if b.since.IsZero() {
-		b.since = now
-	}
-	took := now.Sub(b.since)
-	return took > 10*time.Second && b.n < int64(took.Seconds()*float64(rate))
-}
-
 // Errors of Forward and ReadBody. Status returns their statuses.
 var (
 	errNoUpstream      = errors.New("no upstream")                     // unreachable, or all busy
@@ -335,7 +317,7 @@ var (
 	errBodiesBusy      = errors.New("bodies hold too much memory")
 	ErrBadBody         = errors.New("request body is no valid chunked")
 	ErrBodyLate        = errors.New("request body is not there yet")
-	errBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
+	errBodyTimeout     = errors.New("request body did not come in time") // read_timeout
 	ErrClientGone      = errors.New("client left")
 	errRevoked         = errors.New("visitor may not read on") // by ForwardOptions.GoOn
 	errAnswered        = errors.New("request is answered already")

@@ -14,7 +14,7 @@ import (
 // TestLimits: each limit has its status, its count, and a closed connection.
 func TestLimits(t *testing.T) {
 	small := func(c *Config) {
-		c.MaxHeaderBytes, c.MaxTargetBytes, c.MaxHeaderFields, c.MaxBodyBytes = 2048, 512, 20, 10
+		c.MaxHeaderBytes, c.MaxHeaderFields, c.MaxBodyBytes = 2048, 20, 10
 		c.HeaderTimeout, c.ReadTimeout = 150*time.Millisecond, 150*time.Millisecond
 	}
 	const post = "POST / HTTP/1.1\r\nHost: a\r\n"
@@ -253,7 +253,7 @@ func TestPrepareDropsNothing(t *testing.T) {
 	c1.say(aGet)
 	c1.answer("GET")
 	cfg := DefaultConfig()
-	cfg.MaxTargetBytes = 256
+	cfg.MaxHeaderBytes = 1024
 	commit, err := g.srv.Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func TestConfigReportsAllFaults(t *testing.T) {
 	}
 	var zero Config
 	err := zero.Validate()
-	for _, want := range []string{"max_header_bytes: ", "max_target_bytes: ", "header_timeout: "} {
+	for _, want := range []string{"max_header_bytes: ", "header_timeout: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in %v", want, err)
 		}

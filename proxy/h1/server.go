@@ -409,7 +409,6 @@ func (s *Server) MayShakeHands(addr netip.Addr, proven bool) bool {
 	return false
 }
 
-// Refuse implements Refuser.
 func (s *Server) Refuse(status int, v *request.View) (fields []request.Field, body []byte) {
 	if s.refuser != nil {
 		fields, body = s.refuser.Refuse(status, v)
@@ -441,7 +440,7 @@ func (c *conn) refuse(err error) {
 	case ok:
 	case isTimeout(err):
 		why = wire.HeadTimeout
-		if line, _ := wire.CutLine(c.h.Raw); int64(len(line)) > c.cfg.MaxTargetBytes+requestLineRest {
+		if line, _ := wire.CutLine(c.h.Raw); len(line) > c.cfg.maxTarget()+requestLineRest {
 			why = wire.TargetTooLong
 		}
 	default:

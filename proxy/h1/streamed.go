@@ -156,7 +156,7 @@ func fromFields(h *wire.Head, r *Head, cfg *Config) error {
 		return wire.BadMethod
 	case string(r.Method) == "CONNECT":
 		return wire.ConnectRefused
-	case int64(len(r.Target)) > cfg.MaxTargetBytes:
+	case len(r.Target) > cfg.maxTarget():
 		return wire.TargetTooLong
 	case !wire.ValidTarget(r.Method, r.Target):
 		return wire.BadTarget
@@ -164,9 +164,6 @@ func fromFields(h *wire.Head, r *Head, cfg *Config) error {
 		return wire.TooManyFields
 	}
 	h.Method, h.Target = r.Method, r.Target
-	if err := h.TreatHigh(cfg.HighBytes, cfg.MaxTargetBytes); err != nil {
-		return err
-	}
 	size := int64(len(r.Method) + len(r.Target))
 	for i := range r.Fields {
 		f := &r.Fields[i]

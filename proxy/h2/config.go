@@ -1,22 +1,18 @@
 package h2
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-
-	"antirobot/proxy/streams"
 )
 
 // Config limits the cost of an HTTP/2 connection, in addition to h1.Config, which applies to its requests too. The zero
 // value is not usable: start with DefaultConfig. Sizes are bytes. Fields without a key are constants that tests vary.
 type Config struct {
 	Enabled    bool          `mapstructure:"enabled"` // on every listener with TLS
-	MaxStreams int           `mapstructure:"max_streams"`
-	PingAfter  time.Duration `mapstructure:"ping_after"` // without a frame; 0: never
+	MaxStreams int           `mapstructure:"-"`
+	PingAfter  time.Duration `mapstructure:"-"` // without a frame
 
 	ConnWindow       int64         `mapstructure:"-"` // of unread bodies
 	StreamWindow     int64         `mapstructure:"-"`
@@ -42,15 +38,6 @@ func DefaultConfig() Config {
 		MaxResets:        400,
 		MaxControlFrames: 2000,
 	}
-}
-
-// Validate returns everything that is wrong at once.
-func (c *Config) Validate() error {
-	err := streams.ValidMost(c.MaxStreams)
-	if c.PingAfter < 0 {
-		err = errors.Join(err, fmt.Errorf("ping_after: %v is negative", c.PingAfter))
-	}
-	return err
 }
 
 type serverMetrics struct {

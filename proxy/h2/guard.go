@@ -68,7 +68,6 @@ func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, limits *h1.
 	return g, g
 }
 
-// Read implements net.Conn.
 func (g *guarded) Read(p []byte) (int, error) {
 	if g.first != nil {
 		g.first()
@@ -83,7 +82,6 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn.
 func (g *guarded) Write(p []byte) (int, error) {
 	g.answer.take(p, g.answered)
 	return g.out.Write(p)
@@ -92,7 +90,6 @@ func (g *guarded) Write(p []byte) (int, error) {
 // SetWriteDeadline does nothing: batch sets deadlines.
 func (g *guarded) SetWriteDeadline(time.Time) error { return nil }
 
-// Close implements net.Conn.
 func (g *guarded) Close() error {
 	g.out.close()
 	return g.Conn.Close()

@@ -223,7 +223,7 @@ func TestLimits(t *testing.T) {
 		w.WriteHeader(200)
 	}), setup{
 		h1: func(c *h1.Config) {
-			c.MaxTargetBytes, c.MaxHeaderBytes, c.MaxHeaderFields, c.MaxBodyBytes = 500, 4000, 20, 10
+			c.MaxHeaderBytes, c.MaxHeaderFields, c.MaxBodyBytes = 4000, 20, 10
 			c.ReadTimeout = 300 * time.Millisecond
 		},
 	})
@@ -237,7 +237,7 @@ func TestLimits(t *testing.T) {
 		fields []string
 	}{
 		"target": {"414", []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/" +
-			strings.Repeat("a", 600)}},
+			strings.Repeat("a", 1100)}},
 		"fields": {"431", with(many...)},
 		"head":   {"431", with("x", strings.Repeat("a", 3990))},
 		"larger": {"431", with("x", strings.Repeat("a", 3000), "y", strings.Repeat("b", 3000))},

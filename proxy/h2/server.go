@@ -48,9 +48,6 @@ type Deps struct {
 
 // New makes a Server.
 func New(cfg Config, d Deps) (*Server, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	s := &Server{cfg: cfg, front: d.Front, m: newServerMetrics(d.Metrics), streams: streams.New(d.Front, nil)}
 	s.usual, s.few = s.speaker(cfg.MaxStreams), s.speaker(min(cfg.MaxStreams, h1.OwnRequests))
 	return s, nil
@@ -82,7 +79,6 @@ func (s *Server) speaker(most int) speaker {
 // smaller one would break them.
 const firstTable = 4 << 10
 
-// ServeConn implements h1.HTTP2.
 func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	if s.draining.Load() {
 		_ = nc.Close()
@@ -103,7 +99,6 @@ func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	c.awaitHandlers()
 }
 
-// Drain implements h1.HTTP2.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.sayGoodbye()

@@ -11,7 +11,6 @@ import (
 	"math/big"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -210,16 +209,5 @@ func TestPanic(t *testing.T) {
 	}
 	if n := f.metric("antirobot_http_panics_total"); n != "1" {
 		t.Errorf("%s panics", n)
-	}
-}
-
-func TestConfig(t *testing.T) {
-	cfg := DefaultConfig()
-	if err := cfg.Validate(); err != nil {
-		t.Error(err)
-	}
-	cfg.MaxStreams, cfg.PingAfter = 0, -1
-	if err := cfg.Validate(); err == nil || strings.Count(err.Error(), "\n") != 1 {
-		t.Errorf("got %v", err)
 	}
 }

@@ -1,38 +1,32 @@
 package h3
 
 import (
-	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-
-	"antirobot/proxy/streams"
 )
 
 // Config limits the cost of an HTTP/3 connection, in addition to h1.Config, which applies to its requests too. The zero
-// value is not usable: start with DefaultConfig. Sizes are bytes. Fields without a key are constants that tests vary.
+// value is not usable: start with DefaultConfig. Sizes are bytes. Tests vary it.
 type Config struct {
-	MaxStreams int           `mapstructure:"max_streams"`
-	AltSvcAge  time.Duration `mapstructure:"alt_svc_age"` // how long browsers remember that the site speaks HTTP/3
+	MaxStreams int
 
-	ConnWindow    int64         `mapstructure:"-"` // of unread bodies
-	StreamWindow  int64         `mapstructure:"-"`
-	PingAfter     time.Duration `mapstructure:"-"` // without a packet
-	PingTimeout   time.Duration `mapstructure:"-"`
-	MaxHandshakes int           `mapstructure:"-"` // at a time; beyond, addresses are validated first (Retry)
+	ConnWindow    int64 // of unread bodies
+	StreamWindow  int64
+	PingAfter     time.Duration // without a packet
+	PingTimeout   time.Duration
+	MaxHandshakes int // at a time; beyond, addresses are validated first (Retry)
 	// streams reset in ten seconds; more end the connection; 0: no limit
-	MaxResets        int `mapstructure:"-"`
-	MaxPieces        int `mapstructure:"-"` // small pieces of bodies and heads, likewise
-	MaxControlFrames int `mapstructure:"-"` // frames without content, likewise
+	MaxResets        int
+	MaxPieces        int // small pieces of bodies and heads, likewise
+	MaxControlFrames int // frames without content, likewise
 }
 
 // DefaultConfig suits a public site.
 func DefaultConfig() Config {
 	return Config{
 		MaxStreams:       100,
-		AltSvcAge:        24 * time.Hour,
 		ConnWindow:       1 << 20,
 		StreamWindow:     256 << 10,
 		PingAfter:        20 * time.Second,
@@ -42,15 +36,6 @@ func DefaultConfig() Config {
 		MaxPieces:        4000,
 		MaxControlFrames: 2000,
 	}
-}
-
-// Validate returns everything that is wrong at once.
-func (c *Config) Validate() error {
-	err := streams.ValidMost(c.MaxStreams)
-	if c.AltSvcAge < time.Second || c.AltSvcAge > 365*24*time.Hour {
-		err = errors.Join(err, fmt.Errorf("alt_svc_age: %v is not within 1s and 1 year", c.AltSvcAge))
-	}
-	return err
 }
 
 type serverMetrics struct {

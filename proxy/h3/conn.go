@@ -303,18 +303,14 @@ func tracer(ctx context.Context, _ bool, _ quic.ConnectionID) qlogwriter.Trace {
 	return nil
 }
 
-// AddProducer implements qlogwriter.Trace.
 func (p *pieces) AddProducer() qlogwriter.Recorder { return p }
 
-// SupportsSchemas implements qlogwriter.Trace.
 func (p *pieces) SupportsSchemas(schema string) bool {
 	return schema == frames.EventSchema && p.control.Most > 0
 }
 
-// Close implements qlogwriter.Recorder.
 func (p *pieces) Close() error { return nil }
 
-// RecordEvent implements qlogwriter.Recorder.
 func (p *pieces) RecordEvent(e qlogwriter.Event) {
 	switch e := e.(type) {
 	case qlog.PacketReceived:

@@ -18,7 +18,6 @@ import (
 	"net"
 	"net/netip"
 	"sync"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/quic-go/quic-go"
@@ -56,9 +55,6 @@ type Deps struct {
 
 // New makes a Server.
 func New(cfg Config, d Deps) (*Server, error) {
-	if err := cfg.Validate(); err != nil {
-		return nil, err
-	}
 	if err := hush(); err != nil {
 		return nil, fmt.Errorf("environment: %w", err)
 	}
@@ -82,10 +78,8 @@ func TLS(cfg *tls.Config) *tls.Config {
 	return q
 }
 
-// AltSvc is the field's value for a port.
-func (c *Config) AltSvc(port int) []byte {
-	return fmt.Appendf(nil, `h3=":%d"; ma=%d`, port, int64(c.AltSvcAge/time.Second))
-}
+// AltSvc is the field's value for a port. Browsers remember for a day that the site speaks HTTP/3.
+func AltSvc(port int) []byte { return fmt.Appendf(nil, `h3=":%d"; ma=86400`, port) }
 
 // Serve serves a UDP socket until Shutdown, and closes it. It may run for several sockets.
 func (s *Server) Serve(pc net.PacketConn, o Options) error {

@@ -92,7 +92,6 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
-// Flush implements h1.Rewriter.
 func (in *Insertion) Flush() error {
 	if in.enc == nil || !in.dirty {
 		return nil
@@ -110,7 +109,6 @@ func (in *Insertion) Write(p []byte) (int, error) {
 	return in.enc.Write(p)
 }
 
-// Body implements h1.Rewriter.
 func (in *Insertion) Body(w io.Writer, r io.Reader) error {
 	in.out = w
 	defer func() { in.out, in.enc, in.dirty = nil, nil, false }()

@@ -43,7 +43,6 @@ func Direct(nc net.Conn) net.Conn {
 	return d
 }
 
-// Read implements net.Conn.
 func (d *direct) Read(b []byte) (int, error) {
 	if len(b) == 0 {
 		return d.Conn.Read(b)
@@ -72,7 +71,6 @@ func (d *direct) receive(fd uintptr) (done bool) {
 	}
 }
 
-// Write implements net.Conn.
 func (d *direct) Write(b []byte) (int, error) {
 	if len(b) == 0 {
 		return d.Conn.Write(b)

@@ -109,7 +109,6 @@ func (k *call) addHeaders(p []byte) bool {
 	return !d.bad
 }
 
-// Reply implements h1.Client.
 func (k *call) Reply(status int, fields []request.Field, _ []byte) error {
 	k.status = status
 	for i := range fields {

@@ -12,7 +12,6 @@ import (
 	"antirobot/request"
 )
 
-// Reply implements h1.Client.
 func (s *stream) Reply(status int, fields []request.Field, body []byte) error {
 	if s.head.WebSocket && status < 300 {
 		status = http.StatusBadRequest // a page is no WebSocket
@@ -60,7 +59,6 @@ func (s *stream) begun(status int) {
 	s.unflushed = true
 }
 
-// Answer implements h1.Client.
 func (s *stream) Answer(a *h1.Answer) error {
 	fields, length := a.AppendFields(s.fields[:0])
 	s.fields = fields
@@ -107,7 +105,6 @@ func (s *stream) sendInterim(status int) {
 	s.limit.end()
 }
 
-// Write implements h1.Client.
 func (s *stream) Write(p []byte, _ bool) error {
 	if s.werr != nil {
 		return s.werr
@@ -120,7 +117,6 @@ func (s *stream) Write(p []byte, _ bool) error {
 	return s.wrote(err)
 }
 
-// Flush implements h1.Client.
 func (s *stream) Flush() error {
 	if !s.unflushed || s.werr != nil {
 		return s.werr
@@ -141,7 +137,6 @@ func (s *stream) wrote(err error) error {
 	return s.werr
 }
 
-// LastChunk implements h1.Client.
 func (s *stream) LastChunk(t wire.Trailers) {
 	t.Each(func(name, value []byte) {
 		key := http.TrailerPrefix + string(name)

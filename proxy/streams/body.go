@@ -18,7 +18,6 @@ type ahead struct {
 
 const aheadBytes = 4 << 10
 
-// AwaitBody implements h1.Client.
 func (s *stream) AwaitBody(by time.Time) bool {
 	a := &s.ahead
 	if a.begun {

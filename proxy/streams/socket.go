@@ -51,7 +51,6 @@ func (c *socket) pump(body io.Reader) {
 	}
 }
 
-// Read implements net.Conn.
 func (c *socket) Read(p []byte) (int, error) {
 	for len(c.rest) == 0 {
 		left := time.Hour
@@ -76,7 +75,6 @@ func (c *socket) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn.
 func (c *socket) Write(p []byte) (int, error) {
 	left := time.Hour
 	if by := c.writeBy.Load(); by != 0 {
@@ -104,7 +102,6 @@ func (c *socket) Close() error {
 	return nil
 }
 
-// SetReadDeadline implements net.Conn.
 func (c *socket) SetReadDeadline(t time.Time) error {
 	c.readBy.Store(nanoseconds(t))
 	select {
@@ -123,24 +120,19 @@ func (c *socket) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// SetDeadline implements net.Conn.
 func (c *socket) SetDeadline(t time.Time) error {
 	_ = c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)
 }
 
-// LocalAddr implements net.Conn.
 func (c *socket) LocalAddr() net.Addr { return streamAddr{} }
 
-// RemoteAddr implements net.Conn.
 func (c *socket) RemoteAddr() net.Addr { return streamAddr{} }
 
 type streamAddr struct{}
 
-// Network implements net.Addr.
 func (streamAddr) Network() string { return "stream" }
 
-// String implements net.Addr.
 func (streamAddr) String() string { return "stream" }
 
 func nanoseconds(t time.Time) int64 {

@@ -10,7 +10,6 @@ package streams
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -195,7 +194,6 @@ func (s *stream) keepLower(name string) []byte {
 	return b
 }
 
-// ReadBody implements h1.Client.
 func (s *stream) ReadBody(p []byte) (int, error) {
 	if n, ok, err := s.ahead.take(p); ok {
 		return n, s.explain(err)
@@ -243,7 +241,6 @@ func (s *stream) explain(err error) error {
 	return h1.ErrClientGone
 }
 
-// Trailers implements h1.Client.
 func (s *stream) Trailers() []request.Field {
 	var fields []request.Field
 	for name, values := range s.r.Trailer {
@@ -254,7 +251,6 @@ func (s *stream) Trailers() []request.Field {
 	return fields
 }
 
-// StopBody implements h1.Client.
 func (s *stream) StopBody() {
 	s.stopped.Store(true)
 	_ = s.w.SetReadDeadline(past)
@@ -268,7 +264,6 @@ func (s *stream) Continue() error {
 	return s.werr
 }
 
-// Gone implements h1.Client.
 func (s *stream) Gone(time.Time, bool) bool {
 	gone := s.r.Context().Err() != nil
 	if gone {
@@ -277,13 +272,10 @@ func (s *stream) Gone(time.Time, bool) bool {
 	return gone
 }
 
-// Written implements h1.Client.
 func (s *stream) Written() int64 { return s.written }
 
-// Cut implements h1.Client.
 func (s *stream) Cut(bool) { s.cut = true }
 
-// Tunnel implements h1.Client.
 func (s *stream) Tunnel() (net.Conn, []byte) {
 	s.socket = newSocket(s)
 	return s.socket, nil
@@ -333,12 +325,4 @@ func (s *Server) Serve(w http.ResponseWriter, r *http.Request, from h1.Origin, l
 // that a head slightly too large gets the gateway's answer, which says why.
 func HeaderRoom(c *h1.Config) int {
 	return int(c.MaxHeaderBytes+c.MaxHeaderBytes/4) + 32*c.MaxHeaderFields
-}
-
-// ValidMost checks the number of concurrent streams.
-func ValidMost(streams int) error {
-	if streams < 1 || streams > 10_000 {
-		return fmt.Errorf("max_streams: %d is not within 1 and 10000", streams)
-	}
-	return nil
 }

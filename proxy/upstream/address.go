@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -127,65 +128,43 @@ func (a *address) closeIdle() {
 	}
 }
 
-const sweepBatch = 32
-
-// sweep closes idle connections that are too old, or whose peer has left.
+// sweep closes idle connections that are too old, or whose peer has left. Those used within a second are checked at
+// checkout instead.
 func (a *address) sweep(now int64) {
-	var batch [sweepBatch]*Conn
 	for i := range a.shelves {
 		s := &a.shelves[i]
-		for at := 0; ; {
-			n := a.cut(s, at, now, &batch)
-			if n == 0 {
-				break
-			}
-			kept := 0
-			for _, c := range batch[:n] {
-				if now-c.idleSince <= int64(a.g.cfg.IdleTimeout) {
-					ok, unasked := c.clean()
-					if ok {
-						batch[kept] = c
-						kept++
-						continue
-					}
-					a.noteUnusable(unasked)
+		quiet := s.cut(func(c *Conn) bool { return now-c.idleSince > int64(time.Second) })
+		kept := slices.DeleteFunc(quiet, func(c *Conn) bool {
+			if now-c.idleSince <= int64(a.g.cfg.IdleTimeout) {
+				ok, unasked := c.clean()
+				if ok {
+					return false
 				}
-				a.idle.Add(-1)
-				a.dropIdle(c)
+				a.noteUnusable(unasked)
 			}
-			at = a.mend(s, at, batch[:kept])
-		}
+			a.idle.Add(-1)
+			a.dropIdle(c)
+			return true
+		})
+		s.mu.Lock()
+		s.stack = slices.Insert(s.stack, 0, kept...)
+		s.n.Store(int32(len(s.stack)))
+		s.mu.Unlock()
 	}
 }
 
-// cut takes a batch of connections not used within a second; hot ones are checked at checkout.
-func (a *address) cut(s *shelf, at int, now int64, batch *[sweepBatch]*Conn) int {
+// cut takes the leading connections for which is holds: the least recently used.
+func (s *shelf) cut(is func(*Conn) bool) []*Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for n < sweepBatch && at+n < len(s.stack) && now-s.stack[at+n].idleSince > int64(time.Second) {
-		batch[n] = s.stack[at+n]
+	for n < len(s.stack) && is(s.stack[n]) {
 		n++
 	}
-	if n > 0 {
-		rest := copy(s.stack[at:], s.stack[at+n:])
-		clear(s.stack[at+rest:])
-		s.stack = s.stack[:at+rest]
-		s.n.Store(int32(len(s.stack)))
-	}
-	return n
-}
-
-func (a *address) mend(s *shelf, at int, kept []*Conn) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at = min(at, len(s.stack))
-	old := len(s.stack)
-	s.stack = append(s.stack, kept...)
-	copy(s.stack[at+len(kept):], s.stack[at:old])
-	copy(s.stack[at:], kept)
+	quiet := slices.Clone(s.stack[:n])
+	s.stack = slices.Delete(s.stack, 0, n)
 	s.n.Store(int32(len(s.stack)))
-	return at + len(kept)
+	return quiet
 }
 
 // reserve counts an open connection; false: at the limit.

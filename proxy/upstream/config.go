@@ -11,11 +11,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-)
 
-const (
-	leastConn  = "least_conn"
-	roundRobin = "round_robin"
+	"antirobot/clienttls"
 )
 
 // maxAddresses is the size of Get's bit set.
@@ -28,8 +25,7 @@ type Config struct {
 	Service string `mapstructure:"-"`
 
 	// URLs are http://host:port, https://host:port or http+unix:///path/of.sock, without a path.
-	URLs    []string `mapstructure:"urls"`
-	Balance string   `mapstructure:"balance"`
+	URLs []string `mapstructure:"urls"`
 
 	Protocol string `mapstructure:"protocol"` // http1 or h2 (ALPN with https, prior knowledge with http)
 
@@ -45,7 +41,7 @@ type Config struct {
 	MaxIdle    int           `mapstructure:"-"`         // unused connections per address
 	MaxConns   int           `mapstructure:"max_conns"` // per address; 0: no limit
 	MaxWaiters int           `mapstructure:"-"`         // for max_conns
-	MaxWait    time.Duration `mapstructure:"max_wait"`  // of each waiter
+	MaxWait    time.Duration `mapstructure:"-"`         // of each waiter
 
 	ReadBufferSize int64 `mapstructure:"-"` // also bounds an answer's head
 
@@ -53,23 +49,12 @@ type Config struct {
 	FailWindow  time.Duration `mapstructure:"-"`
 	FailTimeout time.Duration `mapstructure:"-"` // until an address is retried
 
-	TLS TLSConfig `mapstructure:"tls"`
-}
-
-// TLSConfig is for https addresses.
-type TLSConfig struct {
-	ServerName         string `mapstructure:"server_name"` // default: the URL's host
-	CAFile             string `mapstructure:"ca_file"`     // default: the system's
-	InsecureSkipVerify bool   `mapstructure:"insecure_skip_verify"`
-	MinVersion         string `mapstructure:"-"`         // 1.2 or 1.3
-	CertFile           string `mapstructure:"cert_file"` // of the gateway
-	KeyFile            string `mapstructure:"key_file"`
+	TLS clienttls.Config `mapstructure:"tls"` // for https addresses
 }
 
 // DefaultConfig is complete except for the URLs.
 func DefaultConfig() Config {
 	return Config{
-		Balance:           leastConn,
 		Protocol:          protocolHTTP1,
 		DialTimeout:       5 * time.Second,
 		IdleTimeout:       60 * time.Second,
@@ -85,7 +70,6 @@ func DefaultConfig() Config {
 		MaxFails:          3,
 		FailWindow:        10 * time.Second,
 		FailTimeout:       10 * time.Second,
-		TLS:               TLSConfig{MinVersion: "1.2"},
 	}
 }
 
@@ -114,9 +98,6 @@ func (c *Config) Validate() error {
 		}
 		seen[t] = i
 	}
-	if c.Balance != leastConn && c.Balance != roundRobin {
-		bad("balance", "%q is neither %s nor %s", c.Balance, leastConn, roundRobin)
-	}
 	if c.Protocol != protocolHTTP1 && c.Protocol != protocolHTTP2 {
 		bad("protocol", "%q is neither %s nor %s", c.Protocol, protocolHTTP1, protocolHTTP2)
 	}
@@ -129,19 +110,10 @@ func (c *Config) Validate() error {
 		{"response_timeout", c.ResponseTimeout},
 		{"stream_idle_timeout", c.StreamIdleTimeout},
 		{"tunnel_idle_timeout", c.TunnelIdleTimeout},
-		{"max_wait", c.MaxWait},
 		{"fail_timeout", c.FailTimeout},
 	} {
 		if d.d <= 0 {
 			bad(d.path, "%v is not positive", d.d)
-		}
-	}
-	for _, d := range []struct {
-		path string
-		d    time.Duration
-	}{} {
-		if d.d < 0 {
-			bad(d.path, "%v is negative", d.d)
 		}
 	}
 	for _, n := range []struct {
@@ -154,9 +126,6 @@ func (c *Config) Validate() error {
 		if n.n < 0 {
 			bad(n.path, "%d is negative", n.n)
 		}
-	}
-	if v := c.TLS.MinVersion; v != "1.2" && v != "1.3" {
-		bad("tls.min_version", "%q is neither 1.2 nor 1.3", v)
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		bad("tls.cert_file", "cert_file and key_file belong together")

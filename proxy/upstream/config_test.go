@@ -79,11 +79,9 @@ func TestValidateReturnsEverythingWrong(t *testing.T) {
 		f("urls[0]", func(c *Config) { c.URLs = []string{u} })
 	}
 	f("urls[1]", func(c *Config) { c.URLs = []string{"http://app", "http://APP:80"} })
-	f("balance", func(c *Config) { c.Balance = "random" })
 	f("dial_timeout", func(c *Config) { c.DialTimeout = 0 })
 	f("fail_timeout", func(c *Config) { c.FailTimeout = -time.Second })
 	f("max_conns", func(c *Config) { c.MaxConns = -1 })
-	f("tls.min_version", func(c *Config) { c.TLS.MinVersion = "1.0" })
 	f("tls.cert_file", func(c *Config) { c.TLS.CertFile = "x" })
 
 	var zero Config

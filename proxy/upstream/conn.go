@@ -59,7 +59,6 @@ func (c *Conn) Ask(p []byte) error {
 // Unasked returns the error of writing Ask's request.
 func (c *Conn) Unasked() error { return c.sock.askErr }
 
-// Read implements net.Conn.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.sock.ask == nil {
 		return c.Conn.Read(p)
@@ -74,13 +73,11 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements net.Conn.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.writeBy.Store(true)
 	return c.Conn.SetWriteDeadline(t)
 }
 
-// SetDeadline implements net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.readBy = t
 	c.writeBy.Store(true)

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"antirobot/clienttls"
 	"antirobot/proxy/socket"
 )
 
@@ -164,21 +163,4 @@ func (r *resolver) order() []netip.Addr {
 	}
 	r.turn++
 	return append(out, r.ips[same:]...)
-}
-
-// clientTLS builds the shared configuration of https addresses.
-func clientTLS(c TLSConfig, protocol string) (*tls.Config, error) {
-	of := clienttls.Config{
-		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName,
-		InsecureSkipVerify: c.InsecureSkipVerify,
-	}
-	t, err := of.Load()
-	if err != nil {
-		return nil, err
-	}
-	t.NextProtos, t.ClientSessionCache = []string{protocolOf(protocol)}, tls.NewLRUClientSessionCache(64)
-	if c.MinVersion == "1.3" {
-		t.MinVersion = tls.VersionTLS13
-	}
-	return t, nil
 }

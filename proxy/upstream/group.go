@@ -12,6 +12,7 @@ package upstream
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -33,7 +34,6 @@ type Group struct {
 	log   zerolog.Logger
 	addrs []*address
 	now   func() int64 // nanoseconds, monotonic
-	turn  atomic.Uint32
 
 	readers sync.Pool
 
@@ -74,10 +74,11 @@ func New(cfg Config, d Deps) (*Group, error) {
 	g.readers.New = func() any { return bufio.NewReaderSize(nil, int(cfg.ReadBufferSize)) }
 	g.m = newGroupMetrics(set, cfg.Service)
 
-	shared, err := clientTLS(cfg.TLS, cfg.Protocol)
+	shared, err := cfg.TLS.Load()
 	if err != nil {
 		return nil, err
 	}
+	shared.NextProtos, shared.ClientSessionCache = []string{protocolOf(cfg.Protocol)}, tls.NewLRUClientSessionCache(64)
 	shelves := min(runtime.GOMAXPROCS(0), 16)
 	for i, raw := range cfg.URLs {
 		t, err := parseTarget(raw)
@@ -205,16 +206,11 @@ func (g *Group) pick(tried uint64) (a *address, up bool) {
 		return a, true
 	}
 	n := uint32(len(g.addrs))
-	var first uint32
-	if g.cfg.Balance == roundRobin {
-		first = g.turn.Add(1)
-	} else {
-		first = rand.Uint32N(n) // breaks ties
-	}
+	first := rand.Uint32N(n) // breaks ties
 	var best, down *address
 	least, longest := int64(math.MaxInt64), int64(math.MaxInt64)
 	for i := range n {
-		a := g.addrs[(first%n+i)%n]
+		a := g.addrs[(first+i)%n]
 		if tried&(1<<a.index) != 0 {
 			continue
 		}
@@ -223,9 +219,6 @@ func (g *Group) pick(tried uint64) (a *address, up bool) {
 				down, longest = a, since
 			}
 			continue
-		}
-		if g.cfg.Balance == roundRobin {
-			return a, true
 		}
 		if n := a.active.Load(); n < least {
 			best, least = a, n

@@ -19,16 +19,6 @@ import (
 
 func TestBalance(t *testing.T) {
 	a, b := serve(t, listen(t), echoLines), serve(t, listen(t), echoLines)
-	rr := group(t, func(c *Config) { c.Balance = roundRobin }, a.url(), b.url())
-	n := map[string]int{}
-	for range 10 {
-		c := get(t, rr)
-		n[c.Addr()]++
-		c.Release()
-	}
-	if n[a.Addr().String()] != 5 {
-		t.Fatal(n)
-	}
 	lc := group(t, nil, a.url(), b.url())
 	var held []*Conn
 	for range 10 {

@@ -45,26 +45,24 @@ func TestNextAddressWithinOneGet(t *testing.T) {
 	dead, alive := listen(t), listen(t) // both before one is closed, so that they differ
 	dead.Close()
 	good := serve(t, alive, echoLines)
-	for _, balance := range []string{leastConn, roundRobin} {
-		g := group(t, func(c *Config) { c.Balance = balance }, "http://"+dead.Addr().String(), good.url())
-		for i := range 20 {
-			c, err := g.Get(t.Context(), true)
-			if err != nil {
-				t.Fatal(balance, i, err)
-			}
-			ask(t, c, "hello")
-			c.Release()
+	g := group(t, nil, "http://"+dead.Addr().String(), good.url())
+	for i := range 20 {
+		c, err := g.Get(t.Context(), true)
+		if err != nil {
+			t.Fatal(i, err)
 		}
-		h := g.Healthy()
-		if h[0].Up || h[0].RetryIn <= 0 || !h[1].Up {
-			t.Fatalf("%+v", h)
-		}
+		ask(t, c, "hello")
+		c.Release()
+	}
+	h := g.Healthy()
+	if h[0].Up || h[0].RetryIn <= 0 || !h[1].Up {
+		t.Fatalf("%+v", h)
 	}
 }
 
 func TestAnswersThatFailTakeAnAddressOutAndTheProbeBringsItBack(t *testing.T) {
 	a, b := serve(t, listen(t), echoLines), serve(t, listen(t), echoLines)
-	g := group(t, func(c *Config) { c.FailTimeout = 300 * time.Millisecond; c.Balance = roundRobin }, a.url(), b.url())
+	g := group(t, func(c *Config) { c.FailTimeout = 300 * time.Millisecond }, a.url(), b.url())
 	bad := errors.New("broken answer")
 	for g.Healthy()[0].Up {
 		c := get(t, g)

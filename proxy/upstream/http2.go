@@ -212,7 +212,6 @@ type counted struct {
 	once sync.Once
 }
 
-// Close implements net.Conn.
 func (c *counted) Close() error {
 	c.once.Do(func() { c.open.Add(-1) })
 	return c.Conn.Close()

@@ -128,7 +128,7 @@ func TestFreshMakesRoomAtTheLimit(t *testing.T) {
 
 func TestFullAddressIsPassedOver(t *testing.T) {
 	a, b := serve(t, listen(t), echoLines), serve(t, listen(t), echoLines)
-	g := group(t, func(c *Config) { c.MaxConns = 2; c.Balance = roundRobin }, a.url(), b.url())
+	g := group(t, func(c *Config) { c.MaxConns = 2 }, a.url(), b.url())
 	var all []*Conn
 	for range 4 {
 		all = append(all, get(t, g))

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"antirobot/clienttls"
 )
 
 func splitPort(s string) (string, string, error) { return net.SplitHostPort(s) }
@@ -146,7 +148,7 @@ func TestTLSNamesAreVerified(t *testing.T) {
 	cfg := &tls.Config{Certificates: []tls.Certificate{cert}, ClientAuth: tls.RequireAnyClientCert}
 	s := serve(t, tls.NewListener(listen(t), cfg), echoLines)
 	url := "https://" + s.Addr().String()
-	try := func(change func(*TLSConfig)) error {
+	try := func(change func(*clienttls.Config)) error {
 		g := group(t, func(c *Config) {
 			c.TLS.CAFile, c.TLS.CertFile, c.TLS.KeyFile = ca, ca, key
 			change(&c.TLS)
@@ -159,19 +161,19 @@ func TestTLSNamesAreVerified(t *testing.T) {
 		c.Release()
 		return nil
 	}
-	if err := try(func(*TLSConfig) {}); err != nil {
+	if err := try(func(*clienttls.Config) {}); err != nil {
 		t.Error(err)
 	}
-	if err := try(func(c *TLSConfig) { c.ServerName = "app.example" }); err != nil {
+	if err := try(func(c *clienttls.Config) { c.ServerName = "app.example" }); err != nil {
 		t.Error(err)
 	}
-	if err := try(func(c *TLSConfig) { c.ServerName = "other.example" }); !errors.Is(err, errDial) {
+	if err := try(func(c *clienttls.Config) { c.ServerName = "other.example" }); !errors.Is(err, errDial) {
 		t.Error("a certificate for another name:", err)
 	}
-	if err := try(func(c *TLSConfig) { c.CAFile = "" }); !errors.Is(err, errDial) {
+	if err := try(func(c *clienttls.Config) { c.CAFile = "" }); !errors.Is(err, errDial) {
 		t.Error("an unknown authority:", err)
 	}
-	if err := try(func(c *TLSConfig) { c.CAFile, c.InsecureSkipVerify = "", true }); err != nil {
+	if err := try(func(c *clienttls.Config) { c.CAFile, c.InsecureSkipVerify = "", true }); err != nil {
 		t.Error(err)
 	}
 }
@@ -180,14 +182,14 @@ func TestNewReadsTheTLSFiles(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.URLs = []string{"https://app"}
 	_, ca, key := certificate(t)
-	for _, change := range []func(*TLSConfig){
-		func(c *TLSConfig) { c.CAFile = "/nowhere.pem" },
-		func(c *TLSConfig) { c.CAFile = key },
-		func(c *TLSConfig) { c.CertFile, c.KeyFile = ca, "/nowhere.pem" },
+	for _, change := range []func(*clienttls.Config){
+		func(c *clienttls.Config) { c.CAFile = "/nowhere.pem" },
+		func(c *clienttls.Config) { c.CAFile = key },
+		func(c *clienttls.Config) { c.CertFile, c.KeyFile = ca, "/nowhere.pem" },
 	} {
 		c := cfg
 		change(&c.TLS)
-		if _, err := clientTLS(c.TLS, protocolHTTP1); err == nil {
+		if _, err := c.TLS.Load(); err == nil {
 			t.Errorf("accepted %+v", c.TLS)
 		}
 	}

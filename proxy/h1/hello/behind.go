@@ -15,7 +15,6 @@ type Paced struct {
 	least time.Duration
 }
 
-// Write implements net.Conn.
 func (p *Paced) Write(b []byte) (int, error) {
 	if !p.Done {
 		p.asked = time.Now()
@@ -23,7 +22,6 @@ func (p *Paced) Write(b []byte) (int, error) {
 	return p.Conn.Write(b)
 }
 
-// Read implements net.Conn.
 func (p *Paced) Read(b []byte) (int, error) {
 	n, err := p.Conn.Read(b)
 	if !p.Done && n > 0 && !p.asked.IsZero() {

@@ -131,7 +131,6 @@ type Early struct {
 	Bytes []byte
 }
 
-// Read implements net.Conn.
 func (c *Early) Read(p []byte) (int, error) {
 	if len(c.Bytes) == 0 {
 		return c.Conn.Read(p)

@@ -363,7 +363,6 @@ var refusals = [Refusals]struct {
 	ConnectionField:   {400, "connection_field"},
 }
 
-// Error implements error.
 func (r Refusal) Error() string { return "refused: " + refusals[r].name }
 
 // Status is its HTTP status.

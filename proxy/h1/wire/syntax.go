@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
+	"strings"
 
 	"antirobot/request"
 )
@@ -18,16 +20,16 @@ const (
 var classes = makeClasses()
 
 func makeClasses() (t [256]uint8) {
-	for c := 0; c < 256; c++ {
+	for c := range 256 {
 		alpha := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 		digit := '0' <= c && c <= '9'
 		if digit {
 			t[c] |= isDigit
 		}
-		if alpha || digit || indexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0 {
+		if alpha || digit || strings.IndexByte("!#$%&'*+-.^_`|~", byte(c)) >= 0 {
 			t[c] |= isToken
 		}
-		if alpha || digit || indexByte("-._~", byte(c)) >= 0 {
+		if alpha || digit || strings.IndexByte("-._~", byte(c)) >= 0 {
 			t[c] |= isHost
 		}
 		if c == '\t' || c >= 0x20 && c != 0x7f {
@@ -38,15 +40,6 @@ func makeClasses() (t [256]uint8) {
 		}
 	}
 	return t
-}
-
-func indexByte(s string, c byte) int {
-	for i := 0; i < len(s); i++ {
-		if s[i] == c {
-			return i
-		}
-	}
-	return -1
 }
 
 // All reports whether every byte of b is in class.
@@ -82,13 +75,7 @@ func StartsToken(c byte) bool { return classes[c]&isToken != 0 }
 
 // Trim cuts SP and HTAB from both ends.
 func Trim(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
-		b = b[1:]
-	}
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
-		b = b[:len(b)-1]
-	}
-	return b
+	return bytes.Trim(b, " 	")
 }
 
 // NextItem cuts the first member off a comma-separated list; ok is false at the end.
@@ -96,12 +83,8 @@ func NextItem(list []byte) (item, rest []byte, ok bool) {
 	if list == nil {
 		return nil, nil, false
 	}
-	for i, c := range list {
-		if c == ',' {
-			return Trim(list[:i]), list[i+1:], true
-		}
-	}
-	return Trim(list), nil, true
+	item, rest, _ = bytes.Cut(list, []byte{','})
+	return Trim(item), rest, true
 }
 
 const maxDigits = 18
@@ -156,75 +139,51 @@ func KindOf(name []byte) Kind {
 	return Plain
 }
 
-// knownKind compares lengths first, which rules out most names.
+type knownName struct {
+	name string
+	kind Kind
+}
+
+// known are the names of fields that mean something for the connection, by length.
+var known = makeKnown()
+
+func makeKnown() (t [26][]knownName) {
+	for _, k := range []knownName{
+		{"te", TE},
+		{"host", Host},
+		{"date", Date},
+		{"cookie", Cookie},
+		{"expect", Expect},
+		{"trailer", Trailer},
+		{"upgrade", Upgrade},
+		{"forwarded", Forwarded},
+		{"x-real-ip", Forwarded},
+		{"keep-alive", Hop},
+		{"connection", Connection},
+		{"max-forwards", MaxForwards},
+		{"content-length", Length},
+		{"http2-settings", Hop},
+		{"proxy-connection", Hop},
+		{"transfer-encoding", Encoding},
+		{"proxy-authenticate", Hop},
+		{"proxy-authorization", Hop},
+		{"proxy-authentication-info", Hop},
+	} {
+		t[len(k.name)] = append(t[len(k.name)], k)
+	}
+	return t
+}
+
 func knownKind(name []byte) Kind {
-	switch len(name) {
-	case 2:
-		return is(name, "te", TE)
-	case 4:
-		if request.Lower(name[0]) == 'h' {
-			return is(name, "host", Host)
-		}
-		return is(name, "date", Date)
-	case 6:
-		if request.Lower(name[0]) == 'c' {
-			return is(name, "cookie", Cookie)
-		}
-		return is(name, "expect", Expect)
-	case 7:
-		if request.Lower(name[0]) == 't' {
-			return is(name, "trailer", Trailer)
-		}
-		return is(name, "upgrade", Upgrade)
-	case 9:
-		if request.Lower(name[0]) == 'f' {
-			return is(name, "forwarded", Forwarded)
-		}
-		return is(name, "x-real-ip", Forwarded)
-	case 10:
-		if request.Lower(name[0]) == 'k' {
-			return is(name, "keep-alive", Hop)
-		}
-		return is(name, "connection", Connection)
-	case 12:
-		if request.Lower(name[0]) == 'm' {
-			return is(name, "max-forwards", MaxForwards)
-		}
-	case 14:
-		if request.Lower(name[0]) == 'c' {
-			return is(name, "content-length", Length)
-		}
-		return is(name, "http2-settings", Hop)
-	case 16:
-		if request.Lower(name[0]) == 'p' {
-			return is(name, "proxy-connection", Hop)
-		}
-	case 17:
-		if request.Lower(name[0]) == 't' {
-			return is(name, "transfer-encoding", Encoding)
-		}
-	case 18:
-		if request.Lower(name[0]) == 'p' {
-			return is(name, "proxy-authenticate", Hop)
-		}
-	case 19:
-		if request.Lower(name[0]) == 'p' {
-			return is(name, "proxy-authorization", Hop)
-		}
-	case 25:
-		if request.Lower(name[0]) == 'p' {
-			return is(name, "proxy-authentication-info", Hop)
+	if len(name) < len(known) {
+		for _, k := range known[len(name)] {
+			if request.EqualFold(name, k.name) {
+				return k.kind
+			}
 		}
 	}
 	if len(name) > 12 && request.Lower(name[0]) == 'x' && request.HasPrefixFold(name, "x-forwarded-") {
 		return Forwarded
-	}
-	return Plain
-}
-
-func is(name []byte, s string, k Kind) Kind {
-	if request.EqualFold(name, s) {
-		return k
 	}
 	return Plain
 }
