@@ -73,9 +73,15 @@ func IsName(b []byte) bool { return len(b) > 0 && All(b, isToken) }
 // StartsToken reports whether c may begin a request.
 func StartsToken(c byte) bool { return classes[c]&isToken != 0 }
 
-// Trim cuts SP and HTAB from both ends.
+// Trim cuts SP and HTAB from both ends. Unlike bytes.Trim it does not make nil of an empty value.
 func Trim(b []byte) []byte {
-	return bytes.Trim(b, " 	")
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
 }
 
 // NextItem cuts the first member off a comma-separated list; ok is false at the end.
