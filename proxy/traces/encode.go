@@ -1,122 +1,92 @@
 package traces
 
 import (
-	"bytes"
+	"strings"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
 )
 
-// Field numbers of opentelemetry/proto trace/v1, common/v1 and resource/v1.
-const (
-	dataResourceSpans = 1
-
-	resourceSpansResource, resourceSpansScopeSpans = 1, 2
-	resourceAttributes                             = 1
-	scopeSpansScope, scopeSpansSpans               = 1, 2
-	scopeName, scopeVersion                        = 1, 2
-
-	spanTrace, spanID, spanParent, spanName, spanKind = 1, 2, 4, 5, 6
-	spanStart, spanEnd, spanAttributes, spanStatus    = 7, 8, 9, 15
-	statusMessage, statusCode                         = 2, 3
-	pairKey, pairValue                                = 1, 2
-	valueString, valueInt                             = 1, 3
-)
-
-// Span kinds, and the error status.
-const (
-	kindInternal, kindServer, kindClient = 1, 2, 3
-	codeError                            = 2
-)
-
-func encode(all []Request, version string) []byte {
-	resource := appendText(appendText(nil, resourceAttributes, "service.name", "antirobot"), resourceAttributes,
-		"service.version", version)
-	scope := appendString(appendString(nil, scopeName, "antirobot"), scopeVersion, version)
-	spans := appendMessage(nil, scopeSpansScope, scope)
+func encode(all []Request, version string) ([]byte, error) {
+	var spans []*tracepb.Span
 	for i := range all {
 		spans = all[i].appendSpans(spans)
 	}
-	body := appendMessage(nil, resourceSpansResource, resource)
-	return appendMessage(nil, dataResourceSpans, appendMessage(body, resourceSpansScopeSpans, spans))
+	return proto.Marshal(&tracepb.TracesData{ResourceSpans: []*tracepb.ResourceSpans{{
+		Resource: &resourcepb.Resource{Attributes: texts("service.name", "antirobot", "service.version", version)},
+		ScopeSpans: []*tracepb.ScopeSpans{{
+			Scope: &commonpb.InstrumentationScope{Name: "antirobot", Version: version}, Spans: spans,
+		}},
+	}}})
 }
 
 // appendSpans appends a request's span, and below it the decision's and the service's.
-func (r *Request) appendSpans(dst []byte) []byte {
+func (r *Request) appendSpans(dst []*tracepb.Span) []*tracepb.Span {
 	c := &r.Context
-	s := c.span(c.whole, c.parent, r.Method, kindServer, r.At, r.End)
-	s = appendText(s, spanAttributes, "http.request.method", r.Method)
-	s = appendText(s, spanAttributes, "url.path", r.Path)
-	s = appendText(s, spanAttributes, "server.address", r.Host)
-	s = appendText(s, spanAttributes, "antirobot.request_id", r.ID)
-	s = appendText(s, spanAttributes, "antirobot.service", r.Service)
-	s = appendText(s, spanAttributes, "antirobot.verdict", r.Verdict)
-	s = appendStatus(s, r.Status, r.Failure)
-	dst = appendMessage(dst, scopeSpansSpans, s)
+	s := c.span(c.whole, c.parent, r.Method, tracepb.Span_SPAN_KIND_SERVER, r.At, r.End)
+	s.Attributes = texts("http.request.method", r.Method, "url.path", r.Path, "server.address", r.Host,
+		"antirobot.request_id", r.ID, "antirobot.service", r.Service, "antirobot.verdict", r.Verdict)
+	setStatus(s, r.Status, r.Failure)
+	dst = append(dst, s)
 	if !r.DecidedTo.IsZero() {
-		s = c.span(c.decision, c.whole, "decision", kindInternal, r.DecidedFrom, r.DecidedTo)
-		s = appendText(s, spanAttributes, "antirobot.verdict", r.Verdict)
-		s = appendText(s, spanAttributes, "antirobot.cause", r.Cause)
-		s = appendText(s, spanAttributes, "antirobot.mode", r.Mode)
-		dst = appendMessage(dst, scopeSpansSpans, s)
+		s = c.span(c.decision, c.whole, "decision", tracepb.Span_SPAN_KIND_INTERNAL, r.DecidedFrom, r.DecidedTo)
+		s.Attributes = texts("antirobot.verdict", r.Verdict, "antirobot.cause", r.Cause, "antirobot.mode", r.Mode)
+		dst = append(dst, s)
 	}
 	if !r.CalledAt.IsZero() {
-		s = c.span(c.call, c.whole, "service "+r.Service, kindClient, r.CalledAt, r.CalledAt.Add(r.CallTook))
-		s = appendText(s, spanAttributes, "http.request.method", r.Method)
-		s = appendText(s, spanAttributes, "network.peer.address", r.Upstream)
+		s = c.span(c.call, c.whole, "service "+r.Service, tracepb.Span_SPAN_KIND_CLIENT, r.CalledAt,
+			r.CalledAt.Add(r.CallTook))
+		s.Attributes = texts("http.request.method", r.Method, "network.peer.address", r.Upstream)
 		if r.HeadAt > 0 {
-			s = appendInt(s, spanAttributes, "antirobot.answer_began_us", r.HeadAt.Microseconds())
+			addNumber(s, "antirobot.answer_began_us", r.HeadAt.Microseconds())
 		}
-		dst = appendMessage(dst, scopeSpansSpans, appendStatus(s, r.Answer, r.Failure))
+		setStatus(s, r.Answer, r.Failure)
+		dst = append(dst, s)
 	}
 	return dst
 }
 
-func (c *Context) span(id, parent [8]byte, name string, kind uint64, from, to time.Time) []byte {
-	s := appendMessage(nil, spanTrace, c.trace[:])
-	s = appendMessage(s, spanID, id[:])
+func (c *Context) span(id, parent [8]byte, name string, kind tracepb.Span_SpanKind, from, to time.Time) *tracepb.Span {
+	s := &tracepb.Span{
+		TraceId: c.trace[:], SpanId: id[:], Name: valid(name), Kind: kind,
+		StartTimeUnixNano: uint64(max(from.UnixNano(), 0)), EndTimeUnixNano: uint64(max(to.UnixNano(), 0)),
+	}
 	if parent != [8]byte{} {
-		s = appendMessage(s, spanParent, parent[:])
+		s.ParentSpanId = parent[:]
 	}
-	s = appendString(s, spanName, name)
-	s = protowire.AppendVarint(protowire.AppendTag(s, spanKind, protowire.VarintType), kind)
-	s = appendTime(s, spanStart, from)
-	return appendTime(s, spanEnd, to)
+	return s
 }
 
-func appendStatus(dst []byte, status int, failure string) []byte {
+func setStatus(s *tracepb.Span, status int, failure string) {
 	if status > 0 {
-		dst = appendInt(dst, spanAttributes, "http.response.status_code", int64(status))
+		addNumber(s, "http.response.status_code", int64(status))
 	}
-	if failure == "" && status < 500 {
-		return dst
+	if failure != "" || status >= 500 {
+		s.Status = &tracepb.Status{Message: valid(failure), Code: tracepb.Status_STATUS_CODE_ERROR}
 	}
-	s := appendString(nil, statusMessage, failure)
-	s = protowire.AppendVarint(protowire.AppendTag(s, statusCode, protowire.VarintType), codeError)
-	return appendMessage(dst, spanStatus, s)
 }
 
-func appendTime(dst []byte, num protowire.Number, at time.Time) []byte {
-	return protowire.AppendFixed64(protowire.AppendTag(dst, num, protowire.Fixed64Type), uint64(max(at.UnixNano(), 0)))
+func addNumber(s *tracepb.Span, key string, n int64) {
+	s.Attributes = append(s.Attributes, &commonpb.KeyValue{
+		Key: key, Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_IntValue{IntValue: n}},
+	})
 }
 
-func appendMessage(dst []byte, num protowire.Number, m []byte) []byte {
-	return protowire.AppendBytes(protowire.AppendTag(dst, num, protowire.BytesType), m)
-}
-
-func appendString(dst []byte, num protowire.Number, s string) []byte {
-	return appendMessage(dst, num, bytes.ToValidUTF8([]byte(s), []byte("?")))
-}
-
-func appendText(dst []byte, num protowire.Number, key, text string) []byte {
-	if text == "" {
-		return dst
+// texts makes attributes of keys and values, without empty values.
+func texts(pairs ...string) (out []*commonpb.KeyValue) {
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			out = append(out, &commonpb.KeyValue{
+				Key:   pairs[i],
+				Value: &commonpb.AnyValue{Value: &commonpb.AnyValue_StringValue{StringValue: valid(pairs[i+1])}},
+			})
+		}
 	}
-	value := appendString(nil, valueString, text)
-	return appendMessage(dst, num, appendMessage(appendString(nil, pairKey, key), pairValue, value))
+	return out
 }
 
-func appendInt(dst []byte, num protowire.Number, key string, n int64) []byte {
-	value := protowire.AppendVarint(protowire.AppendTag(nil, valueInt, protowire.VarintType), uint64(n))
-	return appendMessage(dst, num, appendMessage(appendString(nil, pairKey, key), pairValue, value))
-}
+// valid makes a client's text fit for protobuf.
+func valid(text string) string { return strings.ToValidUTF8(text, "?") }

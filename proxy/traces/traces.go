@@ -152,7 +152,10 @@ func (t *Tracer) run() {
 
 // send exports requests, and logs the first failure and the recovery.
 func (t *Tracer) send(batch []Request) {
-	err := t.post(encode(batch, t.deps.Version))
+	body, err := encode(batch, t.deps.Version)
+	if err == nil {
+		err = t.post(body)
+	}
 	switch {
 	case err != nil:
 		t.refused.Add(len(batch))
