@@ -56,7 +56,7 @@ func (f *fronts) open(gateway *proxy.Gateway, trusted *identity.Resolver, keys *
 		}
 	}
 	if slices.ContainsFunc(f.Config().Listen, func(l config.Listener) bool { return l.HTTP3 }) {
-		d := h3.Deps{Front: f.server, Log: f.Logger("http3"), Metrics: f.set}
+		d := h3.Deps{Front: f.server, Metrics: f.set}
 		node, _ := os.Hostname() // without one it has no name
 		d.ResetKey, d.TokenKey = keys.Ring().QUICKeys(node)
 		f.http3, err = h3.New(h3.DefaultConfig(), d)

@@ -41,7 +41,6 @@ type Check struct {
 	pool  sync.Pool
 	count map[checkOutcome]*metrics.Counter
 	said  seldom
-	round rounds
 }
 
 type checkOutcome struct{ style, answer string }
@@ -240,7 +239,6 @@ func (k *checkCall) read(call *request.View) (problem string) {
 }
 
 func (k *checkCall) check() {
-	k.c.round.end()
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.checkOwn()
 		return
@@ -300,15 +298,9 @@ func (k *checkCall) challenge() {
 	}
 	k.watch()
 	if k.stops(false) {
-		k.c.round.end()
 		k.answered = answerOf(&k.decision)
 		k.enforce()
 		return
-	}
-	if k.c.round.again(k.x.View.At) {
-		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
-			Msg("requests come here that nobody asked about, and are sent round in circles: a balancer that sends " +
-				"every request (X-Accel-Redirect) needs check.style full; see docs/balancers.md")
 	}
 	// the ban has ended, or a pass pays: the balancer checks again
 	k.answered = answerHuman
@@ -317,11 +309,6 @@ func (k *checkCall) challenge() {
 }
 
 func (k *checkCall) full() {
-	if k.isQuestion() && k.c.round.due(k.x.View.At) {
-		k.core.deps.Log.Warn().Stringer("caller", k.x.View.Peer).Bytes("request_id", k.idText[:]).
-			Msg("a balancer asks about requests (auth_request), and check.style is full, which judges the question " +
-				"itself: set check.style verdict; see docs/balancers.md")
-	}
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
 		k.ask.Beside = true
@@ -606,35 +593,4 @@ func (k *checkCall) learnAnswer(call *request.View) {
 	k.answered = answerLearned
 	k.fields = append(k.fields[:0], request.Field{Name: nameRequestID, Value: k.idText[:]})
 	k.send(204, nil)
-}
-
-// roundsFrom is the number of consecutive challenge calls that find a human from which this is no coincidence.
-const roundsFrom = 5
-
-// rounds detects a balancer that sends requests here without a check, as in style full, while the style is verdict:
-// humans are redirected to the same URL forever.
-type rounds struct {
-	n atomic.Int32 // since the last check or stopped request
-	seldom
-}
-
-func (r *rounds) end() {
-	if r.n.Load() != 0 {
-		r.n.Store(0)
-	}
-}
-
-// again notes a challenge call that found a human, and reports whether to log it.
-func (r *rounds) again(at time.Time) bool {
-	if r.n.Add(1) < roundsFrom {
-		return false
-	}
-	return r.due(at)
-}
-
-// isQuestion reports whether a call in style full is a check of style verdict, whose own path would be judged.
-func (k *checkCall) isQuestion() bool {
-	call := &k.x.View
-	return string(call.Path) == k.rules.path && (call.Get("X-Forwarded-Uri") != nil ||
-		call.Get("X-Original-URI") != nil)
 }

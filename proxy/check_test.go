@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/hex"
@@ -12,14 +13,25 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
+	"pgregory.net/rapid"
 
+	"antirobot/captcha"
+	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/proxy/h1"
 	"antirobot/proxy/traces"
+	"antirobot/request"
+	"antirobot/servertest"
+	"antirobot/spravka"
+	"antirobot/store"
+	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
 )
@@ -96,42 +108,6 @@ func TestCheckEvent(t *testing.T) {
 	none()
 	e.send("GET / HTTP/1.1\r\nHost: shop.example\r\n\r\n") // refused
 	none()
-}
-
-// TestCheckSaysThatNobodyAsks: a balancer that sends each request here as in style full leads people round in circles,
-// and the log says so; a challenge call whose ban has ended does not, while the balancer asks.
-func TestCheckSaysThatNobodyAsks(t *testing.T) {
-	const challenge = "GET /a HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-For: 203.0.113.5\r\nX-Forwarded-Proto: " +
-		"http\r\n\r\n"
-	for asks, want := range map[bool]int{false: 1, true: 0} {
-		e := newCheckEnv(t, nil)
-		for range 3 * roundsFrom {
-			if asks {
-				e.send(asked("GET", "/a", "203.0.113.5"))
-			}
-			if res := e.send(challenge); res.StatusCode != 307 {
-				t.Fatalf("%d", res.StatusCode)
-			}
-		}
-		if n := strings.Count(e.logs.String(), "needs check.style full"); n != want {
-			t.Errorf("asks %v: logged %d times, wanted %d", asks, n, want)
-		}
-	}
-}
-
-// TestCheckSaysThatItIsAsked: a balancer that asks as in style verdict, where the style is full, is logged, since all
-// its visitors would be judged by the path of the question; what a balancer hands on is not.
-func TestCheckSaysThatItIsAsked(t *testing.T) {
-	for path, want := range map[string]int{"/check": 1, "/a": 0} {
-		e := newCheckEnv(t, func(c *CheckConfig) { c.Style = "full" })
-		for range 3 {
-			e.send("GET " + path + " HTTP/1.1\r\nHost: shop.example\r\nX-Forwarded-Uri: /b\r\nX-Forwarded-For: " +
-				"203.0.113.5\r\nX-Forwarded-Proto: http\r\n\r\n")
-		}
-		if n := strings.Count(e.logs.String(), "set check.style verdict"); n != want {
-			t.Errorf("%s: logged %d times, wanted %d", path, n, want)
-		}
-	}
 }
 
 // TestCheckReload: new rules apply to the next call.
@@ -424,4 +400,276 @@ func TestCheckAnswersFitSmallBuffers(t *testing.T) {
 	f("verdict", "/check?style=forward", 302, 8<<10, 12<<10) // whoever relays answers has room for them
 	f("verdict", "", 302, 8<<10, 12<<10)
 	f("gRPC", "", 302, 8<<10, 12<<10)
+}
+
+// fragile is a Decider that panics for /panic, and remembers what it was asked about.
+type fragile struct{ *verdict.Cacher }
+
+func (f fragile) Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings) {
+	if string(v.Path) == "/panic" {
+		panic("a fault of ours")
+	}
+	f.Cacher.Decide(d, v, id, s)
+}
+
+// heard is a Sink that keeps events.
+type heard chan verdict.Event
+
+func (h heard) Offer(e *verdict.Event) bool {
+	select {
+	case h <- *e:
+		return true
+	default:
+		return false
+	}
+}
+
+// written is a log whose lines are waited for.
+type written chan string
+
+func (l written) Write(b []byte) (int, error) {
+	select {
+	case l <- string(b):
+	default:
+	}
+	return len(b), nil
+}
+
+// checkEnv is a gateway in check mode on a listener, without the rest of the process.
+type checkEnv struct {
+	t      testing.TB
+	check  *Check
+	cacher *verdict.Cacher
+	addr   string
+	events heard
+	access written
+	logs   *servertest.Log
+	set    *metrics.Set
+}
+
+func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
+	t.Helper()
+	must := func(err error) {
+		if err != nil {
+			t.Helper()
+			t.Fatal(err)
+		}
+	}
+	e := &checkEnv{
+		t: t, events: make(heard, 64), access: make(written, 64), logs: new(servertest.Log),
+		set: metrics.NewSet(),
+	}
+	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(time.Now())})
+	must(err)
+	kv := store.NewMemory(time.Now)
+	lists, err := cbb.New(cbb.DefaultConfig(), cbb.Deps{KV: kv, Feed: kv, Dir: t.TempDir(), Log: zerolog.Nop()})
+	must(err)
+	e.cacher, err = verdict.New(verdict.DefaultConfig(),
+		verdict.Deps{Store: kv, Lists: lists, Log: zerolog.Nop(), Metrics: e.set})
+	must(err)
+	must(e.cacher.Start(context.Background()))
+	resolver, err := identity.New(identity.DefaultConfig(), identity.Deps{Keys: spravka.NewKeys(ring)})
+	must(err)
+	pages, err := templates.New(nil)
+	must(err)
+	c, err := captcha.New(captcha.DefaultConfig(), captcha.Deps{
+		Keys: spravka.NewKeys(ring), Store: kv,
+		Log: zerolog.Nop(),
+	})
+	must(err)
+	who, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
+	must(err)
+	own, err := captcha.NewSettings(captcha.DefaultServiceConfig(),
+		captcha.SettingsDeps{Service: "shop", Hosts: anyHost{}, Cookies: who, Pages: pages})
+	must(err)
+	vc := verdict.DefaultServiceConfig()
+	judged, err := vc.Settings("shop", 0)
+	must(err)
+	router, err := NewRouter([]*Service{{
+		Name: "shop", Hosts: []string{"shop.example"}, Verdict: judged, Identity: who, Captcha: own,
+		Config: DefaultServiceConfig(),
+	}})
+	must(err)
+	var access *zerolog.Logger
+	if _, measured := t.(*testing.B); !measured { // the benchmark measures checks, not log lines
+		l := zerolog.New(e.access)
+		access = &l
+	}
+	g, err := New(&Snapshot{Router: router, Captcha: c}, Deps{
+		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Access: access,
+		AccessFields: true, Metrics: e.set,
+	})
+	must(err)
+	cfg := DefaultCheckConfig()
+	cfg.Listen = []string{"127.0.0.1:0"}
+	if edit != nil {
+		edit(&cfg)
+	}
+	e.check, err = NewCheck(cfg, g)
+	must(err)
+	limits := h1.DefaultConfig()
+	limits.MaxRequestsPerConn = 0
+	server, err := h1.NewServer(limits, h1.Deps{Handler: e.check, Log: zerolog.New(e.logs), Metrics: e.set})
+	must(err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	e.addr = ln.Addr().String()
+	served := make(chan struct{})
+	go func() { _ = server.Serve(ln, h1.ListenerOptions{Trusted: e.check}); close(served) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = server.Shutdown(ctx)
+		<-served
+		_ = e.cacher.Close()
+		_ = lists.Close()
+	})
+	return e
+}
+
+// send sends a request as it is, and returns the answer.
+func (e *checkEnv) send(request string) *http.Response {
+	e.t.Helper()
+	c, err := net.Dial("tcp", e.addr)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		e.t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res
+}
+
+func asked(method, uri, addr string, more ...string) string {
+	return "GET /check HTTP/1.1\r\nHost: antirobot\r\nX-Forwarded-Method: " + method +
+		"\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-Uri: " + uri +
+		"\r\nX-Forwarded-For: " + addr + "\r\nX-Forwarded-Proto: https\r\n" + chromeLines + strings.Join(more, "") +
+		"\r\n"
+}
+
+// chromeLines are what every browser says of itself.
+const chromeLines = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) " +
+	"Chrome/140.0.0.0 Safari/537.36\r\n" +
+	"Accept-Language: en\r\nAccept-Encoding: gzip\r\n"
+
+// anyHost is captcha.HostOwner of a test.
+type anyHost struct{}
+
+func (anyHost) OwnsHost(string) bool { return true }
+
+// TestCheckOriginalIsWhatTheBalancerSays: whatever a client sends besides the set, the request is judged by what the
+// set says, and lists and rules see none of the balancer's fields.
+func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
+	sets := []string{"forwarded", "original"}
+	noise := []string{
+		"X-Forwarded-Port", "X-Original-URL", "X-Original-Remote-Addr", "X-Real-Ip", "Forwarded", "x_forwarded_for",
+		"X-Forwarded-Url", "Cookie",
+		"X-Forwarded-Uri2", "X-Rewrite-Url", "User-Agent",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(sets).Draw(t, "set")
+		other := headerSetOf(sets[1-slices.Index(sets, name)])
+		set := headerSetOf(name)
+		path := "/" + rapid.StringMatching(`[a-z/]{0,8}(\?[a-z=&]{0,8})?`).Draw(t, "path")
+		addr := rapid.SampledFrom([]string{"203.0.113.5", "2001:db8::5", "[2001:db8::5]:80", "203.0.113.5:1"}).
+			Draw(t, "addr")
+		fields := []request.Field{
+			{Name: []byte("Host"), Value: []byte("antirobot")},
+			{Name: []byte(set.method), Value: []byte("PUT")},
+			{Name: []byte(strings.ToLower(set.host)), Value: []byte("Shop.Example:8443")},
+			{Name: []byte(set.uri), Value: []byte(path)},
+			{Name: []byte(strings.ToUpper(set.addr)), Value: []byte(addr)},
+			{Name: []byte(set.proto), Value: []byte("https")},
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "n") {
+			n := rapid.SampledFrom(append(noise, other.method, other.host, other.uri, other.addr, other.proto)).
+				Draw(t, "name")
+			fields = append(fields, request.Field{
+				Name:  []byte(n),
+				Value: []byte(rapid.SampledFrom([]string{"/evil", "198.51.100.1", "evil.example"}).Draw(t, "value")),
+			})
+		}
+		fields = rapid.Permutation(fields).Draw(t, "order")
+
+		var o original
+		var v request.View
+		if p := o.collect(fields, set, false); p != "" {
+			t.Fatal(p)
+		}
+		if p := o.whence(&v, set); p != "" {
+			t.Fatal(p)
+		}
+		if _, p := o.what(&v, set, nil); p != "" {
+			t.Fatal(p)
+		}
+		v.Fields = o.fields(nil, fields, set, &v)
+		want := netip.MustParseAddr("203.0.113.5")
+		if strings.Contains(addr, "2001") {
+			want = netip.MustParseAddr("2001:db8::5")
+		}
+		if string(v.Method) != "PUT" || string(v.Host) != "shop.example" || string(v.HostPort) != "Shop.Example:8443" ||
+			string(v.Target) != path ||
+			v.Peer != want || !v.TLS {
+			t.Fatalf("got %s %s %s %s from %s tls %v", v.Method, v.Host, v.HostPort, v.Target, v.Peer, v.TLS)
+		}
+		if string(v.Get("Host")) != "Shop.Example:8443" {
+			t.Fatalf("Host %s", v.Get("Host"))
+		}
+		for _, n := range []string{set.method, set.host, set.uri, set.addr, set.proto} {
+			if v.Has(n) {
+				t.Fatalf("%s is among the fields of the original request", n)
+			}
+		}
+		// and a second one of any of the set is refused
+		again := fields[slices.IndexFunc(fields, func(f request.Field) bool { return is(&f, set.uri) })]
+		if p := o.collect(append(fields, again), set, false); p == "" {
+			t.Fatalf("%s twice is believed", again.Name)
+		}
+	})
+}
+
+// FuzzCheckOriginal: no field makes the reader panic, and whatever it accepts could have been a direct request.
+func FuzzCheckOriginal(f *testing.F) {
+	f.Add("GET", "shop.example", "/a?b", "192.0.2.1", "https", false)
+	f.Add("OPTIONS", "[::1]:80", "*", "1.2.3.4, [::1]:5", "http,wss", true)
+	f.Add("GET /", "a@b", "//evil", ",", "", true)
+	f.Fuzz(func(t *testing.T, method, host, uri, addr, proto string, last bool) {
+		set := headerSetOf("forwarded")
+		fields := []request.Field{
+			{Name: []byte(set.method), Value: []byte(method)},
+			{Name: []byte(set.host), Value: []byte(host)},
+			{Name: []byte(set.uri), Value: []byte(uri)},
+			{Name: []byte(set.addr), Value: []byte(addr)},
+			{Name: []byte(set.proto), Value: []byte(proto)},
+		}
+		var o original
+		var v request.View
+		if o.collect(fields, set, last) != "" || o.whence(&v, set) != "" {
+			return
+		}
+		if !v.Peer.IsValid() || v.Peer.Zone() != "" || v.Peer.Is4In6() {
+			t.Errorf("accepted the address %v", v.Peer)
+		}
+		if _, problem := o.what(&v, set, nil); problem != "" {
+			return
+		}
+		request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n\r\n", method, uri, host)
+		if _, err := http.ReadRequest(bufio.NewReader(strings.NewReader(request))); err != nil {
+			t.Errorf("accepted %q: %v", request, err)
+		}
+		if string(v.Path)+string(v.Query) != strings.Replace(uri, "?", "", 1) {
+			t.Errorf("%q is read as %q and %q", uri, v.Path, v.Query)
+		}
+		o.fields(nil, fields, set, &v)
+	})
 }

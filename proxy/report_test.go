@@ -2,7 +2,11 @@ package proxy
 
 import (
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/request"
 )
@@ -61,4 +65,149 @@ func TestRefererIsQuotedWithoutSecrets(t *testing.T) {
 	f("//name:se@cret@shop.example", "shop.example")
 	f("https://shop.example/@name//@x", "https://shop.example/@name//@x")
 	f("/list?secret", "/list")
+}
+
+// TestPitfall12LinesAreBounded: a flood writes a bounded number of lines, per network and in total, and the next line
+// says how many were omitted.
+func TestPitfall12LinesAreBounded(t *testing.T) {
+	at := time.Unix(1_000_000, 0)
+	c := metrics.NewSet().NewCounter("x")
+	l := newLines(LineLimits{PerSecond: 50, NetworkPerMinute: 60, NetworkBurst: 10}, c)
+	written := func(key uint64, n int) (ok int) {
+		for range n {
+			if _, yes := l.take(key, at, 1); yes {
+				ok++
+			}
+		}
+		return ok
+	}
+	if n := written(1, 1000); n != 10 {
+		t.Errorf("%d lines of a flood from one network", n)
+	}
+	if left, ok := l.take(2, at, 1); !ok || left != 990 {
+		t.Errorf("another network: %t, %d left out", ok, left)
+	}
+	if n := written(3, 1000) + written(4, 1000) + written(5, 1000) + written(6, 1000); n != 25-11+2 {
+		t.Errorf("%d lines of networks that write many", n+11)
+	}
+	few := 0 // the other half of the sum is for those who write few
+	for key := range uint64(100) {
+		few += written(300+key, 1)
+	}
+	if few != 50-27 {
+		t.Errorf("%d lines of networks that write few", few)
+	}
+	if _, ok := l.take(7, at, 1); ok {
+		t.Error("more lines than in sum")
+	}
+	at = at.Add(time.Second)
+	if _, ok := l.take(1, at, 1); !ok {
+		t.Error("a network at rest again has no line")
+	}
+	if n := c.Get(); n != 990+1+4000-16+100-23 {
+		t.Errorf("%d are counted", n)
+	}
+	if l := newLines(LineLimits{}, c); l != nil {
+		t.Error("no limits are no limits")
+	}
+	if _, ok := (*lines)(nil).take(1, at, 1); !ok {
+		t.Error("a line without limits is left out")
+	}
+}
+
+// TestPitfall12FloodFromManyNetworksLeavesLines: whoever has few lines to write has them also while some thousand
+// networks write as many as each of them may.
+func TestPitfall12FloodFromManyNetworksLeavesLines(t *testing.T) {
+	const networks, seconds = 1500, 300
+	l := newLines(DecisionLines(), metrics.NewSet().NewCounter("w"))
+	at := time.Unix(1_000_000, 0)
+	lost, others := 0, uint64(1<<40)
+	for s := range seconds {
+		for n := range uint64(networks) { // each within its own limit
+			l.take(n<<20|n, at, 1)
+		}
+		if s < 180 {
+			at = at.Add(time.Second)
+			continue // until they are known
+		}
+		for range 5 {
+			if _, ok := l.take(others, at, 1); !ok {
+				lost++
+			}
+			others += 7
+		}
+		at = at.Add(time.Second)
+	}
+	if all := 5 * (seconds - 180); lost > all/20 {
+		t.Errorf("%d of %d others have no line", lost, all)
+	}
+}
+
+// TestPitfall12LongLinesCountMore: a network's lines take as much disk as it has usual lines, whatever it writes into
+// them.
+func TestPitfall12LongLinesCountMore(t *testing.T) {
+	f := func(want int, texts ...string) {
+		t.Helper()
+		var b [][]byte
+		for _, s := range texts {
+			b = append(b, []byte(s))
+		}
+		if got := linesOf(b...); got != want {
+			t.Errorf("%d bytes count as %d lines, wanted %d", len(strings.Join(texts, "")), got, want)
+		}
+	}
+	f(1, "/", "")
+	f(1, "/catalogue/shoes/4711", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "+
+		"Chrome/150.0.0.0 Safari/537.36", "https://shop.example/catalogue/shoes")
+	f(3, strings.Repeat("x", maxLoggedPath))
+	f(13, strings.Repeat("\xff", maxLoggedPath))
+	f(19, strings.Repeat("\xff", maxLoggedPath), strings.Repeat("\x01", maxLoggedField),
+		strings.Repeat("\xff", maxLoggedField))
+
+	at := time.Unix(1_000_000, 0)
+	l := newLines(LineLimits{PerSecond: 100, NetworkPerMinute: 60, NetworkBurst: 50}, metrics.NewSet().NewCounter("z"))
+	written := 0
+	for range 1000 {
+		if _, ok := l.take(1, at, 19); ok {
+			written++
+		}
+	}
+	if written > 3 { // 50 usual ones
+		t.Errorf("%d long lines in a burst", written)
+	}
+	for key := range uint64(20) {
+		if _, ok := l.take(2+key, at, 19); ok {
+			written++
+		}
+	}
+	if written > 6 {
+		t.Errorf("%d long lines in sum", written)
+	}
+	if _, ok := l.take(1, at.Add(10*time.Second), 1); !ok {
+		t.Error("who wrote long lines writes none later")
+	}
+}
+
+func TestLinesInParallel(t *testing.T) {
+	at := time.Unix(1_000_000, 0)
+	c := metrics.NewSet().NewCounter("y")
+	l := newLines(LineLimits{PerSecond: 1000, NetworkPerMinute: 1, NetworkBurst: 1_000_000}, c)
+	var all sync.WaitGroup
+	for key := range uint64(8) {
+		all.Go(func() {
+			for range 1000 {
+				l.take(key, at, 1)
+			}
+		})
+	}
+	all.Wait()
+	if n := c.Get(); n != 7000 {
+		t.Errorf("%d of 8000 are left out", n)
+	}
+	if raceEnabled {
+		return
+	}
+	if n := testing.AllocsPerRun(100, func() { l.take(3, at, 1) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
 
 	"antirobot/proxy/h1"
 	"antirobot/request"
@@ -82,8 +83,7 @@ func New(d Deps) *Server {
 
 // Serve answers on ln until Shutdown or Close, and then returns nil.
 func (s *Server) Serve(ln net.Listener) error {
-	if err := s.http.Serve(&bounded{Listener: ln, room: make(chan struct{}, maxConns)}); !errors.Is(err,
-		http.ErrServerClosed) {
+	if err := s.http.Serve(netutil.LimitListener(ln, maxConns)); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
@@ -212,35 +212,4 @@ func peerOf(r *http.Request) netip.Addr {
 		return netip.Addr{}
 	}
 	return request.Unwrap(a.Addr())
-}
-
-type bounded struct {
-	net.Listener
-	room chan struct{}
-}
-
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		nc, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case b.room <- struct{}{}:
-			return &held{Conn: nc, room: b.room}, nil
-		default:
-			_ = nc.Close()
-		}
-	}
-}
-
-type held struct {
-	net.Conn
-	room chan struct{}
-	once sync.Once
-}
-
-func (h *held) Close() error {
-	h.once.Do(func() { <-h.room })
-	return h.Conn.Close()
 }

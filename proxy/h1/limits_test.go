@@ -377,3 +377,55 @@ func TestBalancersSendAll(t *testing.T) {
 	f(localTrusted, true)
 	f(nil, false)
 }
+
+// TestAmbiguousRequestsAreRefused is pitfall 9: each request is answered at once with an error and a closed connection,
+// and the service sees nothing of it. e2e/blackbox sends many more.
+func TestAmbiguousRequestsAreRefused(t *testing.T) {
+	s := answering(t, okAnswer)
+	g := newGateway(t, s, setup{})
+	const get = "GET / HTTP/1.1\r\nHost: a\r\n"
+	const post = "POST / HTTP/1.1\r\nHost: a\r\n"
+	for _, c := range []struct {
+		name, raw, status string
+	}{
+		{"CL and TE", post + "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400"},
+		{"TE and identity", post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", "400"},
+		{"TE folded", post + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", "400"},
+		{"TE after a bare CR", post + "X: y\rTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", "400"},
+		{"bare LF lines", "GET / HTTP/1.1\nHost: a\n\n", "400"},
+		{"two Hosts", get + "Host: b\r\n\r\n", "400"},
+		{"no Host", "GET / HTTP/1.1\r\n\r\n", "400"},
+		{"Host only port", "GET / HTTP/1.1\r\nHost: :80\r\n\r\n", "400"},
+		{"Host a dot", "GET / HTTP/1.1\r\nHost: .\r\n\r\n", "400"},
+		{"absolute-form other port", "GET http://a:81/ HTTP/1.1\r\nHost: a\r\n\r\n", "400"},
+		{"absolute-form without Host", "GET http://a/ HTTP/1.1\r\n\r\n", "400"},
+		{"authority-form", "GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n", "400"},
+		{"HTTP/2 preface", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505"},
+		{"HTTPS/1.1", "GET / HTTPS/1.1\r\nHost: a\r\n\r\n", "400"},
+		{"TLS hello", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "400"},
+		{"unknown expectation", post + "Content-Length: 1\r\nExpect: 200-maybe\r\n\r\na", "417"},
+		{"two empty lines first", "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n", "400"},
+		{"Connection not a token", get + "Connection: a b\r\n\r\n", "400"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c1 := dial(t, g)
+			_ = c1.SetReadDeadline(time.Now().Add(60 * time.Second))
+			c1.say(c.raw)
+			// What follows must not be taken for a request.
+			_, _ = c1.Write([]byte("GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"))
+			all, err := c1.rest()
+			if isTimeout(err) {
+				t.Fatal("not closed")
+			}
+			if !strings.HasPrefix(all, "HTTP/1.1 "+c.status+" ") || strings.Count(all, "HTTP/1.1 ") != 1 {
+				t.Fatalf("want one %s, got %q", c.status, all)
+			}
+			if !strings.Contains(all, "\r\nConnection: close\r\n") {
+				t.Errorf("no Connection: close in %q", all)
+			}
+		})
+	}
+	if seen := s.got(); seen != "" {
+		t.Errorf("the service saw %q", seen)
+	}
+}

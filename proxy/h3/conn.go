@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	_ "unsafe" // for linkname
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/quic-go/quic-go"
@@ -14,6 +15,7 @@ import (
 	frames "github.com/quic-go/quic-go/http3/qlog"
 	"github.com/quic-go/quic-go/qlog"
 	"github.com/quic-go/quic-go/qlogwriter"
+	"github.com/quic-go/quic-go/quicvarint"
 
 	"antirobot/proxy/h1"
 	"antirobot/proxy/streams"
@@ -369,4 +371,16 @@ func (p *pieces) take(s *qlog.StreamFrame) bool {
 	}
 	p.till, p.left = now.Add(piecesWindow), p.most-counts
 	return true
+}
+
+// newRawServerConn is http3.Server's NewRawServerConn with the control stream, on which GOAWAY is sent: the library
+// offers it to no caller that accepts streams itself. TestDrain detects changes.
+//
+//go:linkname newRawServerConn github.com/quic-go/quic-go/http3.(*Server).newRawServerConn
+func newRawServerConn(s *http3.Server, conn *quic.Conn) (*http3.RawServerConn, *quic.SendStream, error)
+
+// goAway refuses requests from this stream on (RFC 9114 section 7.2.6).
+func goAway(from quic.StreamID) []byte {
+	id := uint64(from)
+	return quicvarint.Append([]byte{7, byte(quicvarint.Len(id))}, id)
 }

@@ -85,7 +85,7 @@ func newFront(t *testing.T, o setup) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.h3, err = New(cfg3, Deps{Front: h, Log: zerolog.Nop(), Metrics: f.set}); err != nil {
+	if f.h3, err = New(cfg3, Deps{Front: h, Metrics: f.set}); err != nil {
 		t.Fatal(err)
 	}
 	own := new(hello.Certificates).WithOthers(func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -17,12 +17,12 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
-	"github.com/rs/zerolog"
 
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h1/hello"
@@ -46,7 +46,6 @@ type Server struct {
 // Deps is what a Server works with. Front and Metrics are required.
 type Deps struct {
 	Front   *h1.Server
-	Log     zerolog.Logger
 	Metrics *metrics.Set
 
 	// ResetKey and TokenKey outlive the process: for stateless resets, and for address validation tokens.
@@ -104,7 +103,6 @@ func (s *Server) Serve(pc net.PacketConn, o Options) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	s.tellBuffer(pc)
 	if !s.track(ln) {
 		_ = ln.Close()
 		return h1.ErrServerClosed
@@ -267,3 +265,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close is Shutdown without a grace period.
 func (s *Server) Close() error { return h1.AtOnce(s.Shutdown) }
+
+// WantedBuffer is the UDP buffer that quic-go wants, in bytes and each direction. With less, bursts lose packets.
+const WantedBuffer = 7 << 20
+
+// hush silences quic-go's warning about that, which `antirobot doctor` explains.
+func hush() error { return os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") }
