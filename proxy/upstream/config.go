@@ -41,7 +41,7 @@ type Config struct {
 	MaxIdle    int           `mapstructure:"-"`         // unused connections per address
 	MaxConns   int           `mapstructure:"max_conns"` // per address; 0: no limit
 	MaxWaiters int           `mapstructure:"-"`         // for max_conns
-	MaxWait    time.Duration `mapstructure:"-"`         // of each waiter
+	MaxWait    time.Duration `mapstructure:"max_wait"`  // of each waiter
 
 	ReadBufferSize int64 `mapstructure:"-"` // also bounds an answer's head
 
@@ -109,6 +109,7 @@ func (c *Config) Validate() error {
 		{"idle_timeout", c.IdleTimeout},
 		{"response_timeout", c.ResponseTimeout},
 		{"stream_idle_timeout", c.StreamIdleTimeout},
+		{"max_wait", c.MaxWait},
 		{"tunnel_idle_timeout", c.TunnelIdleTimeout},
 		{"fail_timeout", c.FailTimeout},
 	} {
