@@ -35,7 +35,7 @@ func TestEveryKeyByEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if set < 150 || len(cfg.Origins) != set+1 {
+	if set < 100 || len(cfg.Origins) != set+1 {
 		t.Errorf("%d variables were set and %d keys are set by them", set+1, len(cfg.Origins))
 	}
 	for _, k := range changedKeys(reflect.ValueOf(d), reflect.ValueOf(*cfg), "") {
