@@ -186,7 +186,7 @@ func TestPitfall22RotatingNetworkIsOneSubject(t *testing.T) {
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
 	robot := visitor(t)
 	for n := 0; ; n++ {
-		if robot.get(g.url+"/", "X-Forwarded-For", fmt.Sprintf("2001:db8::%x:%x", n, n)).StatusCode == 302 {
+		if robot.get(fmt.Sprint(g.url, "/page/", n), "X-Forwarded-For", fmt.Sprintf("2001:db8::%x:%x", n, n)).StatusCode == 302 {
 			break
 		}
 		if n > 3000 {

@@ -170,7 +170,7 @@ func TestMessages(t *testing.T) {
 func TestTrustStaysOnLoopback(t *testing.T) {
 	t.Parallel()
 	const open = "admin: {listen: \"0.0.0.0:8079\"}\nservices: [{name: a, upstream: {urls: [\"http://127.0.0.1:1\"]}}]\n"
-	code, out := command(t, "check-config", configFile(t, "%s", open+"message: {authorisation: trust}\n"))
+	code, out := command(t, "check-config", configFile(t, "%s", open+"message: {authorisation: trust, queue: {max_entries: 5}}\n"))
 	if code == 0 || !strings.Contains(out, "message.authorisation: trust believes every caller") {
 		t.Errorf("trust: %d %s", code, out)
 	}

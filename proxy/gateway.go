@@ -259,6 +259,7 @@ func (r Redirect) ServeExchange(x *h1.Exchange) {
 	_ = x.Reply(status, []request.Field{{Name: nameLocation, Value: append(to, v.Target...)}}, nil)
 }
 
+// Refuse returns the answer to a request that could not be read.
 func (g *Gateway) Refuse(status int, v *request.View) ([]request.Field, []byte) {
 	a, ok := g.snap.Load().unserved(status, &captcha.Request{View: v})
 	if !ok {

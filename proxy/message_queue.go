@@ -118,6 +118,7 @@ func (g *Gateway) NewDelivery(secret string) *Delivery {
 	}}
 }
 
+// Deliver sends an approved message to its service.
 func (d *Delivery) Deliver(ctx context.Context, it *queue.Item, r *queue.Request) (queue.Answer, error) {
 	if it.Webhook != "" {
 		return d.post(ctx, it, r)

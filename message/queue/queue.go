@@ -111,7 +111,7 @@ func (q *Queue) full(why string) error {
 
 func (q *Queue) places(ctx context.Context, it *Item) error {
 	from := []byte(fromPrefix + network(it.Client))
-	got, err := q.deps.Store.Take(ctx, from, 1, max(2, int64(q.cfg.MaxEntries)/50), 24*time.Hour)
+	got, err := q.deps.Store.Take(ctx, from, 1, max(20, int64(q.cfg.MaxEntries)/50), 24*time.Hour)
 	if err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}

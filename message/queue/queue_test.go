@@ -191,7 +191,7 @@ func TestCrashedDelivery(t *testing.T) {
 
 // TestBounds: the queue, what one network may add, and the size of a request are bounded, and places come back.
 func TestBounds(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.MaxEntries, c.MaxAge = 4, time.Hour })
+	w := newWorld(t, func(c *Config) { c.MaxEntries, c.MaxAge = 40, time.Hour })
 	full := func(text, client string) {
 		t.Helper()
 		if it, err := w.hold(text, client); !errors.Is(err, ErrFull) {
@@ -199,12 +199,15 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	first := w.must(w.hold("a", "192.0.2.1"))
-	w.must(w.hold("b", "192.0.2.200"))
+	for n := range 19 {
+		w.must(w.hold("b", fmt.Sprint("192.0.2.", n+2)))
+	}
 	full("c", "192.0.2.77")
 	full(strings.Repeat("x", 2<<20), "198.51.100.1")
-	w.must(w.hold("c", "2001:db8:1:2::1"))
-	w.must(w.hold("d", "2001:db8:1:3::1"))
-	full("e", "2001:db8:1:4::1")
+	for n := range 20 {
+		w.must(w.hold("c", fmt.Sprintf("2001:db8:1:%x::1", n)))
+	}
+	full("e", "2001:db8:1:77::1")
 	full("e", "203.0.113.1")
 	if got := w.must(w.Refuse(t.Context(), first.ID)); got.State != Refused || got.Message != nil {
 		t.Errorf("refused: %+v", got)

@@ -288,6 +288,7 @@ type Challenges struct {
 
 var challengePath = []byte("/.well-known/acme-challenge/")
 
+// ServeExchange implements h1.Handler.
 func (c *Challenges) ServeExchange(x *h1.Exchange) {
 	v := &x.View
 	if !bytes.HasPrefix(v.Path, challengePath) || string(v.Method) != "GET" {

@@ -20,6 +20,7 @@ const Patience = 60 * time.Second
 // Trusts implements h1.Balancers.
 type Trusts bool
 
+// Trusts implements h1.Balancers.
 func (t Trusts) Trusts(netip.Addr) bool { return bool(t) }
 
 // Front returns a server with a handler, for the time of the test.

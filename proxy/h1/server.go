@@ -409,6 +409,7 @@ func (s *Server) MayShakeHands(addr netip.Addr, proven bool) bool {
 	return false
 }
 
+// Refuse returns the answer to a request that could not be read.
 func (s *Server) Refuse(status int, v *request.View) (fields []request.Field, body []byte) {
 	if s.refuser != nil {
 		fields, body = s.refuser.Refuse(status, v)

@@ -79,6 +79,7 @@ func (s *Server) speaker(most int) speaker {
 // smaller one would break them.
 const firstTable = 4 << 10
 
+// ServeConn serves a connection until it ends.
 func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	if s.draining.Load() {
 		_ = nc.Close()
@@ -99,6 +100,7 @@ func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	c.awaitHandlers()
 }
 
+// Drain tells all clients to open no more streams.
 func (s *Server) Drain() {
 	s.draining.Store(true)
 	s.sayGoodbye()

@@ -92,6 +92,7 @@ type eof struct{}
 
 func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
+// Flush writes what the encoder holds.
 func (in *Insertion) Flush() error {
 	if in.enc == nil || !in.dirty {
 		return nil
@@ -109,6 +110,7 @@ func (in *Insertion) Write(p []byte) (int, error) {
 	return in.enc.Write(p)
 }
 
+// Body copies the page from r to w, with the insertion.
 func (in *Insertion) Body(w io.Writer, r io.Reader) error {
 	in.out = w
 	defer func() { in.out, in.enc, in.dirty = nil, nil, false }()

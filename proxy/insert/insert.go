@@ -65,6 +65,7 @@ type Insertion struct {
 // memory is the cost of a page by coding, in bytes: windows, tables and the longest token.
 var memory = [...]int{identity: 64 << 10, gzipped: 1 << 20, brotlied: 6 << 20}
 
+// Head returns the fields of the answer as they must be sent, and whether its body goes through Body.
 func (in *Insertion) Head(status int, fields []request.Field) ([]request.Field, bool) {
 	in.policy.reset()
 	switch {

@@ -73,11 +73,13 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
+// SetWriteDeadline implements net.Conn.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.writeBy.Store(true)
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// SetDeadline implements net.Conn.
 func (c *Conn) SetDeadline(t time.Time) error {
 	c.readBy = t
 	c.writeBy.Store(true)
