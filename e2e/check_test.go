@@ -2,6 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -384,4 +389,224 @@ func TestCheckFull(t *testing.T) {
 	sent := v.do("POST", g.check+"/checkcaptcha", answered(t, form.body, testAnswer), append(robot, "Content-Type", "application/x-www-form-urlencoded")...)
 	sent.must(t, 200, "site got POST /guestbook?x=1").must(t, 200, "body: name=Anna&text=hello").must(t, 200, "X-Forwarded-For: "+badUser)
 	v.get(g.check+"/a", robot...).must(t, 200, "") // with the pass
+}
+
+// TestBalancerTellsAnswers: nginx and HAProxy tell the gateway what the service has answered, and from then on a script's call is
+// recognized as one, although the gateway sees no answer. Without such a report, or with one from a sender that may not
+// give it, nothing changes.
+func TestBalancerTellsAnswers(t *testing.T) {
+	t.Parallel()
+	for name, run := range map[string]func(t *testing.T, gateway, service string) string{
+		"nginx": func(t *testing.T, gateway, service string) string {
+			return runNginx(t, "auth_request.conf", gateway, service)
+		},
+		"haproxy": func(t *testing.T, gateway, service string) string { return runHAProxy(t, gateway, service) },
+	} {
+		t.Run(name, func(t *testing.T) { balancerTells(t, run) })
+	}
+}
+
+func balancerTells(t *testing.T, run func(t *testing.T, gateway, service string) string) {
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if strings.HasPrefix(r.URL.Path, "/data/") {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	t.Cleanup(service.Close)
+	g := serveCheck(t, service.URL, "style: verdict", "")
+	url := run(t, strings.TrimPrefix(g.check, "http://"), strings.TrimPrefix(service.URL, "http://"))
+	counted := func(path string) string {
+		t.Helper()
+		r := visitor(t).get(g.check+"/check", forwarded("GET", "http://localhost"+path, goodUser,
+			"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin", "Accept", "*/*")...)
+		r.must(t, 200, "")
+		var why string
+		eventually(t, "the story says what the request was counted as", func() bool {
+			_, b := g.tryAPI("GET", "/api/decisions/"+r.Header.Get("X-Request-Id"), nil)
+			why = string(b)
+			return strings.Contains(why, `"counted"`)
+		})
+		return why
+	}
+	if why := counted("/data/1"); !strings.Contains(why, `"as":"page"`) {
+		t.Errorf("before anybody has told: %s", why)
+	}
+	for range 3 {
+		visitor(t).get(url+"/data/1").must(t, 200, "{}")
+		visitor(t).get(url+"/page/1").must(t, 200, "{}")
+	}
+	eventually(t, "what the balancer has told is known", func() bool { return strings.Contains(counted("/data/1"), `"as":"script call"`) })
+	if why := counted("/page/1"); !strings.Contains(why, `"as":"page"`) {
+		t.Errorf("a page that a script asks for: %s", why)
+	}
+	tell := func(value string) int {
+		return visitor(t).get(g.check+"/check?style=answer", forwarded("GET", "http://localhost/page/2", goodUser, "X-Antirobot-Answer", value)...).StatusCode
+	}
+	if a, b := tell("200 application/json"), tell("text/html"); a != 204 || b != 400 {
+		t.Errorf("told rightly: %d, wrongly: %d", a, b)
+	}
+}
+
+// TestCheckDocs: docs/scaling.md shows the tested files, completely and unchanged, and no files that
+// do not exist.
+func TestCheckDocs(t *testing.T) {
+	t.Parallel()
+	showsDeployed(t, "docs/scaling.md", "fleet")
+}
+
+func showsDeployed(t *testing.T, doc string, dirs ...string) {
+	t.Helper()
+	b, err := os.ReadFile("../" + doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{}
+	for _, part := range strings.Split(string(b), "<!-- deploy/")[1:] {
+		name, rest, _ := strings.Cut(part, " -->\n```")
+		_, rest, _ = strings.Cut(rest, "\n") // the language
+		text, _, closed := strings.Cut(rest, "\n```\n")
+		if !closed {
+			t.Fatalf("deploy/%s: the block does not end", name)
+		}
+		shown[name] = text + "\n"
+	}
+	for _, dir := range dirs {
+		files, err := filepath.Glob("../deploy/" + dir + "/*")
+		if err != nil || len(files) == 0 {
+			t.Errorf("deploy/%s is empty: %v", dir, err)
+		}
+		for _, f := range files {
+			name := dir + "/" + filepath.Base(f)
+			want, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := shown[name]; !ok || got != string(want) {
+				t.Errorf("%s does not show deploy/%s as it is", doc, name)
+			}
+			delete(shown, name)
+		}
+	}
+	for name := range shown {
+		t.Errorf("%s shows deploy/%s, which does not exist", doc, name)
+	}
+}
+
+const checkRules = `
+rules:
+  text: |
+    do regexpCheck(regexp="/odd", attribute="path") mark notodd
+    if not notodd stop as MARK
+    do regexpCheck(regexp="/aside", attribute="path") mark inside
+    if not inside stop as QUARANTINE
+    do userFrequencyCheck(attribute="ip", count=2) mark fast
+    if fast stop as CAPTCHA
+messages:
+  routes:
+    - {route: POST /comments, sources: [{attribute: text, from: form, key: words}]}
+`
+
+const checkMessages = `
+message:
+  partners:
+    - name: default
+      domain:
+        properties:
+          - name: messageAnalyzer
+            class: Firewall
+            rules: |
+              do regexpCheck(regexp=".*casino") mark clean
+              if not clean stop as SPAM
+              stop as OK
+`
+
+// TestCheckRules: request rules apply in both styles of check mode; messages are judged only in style full, and the gateway
+// says at its start that the other style can't.
+func TestCheckRules(t *testing.T) {
+	t.Parallel()
+	b := visitor(t)
+	b.Jar = nil
+	t.Run("verdict", func(t *testing.T) {
+		g := serveCheck(t, site(t).URL, "", indent(checkRules, "  ")+checkMessages)
+		if g.logs.find(func(s string) bool { return strings.Contains(s, "messages.routes: a balancer that asks") }) == "" {
+			t.Error("nothing says that messages are not judged")
+		}
+		check := func(addr, path string) *response {
+			t.Helper()
+			return b.get(g.check+"/check", forwarded("GET", "http://site.example"+path, addr)...)
+		}
+		if r := check(goodUser, "/odd").must(t, 200, ""); r.Header.Get("X-Antirobot-Mark") != "MARK" {
+			t.Errorf("no mark: %v", r.Header)
+		}
+		if r := check(goodUser, "/aside").must(t, 403, ""); r.Header.Get("X-Antirobot-Reason") != "rule" {
+			t.Errorf("%v", r.Header)
+		}
+		for range 2 {
+			check("203.0.113.20", "/").must(t, 200, "")
+		}
+		check("203.0.113.20", "/").must(t, 401, "")
+		// The challenge call decides again, and counts nothing.
+		call := append([]string{"Host", "site.example"}, "X-Forwarded-For", "203.0.113.20", "X-Forwarded-Proto", "http", "X-Forwarded-Host", "site.example")
+		b.get(g.check+"/", call...).must(t, 302, "")
+	})
+	t.Run("full", func(t *testing.T) {
+		g := serveCheck(t, site(t).URL, "style: full", indent(checkRules, "  ")+checkMessages)
+		post := func(words string, more ...string) *response {
+			t.Helper()
+			return b.do("POST", g.check+"/comments", "words="+words, append([]string{"Content-Type", form, "X-Forwarded-For", goodUser, "X-Forwarded-Proto", "http"}, more...)...)
+		}
+		if r := post("hello").must(t, 200, ""); r.Header.Get("X-Accel-Redirect") == "" {
+			t.Errorf("not sent on: %v", r.Header)
+		}
+		post("my+casino").must(t, 200, "<form")
+		b.get(g.check+"/aside", "X-Forwarded-For", goodUser, "X-Forwarded-Proto", "http").must(t, 409, "quarantine")
+	})
+}
+
+// raw sends bytes unchanged and returns everything that comes back until the end.
+func raw(t *testing.T, base, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(c)
+	if err != nil && len(b) == 0 {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// answered fills in the form of a captcha page, urlencoded.
+func answered(t *testing.T, page, answer string) string {
+	t.Helper()
+	form := formOf(t, page)
+	form.Set("rep", answer)
+	return form.Encode()
+}
+
+// followed returns the answer to a page with a moving picture, as a browser with scripts gives it.
+func followed(t *testing.T, page, answer string) string {
+	t.Helper()
+	form := formOf(t, page)
+	key, _, _ := strings.Cut(after(after(page, `name="key"`), `data-moving="`), `"`)
+	form.Set("key", key)
+	form.Set("rep", answer)
+	return form.Encode()
+}
+
+// origin is scheme and authority of a URL.
+func origin(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	return u.Scheme + "://" + u.Host
 }

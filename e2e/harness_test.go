@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"antirobot/servertest"
 )
 
 // testAnswer is what every challenge asks for in these tests.
@@ -236,4 +238,12 @@ lines:
 		}
 	}
 	return sum
+}
+
+var ports = servertest.NewPorts(31000, 900) // the next ones are for package blackbox
+
+// freePort returns an address on loopback where nobody listens.
+func freePort(t testing.TB) string {
+	t.Helper()
+	return ports.Addr(t)
 }

@@ -1,22 +1,30 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/quic-go/qpack"
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+	"github.com/quic-go/quic-go/quicvarint"
 )
 
 // TestHTTP3Browser: Chromium, which speaks nothing but QUIC with the gateway, opens a page, is asked, answers, and is back on
@@ -154,4 +162,216 @@ func keyHash(t *testing.T, file string) string {
 	}
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// frame3 is a frame of HTTP/3 (RFC 9114 section 7.1).
+func frame3(kind uint64, payload []byte) []byte {
+	return append(quicvarint.Append(quicvarint.Append(nil, kind), uint64(len(payload))), payload...)
+}
+
+// head3 is a frame with the head of a request for a path of localhost, or with trailers if there is no method.
+func head3(t *testing.T, method, path string, fields ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	e := qpack.NewEncoder(&b)
+	if method != "" {
+		fields = append([]string{":method", method, ":scheme", "https", ":authority", "localhost", ":path", path}, fields...)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		if err := e.WriteField(qpack.HeaderField{Name: fields[i], Value: fields[i+1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return frame3(1, b.Bytes())
+}
+
+// TestHTTP3EmptyFrames: a DATA frame that is empty, wherever it stands in a body, changes nothing of what a service reads. Sent on as a
+// chunk it would end the body, and the service would take the rest for another request, whose answer somebody else gets.
+func TestHTTP3EmptyFrames(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var seen []string
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		if seen = append(seen, r.Method+" "+string(b)); err != nil {
+			seen = append(seen, err.Error())
+		}
+		_, _ = io.WriteString(w, "ok")
+	}))
+	defer service.Close()
+	cert, key := certificate(t, t.TempDir(), 1)
+	address := freePort(t)
+	startWith(t, "serve", "--config", configFile(t, `
+listen: [{address: %q, tls_cert: %q, tls_key: %q, http3: true}]
+defaults: {upstream: {urls: [%q]}}
+`, address, cert, key, service.URL))
+	c := dialQUIC(t, address, "localhost")
+	data := func(text string) []byte { return frame3(0, []byte(text)) }
+	f := func(name, want string, head []byte, body ...[]byte) {
+		t.Helper()
+		s, err := c.conn.OpenStreamSync(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = s.SetDeadline(time.Now().Add(patience))
+		for _, b := range append([][]byte{head}, body...) {
+			if _, err := s.Write(b); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			time.Sleep(20 * time.Millisecond) // each by itself
+		}
+		_ = s.Close()
+		if answer, err := io.ReadAll(s); err != nil || !bytes.HasSuffix(answer, data("ok")) {
+			t.Errorf("%s: %q, %v", name, answer, err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(seen) != 1 || seen[0] != want {
+			t.Errorf("%s: the service saw %q, not %q alone", name, seen, want)
+		}
+		seen = nil
+	}
+	post := head3(t, "POST", "/")
+	f("none", "POST helloworld", post, data("hello"), data("world"))
+	f("first", "POST hello", post, data(""), data("hello"))
+	f("between", "POST helloworld", post, data("hello"), data(""), data(""), data("world"))
+	f("last", "POST hello", post, data("hello"), data(""))
+	f("with a length", "POST hello", head3(t, "POST", "/", "content-length", "5"), data(""), data("he"), data(""), data("llo"))
+	f("where nothing is expected", "GET ", head3(t, "GET", "/"), data(""))
+	f("before something unexpected", "GET hello", head3(t, "GET", "/"), data(""), data("hello"))
+	f("before trailers", "POST hello", head3(t, "POST", "/", "trailer", "x-sum"), data("hello"), data(""), head3(t, "", "", "x-sum", "1"))
+}
+
+// TestHTTP3UnfinishedHeads: connections that have a request under way, and beside it as many heads as they may, each without its last
+// byte, hold little and are cut when a head's time is over; others are served meanwhile.
+func TestHTTP3UnfinishedHeads(t *testing.T) {
+	t.Parallel()
+	const conns, heads, size, most = 50, 98, 59_000, 3 << 20
+	in := make(chan struct{}, conns)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hold" {
+			in <- struct{}{}
+			<-r.Context().Done()
+		}
+		_, _ = io.WriteString(w, "ok")
+	}))
+	defer service.Close()
+	cert, key := certificate(t, t.TempDir(), 1)
+	address := freePort(t)
+	g := startWith(t, "serve", "--config", configFile(t, `
+listen: [{address: %q, tls_cert: %q, tls_key: %q, http3: true}]
+http: {header_timeout: 10s}
+defaults: {upstream: {urls: [%q], response_timeout: 10m}}
+`, address, cert, key, service.URL))
+	url := "https://" + address
+	other := dialQUIC(t, address, "localhost")
+	serves := func() {
+		t.Helper()
+		if status, err := other.get(url + "/"); status != 200 {
+			t.Errorf("another visitor gets %d, %v", status, err)
+		}
+	}
+	serves()
+	before := g.rss()
+	all := make([]*quicClient, conns)
+	var rest sync.WaitGroup
+	defer func() {
+		for _, c := range all {
+			_ = c.conn.CloseWithError(0, "")
+		}
+		rest.Wait()
+	}()
+	for i := range all {
+		all[i] = dialQUIC(t, address, "localhost")
+		rest.Go(func() { _, _ = all[i].get(url + "/hold") })
+	}
+	for range all {
+		<-in
+	}
+	head := frame3(1, make([]byte, size)) // HEADERS
+	head = head[:len(head)-1]
+	for _, c := range all {
+		for range heads {
+			s, err := c.conn.OpenStreamSync(t.Context())
+			if err != nil {
+				break // a busy machine takes longer than a head may
+			}
+			rest.Go(func() { _, _ = s.Write(head) }) // until the connection ends
+		}
+	}
+	peak := before
+	for i, c := range all {
+		serves()
+		eventually(t, "the end of a connection whose heads don't", func() bool {
+			peak = max(peak, g.rss())
+			return c.conn.Context().Err() != nil
+		})
+		var why *quic.ApplicationError
+		if err := context.Cause(c.conn.Context()); !errors.As(err, &why) || why.ErrorCode != quic.ApplicationErrorCode(http3.ErrCodeExcessiveLoad) {
+			t.Errorf("connection %d ended with %v", i, err)
+		}
+	}
+	t.Logf("%d connections with %d unfinished heads of %d bytes: %d MB at most, %d before", conns, heads, size, peak>>20, before>>20)
+	if peak-before > conns*most {
+		t.Errorf("%d connections made the gateway grow from %d to %d MB", conns, before>>20, peak>>20)
+	}
+	if n := g.metric(`antirobot_http3_floods_total{of="heads"}`); n != conns {
+		t.Errorf("%v connections were cut", n)
+	}
+	serves()
+}
+
+// TestHTTP3WebSocket: a WebSocket over HTTP/3 talks, and outlives the time that its head had.
+func TestHTTP3WebSocket(t *testing.T) {
+	t.Parallel()
+	upstream, _ := streamSite(t)
+	cert, key := certificate(t, t.TempDir(), 1)
+	address := freePort(t)
+	startWith(t, "serve", "--config", configFile(t, `
+listen: [{address: %q, tls_cert: %q, tls_key: %q, http3: true}]
+http: {header_timeout: 5s}
+defaults: {upstream: {urls: [%q]}}
+`, address, cert, key, upstream))
+	c := dialQUIC(t, address, "localhost")
+	str, err := c.http.OpenRequestStream(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = str.SetDeadline(time.Now().Add(patience))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodConnect, "https://"+address+"/ws", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Proto = "websocket" // RFC 9220
+	req.Header.Set("Sec-WebSocket-Version", "13")
+	if err := str.SendRequestHeader(req); err != nil {
+		t.Fatal(err)
+	}
+	res, err := str.ReadResponse()
+	if err != nil || res.StatusCode != 200 {
+		t.Fatal(res, err)
+	}
+	talk := func() {
+		t.Helper()
+		echo := make([]byte, 2+len("echo hello"))
+		if _, err := str.Write(append([]byte{0x81, 0x85, 0, 0, 0, 0}, "hello"...)); err != nil { // a text, masked by zeros
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(str, echo); err != nil || string(echo[2:]) != "echo hello" {
+			t.Fatalf("%q %v", echo, err)
+		}
+	}
+	talk()
+	late, err := c.conn.OpenStreamSync(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = late.SetDeadline(time.Now().Add(patience))
+	_, _ = late.Write([]byte{1})
+	if _, err := late.Read(make([]byte, 1)); err == nil {
+		t.Error("an unfinished head was answered")
+	}
+	talk()
 }

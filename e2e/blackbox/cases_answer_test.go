@@ -295,3 +295,522 @@ func answerCases() []Case {
 	}}, Check: cut})
 	return append(out, poisonCases()...)
 }
+
+func interimCases() []Case {
+	var out []Case
+	add := func(name string, run func(x *X), services ...Script) {
+		out = append(out, Case{Cat: "1xx", Name: name, Run: run, Services: services})
+	}
+	should := func(name string, run func(x *X), services ...Script) {
+		add(name, run, services...)
+		out[len(out)-1].Should = true
+	}
+	const expecting = "POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n"
+
+	add("100 of the service reaches the client", func(x *X) {
+		c := x.Dial()
+		c.Send(expecting)
+		if p := c.Head(); p.Status != 100 {
+			x.Fatalf("status %d, wanted 100", p.Status)
+		}
+		c.Send("hello")
+		if p := c.Get(); p.Status != 200 || p.Body != "hello" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	}, func(s *Svc) {
+		s.Head()
+		s.Send("HTTP/1.1 100 Continue\r\n\r\n")
+		s.Send(response("200 OK", s.Body()))
+	}, ok)
+	should("the proxy does not say 100 for the service", func(x *X) {
+		c := x.Dial()
+		c.Send(expecting)
+		x.Await("the head", func(r []Req) bool { return len(r) == 1 })
+		if p := c.Head(); p.Status != 417 {
+			x.Errorf("status %d, wanted the service's 417", p.Status)
+		}
+	}, func(s *Svc) {
+		s.Head()
+		s.Send(response("417 Expectation Failed", "no"))
+		s.Gone(patience)
+		s.End()
+	})
+	add("refusal instead of 100", func(x *X) {
+		c := x.Dial()
+		c.Send(expecting)
+		p := c.TryRecv("POST")
+		if p == nil || p.Status != 401 {
+			x.Fatalf("got %v, wanted 401", p)
+		}
+		v := x.Dial()
+		v.Send(get("/victim"))
+		if p := v.Get(); p.Body != "for /victim" {
+			x.Errorf("the next client got %q", clip(p.Body))
+		}
+	}, func(s *Svc) {
+		s.Head()
+		s.Send(response("401 Unauthorized", "no"))
+		s.Gone(patience)
+		s.End()
+	}, ok)
+	add("a client that does not wait for 100", func(x *X) {
+		c := x.Dial()
+		c.Send(expecting + "hello")
+		if p := c.Get(); p.Status != 200 || p.Body != "hello" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	}, func(s *Svc) {
+		s.Head()
+		s.Send("HTTP/1.1 100 Continue\r\n\r\n")
+		s.Send(response("200 OK", s.Body()))
+	}, ok)
+	add("a service that never says 100", func(x *X) {
+		c := x.Dial()
+		c.Send(expecting)
+		// The client waits a while, as RFC 9110 allows, and then sends.
+		if !c.Silent(300 * time.Millisecond) {
+			if p := c.Head(); p.Status != 100 {
+				x.Errorf("status %d", p.Status)
+			}
+		}
+		c.Send("hello")
+		if p := c.Get(); p.Status != 200 || p.Body != "hello" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+	}, func(s *Svc) {
+		s.Head()
+		s.Send(response("200 OK", s.Body()))
+	})
+	add("Expect with empty body", func(x *X) {
+		c := x.Dial()
+		c.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nExpect: 100-continue\r\n\r\n")
+		if p := c.Get(); p.Status != 200 {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	})
+	add("Expect on GET", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a", "Expect: 100-continue"))
+		if p := c.Get(); p.Status != 200 {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	})
+	add("Expect upper case and chunked", func(x *X) {
+		c := x.Dial()
+		c.Send("POST /up HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-Continue\r\n\r\n")
+		if p := c.Head(); p.Status != 100 {
+			x.Fatalf("status %d, wanted 100", p.Status)
+		}
+		c.Send("5\r\nhello\r\n0\r\n\r\n")
+		if p := c.Get(); p.Status != 200 || p.Body != "hello" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+	}, func(s *Svc) {
+		s.Head()
+		s.Send("HTTP/1.1 100 Continue\r\n\r\n")
+		s.Send(response("200 OK", s.Body()))
+	})
+	add("Expect from HTTP/1.0 brings no 100", func(x *X) {
+		c := x.Dial()
+		c.Send("POST /up HTTP/1.0\r\nHost: x\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\nhello")
+		if p := c.Head(); p.Status != 200 {
+			x.Errorf("status %d", p.Status)
+		}
+	}, func(s *Svc) {
+		s.Head()
+		s.Send("HTTP/1.1 100 Continue\r\n\r\n")
+		s.Send(response("200 OK", s.Body()))
+	})
+	add("Expect of something else", func(x *X) {
+		c := x.Dial()
+		c.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nExpect: 200-ok\r\n\r\nhello")
+		if p := c.Recv("POST"); p.Status != 417 && p.Status != 400 && p.Status != 200 {
+			x.Errorf("status %d", p.Status)
+		}
+	})
+	add("unasked 100 is not the answer", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Get(); p.Status != 200 || p.Body != "real" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	}, Answer("HTTP/1.1 100 Continue\r\n\r\n"+response("200 OK", "real")), ok)
+	for _, status := range []string{"103 Early Hints", "102 Processing", "199 Odd"} {
+		add(status[:3]+" is not the answer", func(x *X) {
+			c := x.Dial()
+			c.Send(get("/a"))
+			if p := c.Get(); p.Status != 200 || p.Body != "real" || p.Fields.Has("Link") {
+				x.Errorf("%d %q %q", p.Status, p.Body, p.Fields)
+			}
+			c.MustLive()
+		}, Answer("HTTP/1.1 "+status+"\r\nLink: </s.css>; rel=preload\r\n\r\n"+response("200 OK", "real")), ok)
+	}
+	should("103 reaches the client before the answer is made", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Head(); p.Status != 103 || p.Fields.Get("Link") != "</s.css>; rel=preload" {
+			x.Fatalf("%d %q", p.Status, p.Fields)
+		}
+		x.Signal("hinted")
+		if p := c.Get(); p.Status != 200 {
+			x.Errorf("%d", p.Status)
+		}
+	}, func(s *Svc) {
+		s.Request()
+		s.Send("HTTP/1.1 103 Early Hints\r\nLink: </s.css>; rel=preload\r\n\r\n")
+		s.X.Wait("hinted")
+		s.Send(response("200 OK", "real"))
+	})
+	add("several 1xx", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Get(); p.Status != 200 || p.Body != "real" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	}, Answer(strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\n", 5)+response("200 OK", "real")), ok)
+	add("1xx never reaches HTTP/1.0", func(x *X) {
+		c := x.Dial()
+		c.Send("GET /a HTTP/1.0\r\nHost: x\r\n\r\n")
+		if p := c.Head(); p.Status != 200 {
+			x.Errorf("status %d", p.Status)
+		}
+	}, Answer("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\n"+response("200 OK", "real")))
+	add("103 for HEAD", func(x *X) {
+		c := x.Dial()
+		c.Send(newRequest("HEAD", "/a", ""))
+		if p := c.Recv("HEAD"); p.Status != 200 || p.Fields.Get("Content-Length") != "4" {
+			x.Errorf("%d %q", p.Status, p.Fields)
+		}
+		c.MustLive()
+	}, Answer("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"), ok)
+	add("103 with a length has no body", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Get(); p.Status != 200 || p.Body != "real" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	}, Answer("HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\n"+response("200 OK", "real")), ok)
+	add("hop-by-hop fields of 103", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		p := c.Get()
+		for _, i := range p.Interim {
+			if i.Fields.Has("Keep-Alive") || i.Fields.Has("Upgrade") || i.Fields.Has("Content-Length") || i.Fields.Has("Transfer-Encoding") {
+				x.Errorf("%q", i.Fields)
+			}
+		}
+	}, Answer("HTTP/1.1 103 Early Hints\r\nKeep-Alive: timeout=5\r\nUpgrade: h2c\r\nLink: </s.css>\r\n\r\n"+response("200 OK", "real")))
+	return out
+}
+
+// abortCases: one side leaves, completely or by closing half of the connection.
+func abortCases() []Case {
+	var l caseList
+
+	l.add("aborts", "half-close after the request still gets the answer", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		c.CloseWrite()
+		if p := c.Get(); p.Body != "for /a" {
+			x.Errorf("%q", p.Body)
+		}
+	}, func(s *Svc) {
+		q := s.Request()
+		time.Sleep(200 * time.Millisecond)
+		s.Send(response("200 OK", "for "+q.Target))
+	})
+	l.add("aborts", "half-close within the head", func(x *X) {
+		c := x.Dial()
+		c.Send("GET /a HTTP/1.1\r\nHost: x\r\n")
+		c.CloseWrite()
+		c.Ended()
+		if s := x.Seen(); len(s) > 0 {
+			x.Errorf("the service saw %s", describe(s))
+		}
+	})
+	l.add("aborts", "half-close within the body", func(x *X) {
+		c := x.Dial()
+		c.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello")
+		c.CloseWrite()
+		neverWhole(x, c)
+	})
+	noticed := func(name string, send string, leave func(c *Client), service func(s *Svc)) {
+		l.add("aborts", name, func(x *X) {
+			c := x.Dial()
+			c.Send(send)
+			x.Wait("there")
+			leave(c)
+			if !x.Signalled("gone", x.within()) {
+				x.Errorf("the service did not learn that the client has left")
+			}
+		}, service)
+	}
+	waitGone := func(s *Svc) {
+		s.X.Signal("there")
+		if s.Gone(patience) {
+			s.X.Signal("gone")
+		}
+		s.End()
+	}
+	noticed("client resets while the service thinks", get("/a"), (*Client).Abort, func(s *Svc) { s.Request(); waitGone(s) })
+	noticed("client closes while the service thinks", get("/a"), func(c *Client) { c.Close() }, func(s *Svc) { s.Request(); waitGone(s) })
+	noticed("client resets after an upload", newRequest("POST", "/a", "hello"), (*Client).Abort, func(s *Svc) { s.Request(); waitGone(s) })
+	noticed("client resets within an upload", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhello", (*Client).Abort, func(s *Svc) { s.Head(); waitGone(s) })
+	noticed("client resets within a chunked upload", "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", (*Client).Abort, func(s *Svc) { s.Head(); waitGone(s) })
+	stream := func(s *Svc) {
+		s.Request()
+		s.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+	}
+	noticed("client resets within a quiet stream", get("/a"), (*Client).Abort, func(s *Svc) { stream(s); waitGone(s) })
+	noticed("client closes within a quiet stream", get("/a"), func(c *Client) { c.Close() }, func(s *Svc) { stream(s); waitGone(s) })
+	noticed("client resets within a busy stream", get("/a"), (*Client).Abort, func(s *Svc) {
+		stream(s)
+		s.X.Signal("there")
+		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			s.SetWriteDeadline(time.Now().Add(time.Second))
+			if _, err := s.Write([]byte("400\r\n" + strings.Repeat("x", 0x400) + "\r\n")); err != nil {
+				s.X.Signal("gone")
+				break
+			}
+		}
+		s.End()
+	})
+	l.add("aborts", "an aborted upload is never whole", func(x *X) {
+		c := x.Dial()
+		c.Send("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+		x.Await("the head", func(r []Req) bool { return len(r) == 1 })
+		c.Abort()
+		r := x.Await("the end of the upload", func(r []Req) bool { return r[0].Err != "" || r[0].Complete })
+		if r[0].Complete {
+			x.Errorf("%s", describe(r))
+		}
+	})
+	l.add("aborts", "the proxy lives after many aborts", func(x *X) {
+		for range 50 {
+			c := x.Dial()
+			c.Send(get("/a"))
+			c.Abort()
+		}
+		c := x.Dial()
+		c.Send(get("/b"))
+		if p := c.Get(); p.Body != "for /b" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+	})
+	return l
+}
+
+// timeoutCases: one side stays silent.
+func timeoutCases() []Case {
+	var l caseList
+
+	slow := func(name string, level bool, run func(x *X), services ...Script) {
+		l.add("timeouts", name, run, services...)
+		c := l.last()
+		c.Slow, c.Should = true, level
+	}
+	slow("a head that never ends is given up", true, func(x *X) {
+		c := x.Dial()
+		c.Send("GET /a HTTP/1.1\r\nHost: x\r\n")
+		stop := time.After(25 * time.Second)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			c.SetReadDeadline(time.Now().Add(26 * time.Second))
+			for {
+				if _, err := c.R.ReadByte(); err != nil {
+					return
+				}
+			}
+		}()
+		for i := 0; ; i++ {
+			select {
+			case <-ended:
+				return
+			case <-stop:
+				x.Errorf("a client may take more than 25 s for one head")
+				return
+			case <-time.After(500 * time.Millisecond):
+				c.Send(fmt.Sprintf("X-%d: slow\r\n", i))
+			}
+		}
+	})
+	slow("a slow body is taken", false, func(x *X) {
+		c := x.Dial()
+		c.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
+		for _, b := range []byte("hello") {
+			time.Sleep(700 * time.Millisecond)
+			c.Send(string(b))
+		}
+		if p := c.Get(); p.Status != 200 {
+			x.Errorf("status %d", p.Status)
+		}
+	})
+	slow("a slow answer is awaited", false, func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Get(); p.Status != 200 {
+			x.Errorf("status %d", p.Status)
+		}
+	}, func(s *Svc) {
+		s.Request()
+		time.Sleep(4 * time.Second)
+		s.Send(response("200 OK", "at last"))
+	})
+	slow("a slow stream is not cut", false, func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Get(); p.Body != "abc" {
+			x.Errorf("%q", p.Body)
+		}
+	}, func(s *Svc) {
+		s.Request()
+		s.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for _, b := range "abc" {
+			time.Sleep(1500 * time.Millisecond)
+			s.Send("1\r\n" + string(b) + "\r\n")
+		}
+		s.Send("0\r\n\r\n")
+	})
+	slow("an unused connection lives for three seconds", false, func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		c.Get()
+		time.Sleep(3 * time.Second)
+		c.MustLive()
+	})
+	slow("a client that says nothing costs nobody else", false, func(x *X) {
+		for range 100 {
+			x.Dial()
+		}
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Get(); p.Status != 200 {
+			x.Errorf("status %d", p.Status)
+		}
+	})
+	return l
+}
+
+// poisonCases: an unrequested answer must not reach the next client.
+func poisonCases() []Case {
+	var out []Case
+	const poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
+	add := func(name, method, reply string, late time.Duration) {
+		out = append(out, Case{Cat: "poisoning", Name: name, Services: []Script{func(s *Svc) {
+			s.Request()
+			s.Send(reply)
+			if late > 0 {
+				time.Sleep(late)
+				s.Send(poison)
+			}
+			if s.N == 1 {
+				s.X.Signal("poisoned")
+			}
+		}, ok}, Run: func(x *X) {
+			c := x.Dial()
+			c.Send(newRequest(method, "/a", ""))
+			c.Recv(method)
+			x.Wait("poisoned")
+			time.Sleep(5 * time.Millisecond)
+			for i := range 3 {
+				v := x.Dial()
+				t := fmt.Sprintf("/victim%d", i)
+				v.Send(get(t))
+				if p := v.Recv("GET"); p.Body != "for "+t {
+					x.Errorf("the next client got %d %q", p.Status, clip(p.Body))
+				}
+			}
+			// The one that asked must not get it either.
+			c.Send(get("/mine"))
+			if p := c.TryRecv("GET"); p != nil && p.Body != "for /mine" {
+				x.Errorf("the same client got %d %q", p.Status, clip(p.Body))
+			}
+		}})
+	}
+	add("answer after the answer", "GET", response("200 OK", "a")+poison, 0)
+	add("answer after the answer, 2 ms later", "GET", response("200 OK", "a"), 2*time.Millisecond)
+	add("answer after the answer, 50 ms later", "GET", response("200 OK", "a"), 50*time.Millisecond)
+	add("answer after a chunked answer", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"+poison, 0)
+	add("answer after a chunked answer, later", "GET", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n", 10*time.Millisecond)
+	add("body of an answer to HEAD", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: "+itoa(len(poison))+"\r\n\r\n"+poison, 0)
+	add("body of an answer to HEAD, later", "HEAD", "HTTP/1.1 200 OK\r\nContent-Length: "+itoa(len(poison))+"\r\n\r\n", 5*time.Millisecond)
+	add("chunked body of an answer to HEAD", "HEAD", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"+poison, 0)
+	add("body of a 204", "GET", "HTTP/1.1 204 No Content\r\nContent-Length: "+itoa(len(poison))+"\r\n\r\n"+poison, 0)
+	add("body of a 204 without length", "GET", "HTTP/1.1 204 No Content\r\n\r\n"+poison, 0)
+	add("body of a 304", "GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: "+itoa(len(poison))+"\r\n\r\n"+poison, 0)
+	add("body of a 304, later", "GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: "+itoa(len(poison))+"\r\n\r\n", 5*time.Millisecond)
+	add("more than the length", "GET", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"+poison, 0)
+	add("CRLF after the answer", "GET", response("200 OK", "a")+"\r\n", 0)
+	add("garbage after the answer", "GET", response("200 OK", "a")+"garbage", 0)
+	add("1xx after the answer", "GET", response("200 OK", "a")+"HTTP/1.1 100 Continue\r\n\r\n", 0)
+	out = append(out, Case{Cat: "poisoning", Name: "408 on an unused connection", Services: []Script{func(s *Svc) {
+		s.Request()
+		s.Send(response("200 OK", "a"))
+		time.Sleep(5 * time.Millisecond)
+		s.Send("HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		s.X.Signal("408")
+		s.End()
+	}, ok}, Run: func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		c.Get()
+		x.Wait("408")
+		time.Sleep(5 * time.Millisecond)
+		c.Send(get("/b"))
+		if p := c.Recv("GET"); p.Body != "for /b" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+	}})
+	out = append(out, Case{Cat: "poisoning", Name: "answer to an aborted request", Services: []Script{func(s *Svc) {
+		s.Request()
+		s.X.Signal("asked")
+		s.X.Wait("aborted")
+		time.Sleep(100 * time.Millisecond)
+		s.Send(poison)
+	}, ok}, Run: func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		x.Wait("asked")
+		c.Abort()
+		x.Signal("aborted")
+		for i := range 5 {
+			v := x.Dial()
+			t := fmt.Sprintf("/victim%d", i)
+			v.Send(get(t))
+			if p := v.Recv("GET"); p.Body != "for "+t {
+				x.Errorf("the next client got %d %q", p.Status, clip(p.Body))
+			}
+			time.Sleep(40 * time.Millisecond)
+		}
+	}})
+	out = append(out, Case{Cat: "poisoning", Name: "rest of an answer to a client that left", Services: []Script{func(s *Svc) {
+		s.Request()
+		s.Send("HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n" + strings.Repeat("x", 100_000))
+		s.X.Wait("aborted")
+		s.Send(strings.Repeat("x", 200_000))
+	}, ok}, Run: func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		c.Head()
+		c.Abort()
+		x.Signal("aborted")
+		for i := range 5 {
+			v := x.Dial()
+			t := fmt.Sprintf("/victim%d", i)
+			v.Send(get(t))
+			if p := v.Recv("GET"); p.Body != "for "+t {
+				x.Errorf("the next client got %d %q", p.Status, clip(p.Body))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}})
+	return out
+}
